@@ -1,0 +1,19 @@
+# Debian's libraries, each behind one target; static where the distribution has it, so that ddp-launch is one file.
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.81 REQUIRED COMPONENTS program_options json)
+find_package(yaml-cpp REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(Threads REQUIRED)
+
+find_library(DDP_YAML_CPP_STATIC libyaml-cpp.a REQUIRED)
+add_library(ddp_yaml_cpp INTERFACE)
+target_link_libraries(ddp_yaml_cpp INTERFACE "${DDP_YAML_CPP_STATIC}")
+
+# Debian has no static spdlog and fmt: header-only, so nothing of them is needed at run time.
+add_library(ddp_spdlog INTERFACE)
+target_link_libraries(ddp_spdlog INTERFACE spdlog::spdlog_header_only fmt::fmt-header-only)
+
+find_path(DDP_XXHASH_INCLUDE xxhash.h REQUIRED)
+find_path(DDP_PROTOZERO_INCLUDE protozero/pbf_writer.hpp REQUIRED)

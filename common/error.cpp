@@ -1,0 +1,39 @@
+#include "common/error.h"
+
+#include <cstring>
+#include <iostream>
+#include <sstream>
+
+namespace ddp {
+namespace {
+
+std::string join_lines(const std::vector<std::string>& messages) {
+  std::string text;
+  for (const std::string& message : messages) {
+    if (!text.empty()) text += '\n';
+    text += message;
+  }
+  return text;
+}
+
+}  // namespace
+
+UsageError::UsageError(const std::vector<std::string>& messages)
+    : Error(join_lines(messages), exit_code::kUsage) {}
+
+std::string system_message(const std::string& call, const std::string& object, int error_number) {
+  return call + ", " + object + ": " + std::strerror(error_number);
+}
+
+int explain(const std::string& program, const std::exception& error) {
+  // One write: lines of other processes on the same terminal cannot come between.
+  std::string text;
+  std::istringstream lines(error.what());
+  for (std::string line; std::getline(lines, line);) text += program + ": " + line + '\n';
+  if (text.empty()) text = program + ": unknown error\n";
+  std::cerr << text << std::flush;
+  const Error* const ours = dynamic_cast<const Error*>(&error);
+  return ours != nullptr ? ours->code() : exit_code::kInternal;
+}
+
+}  // namespace ddp

@@ -1,0 +1,121 @@
+// The whole table of job keys (key, type, range, default, text), and a job file checked against it.
+// Both programs check the whole file before anything starts: all errors at once, with file:line:column and "did you mean".
+// Trap: a key is written here once; parsing, the reference page, `same job` and the resolved job.yaml are all derived from it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "common/yaml.h"
+
+namespace ddp {
+
+enum class JobType {
+  boolean,
+  integer,     // with `choices`: a number or one of those words
+  real,
+  text,
+  name,        // letters, digits, '.', '_', '-': usable as a file name
+  choice,
+  duration,    // with a unit: 30s
+  bytes,       // with a unit: 25MiB
+  text_map,    // names to texts, as environment variables
+};
+
+struct JobKey {
+  std::string_view path;                      // "data.batch_per_rank"
+  JobType type = JobType::text;
+  std::string_view default_value;             // as in YAML; "null" when there is none
+  double min = 0;                             // of integer and real, inclusive
+  double max = 0;
+  bool above_min = false;                     // real: min itself is not allowed
+  std::vector<std::string_view> choices;
+  std::vector<std::string_view> later;        // words of the field that this version does not have yet
+  bool may_differ = false;                    // not part of `same job`: may differ between nodes and runs
+  std::string_view help;
+};
+
+/// Every key, in the order of the reference page. `null` is allowed exactly where the default is null.
+std::span<const JobKey> job_keys();
+
+using TextMap = std::map<std::string, std::string>;
+using JobValue = std::variant<std::monostate,  // null
+                              bool,
+                              std::int64_t,    // integer and bytes
+                              double,
+                              std::string,
+                              std::chrono::milliseconds,
+                              TextMap>;
+
+/// One value from outside the file: KEY=VALUE of the command line, a flag, a PET_* variable.
+struct JobOverride {
+  std::string path;
+  std::string value;    // YAML text
+  std::string origin;   // shown in messages: "--max-restarts", "train.epochs=3", "PET_MAX_RESTARTS"
+};
+
+/// Splits "train.epochs=3". Nothing when there is no '=' or no key before it.
+std::optional<JobOverride> parse_override(const std::string& argument);
+
+/// A checked job: every key has a value of its type.
+class JobValues {
+ public:
+  struct Setting {
+    JobValue value;
+    std::string origin;   // "default", "job.yaml:3:8", or the origin of an override
+  };
+
+  /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.
+  [[nodiscard]] bool is_null(std::string_view path) const;
+  [[nodiscard]] bool flag(std::string_view path) const;
+  [[nodiscard]] std::int64_t integer(std::string_view path) const;
+  [[nodiscard]] double real(std::string_view path) const;
+  [[nodiscard]] const std::string& text(std::string_view path) const;
+  [[nodiscard]] std::chrono::milliseconds duration(std::string_view path) const;
+  [[nodiscard]] const TextMap& text_map(std::string_view path) const;
+  [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
+  [[nodiscard]] std::optional<std::string> maybe_text(std::string_view path) const;
+  [[nodiscard]] const Setting& setting(std::string_view path) const;
+
+  void set(std::string_view path, Setting setting);
+
+ private:
+  std::map<std::string, Setting, std::less<>> settings_;
+};
+
+/// Defaults, then the file (may be absent), then `overrides` in their order: the last one wins.
+/// Errors: UsageError with every problem of the file and of the overrides.
+JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides);
+
+/// Samples of one optimizer step, and how they are divided.
+struct BatchPlan {
+  std::int64_t per_rank = 0;      // of one micro-step
+  std::int64_t accumulate = 1;
+  std::int64_t whole = 0;         // per_rank * world_size * accumulate
+};
+
+/// Errors: UsageError when data.batch is no multiple of world_size * accumulate, with the two nearest that are.
+BatchPlan plan_batch(const JobValues& job, int world_size);
+
+/// The values that make two runs the same job, flattened: path to YAML text. Without launch.*, output, data.root and
+/// the other keys that may differ; without train.epochs when `for_resume`.
+TextMap job_identity(const JobValues& job, bool for_resume);
+
+/// The resolved job as a job file: every key, commented with where its value came from when that is not the default.
+std::string to_yaml(const JobValues& job);
+
+/// The value as YAML text.
+std::string to_text(const JobKey& key, const JobValue& value);
+
+/// The closest of `candidates` when it is close enough to be a slip of the fingers.
+std::optional<std::string> did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+
+}  // namespace ddp

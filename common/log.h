@@ -1,0 +1,21 @@
+// The programs' own lines. It takes text, so that only log.cpp sees spdlog.
+#pragma once
+
+#include <string>
+
+namespace ddp::log {
+
+enum class Level { debug, info, warning, error };
+
+/// Sets the program's name, which starts every line, and the lowest level shown. Lines go to stderr, whole, unbuffered.
+void open(const std::string& program, Level lowest);
+
+/// "debug", "info", "warning" or "error" (any case, and torch's WARN); anything else is info.
+Level parse_level(const std::string& text);
+
+void debug(const std::string& text);
+void info(const std::string& text);
+void warning(const std::string& text);
+void error(const std::string& text);
+
+}  // namespace ddp::log

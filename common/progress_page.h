@@ -1,0 +1,75 @@
+// One 4 KiB page shared by an agent and one of its workers (a memfd, inherited by the worker).
+// The worker writes it with relaxed atomics once a step; the agent samples it for the report. No system call in the step.
+// Trap: both programs map it, so it holds only lock-free atomics of fixed size, and its layout has a version.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace ddp {
+
+enum class Phase : std::uint32_t {
+  none,        // the program has not opened its page: foreign
+  starting,
+  joining,
+  loading,
+  training,
+  evaluating,
+  saving,
+  stopping,
+  finished,
+};
+std::string_view to_text(Phase phase);
+
+/// Why the agent stops a worker; read by the worker's SIGTERM handling.
+enum class StopReason : std::uint32_t { none, preempt, teardown };
+
+struct ProgressPage {
+  static constexpr std::uint32_t kVersion = 1;
+
+  std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
+  std::atomic<Phase> phase{Phase::none};
+  std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
+  std::atomic<std::uint32_t> reserved{0};
+  std::atomic<std::int64_t> epoch{0};
+  std::atomic<std::int64_t> step{0};        // optimizer steps done
+  std::atomic<std::int64_t> steps_total{0};
+  std::atomic<std::int64_t> samples{0};     // of the whole job, since the start of the run
+  std::atomic<double> loss{0};
+  std::atomic<double> lr{0};
+  std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
+  std::atomic<std::int64_t> time_ns{0};     // steady clock of the last write
+};
+static_assert(std::atomic<double>::is_always_lock_free);
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+static_assert(sizeof(ProgressPage) <= 4096);
+
+/// Owns one mapping of a page and, on the agent's side, its descriptor.
+class MappedProgressPage {
+ public:
+  /// A new page. The descriptor is CLOEXEC; the spawner hands it to the worker on purpose.
+  /// Errors: SystemError.
+  static MappedProgressPage create();
+
+  /// Maps the page behind an inherited descriptor, closes the descriptor and marks the page as opened.
+  /// Errors: UsageError when the descriptor is not such a page.
+  static MappedProgressPage open(int fd);
+
+  MappedProgressPage(MappedProgressPage&& other) noexcept;
+  MappedProgressPage& operator=(MappedProgressPage&& other) noexcept;
+  MappedProgressPage(const MappedProgressPage&) = delete;
+  MappedProgressPage& operator=(const MappedProgressPage&) = delete;
+  ~MappedProgressPage();
+
+  ProgressPage& operator*() const { return *page_; }
+  ProgressPage* operator->() const { return page_; }
+  [[nodiscard]] int fd() const { return fd_; }  // -1 on the worker's side
+
+ private:
+  MappedProgressPage(ProgressPage* page, int fd) : page_(page), fd_(fd) {}
+  ProgressPage* page_ = nullptr;
+  int fd_ = -1;
+};
+
+}  // namespace ddp

@@ -1,0 +1,59 @@
+// The one door to yaml-cpp: strict YAML into plain nodes that keep their place in the file.
+// Promises: bounded work on any input (size, depth, nodes), nothing guessed: anchors, aliases, merge keys, second documents,
+// repeated keys and invalid UTF-8 are errors.
+// Trap: yaml-cpp's own Node accepts all of those (first of repeated keys wins, `yes` is true), so we take its events instead.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddp {
+
+/// A place in a file; both count from 1.
+struct Mark {
+  int line = 1;
+  int column = 1;
+  bool operator==(const Mark&) const = default;
+};
+
+struct YamlNode {
+  enum class Kind { null, scalar, sequence, map };
+  struct Entry;
+
+  Kind kind = Kind::null;
+  std::string text;               // of a scalar
+  bool quoted = false;            // a quoted scalar is text, whatever it looks like
+  std::vector<YamlNode> items;    // of a sequence
+  std::vector<Entry> entries;     // of a map, in file order
+  Mark mark;
+};
+
+struct YamlNode::Entry {
+  std::string key;
+  Mark mark;
+  YamlNode value;
+};
+
+struct YamlDocument {
+  std::string name;                    // as shown in messages: the path as typed
+  YamlNode root;                       // null for an empty document
+  std::vector<std::string> problems;   // "name:line:column: what"; the root is usable only when this is empty
+};
+
+/// Parses one document. Errors: none thrown, all in `problems`.
+YamlDocument parse_yaml(std::string_view text, const std::string& name);
+
+/// Reads and parses a regular file of at most 1 MiB.
+/// Errors: UsageError when it cannot be read, is no regular file or is too large; what is wrong inside is in `problems`.
+YamlDocument read_yaml_file(const std::filesystem::path& path);
+
+/// "name:line:column", as editors jump to.
+std::string locate(const std::string& name, Mark mark);
+
+/// `text` as a YAML scalar that reads back as the same text: quoted only where it must be.
+std::string quote_yaml(const std::string& text);
+
+}  // namespace ddp
