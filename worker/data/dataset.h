@@ -1,0 +1,49 @@
+// Image sets in memory as plain bytes: what every loader makes and the trainer takes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddp::worker {
+
+struct ImageSet {
+  std::string name;  // "mnist train"
+  std::int64_t count = 0;
+  std::int64_t channels = 1;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  int classes = 0;
+  std::vector<std::uint8_t> pixels;  // [count, channels, height, width]
+  std::vector<std::uint8_t> labels;  // [count], each below classes
+  std::vector<float> mean;           // [channels], of pixel / 255
+  std::vector<float> deviation;      // [channels], of pixel / 255
+
+  bool operator==(const ImageSet&) const = default;
+};
+
+struct DataSet {
+  ImageSet train;
+  ImageSet test;
+};
+
+struct DataRequest {
+  std::string name = "digits";             // digits | mnist | fashion-mnist
+  std::filesystem::path root;              // where the files are; not used by digits
+  std::uint64_t seed = 1;                  // digits are drawn from it
+  std::optional<std::int64_t> train_size;  // the first N of the files; digits: how many are drawn
+  std::optional<std::int64_t> test_size;
+};
+
+inline constexpr std::int64_t kDigitsTrainSize = 12000;
+inline constexpr std::int64_t kDigitsTestSize = 2000;
+
+/// Reads or draws a data set by its name. Files are train-images-idx3-ubyte,
+/// train-labels-idx1-ubyte, t10k-... as published, also with a dot before idx, plain or .gz.
+/// Errors: UsageError for an unknown name, a missing root or file (with all names that were tried),
+/// broken contents, and a train_size or test_size above what there is.
+DataSet load_data_set(const DataRequest& request);
+
+}  // namespace ddp::worker

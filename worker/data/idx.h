@@ -1,0 +1,42 @@
+// Reader of IDX files (MNIST's format), plain or gzip, that believes nothing a header says.
+// Promises: exact sizes (a short file and trailing bytes are errors, after a gzip stream too);
+// memory grows with the bytes that arrive, never with a header's word alone.
+// Trap: LibTorch's own reader ignores short reads and accepts any label; that trains on zeros
+// without a word.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddp::worker {
+
+/// An array of unsigned bytes, the only element type of MNIST's files.
+struct IdxArray {
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> bytes;  // row-major, product of shape
+
+  bool operator==(const IdxArray&) const = default;
+};
+
+/// Reads a file with `rank` dimensions, gzip or plain (told apart by the first two bytes, not by
+/// the name).
+/// Errors: UsageError with the path and what was expected and found: no regular file, wrong magic,
+/// element type or rank, a size that overflows or exceeds 4 GiB, too few or too many bytes, a
+/// broken gzip stream. SystemError when reading fails.
+IdxArray read_idx(const std::filesystem::path& path, int rank);
+
+/// The same for bytes in memory; `name` stands for the path in messages.
+IdxArray parse_idx(std::span<const std::uint8_t> bytes, const std::string& name, int rank);
+
+/// Errors: UsageError when `images` is not [N, H, W] beside `labels` [N], or a label is not below
+/// `classes` (with its index).
+void check_idx_pair(const IdxArray& images,
+                    const IdxArray& labels,
+                    int classes,
+                    const std::string& images_name,
+                    const std::string& labels_name);
+
+}  // namespace ddp::worker

@@ -1,0 +1,51 @@
+// The learning rate as a pure function of the step, so a resumed run needs no schedule state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace ddp::worker {
+
+struct Schedule {
+  enum class Name { constant, step, multistep, cosine, one_cycle, polynomial };
+
+  Name name = Name::constant;
+  double base_lr = 0.1;                  // one-cycle: the highest rate
+  std::int64_t steps = 1;                // of the whole run
+  std::int64_t warmup = 0;               // linear, before the others; one-cycle has its own
+  double gamma = 0.1;                    // step, multistep: factor at each drop
+  std::int64_t every = 1;                // step: steps between drops
+  std::vector<std::int64_t> milestones;  // multistep: steps of the drops, ascending
+  double power = 1.0;                    // polynomial
+  double min_lr = 0.0;                   // cosine: where it ends
+  double rising = 0.3;                   // one-cycle: part of the steps in which the rate rises
+  double first_divisor = 25.0;           // one-cycle: starts at base_lr / first_divisor
+  double last_divisor = 1e4;             // one-cycle: ends at its start / last_divisor
+
+  bool operator==(const Schedule&) const = default;
+};
+
+/// "one-cycle" and so on, as in the job file; nothing for a word that is no schedule of ours.
+std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
+
+/// The learning rate of the optimizer step number `step` (from 0).
+/// Units: steps are optimizer steps (not micro-batches), drops are counted from step 0 whatever the
+/// warm-up. With t = step - warmup and T = steps - warmup:
+///   step < warmup   base * (step + 1) / warmup
+///   constant        base
+///   step            base * gamma^floor(step / every)
+///   multistep       base * gamma^(number of milestones <= step)
+///   cosine          min + (base - min) * (1 + cos(pi * t / T)) / 2
+///   polynomial      base * (1 - t / T)^power
+///   one-cycle       half a cosine up from base / first_divisor to base at step rising * steps - 1,
+///                   half a cosine down to base / first_divisor / last_divisor at the last step
+/// Steps after the last keep its value.
+/// Errors: std::logic_error for a schedule that makes no sense (steps < 1, every < 1).
+/// Source: warm-up Goyal et al., arXiv:1706.02677, 2.2; cosine Loshchilov and Hutter,
+/// arXiv:1608.03983, eq. 5; one-cycle Smith and Topin, arXiv:1708.07120, as OneCycleLR of
+/// torch.optim.lr_scheduler; the others as its StepLR, MultiStepLR and PolynomialLR.
+double learning_rate(const Schedule& schedule, std::int64_t step);
+
+}  // namespace ddp::worker

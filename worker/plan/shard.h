@@ -1,0 +1,48 @@
+// Which samples a rank sees in an epoch, bit for bit as Python's DistributedSampler chooses them,
+// without Torch.
+// Promises: a pure function of the request and the epoch, so that a resumed run needs no sampler
+// state.
+// Trap: torch::data::samplers::DistributedRandomSampler differs from Python (seed = epoch only,
+// std::shuffle), so it is not used.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ddp::worker {
+
+struct ShardRequest {
+  std::int64_t size = 0;  // samples of the data set
+  int world_size = 1;
+  int rank = 0;
+  std::uint64_t seed = 0;  // the same on every rank
+  bool shuffle = true;
+  bool drop_last = false;  // drop the tail instead of repeating the head
+
+  bool operator==(const ShardRequest&) const = default;
+};
+
+/// Samples of one rank in one epoch; the same number on every rank.
+/// Units: ceil(size / world_size), or floor with drop_last (0 when there are fewer samples than
+/// ranks).
+std::int64_t shard_size(const ShardRequest& request);
+
+/// Samples of `request.rank` in `epoch`, in the order of Python's DistributedSampler(seed, shuffle,
+/// drop_last) after set_epoch(epoch).
+/// Shapes: shard_size numbers in [0, size); the head of the permutation fills the last gap, several
+/// times when there are fewer samples than ranks need.
+/// Errors: std::logic_error for an empty set, a rank outside its world, or more samples than
+/// kMaxShardedSize.
+/// Source: torch/utils/data/distributed.py and aten/src/ATen/native/TensorFactories.cpp
+/// (randperm_cpu) of torch 2.11.
+std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch);
+
+/// Above it torch draws its permutation from 64-bit numbers.
+inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;
+
+/// Samples that `rank` evaluates: rank, rank + world_size, ... Every sample once over all ranks,
+/// nothing repeated, so that sums over ranks are exact; some ranks may have one sample less, or
+/// none.
+std::vector<std::int64_t> evaluation_shard(std::int64_t size, int world_size, int rank);
+
+}  // namespace ddp::worker

@@ -1,0 +1,90 @@
+// Checkpoints on disk: either whole and verified, or not there.
+// Write: step-N.tmp-RUN/ with three tensor files and a manifest, fsync of the files and of the
+// directory, rename, fsync of the parent, `latest`; then the old ones go.
+// Load: newest first; sizes, checksums, names, dtypes, shapes. A bad one becomes step-N.bad, is
+// named, and the next older one is taken.
+// Trap: a rename is atomic but not durable, and LibTorch's own loader accepts a flipped bit; hence
+// every fsync and checksum here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/save/safetensors.h"
+
+namespace ddp::worker {
+
+/// Where the run stands and what it was: the manifest's own fields.
+struct CheckpointHead {
+  std::int64_t step = 0;  // optimizer steps done
+  std::int64_t epoch = 0;
+  std::int64_t step_in_epoch = 0;  // steps of that epoch that are done
+  int world_size = 1;
+  std::int64_t batch = 0;                  // of the whole job
+  std::map<std::string, std::string> job;  // job_identity(), for resume
+  std::optional<double> best;              // best value of the watched metric so far
+  std::string torch_version;
+
+  bool operator==(const CheckpointHead&) const = default;
+};
+
+/// What is saved; the bytes stay the caller's.
+struct CheckpointContent {
+  CheckpointHead head;
+  std::vector<TensorView> model;
+  std::vector<TensorView> optimizer;
+  std::vector<TensorView> state;  // RNG and whatever else the trainer needs
+};
+
+struct LoadedCheckpoint {
+  std::filesystem::path path;
+  CheckpointHead head;
+  TensorFile model;
+  TensorFile optimizer;
+  TensorFile state;
+};
+
+/// Reads and verifies one checkpoint directory.
+/// Errors: UsageError that says what is wrong with which file; SystemError (reading).
+LoadedCheckpoint load_checkpoint(const std::filesystem::path& path);
+
+/// The checkpoints of one run, in `<run directory>/checkpoints`. Used by rank 0 alone.
+class Checkpoints {
+ public:
+  /// Keeps the newest `keep` (at least 2), the one named in `best`, and the one that load_newest()
+  /// verified last. `run_id` makes temporary names; it may be empty (then the pid is used).
+  Checkpoints(std::filesystem::path directory, int keep, std::string run_id);
+
+  /// Writes `step-NNNNNN`, makes it durable, points `latest` at it, removes old ones and what dead
+  /// runs left half-written. Returns its path. A checkpoint of that step is replaced.
+  /// Blocks: until the disk has it.
+  /// Errors: SystemError (disk full, ...); what was there before is intact and nothing half-written
+  /// is left.
+  std::filesystem::path save(const CheckpointContent& content);
+
+  /// The newest one that verifies, or nothing. Each one passed over becomes step-N.bad and adds a
+  /// line to `warnings`, ready to be logged: "checkpoint step-000900 is damaged (model.safetensors:
+  /// checksum differs); resuming from step-000600".
+  std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);
+
+  /// Writes the text file `best`, so that the checkpoint of that step is kept.
+  /// Errors: SystemError.
+  void mark_best(std::int64_t step);
+
+  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
+
+ private:
+  std::filesystem::path directory_;
+  int keep_;
+  std::string run_id_;
+  std::optional<std::int64_t> verified_;  // the step that load_newest() returned
+};
+
+/// "step-000600"; more digits when the number has them.
+std::string checkpoint_name(std::int64_t step);
+
+}  // namespace ddp::worker

@@ -1,0 +1,47 @@
+// TensorBoard's event file, written directly: protobuf by protozero, framing and masked CRC-32C by
+// us.
+// Source: tensorboard/compat/proto/event.proto, summary.proto and TensorFlow's record_writer.cc
+// (the framing).
+// Trap: never libprotobuf here: libtorch_cpu exports a copy of its own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "worker/save/output_file.h"
+
+namespace ddp::worker {
+
+struct Scalar {
+  std::string_view tag;  // "train/loss"
+  double value = 0;      // written as float, as TensorBoard keeps it
+};
+
+class EventFile {
+ public:
+  /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after those that are there,
+  /// and writes its first record. A run that goes on at `resumed_step` also writes a START record,
+  /// so that TensorBoard drops points of later steps.
+  /// Errors: SystemError.
+  EventFile(const std::filesystem::path& directory, std::optional<std::int64_t> resumed_step);
+
+  /// One record with all scalars of a step, visible to readers at once.
+  /// Errors: SystemError.
+  void write(std::int64_t step, std::span<const Scalar> scalars);
+
+  [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  void append(std::string_view event);
+
+  OutputFile file_;
+};
+
+/// A record as it stands in the file: length, its checksum, payload, its checksum.
+std::string frame_record(std::string_view payload);
+
+}  // namespace ddp::worker

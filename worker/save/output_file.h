@@ -1,0 +1,42 @@
+// A file that is written, from open to close, with every failure seen.
+// Trap: a stream's destructor hides a full disk; here close() and sync() say so, and the destructor
+// only lets go.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+namespace ddp::worker {
+
+class OutputFile {
+ public:
+  enum class Mode { create, append };  // create: must not exist; append: made when missing
+
+  /// Errors: SystemError.
+  OutputFile(const std::filesystem::path& path, Mode mode);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  /// Writes all of it, without a buffer of our own: a reader sees it when this returns.
+  /// Errors: SystemError.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+
+  /// Makes it durable.
+  /// Blocks: until the disk has it.
+  /// Errors: SystemError.
+  void sync();
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;  // -1: moved from
+};
+
+}  // namespace ddp::worker

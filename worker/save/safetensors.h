@@ -1,0 +1,77 @@
+// safetensors: a u64 header length, a JSON header, raw tensors. Read and written here; no code can
+// hide in it.
+// Promises: what is written is read by Python's safetensors and the other way round; the reader
+// checks everything a header says before a tensor is handed out.
+// Source: github.com/huggingface/safetensors, README "Format".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddp::worker {
+
+/// A named tensor whose bytes belong to somebody else: contiguous, C order, little endian.
+struct TensorView {
+  std::string name;
+  std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+};
+
+/// Bytes of one element, 0 for a dtype that we do not write.
+std::size_t dtype_size(std::string_view dtype);
+
+/// The product of `shape`, in bytes.
+/// Errors: UsageError when the dtype is unknown, a size is negative or it all overflows.
+std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t> shape);
+
+/// A file in memory with its tensors. Movable; the views live as long as it does.
+class TensorFile {
+ public:
+  TensorFile() = default;
+  TensorFile(TensorFile&&) noexcept = default;
+  TensorFile& operator=(TensorFile&&) noexcept = default;
+  TensorFile(const TensorFile&) = delete;
+  TensorFile& operator=(const TensorFile&) = delete;
+
+  /// Takes the bytes of a whole file; `name` stands for it in messages.
+  /// Errors: UsageError for anything that is not right: header length, JSON, names, dtypes, shapes
+  /// against offsets, gaps, overlaps, bytes that no tensor owns.
+  static TensorFile parse(std::vector<std::byte> bytes, const std::string& name);
+
+  [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }  // by offset
+  [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// The tensor of that name, or null.
+  [[nodiscard]] const TensorView* find(std::string_view name) const;
+  [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }  // the whole file
+
+ private:
+  std::vector<std::byte> bytes_;
+  std::vector<TensorView> tensors_;
+  std::map<std::string, std::string> metadata_;
+};
+
+/// Reads and checks a file.
+/// Errors: UsageError (contents, or no such file), SystemError (reading).
+TensorFile read_safetensors(const std::filesystem::path& path);
+
+struct WrittenFile {
+  std::uint64_t size = 0;
+  std::string digest;  // XXH3-128 of the whole file
+};
+
+/// Writes a new file and makes it durable (fsync); the directory's entry is the caller's. Wide
+/// dtypes come first, so that every tensor is aligned to its element.
+/// Errors: SystemError; std::logic_error for a repeated name, an unknown dtype or a size that is
+/// not that of the shape.
+WrittenFile write_safetensors(const std::filesystem::path& path,
+                              std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace ddp::worker
