@@ -29,7 +29,8 @@ int explain(const std::string& program, const std::exception& error) {
   // One write: lines of other processes on the same terminal cannot come between.
   std::string text;
   std::istringstream lines(error.what());
-  for (std::string line; std::getline(lines, line);) text += program + ": " + line + '\n';
+  for (std::string line; std::getline(lines, line);)
+    text += program + ": " + line + '\n';
   if (text.empty()) text = program + ": unknown error\n";
   std::cerr << text << std::flush;
   const Error* const ours = dynamic_cast<const Error*>(&error);

@@ -1,6 +1,6 @@
 // The three exceptions that mean "cannot go on", each with its exit code.
-// Outcomes that somebody must react to (a worker that died, a deadline that passed) are values, not exceptions.
-// A message says: tried what, on what, why it failed, what to do.
+// Outcomes that somebody must react to (a worker that died, a deadline that passed) are values, not
+// exceptions. A message says: tried what, on what, why it failed, what to do.
 #pragma once
 
 #include <cerrno>
@@ -22,7 +22,8 @@ class Error : public std::runtime_error {
   int code_;
 };
 
-/// A flag, a variable or a line of YAML that the user can mend. Several are shown together, one per line.
+/// A flag, a variable or a line of YAML that the user can mend. Several are shown together, one per
+/// line.
 class UsageError : public Error {
  public:
   explicit UsageError(const std::string& message) : Error(message, exit_code::kUsage) {}
@@ -53,7 +54,8 @@ Result check(Result result, const std::string& call, const std::string& object) 
   return result;
 }
 
-/// Prints `error` once on stderr, every line behind "<program>: ". Returns the exit code it stands for.
+/// Prints `error` once on stderr, every line behind "<program>: ". Returns the exit code it stands
+/// for.
 int explain(const std::string& program, const std::exception& error);
 
 }  // namespace ddp

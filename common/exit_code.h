@@ -1,5 +1,5 @@
-// The exit codes that both programs promise. A worker's own code passes through unchanged and may equal one of ours;
-// result.json says who decided.
+// The exit codes that both programs promise. A worker's own code passes through unchanged and may
+// equal one of ours; result.json says who decided.
 #pragma once
 
 #include <string>
@@ -21,7 +21,9 @@ inline constexpr int kRendezvous = 202;
 inline constexpr int kRefused = 203;
 
 /// What a shell shows for a process that died of `signal`.
-inline constexpr int of_signal(int signal) { return 128 + signal; }
+inline constexpr int of_signal(int signal) {
+  return 128 + signal;
+}
 
 /// One phrase for a code of ours ("lost a peer"), or an empty text for any other.
 std::string describe(int code);

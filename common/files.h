@@ -13,7 +13,8 @@ namespace ddp {
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
 /// The whole text, or nothing when the file cannot be opened. Reads at most `limit` bytes.
-std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t limit = 16 << 20);
+std::optional<std::string> read_file(const std::filesystem::path& path,
+                                     std::size_t limit = 16 << 20);
 
 /// Makes the names inside `directory` durable. Errors: SystemError.
 void sync_directory(const std::filesystem::path& directory);

@@ -1,6 +1,7 @@
 // The whole table of job keys (key, type, range, default, text), and a job file checked against it.
-// Both programs check the whole file before anything starts: all errors at once, with file:line:column and "did you mean".
-// Trap: a key is written here once; parsing, the reference page, `same job` and the resolved job.yaml are all derived from it.
+// Both programs check the whole file before anything starts: all errors at once, with
+// file:line:column and "did you mean". Trap: a key is written here once; parsing, the reference
+// page, `same job` and the resolved job.yaml are all derived from it.
 #pragma once
 
 #include <chrono>
@@ -20,36 +21,41 @@ namespace ddp {
 
 enum class JobType {
   boolean,
-  integer,     // with `choices`: a number or one of those words
+  integer,  // with `choices`: a number or one of those words
   real,
   text,
-  name,        // letters, digits, '.', '_', '-': usable as a file name
+  name,  // letters, digits, '.', '_', '-': usable as a file name
   choice,
-  duration,    // with a unit: 30s
-  bytes,       // with a unit: 25MiB
-  text_map,    // names to texts, as environment variables
+  duration,  // with a unit: 30s
+  bytes,     // with a unit: 25MiB
+  text_map,  // names to texts, as environment variables
 };
 
 struct JobKey {
-  std::string_view path;                      // "data.batch_per_rank"
+  std::string_view path;  // "data.batch_per_rank"
   JobType type = JobType::text;
-  std::string_view default_value;             // as in YAML; "null" when there is none
-  double min = 0;                             // of integer and real, inclusive
+  std::string_view default_value;  // as in YAML; "null" when there is none
+  double min = 0;                  // of integer and real, inclusive
   double max = 0;
-  bool above_min = false;                     // real: min itself is not allowed
-  std::vector<std::string_view> choices;
-  std::vector<std::string_view> later;        // words of the field that this version does not have yet
-  bool may_differ = false;                    // not part of `same job`: may differ between nodes and runs
-  std::string_view help;
+  bool above_min = false;  // real: min itself is not allowed
+  std::vector<std::string_view> choices = {};
+  std::vector<std::string_view> later =
+      {};                   // words of the field that this version does not have yet
+  bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
+  std::string_view help = {};
 };
 
-/// Every key, in the order of the reference page. `null` is allowed exactly where the default is null.
+inline constexpr double kAnyReal = 1e300;             // `max` of a real without an upper bound
+inline constexpr std::string_view kEverything = "*";  // in `later`: any value but the default
+
+/// Every key, in the order of the reference page. `null` is allowed exactly where the default is
+/// null.
 std::span<const JobKey> job_keys();
 
 using TextMap = std::map<std::string, std::string>;
 using JobValue = std::variant<std::monostate,  // null
                               bool,
-                              std::int64_t,    // integer and bytes
+                              std::int64_t,  // integer and bytes
                               double,
                               std::string,
                               std::chrono::milliseconds,
@@ -58,8 +64,8 @@ using JobValue = std::variant<std::monostate,  // null
 /// One value from outside the file: KEY=VALUE of the command line, a flag, a PET_* variable.
 struct JobOverride {
   std::string path;
-  std::string value;    // YAML text
-  std::string origin;   // shown in messages: "--max-restarts", "train.epochs=3", "PET_MAX_RESTARTS"
+  std::string value;   // YAML text
+  std::string origin;  // shown in messages: "--max-restarts", "train.epochs=3", "PET_MAX_RESTARTS"
 };
 
 /// Splits "train.epochs=3". Nothing when there is no '=' or no key before it.
@@ -70,7 +76,7 @@ class JobValues {
  public:
   struct Setting {
     JobValue value;
-    std::string origin;   // "default", "job.yaml:3:8", or the origin of an override
+    std::string origin;  // "default", "job.yaml:3:8", or the origin of an override
   };
 
   /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.
@@ -97,25 +103,28 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
 
 /// Samples of one optimizer step, and how they are divided.
 struct BatchPlan {
-  std::int64_t per_rank = 0;      // of one micro-step
+  std::int64_t per_rank = 0;  // of one micro-step
   std::int64_t accumulate = 1;
-  std::int64_t whole = 0;         // per_rank * world_size * accumulate
+  std::int64_t whole = 0;  // per_rank * world_size * accumulate
 };
 
-/// Errors: UsageError when data.batch is no multiple of world_size * accumulate, with the two nearest that are.
+/// Errors: UsageError when data.batch is no multiple of world_size * accumulate, with the two
+/// nearest that are.
 BatchPlan plan_batch(const JobValues& job, int world_size);
 
-/// The values that make two runs the same job, flattened: path to YAML text. Without launch.*, output, data.root and
-/// the other keys that may differ; without train.epochs when `for_resume`.
+/// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
+/// output, data.root and the other keys that may differ; without train.epochs when `for_resume`.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
-/// The resolved job as a job file: every key, commented with where its value came from when that is not the default.
+/// The resolved job as a job file: every key, commented with where its value came from when that is
+/// not the default.
 std::string to_yaml(const JobValues& job);
 
 /// The value as YAML text.
 std::string to_text(const JobKey& key, const JobValue& value);
 
 /// The closest of `candidates` when it is close enough to be a slip of the fingers.
-std::optional<std::string> did_you_mean(std::string_view word, std::span<const std::string_view> candidates);
+std::optional<std::string> did_you_mean(std::string_view word,
+                                        std::span<const std::string_view> candidates);
 
 }  // namespace ddp

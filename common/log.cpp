@@ -12,10 +12,14 @@ namespace {
 
 spdlog::level::level_enum to_spdlog(Level level) {
   switch (level) {
-    case Level::debug: return spdlog::level::debug;
-    case Level::info: return spdlog::level::info;
-    case Level::warning: return spdlog::level::warn;
-    case Level::error: return spdlog::level::err;
+    case Level::debug:
+      return spdlog::level::debug;
+    case Level::info:
+      return spdlog::level::info;
+    case Level::warning:
+      return spdlog::level::warn;
+    case Level::error:
+      return spdlog::level::err;
   }
   return spdlog::level::info;
 }
@@ -41,9 +45,17 @@ Level parse_level(const std::string& text) {
   return Level::info;
 }
 
-void debug(const std::string& text) { spdlog::debug("{}", text); }
-void info(const std::string& text) { spdlog::info("{}", text); }
-void warning(const std::string& text) { spdlog::warn("{}", text); }
-void error(const std::string& text) { spdlog::error("{}", text); }
+void debug(const std::string& text) {
+  spdlog::debug("{}", text);
+}
+void info(const std::string& text) {
+  spdlog::info("{}", text);
+}
+void warning(const std::string& text) {
+  spdlog::warn("{}", text);
+}
+void error(const std::string& text) {
+  spdlog::error("{}", text);
+}
 
 }  // namespace ddp::log

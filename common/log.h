@@ -7,7 +7,8 @@ namespace ddp::log {
 
 enum class Level { debug, info, warning, error };
 
-/// Sets the program's name, which starts every line, and the lowest level shown. Lines go to stderr, whole, unbuffered.
+/// Sets the program's name, which starts every line, and the lowest level shown. Lines go to
+/// stderr, whole, unbuffered.
 void open(const std::string& program, Level lowest);
 
 /// "debug", "info", "warning" or "error" (any case, and torch's WARN); anything else is info.

@@ -15,8 +15,7 @@ namespace {
 constexpr std::size_t kPageBytes = 4096;
 
 void* map_page(int fd) {
-  void* const memory =
-      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const memory = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   if (memory == MAP_FAILED) throw SystemError(system_message("mmap", "progress page", errno));
   return memory;
 }
@@ -25,21 +24,31 @@ void* map_page(int fd) {
 
 std::string_view to_text(Phase phase) {
   switch (phase) {
-    case Phase::none: return "none";
-    case Phase::starting: return "starting";
-    case Phase::joining: return "joining";
-    case Phase::loading: return "loading";
-    case Phase::training: return "training";
-    case Phase::evaluating: return "evaluating";
-    case Phase::saving: return "saving";
-    case Phase::stopping: return "stopping";
-    case Phase::finished: return "finished";
+    case Phase::none:
+      return "none";
+    case Phase::starting:
+      return "starting";
+    case Phase::joining:
+      return "joining";
+    case Phase::loading:
+      return "loading";
+    case Phase::training:
+      return "training";
+    case Phase::evaluating:
+      return "evaluating";
+    case Phase::saving:
+      return "saving";
+    case Phase::stopping:
+      return "stopping";
+    case Phase::finished:
+      return "finished";
   }
   return "unknown";  // the other side is another release
 }
 
 MappedProgressPage MappedProgressPage::create() {
-  const int fd = check(::memfd_create("ddp-progress", MFD_CLOEXEC), "memfd_create", "progress page");
+  const int fd =
+      check(::memfd_create("ddp-progress", MFD_CLOEXEC), "memfd_create", "progress page");
   MappedProgressPage mapped(nullptr, fd);  // owns fd from here on
   check(::ftruncate(fd, kPageBytes), "ftruncate", "progress page");
   mapped.page_ = new (map_page(fd)) ProgressPage();
@@ -50,8 +59,9 @@ MappedProgressPage MappedProgressPage::open(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
       status.st_size != static_cast<off_t>(kPageBytes)) {
-    throw UsageError("DDP_PROGRESS_FD=" + std::to_string(fd) +
-                     ": this descriptor is not a progress page. Unset the variable, or start by ddp-launch.");
+    throw UsageError(
+        "DDP_PROGRESS_FD=" + std::to_string(fd) +
+        ": this descriptor is not a progress page. Unset the variable, or start by ddp-launch.");
   }
   // No constructor here: the agent has made the page already.
   MappedProgressPage mapped(static_cast<ProgressPage*>(map_page(fd)), -1);

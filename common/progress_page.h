@@ -1,6 +1,7 @@
 // One 4 KiB page shared by an agent and one of its workers (a memfd, inherited by the worker).
-// The worker writes it with relaxed atomics once a step; the agent samples it for the report. No system call in the step.
-// Trap: both programs map it, so it holds only lock-free atomics of fixed size, and its layout has a version.
+// The worker writes it with relaxed atomics once a step; the agent samples it for the report. No
+// system call in the step. Trap: both programs map it, so it holds only lock-free atomics of fixed
+// size, and its layout has a version.
 #pragma once
 
 #include <atomic>
@@ -10,7 +11,7 @@
 namespace ddp {
 
 enum class Phase : std::uint32_t {
-  none,        // the program has not opened its page: foreign
+  none,  // the program has not opened its page: foreign
   starting,
   joining,
   loading,
@@ -33,13 +34,13 @@ struct ProgressPage {
   std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
   std::atomic<std::uint32_t> reserved{0};
   std::atomic<std::int64_t> epoch{0};
-  std::atomic<std::int64_t> step{0};        // optimizer steps done
+  std::atomic<std::int64_t> step{0};  // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
-  std::atomic<std::int64_t> samples{0};     // of the whole job, since the start of the run
+  std::atomic<std::int64_t> samples{0};  // of the whole job, since the start of the run
   std::atomic<double> loss{0};
   std::atomic<double> lr{0};
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
-  std::atomic<std::int64_t> time_ns{0};     // steady clock of the last write
+  std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
 };
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
@@ -52,8 +53,8 @@ class MappedProgressPage {
   /// Errors: SystemError.
   static MappedProgressPage create();
 
-  /// Maps the page behind an inherited descriptor, closes the descriptor and marks the page as opened.
-  /// Errors: UsageError when the descriptor is not such a page.
+  /// Maps the page behind an inherited descriptor, closes the descriptor and marks the page as
+  /// opened. Errors: UsageError when the descriptor is not such a page.
   static MappedProgressPage open(int fd);
 
   MappedProgressPage(MappedProgressPage&& other) noexcept;

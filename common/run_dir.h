@@ -1,7 +1,8 @@
 // The directory of one run: <output>/<name>, <name>2, ...; <output>/latest points at the newest.
-// Whoever starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it lives here.
-// Promises: two jobs started at once never share a directory (mkdir decides, a lock says who lives); a run that did not finish
-// is continued in its own directory by the same job, unless checkpoint.resume forbids it.
+// Whoever starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it
+// lives here. Promises: two jobs started at once never share a directory (mkdir decides, a lock
+// says who lives); a run that did not finish is continued in its own directory by the same job,
+// unless checkpoint.resume forbids it.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,9 @@ namespace ddp {
 
 class RunDir {
  public:
-  /// Makes or finds the directory, locks it, and writes job.yaml, command.txt and a result.json of state "running".
-  /// `world_size` and the job's batch decide, besides the job's keys, whether an unfinished run is the same.
-  /// Errors: SystemError.
+  /// Makes or finds the directory, locks it, and writes job.yaml, command.txt and a result.json of
+  /// state "running". `world_size` and the job's batch decide, besides the job's keys, whether an
+  /// unfinished run is the same. Errors: SystemError.
   static RunDir choose(const JobValues& job, int world_size, const std::string& command);
 
   RunDir(RunDir&& other) noexcept;
@@ -44,8 +45,8 @@ class RunDir {
 /// finished: exit 0. stopped: by the user, a checkpoint may be there. failed: anything else.
 std::string state_of(int exit_code);
 
-/// Replaces result.json. `members` is a JSON object's inside without braces, already encoded ("" for none); state, exit_code and
-/// what the code means come first. Errors: SystemError.
+/// Replaces result.json. `members` is a JSON object's inside without braces, already encoded (""
+/// for none); state, exit_code and what the code means come first. Errors: SystemError.
 void write_result(const std::filesystem::path& run_dir, int exit_code, const std::string& members);
 
 }  // namespace ddp

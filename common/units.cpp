@@ -33,9 +33,11 @@ template <std::size_t N>
 std::optional<double> parse_with_unit(std::string_view text, const std::array<Unit, N>& units) {
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || !std::isfinite(number) || number < 0 || std::signbit(number)) return {};
+  if (error != std::errc() || !std::isfinite(number) || number < 0 || std::signbit(number))
+    return {};
   std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  while (!unit.empty() && unit.front() == ' ')
+    unit.remove_prefix(1);
   if (unit.empty()) return number == 0 ? std::optional<double>(0) : std::nullopt;
   for (const Unit& known : units) {
     if (known.name == unit) return number * known.factor;

@@ -1,7 +1,8 @@
 // The one door to yaml-cpp: strict YAML into plain nodes that keep their place in the file.
-// Promises: bounded work on any input (size, depth, nodes), nothing guessed: anchors, aliases, merge keys, second documents,
-// repeated keys and invalid UTF-8 are errors.
-// Trap: yaml-cpp's own Node accepts all of those (first of repeated keys wins, `yes` is true), so we take its events instead.
+// Promises: bounded work on any input (size, depth, nodes), nothing guessed: anchors, aliases,
+// merge keys, second documents, repeated keys and invalid UTF-8 are errors. Trap: yaml-cpp's own
+// Node accepts all of those (first of repeated keys wins, `yes` is true), so we take its events
+// instead.
 #pragma once
 
 #include <filesystem>
@@ -24,10 +25,10 @@ struct YamlNode {
   struct Entry;
 
   Kind kind = Kind::null;
-  std::string text;               // of a scalar
-  bool quoted = false;            // a quoted scalar is text, whatever it looks like
-  std::vector<YamlNode> items;    // of a sequence
-  std::vector<Entry> entries;     // of a map, in file order
+  std::string text;             // of a scalar
+  bool quoted = false;          // a quoted scalar is text, whatever it looks like
+  std::vector<YamlNode> items;  // of a sequence
+  std::vector<Entry> entries;   // of a map, in file order
   Mark mark;
 };
 
@@ -38,16 +39,18 @@ struct YamlNode::Entry {
 };
 
 struct YamlDocument {
-  std::string name;                    // as shown in messages: the path as typed
-  YamlNode root;                       // null for an empty document
-  std::vector<std::string> problems;   // "name:line:column: what"; the root is usable only when this is empty
+  std::string name;  // as shown in messages: the path as typed
+  YamlNode root;     // null for an empty document
+  std::vector<std::string>
+      problems;  // "name:line:column: what"; the root is usable only when this is empty
 };
 
 /// Parses one document. Errors: none thrown, all in `problems`.
 YamlDocument parse_yaml(std::string_view text, const std::string& name);
 
 /// Reads and parses a regular file of at most 1 MiB.
-/// Errors: UsageError when it cannot be read, is no regular file or is too large; what is wrong inside is in `problems`.
+/// Errors: UsageError when it cannot be read, is no regular file or is too large; what is wrong
+/// inside is in `problems`.
 YamlDocument read_yaml_file(const std::filesystem::path& path);
 
 /// "name:line:column", as editors jump to.

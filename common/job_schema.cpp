@@ -1,0 +1,568 @@
+#include "common/job_schema.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <stdexcept>
+
+#include "common/error.h"
+#include "common/units.h"
+
+namespace ddp {
+namespace {
+
+const JobKey* find_key(std::string_view path) {
+  for (const JobKey& key : job_keys()) {
+    if (key.path == path) return &key;
+  }
+  return nullptr;
+}
+
+std::string_view parent_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view leaf_of(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+// What may stand directly inside `section` ("" is the top): keys and sections, in table order.
+std::vector<std::string_view> names_inside(std::string_view section) {
+  std::vector<std::string_view> names;
+  const std::size_t skip = section.empty() ? 0 : section.size() + 1;
+  for (const JobKey& key : job_keys()) {
+    if (!section.empty() &&
+        (!key.path.starts_with(section) || key.path.size() <= skip || key.path[skip - 1] != '.'))
+      continue;
+    const std::string_view rest = key.path.substr(skip);
+    const std::string_view name = rest.substr(0, rest.find('.'));
+    if (names.empty() || std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(name);
+  }
+  return names;
+}
+
+bool is_section(std::string_view path) {
+  return std::any_of(job_keys().begin(), job_keys().end(), [path](const JobKey& key) {
+    return key.path.size() > path.size() && key.path.starts_with(path) &&
+           key.path[path.size()] == '.';
+  });
+}
+
+template <typename Words>
+std::string join(const Words& words, const std::string& separator = ", ") {
+  std::string text;
+  for (const auto& word : words) {
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
+std::string describe_unknown(std::string_view path) {
+  const std::string_view section = parent_of(path);
+  const std::vector<std::string_view> allowed = names_inside(section);
+  std::string text = std::string(path) + ": unknown key";
+  if (const std::optional<std::string> word = did_you_mean(leaf_of(path), allowed)) {
+    text += ", did you mean \"" + *word + "\"?";
+  } else {
+    // The right word in the wrong section, as "epochs" at the top.
+    std::vector<std::string_view> leaves;
+    for (const JobKey& key : job_keys())
+      leaves.push_back(leaf_of(key.path));
+    const std::optional<std::string> leaf = did_you_mean(leaf_of(path), leaves);
+    for (const JobKey& key : job_keys()) {
+      if (!leaf || leaf_of(key.path) != *leaf) continue;
+      return text + ", did you mean \"" + std::string(key.path) + "\"?";
+    }
+    text += ".";
+  }
+  return text + " Allowed: " + join(allowed) + ".";
+}
+
+// ---- values ------------------------------------------------------------------------------------
+
+std::string shorten(double number) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() ? std::string(text.data(), end) : "?";
+}
+
+std::string whole(double number) {
+  return std::to_string(static_cast<long long>(number));
+}
+
+bool has_leading_zero(std::string_view text) {
+  if (text.starts_with('-')) text.remove_prefix(1);
+  return text.size() > 1 && text[0] == '0' &&
+         std::isdigit(static_cast<unsigned char>(text[1])) != 0;
+}
+
+// The value, or what is expected instead ("a whole number from 1 to 9").
+struct Parsed {
+  JobValue value;
+  std::string expected;  // empty: fine
+};
+
+Parsed parse_integer(const JobKey& key, const YamlNode& node) {
+  std::string expected = "a whole number from " + whole(key.min) + " to " + whole(key.max);
+  if (key.min == key.max) expected = whole(key.min);
+  if (!key.choices.empty()) expected += ", or " + join(key.choices, " or ");
+  for (const std::string_view choice : key.choices) {
+    if (node.text == choice) return {node.text, ""};
+  }
+  std::int64_t value = 0;
+  const char* const end = node.text.data() + node.text.size();
+  const auto [stop, error] = std::from_chars(node.text.data(), end, value);
+  const bool fits = error == std::errc() && stop == end && static_cast<double>(value) >= key.min &&
+                    static_cast<double>(value) <= key.max;
+  if (node.quoted || !fits || has_leading_zero(node.text)) return {{}, expected};
+  return {value, ""};
+}
+
+Parsed parse_real(const JobKey& key, const YamlNode& node) {
+  std::string expected =
+      std::string("a number ") + (key.above_min ? "above " : "from ") + shorten(key.min);
+  if (key.max < kAnyReal)
+    expected += std::string(key.above_min ? ", at most " : " to ") + shorten(key.max);
+  double value = 0;
+  const char* const end = node.text.data() + node.text.size();
+  const auto [stop, error] = std::from_chars(node.text.data(), end, value);
+  const bool fits = error == std::errc() && stop == end && std::isfinite(value) &&
+                    value >= key.min && value <= key.max && !(key.above_min && value == key.min);
+  if (node.quoted || !fits || has_leading_zero(node.text)) return {{}, expected};
+  return {value, ""};
+}
+
+Parsed parse_bytes_value(const JobKey& key, const YamlNode& node) {
+  const std::optional<std::int64_t> value = parse_bytes(node.text);
+  const bool fits =
+      value && static_cast<double>(*value) >= key.min && static_cast<double>(*value) <= key.max;
+  if (fits) return {*value, ""};
+  return {{},
+          "a size with a unit, as 25MiB, from " + format_bytes(static_cast<std::int64_t>(key.min)) +
+              " to " + format_bytes(static_cast<std::int64_t>(key.max))};
+}
+
+bool is_name(const std::string& text) {
+  const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
+  });
+  return plain && !text.empty() && text.size() <= 100 && text[0] != '.' && text[0] != '-';
+}
+
+Parsed parse_text_map(const YamlNode& node) {
+  const Parsed wrong{{}, "a map of names to texts, as {NAME: text}"};
+  if (node.kind != YamlNode::Kind::map) return wrong;
+  TextMap map;
+  for (const YamlNode::Entry& entry : node.entries) {
+    const bool is_text =
+        entry.value.kind == YamlNode::Kind::scalar || entry.value.kind == YamlNode::Kind::null;
+    const bool bad_name = entry.key.empty() || entry.key.find('=') != std::string::npos;
+    if (!is_text || bad_name) return wrong;
+    map[entry.key] = entry.value.text;
+  }
+  return {map, ""};
+}
+
+Parsed parse_scalar(const JobKey& key, const YamlNode& node) {
+  switch (key.type) {
+    case JobType::boolean:
+      if (!node.quoted && (node.text == "true" || node.text == "false"))
+        return {node.text == "true", ""};
+      return {{}, "true or false"};
+    case JobType::integer:
+      return parse_integer(key, node);
+    case JobType::real:
+      return parse_real(key, node);
+    case JobType::text:
+      return {node.text, ""};
+    case JobType::name:
+      if (is_name(node.text)) return {node.text, ""};
+      return {{}, "letters, digits, '.', '_' and '-', at most 100, not starting with '.' or '-'"};
+    case JobType::choice: {
+      for (const std::string_view choice : key.choices) {
+        if (node.text == choice) return {node.text, ""};
+      }
+      std::string expected = "one of " + join(key.choices);
+      if (const std::optional<std::string> word = did_you_mean(node.text, key.choices)) {
+        expected += " (did you mean \"" + *word + "\"?)";
+      }
+      return {{}, expected};
+    }
+    case JobType::duration: {
+      const std::optional<std::chrono::milliseconds> value = parse_duration(node.text);
+      if (value) return {*value, ""};
+      return {{}, "a time with a unit, as 500ms, 30s, 10min or 2h"};
+    }
+    case JobType::bytes:
+      return parse_bytes_value(key, node);
+    case JobType::text_map:
+      return parse_text_map(node);
+  }
+  throw std::logic_error("unknown job type");
+}
+
+std::string show(const YamlNode& node) {
+  switch (node.kind) {
+    case YamlNode::Kind::null:
+      return "null";
+    case YamlNode::Kind::scalar:
+      return node.text.size() <= 60 ? node.text : node.text.substr(0, 57) + "...";
+    case YamlNode::Kind::sequence:
+      return "a list";
+    case YamlNode::Kind::map:
+      return "a map";
+  }
+  return "";
+}
+
+// Fills `value` or returns what is wrong, as "path: 3.7 is not a whole number from 1 to 9".
+std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, JobValue& value) {
+  const std::string path(key.path);
+  const bool nullable = key.default_value == "null";
+  if (node.kind == YamlNode::Kind::null) {
+    if (!nullable && key.type != JobType::text_map) return path + ": must have a value, not null";
+    value = key.type == JobType::text_map ? JobValue(TextMap()) : JobValue();
+    return {};
+  }
+  for (const std::string_view word : key.later) {
+    // "cuda" stands for "cuda:1" too.
+    const bool same =
+        node.text == word || (node.text.starts_with(word) && node.text[word.size()] == ':');
+    if (word != kEverything && !same) continue;
+    const std::string available = word == kEverything            ? "null"
+                                  : key.type == JobType::boolean ? "false"
+                                                                 : join(key.choices);
+    return path + ": " + show(node) + " is not available in this version. Available: " + available +
+           ".";
+  }
+  const bool shape_fits = key.type == JobType::text_map || node.kind == YamlNode::Kind::scalar;
+  Parsed parsed = shape_fits ? parse_scalar(key, node) : Parsed{{}, "a single value"};
+  if (!parsed.expected.empty()) return path + ": " + show(node) + " is not " + parsed.expected;
+  value = std::move(parsed.value);
+  return {};
+}
+
+JobValue default_of(const JobKey& key) {
+  YamlDocument document = parse_yaml(key.default_value, "default");
+  JobValue value;
+  const std::optional<std::string> problem = read_value(key, document.root, value);
+  if (problem) throw std::logic_error("bad default: " + *problem);
+  return value;
+}
+
+// ---- layers ------------------------------------------------------------------------------------
+
+void read_section(const YamlDocument& file,
+                  const YamlNode& node,
+                  const std::string& section,
+                  JobValues& job,
+                  std::vector<std::string>& problems) {
+  for (const YamlNode::Entry& entry : node.entries) {
+    const std::string path = section.empty() ? entry.key : section + "." + entry.key;
+    if (const JobKey* const key = find_key(path)) {
+      JobValue value;
+      const std::optional<std::string> problem = read_value(*key, entry.value, value);
+      if (problem)
+        problems.push_back(locate(file.name, entry.value.mark) + ": " + *problem);
+      else
+        job.set(path, {value, locate(file.name, entry.value.mark)});
+    } else if (!is_section(path)) {
+      problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown(path));
+    } else if (entry.value.kind == YamlNode::Kind::map) {
+      read_section(file, entry.value, path, job, problems);
+    } else if (entry.value.kind != YamlNode::Kind::null) {
+      problems.push_back(locate(file.name, entry.value.mark) + ": " + path + ": " +
+                         show(entry.value) +
+                         " is not a section. Allowed inside: " + join(names_inside(path)) + ".");
+    }
+  }
+}
+
+// Text needs no YAML quoting on the command line: everything after '=' is the value.
+YamlNode override_node(const JobKey& key,
+                       const JobOverride& given,
+                       std::vector<std::string>& problems) {
+  const bool raw =
+      key.type == JobType::text || key.type == JobType::name || key.type == JobType::choice;
+  if (raw) {
+    YamlNode node;
+    node.text = given.value;
+    const bool is_null = given.value.empty() || given.value == "null";
+    node.kind = is_null ? YamlNode::Kind::null : YamlNode::Kind::scalar;
+    return node;
+  }
+  YamlDocument document = parse_yaml(given.value, given.origin);
+  problems.insert(problems.end(), document.problems.begin(), document.problems.end());
+  return document.root;
+}
+
+// "launch.env.NAME=text" sets one entry of a map.
+bool apply_map_entry(const JobOverride& given, JobValues& job) {
+  for (const JobKey& key : job_keys()) {
+    const std::string prefix = std::string(key.path) + ".";
+    if (key.type != JobType::text_map || !given.path.starts_with(prefix) ||
+        given.path.size() == prefix.size())
+      continue;
+    TextMap map = job.text_map(key.path);
+    map[given.path.substr(prefix.size())] = given.value;
+    job.set(key.path, {map, given.origin});
+    return true;
+  }
+  return false;
+}
+
+void apply_override(const JobOverride& given, JobValues& job, std::vector<std::string>& problems) {
+  const JobKey* const key = find_key(given.path);
+  if (key == nullptr) {
+    if (apply_map_entry(given, job)) return;
+    if (is_section(given.path)) {
+      problems.push_back(given.origin + ": " + given.path +
+                         ": is a section, not a value. Give one of its keys: " +
+                         join(names_inside(given.path)) + ".");
+    } else {
+      problems.push_back(given.origin + ": " + describe_unknown(given.path));
+    }
+    return;
+  }
+  const std::size_t before = problems.size();
+  const YamlNode node = override_node(*key, given, problems);
+  if (problems.size() != before) return;
+  JobValue value;
+  const std::optional<std::string> problem = read_value(*key, node, value);
+  if (problem)
+    problems.push_back(given.origin + ": " + *problem);
+  else
+    job.set(given.path, {value, given.origin});
+}
+
+// What one key alone cannot tell.
+void check_rules(const JobValues& job, std::vector<std::string>& problems) {
+  const auto where = [&job](std::string_view path) {
+    return job.setting(path).origin + ": " + std::string(path);
+  };
+  const bool has_batch = !job.is_null("data.batch");
+  const bool has_per_rank = !job.is_null("data.batch_per_rank");
+  if (has_batch && has_per_rank) {
+    problems.push_back(where("data.batch") + " and data.batch_per_rank (" +
+                       job.setting("data.batch_per_rank").origin +
+                       ") are both given: give exactly one, set the other to null.");
+  }
+  if (!has_batch && !has_per_rank) {
+    problems.push_back(
+        "data: give exactly one of data.batch (samples of the whole job) and data.batch_per_rank.");
+  }
+  if (job.text("data.name") != "digits" && job.is_null("data.root")) {
+    problems.push_back(where("data.name") + ": " + job.text("data.name") +
+                       " needs data.root, the directory that holds its files.");
+  }
+  if (job.flag("optimizer.nesterov") && job.real("optimizer.momentum") == 0) {
+    problems.push_back(where("optimizer.nesterov") + ": true needs optimizer.momentum above 0.");
+  }
+}
+
+}  // namespace
+
+std::optional<JobOverride> parse_override(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || equals == 0) return {};
+  return JobOverride{argument.substr(0, equals), argument.substr(equals + 1), argument};
+}
+
+// ---- JobValues ---------------------------------------------------------------------------------
+
+const JobValues::Setting& JobValues::setting(std::string_view path) const {
+  const auto found = settings_.find(path);
+  if (found == settings_.end()) throw std::logic_error("no such job key: " + std::string(path));
+  return found->second;
+}
+
+void JobValues::set(std::string_view path, Setting setting) {
+  settings_.insert_or_assign(std::string(path), std::move(setting));
+}
+
+namespace {
+
+template <typename Type>
+const Type& get(const JobValues& job, std::string_view path) {
+  const Type* const value = std::get_if<Type>(&job.setting(path).value);
+  if (value == nullptr) throw std::logic_error("job key has another type: " + std::string(path));
+  return *value;
+}
+
+}  // namespace
+
+bool JobValues::is_null(std::string_view path) const {
+  return std::holds_alternative<std::monostate>(setting(path).value);
+}
+bool JobValues::flag(std::string_view path) const {
+  return get<bool>(*this, path);
+}
+std::int64_t JobValues::integer(std::string_view path) const {
+  return get<std::int64_t>(*this, path);
+}
+double JobValues::real(std::string_view path) const {
+  return get<double>(*this, path);
+}
+const std::string& JobValues::text(std::string_view path) const {
+  return get<std::string>(*this, path);
+}
+std::chrono::milliseconds JobValues::duration(std::string_view path) const {
+  return get<std::chrono::milliseconds>(*this, path);
+}
+const TextMap& JobValues::text_map(std::string_view path) const {
+  return get<TextMap>(*this, path);
+}
+std::optional<std::int64_t> JobValues::maybe_integer(std::string_view path) const {
+  if (is_null(path)) return {};
+  return integer(path);
+}
+std::optional<std::string> JobValues::maybe_text(std::string_view path) const {
+  if (is_null(path)) return {};
+  return text(path);
+}
+
+JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
+  JobValues job;
+  for (const JobKey& key : job_keys())
+    job.set(key.path, {default_of(key), "default"});
+  std::vector<std::string> problems;
+  if (file != nullptr) {
+    problems = file->problems;
+    const YamlNode& root = file->root;
+    if (problems.empty() && root.kind != YamlNode::Kind::map && root.kind != YamlNode::Kind::null) {
+      problems.push_back(locate(file->name, root.mark) + ": a job file is a map of keys, this is " +
+                         show(root));
+    }
+    read_section(*file, root, "", job, problems);
+  }
+  for (const JobOverride& given : overrides)
+    apply_override(given, job, problems);
+  if (problems.empty()) check_rules(job, problems);
+  if (!problems.empty()) throw UsageError(problems);
+  return job;
+}
+
+BatchPlan plan_batch(const JobValues& job, int world_size) {
+  BatchPlan plan;
+  plan.accumulate = job.integer("train.accumulate");
+  const std::int64_t parts = plan.accumulate * world_size;
+  if (const std::optional<std::int64_t> per_rank = job.maybe_integer("data.batch_per_rank")) {
+    plan.per_rank = *per_rank;
+  } else {
+    const std::int64_t batch = job.integer("data.batch");
+    if (batch % parts != 0) {
+      const std::int64_t below = batch / parts * parts;
+      const std::string nearest =
+          (below > 0 ? std::to_string(below) + " and " : "") + std::to_string(below + parts);
+      throw UsageError(
+          job.setting("data.batch").origin + ": data.batch: " + std::to_string(batch) +
+          " cannot be divided by " + std::to_string(world_size) + " ranks" +
+          (plan.accumulate > 1 ? " x " + std::to_string(plan.accumulate) + " micro-steps" : "") +
+          "; nearest: " + nearest + ".");
+    }
+    plan.per_rank = batch / parts;
+  }
+  plan.whole = plan.per_rank * parts;
+  return plan;
+}
+
+TextMap job_identity(const JobValues& job, bool for_resume) {
+  TextMap identity;
+  for (const JobKey& key : job_keys()) {
+    // How often and from where to resume is no part of what is trained.
+    const bool left_out =
+        key.may_differ ||
+        (for_resume && (key.path == "train.epochs" || key.path == "checkpoint.resume"));
+    if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
+  }
+  return identity;
+}
+
+std::string to_text(const JobKey& key, const JobValue& value) {
+  struct Writer {
+    const JobKey& key;
+    std::string operator()(std::monostate) const { return "null"; }
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(std::int64_t number) const {
+      return std::to_string(number) + (key.type == JobType::bytes ? "B" : "");
+    }
+    std::string operator()(double number) const { return shorten(number); }
+    std::string operator()(const std::string& text) const {
+      // Quoted words of a choice would not be taken for numbers or booleans; plain ones read
+      // better.
+      return key.type == JobType::integer ? text : quote_yaml(text);
+    }
+    std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
+    std::string operator()(const TextMap& map) const {
+      std::string text;
+      for (const auto& [name, entry] : map) {
+        text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " + quote_yaml(entry);
+      }
+      return "{" + text + "}";
+    }
+  };
+  return std::visit(Writer{key}, value);
+}
+
+std::string to_yaml(const JobValues& job) {
+  std::string text;
+  std::string_view section;
+  for (const JobKey& key : job_keys()) {
+    const std::string_view inside = parent_of(key.path);
+    if (inside != section && !inside.empty()) text += std::string(inside) + ":\n";
+    section = inside;
+    const JobValues::Setting& setting = job.setting(key.path);
+    text += std::string(inside.empty() ? "" : "  ") + std::string(leaf_of(key.path)) + ": " +
+            to_text(key, setting.value);
+    if (setting.origin != "default") {
+      std::string origin = setting.origin;
+      std::replace_if(
+          origin.begin(), origin.end(), [](unsigned char c) { return c < 0x20; }, ' ');
+      text += "  # " + origin;
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::optional<std::string> did_you_mean(std::string_view word,
+                                        std::span<const std::string_view> candidates) {
+  // Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours each
+  // count one.
+  const auto distance = [](std::string_view a, std::string_view b) {
+    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+    for (std::size_t i = 0; i <= a.size(); ++i)
+      d[i][0] = i;
+    for (std::size_t j = 0; j <= b.size(); ++j)
+      d[0][j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+      for (std::size_t j = 1; j <= b.size(); ++j) {
+        const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+        d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+        const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+        if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+    return d[a.size()][b.size()];
+  };
+  if (word.size() > 64) return {};
+  std::optional<std::string> best;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string_view candidate : candidates) {
+    const std::size_t d = distance(word, candidate);
+    if (d >= best_distance) continue;
+    best_distance = d;
+    best = std::string(candidate);
+  }
+  return best;
+}
+
+}  // namespace ddp

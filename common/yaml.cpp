@@ -1,0 +1,344 @@
+#include "common/yaml.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "common/error.h"
+#include "common/files.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kMaxBytes = 1 << 20;
+constexpr std::size_t kMaxDepth = 32;
+constexpr std::size_t kMaxNodes = 10000;
+
+Mark to_mark(const YAML::Mark& mark) {
+  return {mark.line + 1, mark.column + 1};
+}
+
+// Thrown out of yaml-cpp's parser to stop its work early; never leaves this file.
+struct TooMuch {
+  Mark mark;
+  std::string what;
+};
+
+// Builds our nodes from yaml-cpp's events. A frame is a collection that is still open.
+class Builder : public YAML::EventHandler {
+ public:
+  explicit Builder(YamlDocument& document) : document_(document) {}
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    refuse_anchor(mark, anchor);
+    YamlNode node;
+    node.mark = to_mark(mark);
+    add(std::move(node));
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    complain(to_mark(mark), "aliases (*name) are not allowed; write the value out");
+    YamlNode node;
+    node.mark = to_mark(mark);
+    add(std::move(node));
+  }
+
+  void OnScalar(const YAML::Mark& mark,
+                const std::string& tag,
+                YAML::anchor_t anchor,
+                const std::string& value) override {
+    refuse_anchor(mark, anchor);
+    if (tag != "?" && tag != "!") complain(to_mark(mark), "tags (" + tag + ") are not allowed");
+    YamlNode node;
+    node.mark = to_mark(mark);
+    node.quoted = tag == "!";
+    node.text = value;
+    const bool plain_null = !node.quoted && (value == "null" || value == "~" || value.empty());
+    node.kind = plain_null ? YamlNode::Kind::null : YamlNode::Kind::scalar;
+    add(std::move(node));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark,
+                       const std::string&,
+                       YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    refuse_anchor(mark, anchor);
+    open(YamlNode::Kind::sequence, mark);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark,
+                  const std::string&,
+                  YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    refuse_anchor(mark, anchor);
+    open(YamlNode::Kind::map, mark);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Frame {
+    YamlNode node;
+    std::optional<YamlNode::Entry> pending;  // a map's key that waits for its value
+    std::map<std::string, Mark> seen;
+  };
+
+  void complain(Mark mark, const std::string& what) {
+    document_.problems.push_back(locate(document_.name, mark) + ": " + what);
+  }
+
+  void refuse_anchor(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (anchor != YAML::NullAnchor) {
+      complain(to_mark(mark), "anchors (&name) are not allowed; write the value out");
+    }
+  }
+
+  void count(Mark mark) {
+    if (++nodes_ > kMaxNodes) {
+      throw TooMuch{
+          mark, "more than " + std::to_string(kMaxNodes) + " values; a job file has a few dozen"};
+    }
+  }
+
+  void open(YamlNode::Kind kind, const YAML::Mark& mark) {
+    count(to_mark(mark));
+    if (frames_.size() >= kMaxDepth) {
+      throw TooMuch{to_mark(mark), "nested deeper than " + std::to_string(kMaxDepth) + " levels"};
+    }
+    Frame frame;
+    frame.node.kind = kind;
+    frame.node.mark = to_mark(mark);
+    frames_.push_back(std::move(frame));
+  }
+
+  void close() {
+    YamlNode node = std::move(frames_.back().node);
+    frames_.pop_back();
+    place(std::move(node));
+  }
+
+  void add(YamlNode node) {
+    count(node.mark);
+    place(std::move(node));
+  }
+
+  void place(YamlNode node) {
+    if (frames_.empty()) {
+      document_.root = std::move(node);
+      return;
+    }
+    Frame& frame = frames_.back();
+    if (frame.node.kind == YamlNode::Kind::sequence) {
+      frame.node.items.push_back(std::move(node));
+      return;
+    }
+    if (!frame.pending) {
+      frame.pending = take_key(frame, node);
+      return;
+    }
+    frame.pending->value = std::move(node);
+    frame.node.entries.push_back(std::move(*frame.pending));
+    frame.pending.reset();
+  }
+
+  YamlNode::Entry take_key(Frame& frame, const YamlNode& key) {
+    if (key.kind != YamlNode::Kind::scalar) complain(key.mark, "a key must be a plain word");
+    if (!key.quoted && key.text == "<<") {
+      complain(key.mark, "merge keys (<<) are not allowed; write the values out");
+    }
+    const auto [first, is_new] = frame.seen.emplace(key.text, key.mark);
+    if (!is_new && key.kind == YamlNode::Kind::scalar) {
+      complain(key.mark,
+               "\"" + key.text + "\" is given twice; the first is on line " +
+                   std::to_string(first->second.line));
+    }
+    YamlNode::Entry entry;
+    entry.key = key.text;
+    entry.mark = key.mark;
+    return entry;
+  }
+
+  YamlDocument& document_;
+  std::vector<Frame> frames_;
+  std::size_t nodes_ = 0;
+};
+
+// RFC 3629: overlong forms, surrogates and what lies above U+10FFFF are invalid. Returns the offset
+// of the first bad byte.
+std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
+  std::size_t i = 0;
+  const auto continues = [&text](std::size_t at, unsigned char low, unsigned char high) {
+    if (at >= text.size()) return false;
+    const unsigned char byte = static_cast<unsigned char>(text[at]);
+    return byte >= low && byte <= high;
+  };
+  while (i < text.size()) {
+    const unsigned char lead = static_cast<unsigned char>(text[i]);
+    std::size_t length = 0;
+    unsigned char low = 0x80;
+    unsigned char high = 0xBF;
+    if (lead < 0x80) {
+      length = 1;
+    } else if (lead >= 0xC2 && lead <= 0xDF) {
+      length = 2;
+    } else if (lead >= 0xE0 && lead <= 0xEF) {
+      length = 3;
+      if (lead == 0xE0) low = 0xA0;
+      if (lead == 0xED) high = 0x9F;
+    } else if (lead >= 0xF0 && lead <= 0xF4) {
+      length = 4;
+      if (lead == 0xF0) low = 0x90;
+      if (lead == 0xF4) high = 0x8F;
+    } else {
+      return i;
+    }
+    for (std::size_t k = 1; k < length; ++k) {
+      if (!continues(i + k, k == 1 ? low : 0x80, k == 1 ? high : 0xBF)) return i;
+    }
+    i += length;
+  }
+  return {};
+}
+
+// The line of the file with a caret below the column, as compilers show it.
+std::string show_source(std::string_view text, Mark mark) {
+  std::size_t begin = 0;
+  for (int line = 1; line < mark.line; ++line) {
+    const std::size_t newline = text.find('\n', begin);
+    if (newline == std::string_view::npos) return "";
+    begin = newline + 1;
+  }
+  std::string line(text.substr(begin, std::min(text.find('\n', begin), text.size()) - begin));
+  if (!line.empty() && line.back() == '\r') line.pop_back();
+  if (line.size() > 160) line.resize(160);
+  std::replace(line.begin(), line.end(), '\t', ' ');
+  const std::size_t column = std::min(static_cast<std::size_t>(mark.column - 1), line.size());
+  return "\n    " + line + "\n    " + std::string(column, ' ') + "^";
+}
+
+void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t offset) {
+  Mark mark;
+  mark.line = 1 + static_cast<int>(
+                      std::count(text.begin(), text.begin() + static_cast<long>(offset), '\n'));
+  const std::size_t newline = text.rfind('\n', offset);
+  mark.column =
+      static_cast<int>(newline == std::string_view::npos ? offset : offset - newline - 1) + 1;
+  document.problems.push_back(locate(document.name, mark) + ": invalid UTF-8 at byte " +
+                              std::to_string(offset) + "; save the file as UTF-8");
+}
+
+}  // namespace
+
+YamlDocument parse_yaml(std::string_view text, const std::string& name) {
+  YamlDocument document;
+  document.name = name;
+  if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark is harmless
+  if (const std::optional<std::size_t> offset = find_invalid_utf8(text)) {
+    add_utf8_problem(document, text, *offset);
+    return document;
+  }
+  const std::size_t zero = text.find('\0');
+  if (zero != std::string_view::npos) {
+    document.problems.push_back(name + ": a zero byte at offset " + std::to_string(zero) +
+                                "; this is not text");
+    return document;
+  }
+  Builder builder(document);
+  std::istringstream stream{std::string(text)};
+  try {
+    YAML::Parser parser(stream);
+    parser.HandleNextDocument(builder);
+    if (parser) {
+      // A second document, even an empty one after "---".
+      YamlDocument ignored;
+      Builder second(ignored);
+      if (parser.HandleNextDocument(second)) {
+        document.problems.push_back(
+            name + ": more than one document (a second \"---\"); a job file has one");
+      }
+    }
+  } catch (const YAML::Exception& error) {
+    const Mark mark = error.mark.is_null() ? Mark{} : to_mark(error.mark);
+    document.problems.push_back(locate(name, mark) + ": " + error.msg + show_source(text, mark));
+  } catch (const TooMuch& limit) {
+    document.problems.push_back(locate(name, limit.mark) + ": " + limit.what);
+  }
+  return document;
+}
+
+YamlDocument read_yaml_file(const std::filesystem::path& path) {
+  const std::string name = path.string();
+  // O_NONBLOCK: opening a FIFO must not wait for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    throw UsageError(system_message("cannot read job file", name, errno) +
+                     ". Give the path of a YAML file.");
+  }
+  struct stat status {};
+  const bool known = ::fstat(fd, &status) == 0;
+  ::close(fd);
+  if (!known || !S_ISREG(status.st_mode)) {
+    throw UsageError("cannot read job file, " + name + ": not a regular file.");
+  }
+  if (status.st_size > static_cast<off_t>(kMaxBytes)) {
+    throw UsageError("cannot read job file, " + name + ": " + std::to_string(status.st_size) +
+                     " bytes; a job file has at most " + std::to_string(kMaxBytes) + ".");
+  }
+  const std::optional<std::string> text = read_file(path, kMaxBytes);
+  if (!text) throw UsageError(system_message("cannot read job file", name, errno));
+  return parse_yaml(*text, name);
+}
+
+std::string locate(const std::string& name, Mark mark) {
+  return name + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column);
+}
+
+std::string quote_yaml(const std::string& text) {
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.' || c == '/' || c == ':' ||
+           c == '=' || c == '+';
+  };
+  const bool has_letter =
+      std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  const bool is_word = text == "null" || text == "true" || text == "false";
+  const bool colon_matters = text.find(": ") != std::string::npos || text.ends_with(':');
+  const bool starts_well =
+      !text.empty() &&
+      (std::isalnum(static_cast<unsigned char>(text[0])) != 0 || text[0] == '/' || text[0] == '.');
+  if (has_letter && starts_well && !is_word && !colon_matters &&
+      std::all_of(text.begin(), text.end(), is_plain)) {
+    return text;
+  }
+  std::ostringstream quoted;
+  quoted << '"';
+  constexpr std::string_view kHex = "0123456789abcdef";
+  for (const char c : text) {
+    const unsigned char byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      quoted << '\\' << c;
+    } else if (c == '\n') {
+      quoted << "\\n";
+    } else if (byte < 0x20 || byte == 0x7F) {
+      quoted << "\\x" << kHex[byte >> 4] << kHex[byte & 15];
+    } else {
+      quoted << c;
+    }
+  }
+  quoted << '"';
+  return quoted.str();
+}
+
+}  // namespace ddp
