@@ -10,7 +10,7 @@ if(DDP_SANITIZE)
   if(DDP_SANITIZE MATCHES "undefined")
     target_compile_options(ddp_settings INTERFACE -fno-sanitize-recover=undefined)
   endif()
-  if(DDP_SANITIZE MATCHES "thread")
+  if(DDP_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(ddp_settings INTERFACE -Wno-tsan)  # Asio's fences
   endif()
   if(DDP_SANITIZE MATCHES "address")
@@ -18,16 +18,26 @@ if(DDP_SANITIZE)
     target_compile_definitions(ddp_settings INTERFACE BOOST_ASIO_DISABLE_AWAITABLE_FRAME_RECYCLING)
   endif()
 endif()
+if(DDP_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "DDP_FUZZ needs clang (libFuzzer), this is ${CMAKE_CXX_COMPILER_ID}. Use the preset: cmake --preset fuzz")
+  endif()
+  # Every library is instrumented, or the fuzzer would not see which input reaches new code; only the targets get its main.
+  target_compile_options(ddp_settings INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 add_library(ddp_warnings INTERFACE)
 target_compile_options(ddp_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
   $<$<BOOL:${DDP_WARNINGS_AS_ERRORS}>:-Werror>)
 
+# Programs lie at the top of the build directory, where users, tests and each other look for them.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
 find_program(DDP_CCACHE ccache)
 if(DDP_CCACHE)
-  # A precompiled header is cached only with these two; see ccache(1), "Precompiled headers".
+  # A precompiled header is cached only with these; see ccache(1), "Precompiled headers".
   set(CMAKE_CXX_COMPILER_LAUNCHER
     "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${DDP_CCACHE}")
 endif()
@@ -35,3 +45,30 @@ find_program(DDP_MOLD mold)
 if(DDP_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
+
+# A file with Torch or Asio takes up to 2 GB to compile: as many at once as fit into memory, whoever calls ninja.
+function(ddp_limit_compile_jobs)
+  cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
+  if(EXISTS /sys/fs/cgroup/memory.max)
+    file(STRINGS /sys/fs/cgroup/memory.max limit LIMIT_COUNT 1)
+    if(limit MATCHES "^[0-9]+$")
+      math(EXPR limit_mib "${limit} / 1048576")
+      if(limit_mib LESS memory_mib)
+        set(memory_mib ${limit_mib})
+      endif()
+    endif()
+  endif()
+  cmake_host_system_information(RESULT jobs QUERY NUMBER_OF_LOGICAL_CORES)
+  math(EXPR fitting "${memory_mib} / 2048")
+  if(fitting LESS jobs)
+    set(jobs ${fitting})
+  endif()
+  if(jobs LESS 1)
+    set(jobs 1)
+  endif()
+  set_property(GLOBAL APPEND PROPERTY JOB_POOLS compile=${jobs})
+  message(STATUS "Compiles at once: ${jobs}")
+endfunction()
+ddp_limit_compile_jobs()
+set(CMAKE_JOB_POOL_COMPILE compile)
+set(CMAKE_JOB_POOL_PRECOMPILE_HEADER compile)

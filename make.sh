@@ -1,0 +1,286 @@
+#!/usr/bin/env bash
+# The one entry to the project: sets up what is missing, then builds, tests, checks or runs. Quick when nothing is missing.
+# Promises: nothing is written outside the checkout but Debian packages and one cache directory, once per machine; an unusual
+# system, missing rights or a missing network is one message that says what is missing and what to type.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage() {
+  cat <<'TEXT'
+Usage: ./make.sh COMMAND
+
+  run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
+  test                set up, build, and run every test that needs no GPU
+  build               build/release/ddp-launch and build/release/ddp-worker
+  check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
+  lint                format, the project's own rules, shellcheck
+  deps                install what building, testing and linting need: Debian packages, LibTorch
+  install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
+  clean               remove build/ (LibTorch stays in the cache)
+
+Variables
+  DDP_TORCH           a directory that holds torch/ and nvidia/ side by side, instead of getting LibTorch
+  DDP_PYTHON          a Python that imports torch, numpy, safetensors and tensorboard, for the interop tests
+  DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
+TEXT
+}
+
+readonly torch_version=2.11.0
+# The libraries that libtorch_cpu.so of this release needs beside itself.
+readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+readonly python_wheels=("torch==$torch_version" numpy safetensors tensorboard)
+readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
+readonly build_worker="${DDP_BUILD_WORKER:-ON}"
+
+readonly build_packages=(
+  g++ cmake ninja-build ccache mold
+  libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
+  libyaml-cpp-dev libspdlog-dev libfmt-dev libxxhash-dev zlib1g-dev libprotozero-dev
+  libgtest-dev libgmock-dev
+  python3 python3-pip python3-venv)
+readonly lint_packages=(clang-format-14 shellcheck git)
+readonly fuzz_packages=(clang-16 libclang-rt-16-dev)
+
+say() { printf 'make.sh: %s\n' "$*" >&2; }
+fail() {
+  say "$@"
+  exit 1
+}
+
+# --- Debian packages ---------------------------------------------------------------------------------------------------------
+
+need_packages() {
+  local missing
+  if ! command -v dpkg-query >/dev/null; then
+    fail "this system has no dpkg; these Debian 12 packages are needed, by whatever name they have here: $*." \
+      "With them installed: cmake --preset release -DDDP_TORCH=DIR && cmake --build --preset release"
+  fi
+  if [[ "$(uname -m)" != x86_64 ]]; then
+    fail "this machine is $(uname -m); the tested one is x86_64. Needed are: $*, and a LibTorch $torch_version for $(uname -m)." \
+      "With them: cmake --preset release -DDDP_TORCH=DIR && cmake --build --preset release"
+  fi
+  missing="$(comm -23 <(printf '%s\n' "$@" | sort) \
+    <(dpkg-query --show --showformat='${db:Status-Status} ${Package}\n' "$@" 2>/dev/null | sed -n 's/^installed //p' | sort))"
+  [[ -n "$missing" ]] || return 0
+  # shellcheck disable=SC2086 # one name per word
+  install_packages $missing
+}
+
+install_packages() {
+  local as_root=() log
+  if [[ "$(id -u)" != 0 ]]; then
+    if ! sudo -n true 2>/dev/null; then
+      fail "these packages are missing, and installing them needs root. Type: sudo apt-get install -y $*"
+    fi
+    as_root=(sudo -n)
+  fi
+  say "installing $*"
+  log="$(mktemp)"
+  local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+  # A fresh system has no package lists yet, so a first failure is answered by an update.
+  if ! "${install[@]}" >"$log" 2>&1; then
+    "${as_root[@]}" apt-get update >>"$log" 2>&1 || true
+    if ! "${install[@]}" >>"$log" 2>&1; then
+      grep -E '^(E|W|Err):?' "$log" | tail -n 3 >&2 || true
+      fail "apt-get cannot install: $*. Is there a network, and is this Debian 12? All of apt-get's lines: $log"
+    fi
+  fi
+  rm -f "$log"
+}
+
+# --- LibTorch, and Python for the interop tests ------------------------------------------------------------------------------
+
+torch_dir() { printf '%s' "${DDP_TORCH:-$cache/torch-$torch_version}"; }
+
+python_for_tests() {
+  if [[ -n "${DDP_PYTHON:-}" ]]; then
+    printf '%s' "$DDP_PYTHON"
+  elif [[ -e "$cache/python-$torch_version/complete" ]]; then
+    printf '%s' "$cache/python-$torch_version/bin/python"
+  fi
+}
+
+# Runs a function while this process alone may write to the cache.
+alone_in_cache() (
+  mkdir -p "$cache"
+  exec 9>"$cache/lock"
+  if ! flock --nonblock 9; then
+    say "another ./make.sh is filling $cache; waiting for it"
+    flock 9
+  fi
+  "$@"
+)
+
+need_torch() {
+  [[ "$build_worker" != OFF ]] || return 0
+  if [[ -n "${DDP_TORCH:-}" ]]; then
+    [[ -e "$DDP_TORCH/torch/lib/libtorch_cpu.so" ]] ||
+      fail "DDP_TORCH=$DDP_TORCH holds no torch/lib/libtorch_cpu.so. Unset it to have LibTorch $torch_version fetched."
+  elif [[ ! -e "$(torch_dir)/complete" ]]; then
+    alone_in_cache get_torch
+  fi
+}
+
+get_torch() {
+  local target python_version new log platforms=() glibc
+  target="$(torch_dir)"
+  [[ ! -e "$target/complete" ]] || return 0
+  # Of the wheel only the libraries and headers are used here, which are the same for every Python; the tests' own Python, made
+  # from a copy, wants the wheel of its version.
+  python_version="$(python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')"
+  [[ "$python_version" =~ ^3\.1[0-4]$ ]] || python_version=3.11
+  for glibc in {28..17}; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
+  say "getting LibTorch $torch_version (550 MB to load, 1.2 GB in $target), once per machine"
+  rm -rf "$target" "$target".new.*
+  new="$(mktemp -d "$target.new.XXXXXX")"
+  log="$cache/pip.log"
+  # TMPDIR: pip unpacks there, and /tmp is often too small.
+  if ! TMPDIR="$new" python3 -m pip install --quiet --no-deps --no-cache-dir --no-compile --target "$new/site" \
+    --implementation cp --python-version "$python_version" --only-binary=:all: "${platforms[@]}" \
+    "${torch_wheels[@]}" >"$log" 2>&1; then
+    rm -rf "$new"
+    grep -i error "$log" | tail -n 2 >&2 || true
+    fail "pip cannot get ${torch_wheels[*]} (lines of pip: $log). Is there a network? Without one: unpack these wheels" \
+      "into one directory and set DDP_TORCH to it, or build the launcher alone: DDP_BUILD_WORKER=OFF ./make.sh build"
+  fi
+  if ! python3 cmake/verify_torch.py "$new/site" "$torch_version"; then
+    rm -rf "$new"
+    fail "the LibTorch just unpacked is not usable (see above). Try again; the cache is as it was."
+  fi
+  touch "$new/site/complete"
+  mv -T "$new/site" "$target"
+  rm -rf "$new"
+}
+
+# The tests against Python do without when it cannot be had: they are then skipped, with the reason, and counted.
+need_python() {
+  [[ "$build_worker" != OFF && -z "$(python_for_tests)" ]] || return 0
+  alone_in_cache get_python || say "no Python with torch, so the interop tests will be skipped"
+}
+
+get_python() {
+  local target="$cache/python-$torch_version" log="$cache/pip.log" site
+  [[ ! -e "$target/complete" ]] || return 0
+  say "getting Python's side of torch $torch_version for the interop tests (about 2 GB to load, 4 GB in $target), once per machine"
+  rm -rf "$target"
+  if ! python3 -m venv "$target" >"$log" 2>&1; then
+    tail -n 2 "$log" >&2
+    return 1
+  fi
+  if [[ -e "$cache/torch-$torch_version/complete" ]]; then
+    # The same files under a second name: no second copy on the disk, and pip finds torch installed.
+    site="$("$target/bin/python" -c 'import site; print(site.getsitepackages()[0])')"
+    cp --archive --link "$cache/torch-$torch_version"/*/ "$site/"
+  fi
+  if ! { "$target/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "${python_wheels[@]}" &&
+    "$target/bin/python" -c 'import numpy, safetensors, tensorboard, torch; torch.ones(1)'; } >>"$log" 2>&1; then
+    grep -i error "$log" | tail -n 2 >&2 || true
+    rm -rf "$target"
+    return 1
+  fi
+  touch "$target/complete"
+}
+
+# --- CMake -------------------------------------------------------------------------------------------------------------------
+
+# configure PRESET [ARGUMENT...]: only when the preset, the arguments or the build directory are new.
+configure() {
+  local preset="$1" directory="build/$1" wanted log
+  shift
+  wanted="$(cksum CMakePresets.json) $*"
+  if [[ -e "$directory/build.ninja" && "$(cat "$directory/configured" 2>/dev/null)" == "$wanted" ]]; then return 0; fi
+  mkdir -p "$directory"
+  log="$directory/configure.log"
+  say "configuring $directory (lines of cmake: $log)"
+  if ! cmake --preset "$preset" "$@" >"$log" 2>&1; then
+    cat "$log" >&2
+    fail "cmake cannot configure $directory, see above"
+  fi
+  printf '%s' "$wanted" >"$directory/configured"
+}
+
+build() {
+  need_packages "${build_packages[@]}"
+  need_torch
+  configure release "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
+  cmake --build --preset release
+}
+
+# Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
+run_tests() {
+  local preset="$1" directory="$PWD/build/$1" result=0
+  ctest --test-dir "$directory" -LE gpu --parallel "$(nproc)" --output-on-failure --no-tests=error \
+    --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
+  local arguments=("$directory/tests.xml" tests/expected_skips)
+  [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
+  [[ -d ../shared/data ]] || arguments+=(--missing data)
+  echo
+  echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
+  ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
+  python3 tests/report_skips.py "${arguments[@]}" || result=1
+  grep 'tests passed' "$directory/tests.log" || result=1
+  return "$result"
+}
+
+# --- commands ----------------------------------------------------------------------------------------------------------------
+
+lint() {
+  need_packages "${lint_packages[@]}" python3
+  local result=0
+  git ls-files -z -- '*.cpp' '*.h' | xargs -0 --no-run-if-empty clang-format-14 --dry-run --Werror || result=1
+  git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck || result=1
+  tests/lint.sh || result=1
+  [[ "$result" == 0 ]] || fail "lint has findings, see above. Format: clang-format-14 -i FILE"
+}
+
+check() {
+  local preset
+  lint
+  need_packages "${build_packages[@]}" "${fuzz_packages[@]}"
+  # Without the worker: LibTorch is not instrumented, so its threads would look like races and its pools like leaks.
+  for preset in asan tsan; do
+    say "tests under $preset"
+    configure "$preset" -DDDP_BUILD_WORKER=OFF
+    cmake --build --preset "$preset"
+    run_tests "$preset"
+  done
+  configure fuzz
+  cmake --build --preset fuzz
+  tests/fuzz/run.sh build/fuzz 60
+  say "check: all passed"
+}
+
+command="${1:-help}"
+shift || true
+case "$command" in
+  run)
+    build
+    exec build/release/ddp-launch configs/digits.yaml "$@"
+    ;;
+  test)
+    need_packages "${build_packages[@]}"
+    need_torch
+    need_python
+    build
+    run_tests release
+    ;;
+  build) build ;;
+  check) check ;;
+  lint) lint ;;
+  deps)
+    need_packages "${build_packages[@]}" "${lint_packages[@]}"
+    need_torch
+    ;;
+  install)
+    [[ $# == 1 ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
+    build
+    cmake --install build/release --prefix "$1"
+    ;;
+  clean) rm -rf build ;;
+  help | -h | --help) usage ;;
+  *)
+    usage >&2
+    say "there is no command '$command'"
+    exit 2
+    ;;
+esac
