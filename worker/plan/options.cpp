@@ -1,0 +1,87 @@
+#include "worker/plan/options.h"
+
+#include <boost/program_options.hpp>
+#include <sstream>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace po = boost::program_options;
+
+po::options_description visible_flags() {
+  po::options_description flags("Flags");
+  flags.add_options()("help,h", "show this text")("version", "show the versions of this program and of LibTorch");
+  return flags;
+}
+
+bool is_job_file(const std::string& argument) {
+  const std::filesystem::path extension = std::filesystem::path(argument).extension();
+  return argument.find('=') == std::string::npos && (extension == ".yaml" || extension == ".yml");
+}
+
+void take_argument(const std::string& argument, Options& options, std::vector<std::string>& problems) {
+  if (is_job_file(argument)) {
+    if (options.job_file) {
+      problems.push_back(argument + ": a second job file; the first is " + options.job_file->string() +
+                         ". Give one, and KEY=VALUE for what differs.");
+    }
+    options.job_file = argument;
+  } else if (const std::optional<JobOverride> given = parse_override(argument)) {
+    options.overrides.push_back(*given);
+  } else {
+    problems.push_back(argument + ": neither a job file (*.yaml, *.yml) nor KEY=VALUE. Try --help.");
+  }
+}
+
+}  // namespace
+
+Options parse_options(int argc, const char* const* argv) {
+  Options options;
+  std::vector<std::string> problems;
+  po::options_description flags = visible_flags();
+  flags.add_options()("argument", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("argument", -1);
+  po::variables_map given;
+  try {
+    po::store(po::command_line_parser(argc, argv).options(flags).positional(positional).run(), given);
+  } catch (const po::error& error) {
+    throw UsageError(std::string(error.what()) + ". Try --help.");
+  }
+  options.help = given.count("help") > 0;
+  options.version = given.count("version") > 0;
+  if (given.count("argument") > 0) {
+    for (const std::string& argument : given["argument"].as<std::vector<std::string>>()) {
+      take_argument(argument, options, problems);
+    }
+  }
+  if (!problems.empty()) throw UsageError(problems);
+  for (int i = 0; i < argc; ++i) options.command += std::string(i > 0 ? " " : "") + argv[i];
+  return options;
+}
+
+std::string help_text() {
+  std::ostringstream text;
+  text << "Usage: ddp-worker JOB.yaml [KEY=VALUE ...]\n\n"
+          "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
+          "  ddp-worker configs/digits.yaml train.epochs=3\n"
+          "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n\n"
+       << visible_flags() << "\nKeys of a job file, with their defaults:\n";
+  for (const JobKey& key : job_keys()) {
+    const std::string head = "  " + std::string(key.path) + ": " + std::string(key.default_value);
+    text << head << std::string(head.size() < 38 ? 38 - head.size() : 1, ' ') << key.help << '\n';
+  }
+  return text.str();
+}
+
+JobValues load_job(const Options& options) {
+  if (!options.job_file) {
+    throw UsageError("no job file. Give one: ddp-worker JOB.yaml [KEY=VALUE ...], or see --help.");
+  }
+  const YamlDocument file = read_yaml_file(*options.job_file);
+  return resolve_job(&file, options.overrides);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,31 @@
+// The worker's command line: a job file and overrides.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job_schema.h"
+
+namespace ddp::worker {
+
+struct Options {
+  bool help = false;
+  bool version = false;
+  std::optional<std::filesystem::path> job_file;
+  std::vector<JobOverride> overrides;
+  std::string command;  // as typed, for the run directory
+};
+
+/// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`.
+/// Errors: UsageError with all that is wrong: unknown flags, arguments that are no override, a second job file.
+Options parse_options(int argc, const char* const* argv);
+
+/// What --help prints.
+std::string help_text();
+
+/// The file under the overrides. Errors: UsageError.
+JobValues load_job(const Options& options);
+
+}  // namespace ddp::worker

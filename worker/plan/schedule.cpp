@@ -1,0 +1,82 @@
+#include "worker/plan/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <stdexcept>
+#include <utility>
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, Schedule::Name>, 6> kNames{{
+    {"constant", Schedule::Name::constant},
+    {"step", Schedule::Name::step},
+    {"multistep", Schedule::Name::multistep},
+    {"cosine", Schedule::Name::cosine},
+    {"one-cycle", Schedule::Name::one_cycle},
+    {"polynomial", Schedule::Name::polynomial},
+}};
+
+// Half a cosine from `first` (part = 0) to `last` (part = 1).
+double anneal(double first, double last, double part) {
+  return last + (first - last) / 2 * (1 + std::cos(std::numbers::pi * part));
+}
+
+double one_cycle(const Schedule& schedule, double step) {
+  const double first = schedule.base_lr / schedule.first_divisor;
+  const double last = first / schedule.last_divisor;
+  const double end = static_cast<double>(schedule.steps - 1);
+  // A run too short to rise starts at the top.
+  const double top = std::clamp(schedule.rising * static_cast<double>(schedule.steps) - 1, 0., end);
+  if (step < top) return anneal(first, schedule.base_lr, step / top);
+  if (top == end) return schedule.base_lr;
+  return anneal(schedule.base_lr, last, (step - top) / (end - top));
+}
+
+}  // namespace
+
+std::optional<Schedule::Name> parse_schedule_name(std::string_view word) {
+  for (const auto& [text, name] : kNames)
+    if (text == word) return name;
+  return {};
+}
+
+double learning_rate(const Schedule& schedule, std::int64_t step) {
+  if (schedule.steps < 1 || schedule.every < 1 || schedule.warmup < 0 || step < 0)
+    throw std::logic_error("learning_rate: steps and every start at 1, warmup and step at 0");
+  step = std::min(step, schedule.steps - 1);
+  if (schedule.name == Schedule::Name::one_cycle)
+    return one_cycle(schedule, static_cast<double>(step));
+
+  if (step < schedule.warmup) {
+    return schedule.base_lr * static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+  }
+  // Here steps > step >= warmup, so the divisor is at least 1.
+  const double part = static_cast<double>(step - schedule.warmup) /
+                      static_cast<double>(schedule.steps - schedule.warmup);
+  switch (schedule.name) {
+    case Schedule::Name::constant:
+      return schedule.base_lr;
+    case Schedule::Name::step:
+      return schedule.base_lr *
+             std::pow(schedule.gamma, static_cast<double>(step / schedule.every));
+    case Schedule::Name::multistep: {
+      const auto drops = std::count_if(
+          schedule.milestones.begin(), schedule.milestones.end(), [step](std::int64_t milestone) {
+            return milestone <= step;
+          });
+      return schedule.base_lr * std::pow(schedule.gamma, static_cast<double>(drops));
+    }
+    case Schedule::Name::cosine:
+      return anneal(schedule.base_lr, schedule.min_lr, part);
+    case Schedule::Name::polynomial:
+      return schedule.base_lr * std::pow(1 - part, schedule.power);
+    case Schedule::Name::one_cycle:
+      break;  // above
+  }
+  throw std::logic_error("learning_rate: unknown schedule");
+}
+
+}  // namespace ddp::worker
