@@ -1,0 +1,145 @@
+"""L3 to L10: traps of coroutines, exceptions, processes and headers, found by their text."""
+
+import re
+
+from source import Checkout, File, Finding
+
+
+def each_match(rule: str, pattern: str, what: str, applies=lambda file: file.is_cpp):
+    compiled = re.compile(pattern, re.MULTILINE)
+
+    def find(checkout: Checkout):
+        for file in checkout.files:
+            if applies(file):
+                for match in compiled.finditer(file.bare):
+                    yield file.find(match.start(), rule, what.format(match.group().strip()))
+
+    return find
+
+
+detached = each_match("L3", r"\bdetached\b|\.\s*detach\s*\(", "{}: whoever starts it must hear of its end; co_spawn takes rethrow")
+
+
+def is_lambda(text: str, bracket: int) -> bool:
+    """Whether the [ begins a lambda, and is not a subscript or an attribute."""
+    before = text[:bracket].rstrip()
+    if text.startswith("[[", bracket) or before.endswith("["):
+        return False
+    return not before or not (before[-1].isalnum() or before[-1] in "_)]\"") or re.search(r"\b(return|co_return)$", before) is not None
+
+
+def awaited(checkout: Checkout):
+    """L4: GCC 12 destroys temporaries of these kinds twice."""
+    for file in checkout.cpp:
+        text = file.bare
+        for start in re.finditer(r"\bco_await\b", text):
+            depth = 0
+            for position in range(start.end(), len(text)):
+                character = text[position]
+                bad = {"{": "an aggregate or a body", "?": "a conditional"}.get(character)
+                if character == "[" and is_lambda(text, position):
+                    bad = "a lambda"
+                if bad:
+                    yield file.find(position, "L4", f"{bad} in a co_await expression: name it first")
+                    break
+                if character in "([":
+                    depth += 1
+                elif character in ")]":
+                    depth -= 1
+                if depth < 0 or (character == ";" and depth == 0) or character == "}":
+                    break
+
+
+lambda_coroutine = each_match(
+    "L5",
+    r"\]\s*(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?\s*(?:(?:mutable|noexcept|constexpr|static)\s*)*->[\s\w:]*\bawaitable\b",
+    "a lambda coroutine loses its captures at the first suspension: make it a function",
+)
+stopped_io = each_match("L6", r"\bio_?\s*(?:\.|->)\s*stop\s*\(", "{}: the loop ends when nothing is left to do")
+
+
+def closing_brace(text: str, opening: int) -> int:
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return position
+    return len(text)
+
+
+def catch_all(checkout: Checkout):
+    for file in checkout.cpp:
+        for match in re.finditer(r"\bcatch\s*\(\s*\.\.\.\s*\)\s*\{", file.bare):
+            body = file.bare[match.end():closing_brace(file.bare, match.end() - 1)]
+            if not re.search(r"\bthrow\b|\breturn\s+explain\b", body):
+                yield file.find(match.start(), "L6", "catch (...) that goes on: throw, or return explain")
+
+
+def may_sleep(file: File) -> bool:
+    return file.stem == "fake_worker"
+
+
+sleeping_call = each_match(
+    "L7",
+    r"\bsleep_for\b|\bsleep_until\b|\b(?:u|nano)?sleep\s*\(|\b(?:usleep|nanosleep|clock_nanosleep)\b",
+    "{}: wait for a line, a file or a state, with a deadline",
+    lambda file: (file.is_cpp or file.suffix == ".py") and not may_sleep(file),
+)
+sleeping_command = each_match(
+    "L7",
+    r"(?:^|[;&|(`]|\b(?:then|do|else|exec|timeout\s+\S+|-E)\s)\s*sleep\s+[\d.$\"]",
+    "sleep: wait for a line, a file or a state, with a deadline",
+    lambda file: (file.is_shell or file.name == "CMakeLists.txt" or file.suffix == ".cmake") and not may_sleep(file),
+)
+
+# Functions of C, and who may call them.
+CALLS = [
+    (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp") or file.stem == "fake_worker",
+     "only a main.cpp, the child part of process.cpp and fake_worker end a process"),
+    (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name == "process.cpp" or file.is_test,
+     "only process.cpp and test tools start and reap processes"),
+    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/identity."), "common/identity reads the environment, once"),
+]
+# Words that stand before a call; any other word before it is a type, so that it is a declaration.
+BEFORE_A_CALL = {"return", "co_return", "else", "do", "throw", "case", "co_await"}
+
+
+def calls(checkout: Checkout):
+    for names, allowed, what in CALLS:
+        call = re.compile(rf"(?<![\w.>:])(?:std::|::)?(?P<name>{names})\s*\(")
+        for file in checkout.cpp:
+            if allowed(file):
+                continue
+            for match in call.finditer(file.bare):
+                before = re.search(r"(\w+)[\s*&]*$", file.bare[:match.start()].rsplit("\n", 1)[-1])
+                if before and before[1] not in BEFORE_A_CALL:
+                    continue
+                yield file.find(match.start("name"), "L8", f"{match['name']}: {what}")
+
+
+environ = each_match(
+    "L8", r"\benviron\b", "{}: common/identity reads the environment, once",
+    lambda file: file.is_cpp and not file.path.startswith("common/identity."),
+)
+
+
+def headers(checkout: Checkout):
+    for file in checkout.cpp:
+        if file.suffix != ".h":
+            continue
+        if not file.text.startswith(("//", "/*")) or not re.match(r"\s*#pragma once\s*\n", file.code):
+            yield file.find(0, "L9", "a header starts with its head comment, then #pragma once")
+        for match in re.finditer(r"\busing\s+namespace\b", file.bare):
+            yield file.find(match.start(), "L9", "using namespace in a header")
+
+
+def long_files(checkout: Checkout):
+    for file in checkout.files:
+        lines = file.text.count("\n")
+        if lines > 600 and (file.is_cpp or file.is_shell or file.suffix in (".py", ".cmake")):
+            yield Finding(file.path, lines, "L10", f"{lines} lines; split before 600", is_warning=True)
+
+
+RULES = [
+    detached, awaited, lambda_coroutine, stopped_io, catch_all, sleeping_call, sleeping_command, calls, environ, headers, long_files,
+]

@@ -1,0 +1,151 @@
+"""L1 rooms, L2 doors, L13 lists: what may be included where, and that every file is built and described."""
+
+import posixpath
+import re
+
+from source import ROOMS, Checkout, File
+
+INCLUDE = re.compile(r'(?m)^[ \t]*#[ \t]*include[ \t]*(?P<quote>[<"])(?P<target>[^">]+)[">]')
+
+# A room may include itself, common, and these.
+OPEN_TO = {
+    "common": [],
+    "launcher/plan": [],
+    "launcher/os": ["launcher/plan"],
+    "launcher/net": ["launcher/plan", "launcher/os"],
+    "launcher/run": ["launcher"],
+    "launcher/main.cpp": ["launcher"],
+    "worker/plan": [],
+    "worker/data": ["worker/plan"],
+    "worker/model": ["worker/plan", "worker/data"],
+    "worker/dist": ["worker/plan", "worker/data", "worker/model"],
+    "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
+    "worker/train": ["worker"],
+    "worker/main.cpp": ["worker"],
+}
+
+
+def room_of(path: str) -> str:
+    parts = path.split("/")
+    return "common" if parts[0] == "common" else "/".join(parts[:2])
+
+
+def is_inside(path: str, room: str) -> bool:
+    return path == room or path.startswith(room + "/")
+
+
+def rooms(checkout: Checkout):
+    for file in checkout.cpp:
+        if not file.path.startswith(tuple(room + "/" for room in ROOMS)):
+            continue
+        room = room_of(file.path)
+        if room not in OPEN_TO:
+            yield file.find(0, "L1", f"{room} is no room; the rooms are {', '.join(OPEN_TO)}")
+            continue
+        allowed = [room, "common", *OPEN_TO[room]]
+        for include in INCLUDE.finditer(file.code):
+            target = include["target"]
+            if target.startswith(tuple(place + "/" for place in (*ROOMS, "tests"))):
+                if not any(is_inside(target, place) for place in allowed):
+                    yield file.find(include.start(), "L1", f"{room} may not include {target}; open to it: {', '.join(allowed)}")
+            elif include["quote"] == '"':
+                yield file.find(include.start(), "L1", f'"{target}" is not a path from the root')
+
+
+def cycles(checkout: Checkout):
+    files = {file.path: file for file in checkout.cpp}
+    includes = {
+        path: [(match["target"], match.start()) for match in INCLUDE.finditer(file.code) if match["target"] in files]
+        for path, file in files.items()
+    }
+    done = set()
+
+    def walk(path, trail):
+        for target, position in includes[path]:
+            if target in trail:
+                loop = [*trail[trail.index(target):], target]
+                yield files[path].find(position, "L1", "include cycle: " + " -> ".join(loop))
+            elif target not in done:
+                yield from walk(target, [*trail, target])
+        done.add(path)
+
+    for path in files:
+        if path not in done:
+            yield from walk(path, [path])
+
+
+# What may be included only in places that match; tests may include everything.
+DOORS = [
+    (re.compile(r"boost/asio\b"), re.compile(r"launcher/(os|net|run)/"), "Asio is for launcher/os, net and run"),
+    (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!plan/)"), "Torch is for worker/, and not its plan/"),
+    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its door is plan/options.cpp"),
+    (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its door is common/yaml.cpp"),
+    (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its door is common/log"),
+    (re.compile(r"(.*/)?(nccl|cuda[^/]*)\.h$"), re.compile(r"worker/(.*/)?cuda"), "CUDA is for the CUDA module, worker/**/cuda*"),
+]
+NOW = re.compile(r"::\s*now\s*\(")
+
+
+def doors(checkout: Checkout):
+    for file in checkout.cpp:
+        if file.is_test:
+            continue
+        for include in INCLUDE.finditer(file.code):
+            for library, place, what in DOORS:
+                if library.match(include["target"]) and not place.match(file.path):
+                    yield file.find(include.start(), "L2", f"{include['target']}: {what}")
+        if re.match(r"(launcher|worker)/plan/", file.path):
+            for match in NOW.finditer(file.bare):
+                yield file.find(match.start(), "L2", "plan/ has no clock: take the time as an argument")
+
+
+CMAKE_WORD = re.compile(r"[^\s()\";]+\.(?:cpp|h|py|sh)\b")
+
+
+def built_files(checkout: Checkout):
+    for file in checkout.files:
+        if file.name == "CMakeLists.txt":
+            here = posixpath.dirname(file.path)
+            for word in CMAKE_WORD.findall(file.code):
+                word = re.sub(r"^\$\{(CMAKE_CURRENT_SOURCE_DIR|CMAKE_CURRENT_LIST_DIR)\}/", "", word)
+                from_root = re.sub(r"^\$\{(PROJECT_SOURCE_DIR|CMAKE_SOURCE_DIR)\}/", "/", word)
+                yield from_root[1:] if from_root.startswith("/") else posixpath.normpath(posixpath.join(here, word))
+
+
+def is_listed(file: File) -> bool:
+    """Sources of every room and of the tests, and the tests that are scripts."""
+    if file.is_cpp:
+        return file.path.startswith(tuple(room + "/" for room in (*ROOMS, "tests")))
+    return file.suffix in (".py", ".sh") and re.match(r"tests/(unit|integration|fault|interop)/", file.path) is not None
+
+
+# A line of ARCHITECTURE.md describes a noun ("- `common/error` ..." is error.h, error.cpp and tests/unit/error_test.cpp), one
+# file, or, with a slash at its end, what is below a folder.
+DESCRIBED = re.compile(r"(?m)^\s*- `(?P<what>[\w.-]+/[\w./-]*)`")
+
+
+def describes(what: str, file: File) -> bool:
+    if what.endswith("/"):
+        return file.path.startswith(what)
+    noun = what.rpartition("/")[2]
+    return file.path in (what, what + ".h", what + ".cpp") or (
+        not what.startswith("tests/") and re.fullmatch(rf"tests/unit/{re.escape(noun)}_test\.\w+", file.path) is not None
+    )
+
+
+def lists(checkout: Checkout):
+    built = set(built_files(checkout))
+    page = next((file for file in checkout.files if file.path == "ARCHITECTURE.md"), None)
+    lines = list(DESCRIBED.finditer(page.text)) if page else []
+    listed = [file for file in checkout.files if is_listed(file)]
+    for file in listed:
+        if file.path not in built:
+            yield file.find(0, "L13", "is named in no CMakeLists.txt")
+        if not any(describes(line["what"], file) for line in lines):
+            yield file.find(0, "L13", "has no line in ARCHITECTURE.md")
+    for line in lines:
+        if not any(describes(line["what"], file) for file in checkout.files):
+            yield page.find(line.start("what"), "L13", f"{line['what']}: there is no such file")
+
+
+RULES = [rooms, cycles, doors, lists]

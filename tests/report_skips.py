@@ -1,0 +1,53 @@
+"""Names the tests that ctest skipped, each with its reason, and compares their number with the expected one.
+
+report_skips.py RESULTS.xml EXPECTED_SKIPS [--missing python] [--missing data]; exit 1 when they differ.
+"""
+
+import argparse
+import fnmatch
+import pathlib
+import re
+import xml.etree.ElementTree as xml
+
+
+def skipped_tests(results: pathlib.Path):
+    """Name and reason of each skipped test, and the names of all tests."""
+    cases = list(xml.parse(results).iter("testcase"))
+    skipped = {case.get("name"): reason(case.findtext("system-out") or "") for case in cases if case.find("skipped") is not None}
+    return skipped, [case.get("name") for case in cases]
+
+
+def reason(output: str) -> str:
+    """Of GoogleTest the line after the place of GTEST_SKIP, of a script its last line."""
+    place = re.search(r"(?m)^\S+:\d+: Skipped\n+(.+)$", output)
+    lines = [line for line in output.splitlines() if line.strip() and not line.startswith("[")]
+    return place[1] if place else lines[-1] if lines else "no reason given"
+
+
+def patterns(expected: pathlib.Path, missing: list):
+    for line in expected.read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            when, pattern = line.split()
+            if when == "always" or when in missing:
+                yield pattern
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("results", type=pathlib.Path)
+    parser.add_argument("expected", type=pathlib.Path)
+    parser.add_argument("--missing", action="append", default=[])
+    arguments = parser.parse_args()
+
+    skipped, names = skipped_tests(arguments.results)
+    wanted = list(patterns(arguments.expected, arguments.missing))
+    expected = {name for name in names if any(fnmatch.fnmatchcase(name, pattern) for pattern in wanted)}
+    print(f"Skipped tests: {len(skipped)}, expected: {len(expected)}")
+    for name, why in sorted(skipped.items()):
+        print(f"  {name}: {why}{'' if name in expected else '   <-- not expected'}")
+    for name in sorted(expected - skipped.keys()):
+        print(f"  {name}: ran, though {arguments.expected} says it would be skipped")
+    return 0 if expected == skipped.keys() else 1
+
+
+raise SystemExit(main())

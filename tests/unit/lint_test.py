@@ -1,0 +1,171 @@
+"""Each rule of tests/lint.sh finds what it forbids, at its line, and is silent about the nearest thing that is allowed.
+
+Run by hand: python3 tests/unit/lint_test.py
+"""
+
+import pathlib
+import re
+import subprocess
+import tempfile
+import unittest
+
+LINT = pathlib.Path(__file__).resolve().parent.parent / "lint.sh"
+
+# Each case: rule, file, a text that breaks the rule, the line of the finding, a text that does not. Words that the rules look for
+# everywhere are written in pieces, as this file is looked at too.
+HOME = "/ho" "me/ann/data"
+CASES = [
+    ("L1", "common/a.cpp", '\n#include "launcher/plan/a.h"\n', 2, '#include "common/b.h"\n'),
+    ("L1", "launcher/plan/a.cpp", '#include "launcher/os/a.h"\n', 1, '// #include "launcher/os/a.h"\n#include "launcher/plan/b.h"\n'),
+    ("L1", "launcher/os/a.cpp", '#include "launcher/net/a.h"\n', 1, '#include "launcher/plan/a.h"\n#include "common/b.h"\n'),
+    ("L1", "launcher/net/a.cpp", '#include "launcher/run/a.h"\n', 1, '#include "launcher/os/a.h"\n'),
+    ("L1", "launcher/run/a.cpp", '#include "worker/plan/a.h"\n', 1, '#include "launcher/net/a.h"\n'),
+    ("L1", "worker/main.cpp", '#include "launcher/plan/a.h"\n', 1, '#include "worker/train/a.h"\n'),
+    ("L1", "worker/data/a.cpp", '#include "worker/model/a.h"\n', 1, '#include "worker/plan/a.h"\n'),
+    ("L1", "worker/dist/a.cpp", '#include "worker/save/a.h"\n', 1, '#include "worker/model/a.h"\n'),
+    ("L1", "worker/save/a.cpp", '#include "worker/train/a.h"\n', 1, '#include "worker/dist/a.h"\n'),
+    ("L1", "worker/save/a.cpp", '#include "b.h"\n', 1, "#include <b.h>\n"),
+    ("L1", "launcher/attic/a.cpp", "int a;\n", 1, None),
+    ("L2", "common/a.cpp", "#include <boost/asio.hpp>\n", 1, "#include <boost/json.hpp>\n"),
+    ("L2", "launcher/plan/a.cpp", "#include <boost/asio/ip/tcp.hpp>\n", 1, None),
+    ("L2", "worker/plan/a.cpp", "#include <torch/torch.h>\n", 1, None),
+    ("L2", "common/a.cpp", "#include <c10/util/Half.h>\n", 1, None),
+    ("L2", "launcher/run/a.cpp", "#include <boost/program_options.hpp>\n", 1, None),
+    ("L2", "common/b.cpp", "#include <yaml-cpp/yaml.h>\n", 1, None),
+    ("L2", "worker/train/a.cpp", "#include <spdlog/spdlog.h>\n", 1, None),
+    ("L2", "worker/dist/ddp.cpp", "#include <cuda_runtime.h>\n", 1, "#include <torch/torch.h>\n"),
+    ("L2", "launcher/plan/a.cpp", "auto t = Clock::now();\n", 1, "auto t = known();  // Clock::now()\n"),
+    ("L3", "launcher/run/a.cpp", "co_spawn(io, f(), asio::detached);\n", 1, 'say("detached");  // detached\n'),
+    ("L3", "worker/train/a.cpp", "int a;\nthread.detach();\n", 2, "thread.join();\n"),
+    ("L4", "launcher/run/a.cpp", "co_await send(\n  Frame{1});\n", 2, "const Frame frame{1};\nco_await send(frame);\n"),
+    ("L4", "launcher/run/a.cpp", "co_await (ready ? a() : b());\n", 1, "if (co_await ready()) { a(); }\n"),
+    ("L4", "launcher/run/a.cpp", "co_await run([&] { go(); });\n", 1, 'co_await run(table[3], "{?}");\n'),
+    ("L5", "launcher/run/a.cpp", "auto f = [&](int x) -> asio::awaitable<void> { };\n", 1, "asio::awaitable<void> f(int x);\n"),
+    ("L5", "launcher/run/a.cpp", "auto f = [] () mutable -> awaitable<int> { };\n", 1, "auto f = [](int x) -> int { return x; };\n"),
+    ("L6", "launcher/run/a.cpp", "io.stop();\n", 1, "group.stop();\n"),
+    ("L6", "launcher/run/a.cpp", "try { f(); } catch (...) { count(); }\n", 1, "try { f(); } catch (...) { count(); throw; }\n"),
+    ("L6", "launcher/run/a.cpp", "catch (...) {\n}\n", 1, "catch (...) {\n  return explain(error);\n}\n"),
+    ("L7", "tests/unit/a_test.cpp", "std::this_thread::sleep_for(1s);\n", 1, 'start("sleep(1)");\n'),
+    ("L7", "common/a.cpp", "::usleep(10);\n", 1, "int asleep(0);\n"),
+    ("L7", "tests/interop/a.py", "import time\ntime.sleep(1)\n", 2, 'print("sleep(1)")  # sleep(1)\n'),
+    ("L7", "tests/interop/a.sh", "true; sleep 1\n", 1, "# sleep 1\nrun fake_worker sleep 1\n"),
+    ("L8", "worker/train/a.cpp", "if (bad) std::exit(1);\n", 1, "group.abort();\nvoid abort();\n"),
+    ("L8", "common/a.cpp", "::_exit(1);\n", 1, 'say("_exit(1)");\n'),
+    ("L8", "launcher/run/a.cpp", "const pid_t pid = ::fork();\n", 1, "road.fork();\n"),
+    ("L8", "launcher/os/guard.cpp", "::waitid(P_PID, 1, nullptr, 0);\n", 1, "int waitid;\n"),
+    ("L8", "launcher/os/guard.cpp", "::execvp(name, list);\n", 1, None),
+    ("L8", "common/log.cpp", 'std::getenv("HOME");\n', 1, 'find_variable(environment, "HOME");\n'),
+    ("L8", "launcher/plan/a.cpp", "char** e = environ;\n", 1, 'say("/proc/self/environ");\n'),
+    ("L9", "common/a.h", "#pragma once\n", 1, "// Why it exists.\n#pragma once\n"),
+    ("L9", "common/a.h", "// Why.\nint a;\n#pragma once\n", 1, "// Why.\n// More.\n\n#pragma once\nint a;\n"),
+    ("L9", "common/a.h", "// Why.\n#pragma once\nusing namespace std;\n", 3, "// Why.\n#pragma once\n// not using namespace std\n"),
+    ("L11", "common/a.cpp", "// TO" "DO: later\n", 1, "// TO" "DO(perf): measure it\n"),
+    ("L11", "README.md", "text\nTO" "DO(someday) later\n", 2, "all is done\n"),
+    ("L11", "make.sh", "# FIX" "ME\n", 1, "mktemp -d a.XXXXXX\n"),
+    ("L12", "configs/a.yaml", f"root: {HOME}\n", 1, "root: data/ro" "ot/x\n"),
+    ("L12", "common/a.cpp", '// see /Us' 'ers/ann\n', 1, None),
+]
+
+
+class Tree:
+    """A directory with these files, and what the lint says of it."""
+
+    def __init__(self, files):
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            self.run = subprocess.run([LINT, root], capture_output=True, text=True, check=False)
+
+    def findings(self, rule):
+        return re.findall(rf"(?m)^(\S+:\d+): {rule}: ", self.run.stdout)
+
+
+class LintTest(unittest.TestCase):
+    def test_each_rule_finds_what_it_forbids(self):
+        for rule, name, bad, line, _ in CASES:
+            with self.subTest(rule=rule, file=name, text=bad):
+                tree = Tree({name: bad})
+                self.assertIn(f"{name}:{line}", tree.findings(rule), tree.run.stdout + tree.run.stderr)
+                self.assertEqual(tree.run.returncode, 1)
+
+    def test_each_rule_is_silent_about_what_is_allowed(self):
+        for rule, name, _, _, good in CASES:
+            if good is not None:
+                with self.subTest(rule=rule, file=name, text=good):
+                    tree = Tree({name: good})
+                    self.assertEqual(tree.findings(rule), [], tree.run.stdout + tree.run.stderr)
+
+    def test_doors_are_open_to_their_owners_and_to_tests(self):
+        includes = {
+            "launcher/net/a.cpp": "boost/asio.hpp",
+            "launcher/plan/options.cpp": "boost/program_options.hpp",
+            "common/yaml.cpp": "yaml-cpp/yaml.h",
+            "common/log.cpp": "spdlog/spdlog.h",
+            "worker/dist/cuda_group.cpp": "cuda_runtime.h",
+            "tests/unit/a_test.cpp": "torch/torch.h",
+        }
+        tree = Tree({name: f"#include <{target}>\n" for name, target in includes.items()})
+        self.assertEqual(tree.findings("L2"), [], tree.run.stdout)
+
+    def test_the_owners_of_processes_may_end_and_start_them(self):
+        tree = Tree({
+            "launcher/os/process.cpp": "::fork();\n::_exit(127);\n::waitid(P_PID, 1, 0, 0);\n",
+            "worker/main.cpp": "::_exit(1);\n",
+            "tests/fake_worker.cpp": "std::abort();\n::sleep(1);\n",
+            "common/identity.cpp": "char** e = ::environ;\n",
+        })
+        self.assertEqual(tree.findings("L8") + tree.findings("L7"), [], tree.run.stdout)
+
+    def test_include_cycles_are_found(self):
+        head = "// Why.\n#pragma once\n"
+        tree = Tree({
+            "common/a.h": head + '#include "common/b.h"\n',
+            "common/b.h": head + '#include "common/c.h"\n',
+            "common/c.h": head + '#include "common/a.h"\n',
+        })
+        self.assertEqual(len(tree.findings("L1")), 1, tree.run.stdout)
+        self.assertIn("common/a.h -> common/b.h -> common/c.h -> common/a.h", tree.run.stdout)
+
+    def test_a_long_file_is_a_warning_and_no_failure(self):
+        files = {
+            "common/a.cpp": "int a;\n" * 601,
+            "common/CMakeLists.txt": "add_library(a a.cpp)\n",
+            "ARCHITECTURE.md": "- `common/a`: all.\n",
+        }
+        tree = Tree(files)
+        self.assertEqual(tree.findings("L10"), ["common/a.cpp:601"])
+        self.assertEqual(tree.run.returncode, 0, tree.run.stdout)
+        files["common/a.cpp"] = "int a;\n" * 600
+        self.assertEqual(Tree(files).findings("L10"), [])
+
+    def test_every_file_is_built_and_described(self):
+        files = {
+            "common/error.h": "// Why.\n#pragma once\n",
+            "common/error.cpp": "int a;\n",
+            "tests/unit/error_test.cpp": "int b;\n",
+            "tests/interop/numbers.py": "b = 1\n",
+            "common/CMakeLists.txt": "add_library(a error.h error.cpp)\n",
+            "tests/CMakeLists.txt": "add_test(unit/error_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/interop/numbers.py)\n",
+            "ARCHITECTURE.md": "- `common/error`: exceptions.\n- `tests/interop/`: Python.\n",
+        }
+        self.assertEqual(Tree(files).run.returncode, 0, Tree(files).run.stdout)
+        for name, text, finding in [
+            ("common/CMakeLists.txt", "add_library(a error.h)  # error.cpp\n", "common/error.cpp:1"),
+            ("tests/CMakeLists.txt", "add_test(unit/error_test.cpp)\n", "tests/interop/numbers.py:1"),
+            ("ARCHITECTURE.md", "- `common/error.h`: exceptions.\n- `tests/interop/`: Python.\n", "common/error.cpp:1"),
+            ("ARCHITECTURE.md", files["ARCHITECTURE.md"] + "- `common/gone`: nothing.\n", "ARCHITECTURE.md:3"),
+        ]:
+            with self.subTest(file=name, text=text):
+                tree = Tree(files | {name: text})
+                self.assertIn(finding, tree.findings("L13"), tree.run.stdout)
+                self.assertEqual(tree.run.returncode, 1)
+
+    def test_raw_strings_and_digit_separators_do_not_hide_code(self):
+        tree = Tree({"common/a.cpp": 'auto a = R"(")"; int b = 1\'000; auto c = \'"\';\nstd::abort();\n'})
+        self.assertEqual(tree.findings("L8"), ["common/a.cpp:2"], tree.run.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+"""What make.sh says on a system that lacks something: one message that names what is missing and what to type.
+
+The system is a folder of stand-ins for dpkg-query, apt-get, id, sudo, uname and python3 in front of the PATH, and an empty cache.
+Run by hand: python3 tests/unit/make_test.py
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+ALL_INSTALLED = 'shift 2; for name; do echo "installed $name"; done'
+MOLD_MISSING = 'shift 2; for name; do if [ "$name" != mold ]; then echo "installed $name"; fi; done'
+USER = {"id": "echo 1000", "sudo": "exit 1"}
+
+
+class System:
+    """Runs make.sh where these commands do what these lines of shell say. A command that is None is not there."""
+
+    def __init__(self, commands, *arguments, **variables):
+        with tempfile.TemporaryDirectory() as folder:
+            tools = pathlib.Path(folder, "bin")
+            tools.mkdir()
+            path = f"{tools}:{os.environ['PATH']}"
+            if None in commands.values():
+                path = str(tools)
+                for name in ("bash", "dirname", "cat", "uname", "mkdir", "flock"):
+                    (tools / name).symlink_to(shutil.which(name))
+            for name, line in commands.items():
+                if line is not None:
+                    (tools / name).unlink(missing_ok=True)
+                    (tools / name).write_text(f"#!/bin/sh\n{line}\n")
+                    (tools / name).chmod(0o755)
+            environment = {"PATH": path, "XDG_CACHE_HOME": f"{folder}/cache", "TMPDIR": folder} | variables
+            run = subprocess.run(
+                [ROOT / "make.sh", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=60
+            )
+            self.code, self.text = run.returncode, run.stdout + run.stderr
+            cache = pathlib.Path(folder, "cache", "ddp")
+            self.cached = sorted(path.name for path in cache.iterdir()) if cache.exists() else []
+
+
+class MakeTest(unittest.TestCase):
+    def test_an_unknown_command_is_a_usage_error(self):
+        system = System({}, "biuld")
+        self.assertEqual(system.code, 2)
+        self.assertIn("there is no command 'biuld'", system.text)
+        self.assertEqual(System({}, "help").code, 0)
+
+    def test_without_root_the_missing_packages_and_the_command_are_named(self):
+        system = System({"dpkg-query": MOLD_MISSING} | USER, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: these packages are missing.* sudo apt-get install -y mold\n\Z")
+
+    def test_without_dpkg_all_packages_are_named(self):
+        system = System({"dpkg-query": None}, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: this system has no dpkg; .*g\+\+ cmake .*libyaml-cpp-dev.*\n\Z")
+
+    def test_another_machine_is_named(self):
+        system = System({"dpkg-query": ALL_INSTALLED, "uname": "echo riscv64"}, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: this machine is riscv64; .*\n\Z")
+
+    def test_a_failing_apt_get_is_tried_again_after_an_update(self):
+        commands = {"dpkg-query": MOLD_MISSING, "id": "echo 0", "apt-get": 'echo "E: no way to $1" >&2; exit 100'}
+        system = System(commands, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertIn("installing mold", system.text)
+        self.assertIn("E: no way to update", system.text)
+        self.assertRegex(system.text, r"make.sh: apt-get cannot install: mold\. Is there a network")
+
+    def test_a_torch_that_is_not_there_is_refused(self):
+        system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_TORCH="/nowhere")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: DDP_TORCH=/nowhere holds no torch/lib/libtorch_cpu.so\. .*\n\Z")
+
+    def test_a_torch_that_cannot_be_had_leaves_no_half_of_it(self):
+        python = 'case "$*" in *"-m pip"*) echo "ERROR: no network"; exit 1;; *) echo 3.11;; esac'
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertIn("ERROR: no network", system.text)
+        self.assertRegex(system.text, r"pip cannot get torch==[\d.]+ .*DDP_BUILD_WORKER=OFF")
+        self.assertEqual(system.cached, ["lock", "pip.log"])
+
+    def test_a_damaged_torch_is_not_kept(self):
+        # A pip that "succeeds" with a directory that lacks a file its own record names.
+        python = (
+            'case "$*" in *"-m pip"*) while [ "$1" != --target ]; do shift; done; info="$2/torch-2.11.0.dist-info"; '
+            'mkdir -p "$info" && echo "torch/lib/libtorch_cpu.so,sha256=0,5" >"$info/RECORD";; '
+            f'*verify_torch*) exec {shutil.which("python3")} "$@";; *) echo 3.11;; esac'
+        )
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"verify_torch: \S+/torch/lib/libtorch_cpu.so: missing")
+        self.assertEqual(system.cached, ["lock", "pip.log"])
+
+    def test_no_torch_is_wanted_for_the_launcher_alone(self):
+        system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_BUILD_WORKER="OFF")
+        self.assertEqual((system.code, system.text), (0, ""))
+
+    def test_the_wheels_are_of_a_version_that_cmake_accepts(self):
+        wanted = re.search(r"(?m)^readonly torch_version=(\S+)$", (ROOT / "make.sh").read_text())[1]
+        tested = re.search(r"DDP_TORCH_TESTED_VERSIONS ([^)]+)\)", (ROOT / "cmake/libtorch.cmake").read_text())[1].split()
+        self.assertIn(wanted, tested)
+
+
+if __name__ == "__main__":
+    unittest.main()
