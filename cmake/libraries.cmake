@@ -11,9 +11,11 @@ find_library(DDP_YAML_CPP_STATIC libyaml-cpp.a REQUIRED)
 add_library(ddp_yaml_cpp INTERFACE)
 target_link_libraries(ddp_yaml_cpp INTERFACE "${DDP_YAML_CPP_STATIC}")
 
-# Debian has no static spdlog and fmt: header-only, so nothing of them is needed at run time.
+# Debian has no static spdlog and fmt: header-only, so nothing of them is needed at run time. Not by spdlog's own header-only
+# target, which links libfmt.so.
 add_library(ddp_spdlog INTERFACE)
-target_link_libraries(ddp_spdlog INTERFACE spdlog::spdlog_header_only fmt::fmt-header-only)
+target_compile_definitions(ddp_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(ddp_spdlog INTERFACE fmt::fmt-header-only Threads::Threads)
 
 find_path(DDP_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(DDP_PROTOZERO_INCLUDE protozero/pbf_writer.hpp REQUIRED)
