@@ -1,8 +1,7 @@
-// Checkpoints on disk: either whole and verified, or not there.
-// Write: step-N.tmp-RUN/ with three tensor files and a manifest, fsync of the files and of the
-// directory, rename, fsync of the parent, `latest`; then the old ones go.
-// Load: newest first; sizes, checksums, names, dtypes, shapes. A bad one becomes step-N.bad, is
-// named, and the next older one is taken.
+// Checkpoints on disk: either whole and verified, or not there. Write: step-N.tmp-RUN/ with three
+// tensor files and a manifest, fsync of the files and of the directory, rename, fsync of the
+// parent, `latest`; then the old ones go. Load: newest first; sizes, checksums, names, dtypes,
+// shapes. A bad one becomes step-N.bad, is named, and the next older one is taken.
 // Trap: a rename is atomic but not durable, and LibTorch's own loader accepts a flipped bit; hence
 // every fsync and checksum here.
 #pragma once
@@ -78,6 +77,9 @@ class Checkpoints {
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
 
  private:
+  void remove_leftovers() const;
+  void remove_old() const;
+
   std::filesystem::path directory_;
   int keep_;
   std::string run_id_;

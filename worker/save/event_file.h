@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,10 +23,10 @@ struct Scalar {
 class EventFile {
  public:
   /// Makes a new events.out.tfevents.* in `directory`, whose name sorts after those that are there,
-  /// and writes its first record. A run that goes on at `resumed_step` also writes a START record,
-  /// so that TensorBoard drops points of later steps.
+  /// and writes its first records: the version, and a START that makes TensorBoard drop the points
+  /// of steps after `resumed_step`, which this run will do again.
   /// Errors: SystemError.
-  EventFile(const std::filesystem::path& directory, std::optional<std::int64_t> resumed_step);
+  EventFile(const std::filesystem::path& directory, std::int64_t resumed_step);
 
   /// One record with all scalars of a step, visible to readers at once.
   /// Errors: SystemError.

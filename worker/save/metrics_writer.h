@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
+#include <string>
 
 #include "worker/save/event_file.h"
 #include "worker/save/output_file.h"
@@ -37,8 +39,7 @@ struct MetricsRequest {
   bool jsonl = true;
   bool csv = true;
   bool tensorboard = true;
-  std::optional<std::int64_t>
-      resumed_step;  // nothing: a new run; else records of later steps are dropped
+  std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
 };
 
 /// Used by rank 0 alone, from one thread.
@@ -51,6 +52,11 @@ class MetricsWriter {
   void write(const EpochRecord& record);
 
  private:
+  void append(const std::string& json_line,
+              const std::string& csv_line,
+              std::int64_t step,
+              std::span<const Scalar> scalars);
+
   std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
   std::optional<OutputFile> csv_;
   std::optional<EventFile> events_;

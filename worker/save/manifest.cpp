@@ -1,0 +1,141 @@
+#include "worker/save/manifest.h"
+
+#include <array>
+#include <boost/json.hpp>
+#include <charconv>
+#include <span>
+#include <utility>
+
+#include "common/error.h"
+#include "worker/save/digest.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kBefore = "{\"checksum\":\"";
+constexpr std::string_view kAfter = "\",\n";
+constexpr std::size_t kDigestSize = 32;
+
+std::string checksum(std::string_view text) {
+  return digest(std::as_bytes(std::span(text)));
+}
+
+// A double as text that reads back bit-equal: Boost.JSON 1.81 does not round every number exactly.
+std::string encode(double value) {
+  std::array<char, 32> buffer{};
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), end};
+}
+
+double decode(std::string_view text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw UsageError("\"" + std::string(text) + "\" is no number");
+  return value;
+}
+
+json::object to_json(const ManifestTensor& tensor) {
+  return {{"name", tensor.name},
+          {"dtype", tensor.dtype},
+          {"shape", json::array(tensor.shape.begin(), tensor.shape.end())},
+          {"xxh3_128", tensor.digest}};
+}
+
+json::object to_json(const ManifestFile& file) {
+  json::array tensors;
+  for (const ManifestTensor& tensor : file.tensors)
+    tensors.push_back(to_json(tensor));
+  return {{"name", file.name},
+          {"size", file.size},
+          {"xxh3_128", file.digest},
+          {"tensors", std::move(tensors)}};
+}
+
+ManifestTensor read_tensor(const json::object& entry) {
+  ManifestTensor tensor{.name = json::value_to<std::string>(entry.at("name")),
+                        .dtype = json::value_to<std::string>(entry.at("dtype")),
+                        .shape = {},
+                        .digest = json::value_to<std::string>(entry.at("xxh3_128"))};
+  for (const json::value& size : entry.at("shape").as_array())
+    tensor.shape.push_back(size.to_number<std::int64_t>());
+  return tensor;
+}
+
+ManifestFile read_file_entry(const json::object& entry) {
+  ManifestFile file{.name = json::value_to<std::string>(entry.at("name")),
+                    .size = entry.at("size").to_number<std::uint64_t>(),
+                    .digest = json::value_to<std::string>(entry.at("xxh3_128")),
+                    .tensors = {}};
+  for (const json::value& tensor : entry.at("tensors").as_array())
+    file.tensors.push_back(read_tensor(tensor.as_object()));
+  return file;
+}
+
+Manifest read_content(const json::object& content) {
+  const std::int64_t version = content.at("version").to_number<std::int64_t>();
+  if (version != kVersion) {
+    throw UsageError("version " + std::to_string(version) + ", this program reads version " +
+                     std::to_string(kVersion));
+  }
+  Manifest manifest;
+  CheckpointHead& head = manifest.head;
+  head.step = content.at("step").to_number<std::int64_t>();
+  head.epoch = content.at("epoch").to_number<std::int64_t>();
+  head.step_in_epoch = content.at("step_in_epoch").to_number<std::int64_t>();
+  head.world_size = content.at("world_size").to_number<int>();
+  head.batch = content.at("batch").to_number<std::int64_t>();
+  if (const json::value& best = content.at("best"); !best.is_null())
+    head.best = decode(best.as_string());
+  head.torch_version = json::value_to<std::string>(content.at("torch_version"));
+  for (const auto& [key, value] : content.at("job").as_object())
+    head.job.emplace(key, value.as_string());
+  for (const json::value& file : content.at("files").as_array())
+    manifest.files.push_back(read_file_entry(file.as_object()));
+  return manifest;
+}
+
+}  // namespace
+
+std::string to_text(const Manifest& manifest) {
+  const CheckpointHead& head = manifest.head;
+  json::object job;
+  for (const auto& [key, value] : head.job)
+    job.emplace(key, value);
+  json::array files;
+  for (const ManifestFile& file : manifest.files)
+    files.push_back(to_json(file));
+  const json::object content{
+      {"version", kVersion},
+      {"step", head.step},
+      {"epoch", head.epoch},
+      {"step_in_epoch", head.step_in_epoch},
+      {"world_size", head.world_size},
+      {"batch", head.batch},
+      {"best", head.best ? json::value(encode(*head.best)) : json::value(nullptr)},
+      {"torch_version", head.torch_version},
+      {"job", std::move(job)},
+      {"files", std::move(files)}};
+  const std::string rest = "\"content\":" + json::serialize(content) + "}\n";
+  return std::string(kBefore) + checksum(rest) + std::string(kAfter) + rest;
+}
+
+Manifest parse_manifest(std::string_view text) {
+  const std::size_t start = kBefore.size() + kDigestSize + kAfter.size();
+  if (text.size() < start || !text.starts_with(kBefore)) throw UsageError("it has no checksum");
+  const std::string_view rest = text.substr(start);
+  if (text.substr(0, start) != std::string(kBefore) + checksum(rest) + std::string(kAfter))
+    throw UsageError("checksum differs");
+  try {
+    return read_content(json::parse(text).at("content").as_object());
+  } catch (const UsageError&) {
+    throw;
+  } catch (const std::exception& error) {  // Boost.JSON: a missing field or one of another type
+    throw UsageError(error.what());
+  }
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,210 @@
+#include "worker/save/metrics_writer.h"
+
+#include <array>
+#include <boost/json.hpp>
+#include <charconv>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/log.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One record as names and values: both text formats are made from it, so that they cannot differ.
+using Value = std::variant<std::monostate, std::int64_t, double>;
+struct Field {
+  std::string_view name;
+  Value value;
+};
+using Fields = std::vector<Field>;
+
+// The columns of the CSV, in order. A record has some of them.
+constexpr std::array<std::string_view, 10> kColumns{"epoch",
+                                                    "step",
+                                                    "loss",
+                                                    "lr",
+                                                    "train_loss",
+                                                    "train_accuracy",
+                                                    "test_loss",
+                                                    "test_accuracy",
+                                                    "images_per_s",
+                                                    "seconds"};
+constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
+
+Value maybe(const std::optional<double>& value) {
+  return value ? Value(*value) : Value(std::monostate());
+}
+
+Fields to_fields(const StepRecord& record) {
+  return {{"epoch", record.epoch},
+          {"step", record.step},
+          {"loss", record.loss},
+          {"lr", record.lr},
+          {"images_per_s", record.images_per_s}};
+}
+
+Fields to_fields(const EpochRecord& record) {
+  return {{"epoch", record.epoch},
+          {"step", record.step},
+          {"train_loss", record.train_loss},
+          {"train_accuracy", record.train_accuracy},
+          {"test_loss", maybe(record.test_loss)},
+          {"test_accuracy", maybe(record.test_accuracy)},
+          {"images_per_s", record.images_per_s},
+          {"seconds", record.seconds}};
+}
+
+// The shortest text that reads back as the same number; `missing` for what is not there.
+std::string encode(const Value& value, std::string_view missing) {
+  std::array<char, 32> buffer{};
+  const auto text = [&](auto number) {
+    const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
+    return std::string(buffer.data(), end);
+  };
+  if (const auto* const number = std::get_if<std::int64_t>(&value)) return text(*number);
+  if (const auto* const number = std::get_if<double>(&value)) return text(*number);
+  return std::string(missing);
+}
+
+std::string to_json_line(std::string_view kind, const Fields& fields) {
+  std::string line = "{\"kind\":\"" + std::string(kind) + "\"";
+  for (const Field& field : fields) {
+    const double* const number = std::get_if<double>(&field.value);
+    const bool finite = number == nullptr || std::isfinite(*number);  // JSON has no other numbers
+    line +=
+        ",\"" + std::string(field.name) + "\":" + (finite ? encode(field.value, "null") : "null");
+  }
+  return line + "}\n";
+}
+
+std::string csv_header() {
+  std::string line = "kind";
+  for (const std::string_view column : kColumns)
+    line += "," + std::string(column);
+  return line + "\n";
+}
+
+std::string to_csv_line(std::string_view kind, const Fields& fields) {
+  std::string line(kind);
+  for (const std::string_view column : kColumns) {
+    line += ',';
+    for (const Field& field : fields)
+      if (field.name == column) line += encode(field.value, "");
+  }
+  return line + "\n";
+}
+
+std::optional<std::int64_t> step_of_json(std::string_view line) {
+  boost::json::error_code error;
+  const boost::json::value record = boost::json::parse(line, error);
+  if (error || !record.is_object()) return {};
+  const boost::json::value* const step = record.get_object().if_contains("step");
+  if (step == nullptr || !step->is_int64()) return {};
+  return step->get_int64();
+}
+
+std::optional<std::int64_t> step_of_csv(std::string_view line) {
+  for (std::size_t i = 0; i < kStepColumn; ++i) {
+    const std::size_t comma = line.find(',');
+    if (comma == std::string_view::npos) return {};
+    line.remove_prefix(comma + 1);
+  }
+  std::int64_t step = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
+  if (error != std::errc()) return {};
+  return step;
+}
+
+// Drops what the run will write again: records of later steps, and a line that a crash cut off.
+void drop_later(const fs::path& path,
+                std::int64_t last_step,
+                std::string_view header,
+                const std::function<std::optional<std::int64_t>(std::string_view)>& step_of) {
+  const std::string old = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  std::string kept(header);
+  std::string_view rest = old;
+  if (rest.starts_with(header)) rest.remove_prefix(header.size());
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    const std::string_view line = rest.substr(0, end + 1);
+    const std::optional<std::int64_t> step = step_of(line.substr(0, end));
+    if (step && *step <= last_step) kept += line;
+    rest.remove_prefix(end + 1);
+  }
+  if (kept != old) replace_file(path, kept);
+}
+
+// Runs `action`; when the disk refuses, says so once and gives the target up.
+template <typename Target, typename Action>
+void attempt(std::optional<Target>& target, const char* what, const Action& action) {
+  try {
+    action(target);
+  } catch (const SystemError& error) {
+    log::warning(std::string("cannot write ") + what + ": " + error.what() +
+                 ". Training goes on without it.");
+    target.reset();
+  }
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(const MetricsRequest& request) {
+  const auto open = [&](const char* name, std::string_view header, auto step_of) {
+    const fs::path path = request.directory / name;
+    drop_later(path, request.resumed_step, header, step_of);
+    return OutputFile(path, OutputFile::Mode::append);
+  };
+  if (request.jsonl) {
+    attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
+      file = open("metrics.jsonl", "", step_of_json);
+    });
+  }
+  if (request.csv) {
+    attempt(csv_, "metrics.csv", [&](auto& file) {
+      file = open("metrics.csv", csv_header(), step_of_csv);
+    });
+  }
+  if (request.tensorboard) {
+    attempt(events_, "the TensorBoard file", [&](auto& file) {
+      file.emplace(request.directory, request.resumed_step);
+    });
+  }
+}
+
+void MetricsWriter::write(const StepRecord& record) {
+  const Fields fields = to_fields(record);
+  const std::array<Scalar, 3> scalars{
+      {{"loss/step", record.loss}, {"lr", record.lr}, {"images_per_s/step", record.images_per_s}}};
+  append(to_json_line("step", fields), to_csv_line("step", fields), record.step, scalars);
+}
+
+void MetricsWriter::write(const EpochRecord& record) {
+  const Fields fields = to_fields(record);
+  std::vector<Scalar> scalars{{"loss/train", record.train_loss},
+                              {"accuracy/train", record.train_accuracy},
+                              {"images_per_s/epoch", record.images_per_s}};
+  if (record.test_loss) scalars.push_back({"loss/test", *record.test_loss});
+  if (record.test_accuracy) scalars.push_back({"accuracy/test", *record.test_accuracy});
+  append(to_json_line("epoch", fields), to_csv_line("epoch", fields), record.step, scalars);
+}
+
+void MetricsWriter::append(const std::string& json_line,
+                           const std::string& csv_line,
+                           std::int64_t step,
+                           std::span<const Scalar> scalars) {
+  if (jsonl_) attempt(jsonl_, "metrics.jsonl", [&](auto& file) { file->write(json_line); });
+  if (csv_) attempt(csv_, "metrics.csv", [&](auto& file) { file->write(csv_line); });
+  if (events_)
+    attempt(events_, "the TensorBoard file", [&](auto& file) { file->write(step, scalars); });
+}
+
+}  // namespace ddp::worker
