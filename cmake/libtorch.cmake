@@ -51,9 +51,6 @@ target_compile_definitions(ddp_torch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_options(ddp_torch INTERFACE "LINKER:--no-as-needed" "LINKER:-rpath-link,${DDP_TORCH}/nvidia/cu13/lib")
 target_link_libraries(ddp_torch INTERFACE stdc++ ddp_torch_cpu ddp_c10)
 
-# For programs: CMake writes the run path of an IMPORTED library while building; this is the one after `install`.
-set(DDP_TORCH_RPATH "${DDP_TORCH}/torch/lib")
-
 # Lets `target` compile from a precompiled torch/torch.h (7.7 s instead of 21 s per file). The first target owns the header
 # (36 s, 2 GB of memory, 724 MB on disk); the others share it and so must have the same compile options.
 function(ddp_precompile_torch target)

@@ -2,16 +2,13 @@
 
 import sys
 
-import code_rules
-import room_rules
-import text_rules
+from rules import all_findings
 from source import Checkout
 
 
 def main() -> int:
     checkout = Checkout(sys.argv[1])
-    rules = room_rules.RULES + code_rules.RULES + text_rules.RULES
-    findings = sorted({finding for rule in rules for finding in rule(checkout)})
+    findings = all_findings(checkout)
     for finding in findings:
         print(finding)
     errors = sum(not finding.is_warning for finding in findings)

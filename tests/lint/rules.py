@@ -1,0 +1,10 @@
+"""All rules together."""
+
+import code_rules
+import room_rules
+import text_rules
+
+
+def all_findings(checkout) -> list:
+    rules = room_rules.RULES + code_rules.RULES + text_rules.RULES
+    return sorted({finding for rule in rules for finding in rule(checkout)})
