@@ -1,0 +1,31 @@
+// Joins the job: the store, the group, the device. From then on the world is fixed.
+// Promises: alone costs nothing; ranks that come late are waited for with a line every 10 s, and
+// named when the time is over; ranks of another job or another LibTorch are refused before the
+// first collective (later it would be a hang or a terminate). Trap: on an error path nothing here
+// may wait for a peer, so the group is then let go of, not shut down.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "common/identity.h"
+#include "worker/dist/group.h"
+
+namespace ddp::worker {
+
+inline constexpr std::chrono::seconds kJoinTimeout{120};
+
+/// Longest honest skew between ranks (a slow disk in a checkpoint, an evaluation) before a silent
+/// rank counts as lost.
+inline constexpr std::chrono::seconds kCollectiveTimeout{300};
+
+/// Makes the group of this job.
+/// `digest` stands for everything that must be equal on all ranks; rank 0's counts.
+/// Blocks: until all ranks are there, at most kJoinTimeout. Errors: PeerError: 124 with the missing
+/// ranks, 202 when the store cannot be reached or served, 203 when a digest differs.
+std::unique_ptr<Group> join(const WorkerIdentity& self,
+                            const Environment& environment,
+                            const std::string& digest);
+
+}  // namespace ddp::worker

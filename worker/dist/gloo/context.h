@@ -1,0 +1,14 @@
+// What ProcessGroupGloo.hpp names of this header of gloo, which no wheel ships. Nothing is defined
+// here: the symbols are in libtorch_cpu, and the class only holds pointers to these types.
+#pragma once
+
+#include <chrono>
+
+namespace gloo {
+
+class Context {
+ public:
+  void setTimeout(std::chrono::milliseconds timeout);
+};
+
+}  // namespace gloo

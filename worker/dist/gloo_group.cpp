@@ -1,0 +1,166 @@
+#include "worker/dist/gloo_group.h"
+
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <exception>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+// The first line of a c10 or gloo text; the C++ stack that follows is for developers.
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+[[noreturn]] void throw_lost(const char* during, const std::exception& error) {
+  throw PeerError(std::string("lost a peer during ") + during + ": " + first_line(error));
+}
+
+class GlooSum : public PendingSum {
+ public:
+  GlooSum(at::Tensor tensor, c10::intrusive_ptr<c10d::Work> work)
+      : tensor_(std::move(tensor)), work_(std::move(work)) {}
+
+  at::Tensor wait() override {
+    try {
+      work_->wait();
+    } catch (const std::exception& error) {
+      throw_lost("a sum over ranks", error);
+    }
+    return tensor_;
+  }
+
+ private:
+  at::Tensor tensor_;
+  c10::intrusive_ptr<c10d::Work> work_;
+};
+
+class GlooGroup : public Group {
+ public:
+  explicit GlooGroup(const GlooRequest& request);
+  ~GlooGroup() override;
+
+  [[nodiscard]] int rank() const override { return group_->getRank(); }
+  [[nodiscard]] int world_size() const override { return group_->getSize(); }
+  void sum(at::Tensor& tensor) override;
+  std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override;
+  void broadcast(at::Tensor& tensor) override;
+  at::Tensor gather(const at::Tensor& tensor) override;
+  void close() override;
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
+    return group_;
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::chrono::milliseconds leave_timeout_;
+};
+
+GlooGroup::GlooGroup(const GlooRequest& request)
+    : store_(request.store), leave_timeout_(request.collective_timeout) {
+  auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
+  if (request.interface.empty()) {
+    options->devices.push_back(
+        c10d::ProcessGroupGloo::createDeviceForHostname(request.local_address));
+  } else {
+    options = c10d::ProcessGroupGloo::Options::create_default(
+        request.join_timeout);  // reads the variable itself
+  }
+  gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::PrefixStore>("cpu", store_),
+      request.rank,
+      request.world_size,
+      options);
+  gloo_->setSequenceNumberForGroup();
+  gloo_->setTimeout(request.collective_timeout);
+  group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
+  group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
+  group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  group_->setGroupName("0");
+  group_->setGroupDesc("default_pg");
+}
+
+GlooGroup::~GlooGroup() {
+  if (std::uncaught_exceptions() == 0) return;
+  // The destructor of a group joins threads that may wait for a dead peer. The process is about to
+  // end: let go.
+  (void)gloo_.release();
+  (void)group_.release();
+}
+
+void GlooGroup::sum(at::Tensor& tensor) {
+  tensor = start_sum(tensor)->wait();
+}
+
+std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
+  try {
+    std::vector<at::Tensor> tensors{tensor};
+    return std::make_unique<GlooSum>(tensor, group_->allreduce(tensors));
+  } catch (const std::exception& error) {
+    throw_lost("a sum over ranks", error);
+  }
+}
+
+void GlooGroup::broadcast(at::Tensor& tensor) {
+  try {
+    std::vector<at::Tensor> tensors{tensor};
+    group_->broadcast(tensors)->wait();
+  } catch (const std::exception& error) {
+    throw_lost("a broadcast from rank 0", error);
+  }
+}
+
+at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
+  std::vector<at::Tensor> parts;
+  for (int i = 0; i < world_size(); ++i)
+    parts.push_back(at::zeros_like(tensor));
+  std::vector<std::vector<at::Tensor>> outputs{parts};
+  std::vector<at::Tensor> inputs{tensor};
+  try {
+    group_->allgather(outputs, inputs)->wait();
+  } catch (const std::exception& error) {
+    throw_lost("a gather over ranks", error);
+  }
+  return at::stack(outputs[0]);  // [world_size, ...]
+}
+
+void GlooGroup::close() {
+  try {
+    // The rank that serves the store leaves last, so that no peer finds it gone.
+    const int size = world_size();
+    const bool is_last = store_->add("bye", 1) == size;
+    if (is_last) store_->set("all-gone", std::string("1"));
+    if (is_root()) store_->wait({"all-gone"}, leave_timeout_);
+  } catch (const std::exception& error) {
+    throw_lost("the end of the job", error);
+  }
+  group_->shutdown();
+  group_.reset();
+  gloo_.reset();
+  store_.reset();
+}
+
+}  // namespace
+
+std::unique_ptr<Group> make_gloo_group(const GlooRequest& request) {
+  try {
+    return std::make_unique<GlooGroup>(request);
+  } catch (const std::exception& error) {
+    throw PeerError(
+        "not every rank connected within " + std::to_string(request.join_timeout.count() / 1000) +
+            " s (gloo): " + first_line(error) +
+            ". Check that the ranks' hosts reach each other, or set GLOO_SOCKET_IFNAME.",
+        exit_code::kTimeout);
+  }
+}
+
+}  // namespace ddp::worker

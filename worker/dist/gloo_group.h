@@ -1,0 +1,29 @@
+// A group over c10d's Gloo backend. The one place that catches c10d's and gloo's exceptions and
+// makes them PeerErrors.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "worker/dist/group.h"
+
+namespace ddp::worker {
+
+struct GlooRequest {
+  c10::intrusive_ptr<c10d::Store> store;  // its keys are this round's alone
+  int rank = 0;
+  int world_size = 1;
+  std::string interface;      // GLOO_SOCKET_IFNAME, or empty
+  std::string local_address;  // used when there is no interface: where the store was reached from
+  std::chrono::milliseconds join_timeout{0};
+  std::chrono::milliseconds collective_timeout{0};
+};
+
+/// Connects every rank with every other.
+/// Blocks: until all are there. Errors: PeerError, 124 when one does not come.
+std::unique_ptr<Group> make_gloo_group(const GlooRequest& request);
+
+}  // namespace ddp::worker

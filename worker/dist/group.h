@@ -1,0 +1,56 @@
+// The ranks of a job as the trainer sees them: a handful of collectives on CPU tensors.
+// Two implementations: alone (every collective is done at once) and Gloo through c10d. No
+// collective is ever called on an error path: a dead peer would make it hang.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace ddp::worker {
+
+/// A sum over ranks that is under way. Its result is there after wait().
+class PendingSum {
+ public:
+  virtual ~PendingSum() = default;
+  /// Blocks: until every rank has given its part. Errors: PeerError.
+  virtual at::Tensor wait() = 0;
+};
+
+class Group {
+ public:
+  Group() = default;
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  virtual ~Group() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int world_size() const = 0;
+  [[nodiscard]] bool is_root() const { return rank() == 0; }
+
+  /// All block until every rank has called them, in the same order. Errors: PeerError when a rank
+  /// is lost or the group's timeout passes.
+  virtual void sum(at::Tensor& tensor) = 0;  // in place
+  [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
+  virtual void broadcast(at::Tensor& tensor) = 0;  // from rank 0, in place
+  [[nodiscard]] virtual at::Tensor gather(
+      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank
+
+  /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
+  virtual void close() = 0;
+
+  /// For c10d's Reducer; null when alone.
+  [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
+};
+
+/// A short text of every rank, by rank. Texts are cut at 255 bytes.
+std::vector<std::string> gather_texts(Group& group, const std::string& text);
+
+}  // namespace ddp::worker

@@ -1,0 +1,119 @@
+#include "worker/dist/store.h"
+
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "common/error.h"
+#include "common/log.h"
+
+namespace ddp::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kRetryDelay{10};
+constexpr std::chrono::seconds kNoticeEvery{10};
+
+std::string endpoint(const WorkerIdentity& self) {
+  return self.master_addr + ":" + std::to_string(self.master_port);
+}
+
+// Numeric text of this side of a connected socket.
+std::string local_address_of(int fd) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  std::array<char, NI_MAXHOST> text{};
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  const bool known =
+      ::getsockname(fd, generic, &size) == 0 &&
+      ::getnameinfo(generic, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
+  return known ? text.data() : "127.0.0.1";
+}
+
+// One try on all addresses of the host. Returns this side's address, or nothing.
+// LibTorch's own client backs off for 0.3 to 0.7 s when the store is not up yet; a bare connect
+// tells it in microseconds.
+std::optional<std::string> probe(const addrinfo* addresses) {
+  for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
+    const int fd =
+        ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol);
+    if (fd < 0) continue;
+    const bool connected = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0;
+    std::optional<std::string> local;
+    if (connected) local = local_address_of(fd);
+    ::close(fd);
+    if (local) return local;
+  }
+  return {};
+}
+
+class Addresses {
+ public:
+  explicit Addresses(const WorkerIdentity& self) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    const std::string port = std::to_string(self.master_port);
+    const int error = ::getaddrinfo(self.master_addr.c_str(), port.c_str(), &hints, &first_);
+    if (error == 0) return;
+    throw PeerError("cannot resolve MASTER_ADDR=" + self.master_addr + ": " +
+                        ::gai_strerror(error) + ". Set it to rank 0's address.",
+                    exit_code::kRendezvous);
+  }
+  Addresses(const Addresses&) = delete;
+  Addresses& operator=(const Addresses&) = delete;
+  ~Addresses() { ::freeaddrinfo(first_); }
+  [[nodiscard]] const addrinfo* first() const { return first_; }
+
+ private:
+  addrinfo* first_ = nullptr;
+};
+
+std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
+  const Addresses addresses(self);
+  const Clock::time_point start = Clock::now();
+  Clock::time_point next_notice = start + kNoticeEvery;
+  while (true) {
+    if (const std::optional<std::string> local = probe(addresses.first())) return *local;
+    const Clock::time_point now = Clock::now();
+    if (now - start > timeout) break;
+    if (now >= next_notice) {
+      log::info("rank " + std::to_string(self.rank) + " waits for the store at " + endpoint(self));
+      next_notice += kNoticeEvery;
+    }
+    ::poll(nullptr, 0, static_cast<int>(kRetryDelay.count()));
+  }
+  throw PeerError("no store answers at " + endpoint(self) + " after " +
+                      std::to_string(timeout.count() / 1000) +
+                      " s. Is rank 0 running, and can this host reach it?",
+                  exit_code::kRendezvous);
+}
+
+}  // namespace
+
+OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(self.master_port);
+  options.isServer = self.rank == 0 && !self.agent_store;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  OpenStore open;
+  if (!options.isServer) open.local_address = wait_until_up(self, timeout);
+  try {
+    open.store = c10::make_intrusive<c10d::TCPStore>(self.master_addr, options);
+  } catch (const std::exception& error) {
+    const std::string text = error.what();
+    const std::string what =
+        options.isServer ? "cannot serve the store at " : "cannot join the store at ";
+    throw PeerError(what + endpoint(self) + ": " + text.substr(0, text.find('\n')),
+                    exit_code::kRendezvous);
+  }
+  if (options.isServer) open.local_address = wait_until_up(self, timeout);
+  return open;
+}
+
+}  // namespace ddp::worker

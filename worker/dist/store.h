@@ -1,0 +1,22 @@
+// The job's TCP store, served by rank 0 or by the launcher, and reached with patience.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+
+#include "common/identity.h"
+
+namespace ddp::worker {
+
+struct OpenStore {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string local_address;  // this host's, as the store's host sees it
+};
+
+/// Rank 0 serves it when the launcher does not. The others try until it answers.
+/// Blocks: at most `timeout`, with a line every 10 s. Errors: PeerError, 202.
+OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
+
+}  // namespace ddp::worker

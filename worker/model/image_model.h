@@ -1,0 +1,19 @@
+// What every model of ours is: images in, one score per class out.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+
+namespace ddp::worker {
+
+/// Shapes: forward takes [B, C, H, W] and gives [B, classes].
+class ImageModel : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(at::Tensor x) = 0;
+};
+
+/// Shared by the module tree and its user, as torch::nn::Module requires.
+using Model = std::shared_ptr<ImageModel>;
+
+}  // namespace ddp::worker

@@ -1,0 +1,25 @@
+// What a person reads while a job trains: text from values, nothing printed here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/job_schema.h"
+#include "worker/save/metrics_writer.h"
+
+namespace ddp::worker {
+
+/// One row per rank, from the texts that the ranks gave: "host device pid ...".
+std::string rank_table(const std::vector<std::string>& ranks);
+
+/// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"
+std::string batch_line(const BatchPlan& batch, int world_size);
+
+/// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s"
+std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
+
+/// Header and one row per epoch: epoch, losses, accuracies, images/s.
+std::string final_table(const std::vector<EpochRecord>& records);
+
+}  // namespace ddp::worker

@@ -1,0 +1,31 @@
+#include "worker/train/error_file.h"
+
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+
+#include "common/error.h"
+#include "common/files.h"
+
+namespace ddp::worker {
+
+void write_error_file(const std::string& path, const std::exception& error) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  boost::json::object extra;
+  extra["py_callstack"] = error.what();
+  extra["timestamp"] =
+      std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  const std::string text = error.what();
+  boost::json::object message;
+  message["message"] = text.substr(0, text.find("\nException raised from"));
+  message["extraInfo"] = std::move(extra);
+  boost::json::object file;
+  file["message"] = std::move(message);
+  try {
+    replace_file(path, boost::json::serialize(file));
+  } catch (const SystemError&) {
+    return;  // the same disk may be why we are here
+  }
+}
+
+}  // namespace ddp::worker

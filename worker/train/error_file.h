@@ -1,0 +1,13 @@
+// torchelastic's error file: what a launcher shows as the cause of a failure.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace ddp::worker {
+
+/// Writes `{"message": {"message": ..., "extraInfo": {"py_callstack": ..., "timestamp": "..."}}}`,
+/// the form that torchrun reads. Errors: none; a launcher that finds no file shows the exit code.
+void write_error_file(const std::string& path, const std::exception& error);
+
+}  // namespace ddp::worker

@@ -1,0 +1,201 @@
+#include "worker/train/snapshot.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <torch/torch.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <span>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+at::Tensor rng_state() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+
+void set_rng_state(const at::Tensor& state) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+
+// The names that safetensors uses.
+std::string dtype_name(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+      return "F64";
+    case at::kFloat:
+      return "F32";
+    case at::kHalf:
+      return "F16";
+    case at::kBFloat16:
+      return "BF16";
+    case at::kLong:
+      return "I64";
+    case at::kInt:
+      return "I32";
+    case at::kByte:
+      return "U8";
+    case at::kBool:
+      return "BOOL";
+    default:
+      throw std::logic_error("a tensor type that no checkpoint holds");
+  }
+}
+
+std::string describe(std::string_view dtype, at::IntArrayRef shape) {
+  std::string text = std::string(dtype) + " [";
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> result;
+  for (const auto& [name, tensor] : tensors) {
+    // In C order, whatever the memory format; a copy, as training goes on.
+    result.push_back({name, tensor.detach().clone(at::MemoryFormat::Contiguous)});
+  }
+  return result;
+}
+
+// Gloo wants one dense block in C order; weights may be channels-last.
+void broadcast(Group& group, const at::Tensor& tensor) {
+  at::Tensor block = tensor.detach().contiguous();
+  group.broadcast(block);
+  tensor.detach().copy_(block);
+}
+
+// The row of this rank in a saved [world_size, n] tensor, sent to each rank. Rows of another world
+// size do not fit any rank.
+at::Tensor scatter_rows(Group& group,
+                        const TensorFile* file,
+                        const std::string& name,
+                        const at::Tensor& like) {
+  at::Tensor all = at::zeros({group.world_size(), like.numel()}, like.options());
+  if (file != nullptr) {
+    const TensorView* const saved = file->find(name);
+    const bool fits = saved != nullptr && saved->bytes.size() == all.nbytes() &&
+                      saved->dtype == dtype_name(like.scalar_type());
+    if (!fits) throw UsageError("the checkpoint's \"" + name + "\" does not fit this world size.");
+    std::memcpy(all.data_ptr(), saved->bytes.data(), saved->bytes.size());
+  }
+  group.broadcast(all);
+  return all[group.rank()].clone();
+}
+
+// Sums of another world size: rank 0 takes them all.
+Meter sum_of_meters(const TensorFile& state) {
+  Meter sum;
+  const TensorView* const saved = state.find("meter");
+  if (saved == nullptr || saved->dtype != "F64" || saved->bytes.size() % (3 * sizeof(double)) != 0)
+    return sum;
+  std::vector<double> values(saved->bytes.size() / sizeof(double));
+  std::memcpy(values.data(), saved->bytes.data(), saved->bytes.size());
+  for (std::size_t i = 0; i < values.size(); i += 3)
+    sum += Meter{values[i], values[i + 1], values[i + 2]};
+  return sum;
+}
+
+}  // namespace
+
+Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& meter) {
+  Snapshot snapshot;
+  snapshot.state.push_back({"rng", group.gather(rng_state()).contiguous()});  // [world_size, bytes]
+  snapshot.state.push_back(
+      {"meter", group.gather(to_tensor(meter)).contiguous()});  // [world_size, 3]
+  if (!group.is_root()) return snapshot;
+  snapshot.model = copies(shared.model);
+  snapshot.optimizer = copies(shared.optimizer);
+  return snapshot;
+}
+
+std::vector<TensorView> view(const std::vector<NamedTensor>& tensors) {
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : tensors) {
+    const auto* const bytes = static_cast<const std::byte*>(tensor.data_ptr());
+    views.push_back(
+        {name, dtype_name(tensor.scalar_type()), tensor.sizes().vec(), {bytes, tensor.nbytes()}});
+  }
+  return views;
+}
+
+void copy_from(const TensorFile& file, const std::string& what, std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  std::vector<std::string> problems;
+  std::set<std::string> wanted;
+  for (const auto& [name, tensor] : tensors) {
+    wanted.insert(name);
+    const TensorView* const saved = file.find(name);
+    const std::string ours = describe(dtype_name(tensor.scalar_type()), tensor.sizes());
+    if (saved == nullptr) {
+      problems.push_back(what + ": has no tensor \"" + name + "\", this job needs " + ours);
+    } else if (const std::string theirs = describe(saved->dtype, saved->shape); theirs != ours) {
+      problems.push_back(what + ": \"" + name + "\" is " + theirs + ", this job needs " + ours);
+    }
+  }
+  for (const TensorView& saved : file.tensors()) {
+    if (!wanted.contains(saved.name))
+      problems.push_back(what + ": \"" + saved.name + "\" is not in this job");
+  }
+  if (!problems.empty()) throw UsageError(problems);
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* const saved = file.find(name);
+    const at::Tensor block =
+        at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
+    std::memcpy(block.data_ptr(), saved->bytes.data(), saved->bytes.size());
+    tensor.detach().copy_(block);
+  }
+}
+
+Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& shared) {
+  const at::NoGradGuard no_grad;
+  if (checkpoint != nullptr) {
+    copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
+    copy_from(checkpoint->optimizer,
+              (checkpoint->path / "optimizer.safetensors").string(),
+              shared.optimizer);
+  }
+  // found, step, epoch, step in epoch, same world, has best, best
+  at::Tensor head = at::zeros({7}, at::kDouble);
+  if (checkpoint != nullptr) {
+    const CheckpointHead& saved = checkpoint->head;
+    head = at::tensor({1.0,
+                       static_cast<double>(saved.step),
+                       static_cast<double>(saved.epoch),
+                       static_cast<double>(saved.step_in_epoch),
+                       saved.world_size == group.world_size() ? 1.0 : 0.0,
+                       saved.best ? 1.0 : 0.0,
+                       saved.best.value_or(0)},
+                      at::kDouble);
+  }
+  group.broadcast(head);
+  const double* const value = head.data_ptr<double>();
+  Position position;
+  if (value[0] == 0) return position;
+  position.step = static_cast<std::int64_t>(value[1]);
+  position.epoch = static_cast<std::int64_t>(value[2]);
+  position.step_in_epoch = static_cast<std::int64_t>(value[3]);
+  if (value[5] != 0) position.best = value[6];
+  for (const NamedTensor& one : shared.model)
+    broadcast(group, one.tensor);
+  for (const NamedTensor& one : shared.optimizer)
+    broadcast(group, one.tensor);
+  if (value[4] == 0) {
+    // Another number of ranks: the random numbers go on from this run's own seeds.
+    if (checkpoint != nullptr) position.meter = sum_of_meters(checkpoint->state);
+    return position;
+  }
+  const TensorFile* const state = checkpoint != nullptr ? &checkpoint->state : nullptr;
+  set_rng_state(scatter_rows(group, state, "rng", rng_state()));
+  position.meter = to_meter(scatter_rows(group, state, "meter", to_tensor(Meter())));
+  return position;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,24 @@
+#include "worker/train/stop_agreement.h"
+
+#include <torch/torch.h>
+
+#include <cassert>
+
+namespace ddp::worker {
+
+void StopAgreement::propose(std::int64_t step, const StepVote& mine) {
+  assert(pending_ == nullptr);
+  step_ = step;
+  pending_ =
+      group_.start_sum(at::tensor({mine.loss, mine.count, mine.stop, mine.save}, at::kDouble));
+}
+
+std::optional<AgreedStep> StopAgreement::take() {
+  if (pending_ == nullptr) return {};
+  const at::Tensor sum = pending_->wait();
+  pending_.reset();
+  const double* const value = sum.data_ptr<double>();
+  return AgreedStep{step_, {value[0], value[1], value[2], value[3]}};
+}
+
+}  // namespace ddp::worker

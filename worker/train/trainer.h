@@ -1,0 +1,92 @@
+// The training page: the one loop, read from top to bottom.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/progress_page.h"
+#include "worker/data/dataset.h"
+#include "worker/data/loader.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/group.h"
+#include "worker/model/image_model.h"
+#include "worker/plan/job.h"
+#include "worker/plan/schedule.h"
+#include "worker/save/checkpoint.h"
+#include "worker/save/metrics_writer.h"
+#include "worker/train/meters.h"
+#include "worker/train/optimizer.h"
+#include "worker/train/snapshot.h"
+#include "worker/train/stop_agreement.h"
+
+namespace ddp::worker {
+
+class Trainer {
+ public:
+  /// What a trainer works with. Everything outlives it.
+  struct Parts {
+    const Job& job;
+    Group& group;
+    const DataSet& data;
+    ImageModel& model;
+    Ddp& replica;
+    Sgd& optimizer;
+    ProgressPage& page;
+    const std::atomic<bool>& stop_requested;  // set by a signal
+    std::filesystem::path run_dir;            // rank 0's
+    std::string run_id;                       // for temporary names; may be empty
+  };
+
+  explicit Trainer(Parts parts);
+
+  /// Trains to the end, or to the step at which all ranks agree to stop.
+  /// Returns the exit code: 0, 143 (stopped after a checkpoint), 96 (loss not finite, or replicas
+  /// differ). Errors: PeerError, UsageError (a checkpoint that does not fit).
+  int run();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void restore_position();
+  Meter train_step(const std::vector<std::int64_t>& samples, double lr);
+  [[nodiscard]] StepVote vote(const Meter& meter) const;
+  // Acts on what the ranks agreed on. Returns an exit code when the run ends here.
+  std::optional<int> settle(const AgreedStep& agreed);
+  std::optional<int> check_replicas();
+  void record_step(const AgreedStep& agreed);
+  EpochRecord finish_epoch(Clock::time_point start, std::int64_t steps);
+  Meter evaluate();
+  [[nodiscard]] bool is_save_due(std::int64_t epoch) const;
+  void save(const Position& position);
+  void say(const std::string& text) const;
+  void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
+  void update_page(double lr, double loss) const;
+
+  Parts parts_;
+  Loader train_loader_;
+  Loader test_loader_;
+  std::int64_t steps_per_epoch_;
+  Schedule schedule_;
+  SharedState shared_;
+  StopAgreement agreement_;
+  Position position_;
+  std::optional<Checkpoints> checkpoints_;  // rank 0 only
+  std::optional<MetricsWriter> metrics_;    // rank 0 only
+  std::vector<EpochRecord> records_;
+  Clock::time_point last_save_;
+  bool is_best_ = false;  // the newest evaluation is the best so far, and not saved yet
+  int missed_saves_ = 0;
+  Clock::time_point window_start_;  // of the images/s in step records
+  std::int64_t window_step_ = 0;
+};
+
+/// The job's schedule in steps. Units: `steps_per_epoch` are optimizer steps.
+Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch);
+
+}  // namespace ddp::worker
