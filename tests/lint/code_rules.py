@@ -17,7 +17,19 @@ def each_match(rule: str, pattern: str, what: str, applies=lambda file: file.is_
     return find
 
 
-detached = each_match("L3", r"\bdetached\b|\.\s*detach\s*\(", "{}: whoever starts it must hear of its end; co_spawn takes rethrow")
+NOT_HEARD = "{}: whoever starts it must hear of its end"
+detached = each_match("L3", r"\bdetached\b", NOT_HEARD)
+detach = each_match("L3", r"\.\s*detach\s*\(", NOT_HEARD, lambda file: file.is_cpp and not file.path.startswith("worker/"))
+
+
+def detach_in_worker(checkout: Checkout):
+    """In the worker, tensors have a detach() too; theirs is part of an expression, a thread's is a whole statement."""
+    for file in checkout.cpp:
+        if file.path.startswith("worker/"):
+            for match in re.finditer(r"(?:^|(?<=[;{}]))(?!\s*return\b)[^;{}=#]*(?P<call>\.\s*detach\s*\(\s*\))\s*;", file.bare):
+                yield file.find(match.start("call"), "L3", NOT_HEARD.format(match["call"]))
+
+
 
 
 def is_lambda(text: str, bracket: int) -> bool:
@@ -141,5 +153,5 @@ def long_files(checkout: Checkout):
 
 
 RULES = [
-    detached, awaited, lambda_coroutine, stopped_io, catch_all, sleeping_call, sleeping_command, calls, environ, headers, long_files,
+    detached, detach, detach_in_worker, awaited, lambda_coroutine, stopped_io, catch_all, sleeping_call, sleeping_command, calls, environ, headers, long_files,
 ]
