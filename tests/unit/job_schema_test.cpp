@@ -1,0 +1,210 @@
+#include "common/job_schema.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+
+namespace ddp {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A job that is fine but for what a test adds.
+JobValues resolve(const std::string& yaml,
+                  const std::vector<std::string>& arguments = {"data.batch_per_rank=64"}) {
+  const YamlDocument document = parse_yaml(yaml, "job.yaml");
+  std::vector<JobOverride> overrides;
+  for (const std::string& argument : arguments)
+    overrides.push_back(parse_override(argument).value());
+  return resolve_job(&document, overrides);
+}
+
+std::string problems_of(const std::string& yaml,
+                        const std::vector<std::string>& arguments = {"data.batch_per_rank=64"}) {
+  try {
+    resolve(yaml, arguments);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(JobSchema, EveryDefaultIsAValueOfItsType) {
+  const JobValues job = resolve("");
+  for (const JobKey& key : job_keys())
+    EXPECT_NO_THROW(to_text(key, job.setting(key.path).value)) << key.path;
+}
+
+TEST(JobSchema, EveryKeyIsThereOnceAndHasHelp) {
+  std::map<std::string_view, int> seen;
+  for (const JobKey& key : job_keys()) {
+    EXPECT_EQ(++seen[key.path], 1) << key.path;
+    EXPECT_FALSE(key.help.empty()) << key.path;
+  }
+}
+
+TEST(JobSchema, TheExampleOfTheManualIsAccepted) {
+  const JobValues job = resolve(R"(
+version: 1
+name: mnist
+output: runs
+seed: 1
+device: auto
+backend: auto
+launch:  {nproc_per_node: 2, nnodes: 1, max_restarts: 0, grace: 30s, env: {}}
+parallel: ddp
+data:    {name: digits, root: null, batch_per_rank: 64, workers: 2}
+model:   {name: convnet, norm: batch, weights: null}
+optimizer: {name: sgd, lr: 0.05, momentum: 0.9, nesterov: false, weight_decay: 1e-4, scale_lr: none}
+schedule: {name: cosine, warmup: 1}
+amp:     {level: O0, dtype: bf16}
+ddp:     {bucket: 25MiB, broadcast_buffers: auto, find_unused: false, static_graph: false, hook: none, check_replicas_every: 500}
+train:   {epochs: 2, accumulate: 1, clip_norm: null, log_every: 20, deterministic: false}
+eval:    {every: 1, patience: null}
+checkpoint: {every: 1, interval: 10min, keep: 3, resume: auto}
+metrics: {tensorboard: true, csv: true, jsonl: true}
+)",
+                                {});
+  EXPECT_EQ(job.integer("launch.nproc_per_node"), 2);
+  EXPECT_EQ(job.integer("ddp.bucket"), 25 << 20);
+  EXPECT_EQ(job.duration("checkpoint.interval"), std::chrono::minutes(10));
+  EXPECT_EQ(job.setting("seed").origin, "job.yaml:5:7");
+}
+
+TEST(JobSchema, LaterLayersWin) {
+  const JobValues job = resolve("train: {epochs: 2}\ndata: {batch_per_rank: 8}\n",
+                                {"train.epochs=3", "train.epochs=5"});
+  EXPECT_EQ(job.integer("train.epochs"), 5);
+  EXPECT_EQ(job.setting("train.epochs").origin, "train.epochs=5");
+}
+
+TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
+  const std::string problems =
+      problems_of("epoch: 3\noptimizer:\n  momentun: 0.9\n  lr: -1\ntrain: {epochs: 3.7}\n",
+                  {"train.epohcs=2", "data=3"});
+  EXPECT_THAT(problems,
+              HasSubstr("job.yaml:1:1: epoch: unknown key, did you mean \"train.epochs\"?"));
+  EXPECT_THAT(problems,
+              HasSubstr("job.yaml:3:3: optimizer.momentun: unknown key, did you mean \"momentum\"? "
+                        "Allowed: name, lr, momentum, "
+                        "nesterov, weight_decay, scale_lr."));
+  EXPECT_THAT(problems, HasSubstr("job.yaml:4:7: optimizer.lr: -1 is not a number above 0"));
+  EXPECT_THAT(problems,
+              HasSubstr("job.yaml:5:17: train.epochs: 3.7 is not a whole number from 1 to"));
+  EXPECT_THAT(problems,
+              HasSubstr("train.epohcs=2: train.epohcs: unknown key, did you mean \"epochs\"?"));
+  EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
+}
+
+TEST(JobSchema, NumbersAreReadStrictly) {
+  for (const char* const bad : {"010",
+                                "1e3",
+                                "0x10",
+                                "1_000",
+                                "yes",
+                                "\"3\"",
+                                "9223372036854775808",
+                                "-1",
+                                "0",
+                                "3.0",
+                                "+3",
+                                "[3]",
+                                "{a: 1}",
+                                "null"}) {
+    EXPECT_THAT(problems_of(std::string("train: {epochs: ") + bad + "}"), HasSubstr("train.epochs"))
+        << bad;
+  }
+  for (const char* const bad :
+       {".nan", ".inf", "nan", "inf", "1e400", "0", "-0.1", "01.5", "\"1\"", "12abc"}) {
+    EXPECT_THAT(problems_of(std::string("optimizer: {lr: ") + bad + "}"), HasSubstr("optimizer.lr"))
+        << bad;
+  }
+  for (const char* const bad : {"yes", "on", "True", "1", "\"true\""}) {
+    EXPECT_THAT(problems_of(std::string("metrics: {csv: ") + bad + "}"), HasSubstr("true or false"))
+        << bad;
+  }
+  EXPECT_EQ(problems_of("optimizer: {lr: 1e-3}"), "");
+}
+
+TEST(JobSchema, ChoicesAreNamed) {
+  EXPECT_THAT(problems_of("data: {name: minst}"),
+              HasSubstr("one of digits, mnist, fashion-mnist (did you mean \"mnist\"?)"));
+  EXPECT_THAT(problems_of("device: cuda:1"),
+              HasSubstr("not available in this version. Available: auto, cpu."));
+  EXPECT_THAT(problems_of("ddp: {find_unused: true}"), HasSubstr("not available in this version"));
+  EXPECT_THAT(problems_of("name: ../x"), HasSubstr("letters, digits"));
+  EXPECT_THAT(problems_of("version: 2"), HasSubstr("2 is not 1"));
+}
+
+TEST(JobSchema, ExactlyOneBatchIsGiven) {
+  EXPECT_THAT(problems_of("", {}), HasSubstr("exactly one"));
+  EXPECT_THAT(problems_of("data: {batch: 64}"),
+              AllOf(HasSubstr("exactly one"),
+                    HasSubstr("job.yaml:1:15"),
+                    HasSubstr("data.batch_per_rank=64")));
+  EXPECT_EQ(problems_of("data: {batch_per_rank: 8}", {"data.batch_per_rank=null", "data.batch=16"}),
+            "");
+}
+
+TEST(JobSchema, FileSetsNeedARoot) {
+  EXPECT_THAT(problems_of("data: {name: mnist}"), HasSubstr("needs data.root"));
+  EXPECT_EQ(problems_of("data: {name: mnist, root: x}"), "");
+}
+
+TEST(JobSchema, BatchIsDividedOrRefusedWithTheNearest) {
+  const JobValues job = resolve("data: {batch: 100}\ntrain: {accumulate: 2}\n", {});
+  const BatchPlan plan = plan_batch(job, 5);
+  EXPECT_EQ(plan.per_rank, 10);
+  EXPECT_EQ(plan.whole, 100);
+  try {
+    plan_batch(job, 3);
+    FAIL() << "100 is no multiple of 6";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("nearest: 96 and 102"));
+  }
+  EXPECT_EQ(plan_batch(resolve("data: {batch_per_rank: 7}", {}), 3).whole, 21);
+}
+
+TEST(JobSchema, TheResolvedFileReadsBackAsTheSameJob) {
+  const JobValues job = resolve(
+      "name: \"true\"\nlaunch: {env: {A: \"b: c\", EMPTY: \"\"}, nproc_per_node: auto}\ntrain: "
+      "{clip_norm: 0.1}\n");
+  const YamlDocument again = parse_yaml(to_yaml(job), "again.yaml");
+  ASSERT_THAT(again.problems, ::testing::IsEmpty());
+  const JobValues read = resolve_job(&again, {});
+  for (const JobKey& key : job_keys())
+    EXPECT_EQ(read.setting(key.path).value, job.setting(key.path).value) << key.path;
+}
+
+TEST(JobSchema, WhatMayDifferIsNotPartOfTheJob) {
+  const TextMap a =
+      job_identity(resolve("data: {root: a}\noutput: b\nlaunch: {nproc_per_node: 4}"), false);
+  const TextMap b = job_identity(resolve("data: {root: c}\nmetrics: {csv: false}"), false);
+  EXPECT_EQ(a, b);
+  EXPECT_NE(job_identity(resolve("train: {epochs: 3}"), false), b);
+  EXPECT_EQ(job_identity(resolve("train: {epochs: 3}"), true), job_identity(resolve(""), true));
+  EXPECT_NE(job_identity(resolve("optimizer: {lr: 0.1}"), true), job_identity(resolve(""), true));
+}
+
+TEST(JobSchema, EntriesOfAMapCanBeOverridden) {
+  const JobValues job =
+      resolve("launch: {env: {A: x}}", {"data.batch_per_rank=1", "launch.env.B=y: [z"});
+  EXPECT_EQ(job.text_map("launch.env"), (TextMap{{"A", "x"}, {"B", "y: [z"}}));
+}
+
+TEST(JobSchema, FarWordsAreNotProposed) {
+  const std::vector<std::string_view> words{"momentum", "lr"};
+  EXPECT_EQ(did_you_mean("momentun", words), "momentum");
+  EXPECT_EQ(did_you_mean("rl", words), "lr");
+  EXPECT_FALSE(did_you_mean("something", words).has_value());
+  EXPECT_THAT(problems_of("zzzzzz: 1"), Not(HasSubstr("did you mean")));
+}
+
+}  // namespace
+}  // namespace ddp

@@ -1,0 +1,156 @@
+#include "common/yaml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "common/error.h"
+
+namespace ddp {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(Yaml, KeepsThePlaceOfEveryValue) {
+  const YamlDocument document = parse_yaml("a: 1\nb:\n  c: [x, \"2\"]\n", "job.yaml");
+  ASSERT_THAT(document.problems, IsEmpty());
+  ASSERT_EQ(document.root.entries.size(), 2u);
+  EXPECT_EQ(document.root.entries[0].key, "a");
+  EXPECT_EQ(document.root.entries[0].value.mark, (Mark{1, 4}));
+  const YamlNode& list = document.root.entries[1].value.entries[0].value;
+  ASSERT_EQ(list.items.size(), 2u);
+  EXPECT_EQ(list.mark, (Mark{3, 6}));
+  EXPECT_FALSE(list.items[0].quoted);
+  EXPECT_TRUE(list.items[1].quoted);
+}
+
+TEST(Yaml, NullIsNullOnlyWhenPlain) {
+  const YamlDocument document = parse_yaml("[null, ~, , \"null\", '']", "x");
+  ASSERT_THAT(document.problems, IsEmpty());
+  ASSERT_EQ(document.root.items.size(), 5u);
+  EXPECT_EQ(document.root.items[0].kind, YamlNode::Kind::null);
+  EXPECT_EQ(document.root.items[1].kind, YamlNode::Kind::null);
+  EXPECT_EQ(document.root.items[2].kind, YamlNode::Kind::null);
+  EXPECT_EQ(document.root.items[3].kind, YamlNode::Kind::scalar);
+  EXPECT_EQ(document.root.items[4].kind, YamlNode::Kind::scalar);
+}
+
+TEST(Yaml, SyntaxErrorsShowTheLineAndACaret) {
+  const YamlDocument document = parse_yaml("a: 1\nb: [1, 2\nc: 3\n", "job.yaml");
+  ASSERT_EQ(document.problems.size(), 1u);
+  EXPECT_THAT(document.problems[0], HasSubstr("job.yaml:3:"));
+  EXPECT_THAT(document.problems[0], HasSubstr("\n    c: 3\n"));
+  EXPECT_THAT(document.problems[0], HasSubstr("^"));
+}
+
+TEST(Yaml, TabsAreNoIndentation) {
+  EXPECT_THAT(parse_yaml("a:\n\tb: 1\n", "job.yaml").problems,
+              ElementsAre(HasSubstr("job.yaml:2:")));
+}
+
+TEST(Yaml, WhatIsGuessedElsewhereIsRefusedHere) {
+  EXPECT_THAT(parse_yaml("a: &x 1\nb: *x\n", "f").problems,
+              ElementsAre(HasSubstr("f:1:4: anchors"), HasSubstr("f:2:4: aliases")));
+  EXPECT_THAT(parse_yaml("a: 1\na: 2\n", "f").problems,
+              ElementsAre(HasSubstr("f:2:1: \"a\" is given twice; the first is on line 1")));
+  EXPECT_THAT(parse_yaml("<<: {a: 1}\n", "f").problems, ElementsAre(HasSubstr("merge keys")));
+  EXPECT_THAT(parse_yaml("a: 1\n---\nb: 2\n", "f").problems,
+              ElementsAre(HasSubstr("more than one document")));
+  EXPECT_THAT(parse_yaml("a: !!int 1\n", "f").problems, ElementsAre(HasSubstr("tags")));
+  EXPECT_THAT(parse_yaml("? [a, b]\n: 1\n", "f").problems,
+              ElementsAre(HasSubstr("a key must be a plain word")));
+  EXPECT_THAT(parse_yaml("a: \xff\n", "f").problems,
+              ElementsAre(HasSubstr("f:1:4: invalid UTF-8 at byte 3")));
+  EXPECT_THAT(parse_yaml(std::string_view("a: \0b", 5), "f").problems,
+              ElementsAre(HasSubstr("zero byte")));
+}
+
+TEST(Yaml, ByteOrderMarkAndCarriageReturnsAreFine) {
+  const YamlDocument document = parse_yaml(
+      "\xEF\xBB\xBF"
+      "a: 1\r\nb: two\r\n",
+      "f");
+  ASSERT_THAT(document.problems, IsEmpty());
+  EXPECT_EQ(document.root.entries[0].key, "a");
+  EXPECT_EQ(document.root.entries[1].value.text, "two");
+}
+
+TEST(Yaml, BombsAreRefusedQuickly) {
+  // Depth, count, and the classic doubling of aliases; each within milliseconds, so a second is
+  // plenty.
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(parse_yaml(std::string(100'000, '['), "f").problems,
+              ElementsAre(HasSubstr("nested deeper than 32")));
+  std::string many = "[";
+  for (int i = 0; i < 20'000; ++i)
+    many += "1,";
+  EXPECT_THAT(parse_yaml(many + "1]", "f").problems,
+              ElementsAre(HasSubstr("more than 10000 values")));
+  std::string aliases = "a: &a [x,x,x,x,x,x,x,x,x]\n";
+  for (char c = 'b'; c < 'j'; ++c) {
+    const std::string before = std::string("*") + static_cast<char>(c - 1);
+    aliases += std::string(1, c) + ": &" + c + " [" + before + "," + before + "]\n";
+  }
+  EXPECT_FALSE(parse_yaml(aliases, "f").problems.empty());
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+TEST(Yaml, OnlySmallRegularFilesAreRead) {
+  const std::filesystem::path folder =
+      ::testing::TempDir() + "yaml_test_" + std::to_string(::getpid());
+  std::filesystem::create_directories(folder);
+  const auto message = [](const std::filesystem::path& path) -> std::string {
+    try {
+      read_yaml_file(path);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_THAT(message(folder / "missing.yaml"), HasSubstr("No such file"));
+  EXPECT_THAT(message(folder), HasSubstr("not a regular file"));
+  EXPECT_THAT(message("/dev/zero"), HasSubstr("not a regular file"));
+  const std::filesystem::path fifo = folder / "fifo.yaml";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(message(fifo), HasSubstr("not a regular file"));
+  const std::filesystem::path large = folder / "large.yaml";
+  std::ofstream(large) << "a: 1\n";
+  std::filesystem::resize_file(large, (1 << 20) + 1);
+  EXPECT_THAT(message(large), HasSubstr("at most 1048576"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Yaml, QuotedTextReadsBackEqual) {
+  for (const std::string text : {"plain",
+                                 "",
+                                 "null",
+                                 "true",
+                                 "1.5",
+                                 "a: b",
+                                 "# no comment",
+                                 "tab\there",
+                                 "quote\"\\",
+                                 "ends:",
+                                 "-dash",
+                                 "../path/x.yaml",
+                                 "multi\nline",
+                                 "*star",
+                                 "\x7f",
+                                 "ünï"}) {
+    const YamlDocument document = parse_yaml("k: " + quote_yaml(text), "f");
+    ASSERT_THAT(document.problems, IsEmpty()) << text;
+    EXPECT_EQ(document.root.entries[0].value.text, text);
+    EXPECT_EQ(document.root.entries[0].value.kind, YamlNode::Kind::scalar) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ddp
