@@ -5,7 +5,8 @@ foreach(program ddp-launch ddp-worker)
   endif()
 endforeach()
 if(TARGET ddp-worker)
-  # LibTorch stays where it is; the installed program finds it there.
-  set_target_properties(ddp-worker PROPERTIES INSTALL_RPATH "${DDP_TORCH}/torch/lib")
+  # LibTorch stays where it is, for the installed program too. One path for both: CMake would pad the other with an empty entry, which
+  # means the current directory.
+  set_target_properties(ddp-worker PROPERTIES INSTALL_RPATH "${DDP_TORCH}/torch/lib" BUILD_WITH_INSTALL_RPATH ON)
 endif()
 install(DIRECTORY configs DESTINATION share/ddp)

@@ -1,0 +1,59 @@
+"""What the built programs are made of: what they load, where they look for it, and how large the launcher is.
+
+Run by hand: python3 tests/integration/programs_test.py build/release/ddp-launch [build/release/ddp-worker]
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+LAUNCH, WORKER = (sys.argv[1:] + [None, None])[:2]
+
+
+def dynamic_section(program):
+    """The libraries a program asks for, in order, and the directories in which it looks."""
+    text = subprocess.run(["readelf", "-d", program], capture_output=True, text=True, check=True).stdout
+    run_path = re.search(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", text)
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", text), run_path[1].split(":") if run_path else []
+
+
+class LaunchTest(unittest.TestCase):
+    def test_it_needs_glibc_alone(self):
+        needed, run_path = dynamic_section(LAUNCH)
+        self.assertLessEqual(set(needed), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"})
+        self.assertEqual(run_path, [])
+
+    def test_it_is_smaller_than_5_mb(self):
+        self.assertLess(pathlib.Path(LAUNCH).stat().st_size, 5_000_000)
+
+    def test_it_says_its_version(self):
+        run = subprocess.run([LAUNCH, "--version"], capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r"\Addp-launch \d+\.\d+\.\d+\n\Z")
+
+
+@unittest.skipIf(WORKER is None, "ddp-worker is not built")
+class WorkerTest(unittest.TestCase):
+    def test_the_system_s_libstdcxx_comes_before_torch_s_copy_of_filesystem(self):
+        needed, _ = dynamic_section(WORKER)
+        self.assertLess(needed.index("libstdc++.so.6"), needed.index("libtorch_cpu.so"))
+
+    def test_it_needs_no_cuda_python_or_second_openmp(self):
+        needed, _ = dynamic_section(WORKER)
+        self.assertFalse([name for name in needed if re.search(r"cuda|python|gomp|protobuf|fmt", name)], needed)
+
+    def test_it_looks_in_absolute_directories_only(self):
+        _, run_path = dynamic_section(WORKER)
+        self.assertTrue(run_path)
+        self.assertTrue(all(directory.startswith("/") for directory in run_path), run_path)
+
+    def test_it_says_its_version_and_torch_s(self):
+        run = subprocess.run([WORKER, "--version"], capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 0)
+        self.assertRegex(run.stdout, r"\Addp-worker \d+\.\d+\.\d+, LibTorch \d+\.\d+\.\d+\n\Z")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

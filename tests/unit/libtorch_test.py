@@ -1,0 +1,70 @@
+"""What cmake/libtorch.cmake makes of the user's choice and of what lies at DDP_TORCH.
+
+A project of four lines stands for ours, so that a configuration takes milliseconds. Run by hand: python3 tests/unit/libtorch_test.py
+"""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+MODULES = pathlib.Path(__file__).resolve().parent.parent.parent / "cmake"
+PROJECT = f"""
+cmake_minimum_required(VERSION 3.25)
+project(choice LANGUAGES NONE)
+set(DDP_BUILD_WORKER AUTO CACHE STRING "")
+set(DDP_TORCH "" CACHE PATH "")
+list(APPEND CMAKE_MODULE_PATH "{MODULES}")
+include(libtorch)
+message(STATUS "worker=${{DDP_BUILD_WORKER}} choice=$CACHE{{DDP_BUILD_WORKER}}")
+"""
+
+
+def configure(choice, version=None):
+    """Exit code and text of cmake with this choice, and with a torch of this version, or none."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "CMakeLists.txt").write_text(PROJECT)
+        (root / "torch/lib").mkdir(parents=True)
+        if version:
+            (root / "torch/lib/libtorch_cpu.so").touch()
+            (root / "torch/version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\ndebug = False\n")
+        command = ["cmake", "-S", folder, "-B", f"{folder}/build", f"-DDDP_BUILD_WORKER={choice}", f"-DDDP_TORCH={folder}"]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        return run.returncode, " ".join((run.stdout + run.stderr).split())
+
+
+class LibTorchTest(unittest.TestCase):
+    def assert_built(self, result, worker, choice):
+        self.assertEqual(result[0], 0, result[1])
+        self.assertIn(f"worker={worker} choice={choice}", result[1])
+
+    def test_auto_builds_the_worker_exactly_when_there_is_a_torch(self):
+        self.assert_built(configure("AUTO", "2.11.0+cu130"), "ON", "AUTO")
+        self.assert_built(configure("AUTO"), "OFF", "AUTO")
+
+    def test_on_without_a_torch_is_refused(self):
+        self.assert_built(configure("ON", "2.11.0+cpu"), "ON", "ON")
+        code, text = configure("ON")
+        self.assertNotEqual(code, 0)
+        self.assertIn("holds no torch/lib/libtorch_cpu.so. Run ./make.sh deps", text)
+
+    def test_off_does_not_look(self):
+        self.assert_built(configure("OFF", "1.0.0"), "OFF", "OFF")
+
+    def test_another_choice_is_refused(self):
+        code, text = configure("maybe", "2.11.0")
+        self.assertNotEqual(code, 0)
+        self.assertIn("DDP_BUILD_WORKER is 'maybe'. Give AUTO, ON or OFF.", text)
+
+    def test_an_untested_torch_is_refused_also_by_auto(self):
+        for choice in ("AUTO", "ON"):
+            for version in ("2.10.0+cu130", "2.11.1", "2.11.0a0+git1234", "12.11.0"):
+                with self.subTest(choice=choice, version=version):
+                    code, text = configure(choice, version)
+                    self.assertNotEqual(code, 0)
+                    self.assertIn(f"holds torch '{version.partition('+')[0]}', tested are: 2.11.0", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
