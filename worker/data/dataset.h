@@ -30,11 +30,11 @@ struct DataSet {
 };
 
 struct DataRequest {
-  std::string name = "digits";             // digits | mnist | fashion-mnist
-  std::filesystem::path root;              // where the files are; not used by digits
-  std::uint64_t seed = 1;                  // digits are drawn from it
-  std::optional<std::int64_t> train_size;  // the first N of the files; digits: how many are drawn
-  std::optional<std::int64_t> test_size;
+  std::string name = "digits";               // digits | mnist | fashion-mnist
+  std::filesystem::path root{};              // where the files are; not used by digits
+  std::uint64_t seed = 1;                    // digits are drawn from it
+  std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
+  std::optional<std::int64_t> test_size{};
 };
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;

@@ -12,17 +12,17 @@ struct Schedule {
   enum class Name { constant, step, multistep, cosine, one_cycle, polynomial };
 
   Name name = Name::constant;
-  double base_lr = 0.1;                  // one-cycle: the highest rate
-  std::int64_t steps = 1;                // of the whole run
-  std::int64_t warmup = 0;               // linear, before the others; one-cycle has its own
-  double gamma = 0.1;                    // step, multistep: factor at each drop
-  std::int64_t every = 1;                // step: steps between drops
-  std::vector<std::int64_t> milestones;  // multistep: steps of the drops, ascending
-  double power = 1.0;                    // polynomial
-  double min_lr = 0.0;                   // cosine: where it ends
-  double rising = 0.3;                   // one-cycle: part of the steps in which the rate rises
-  double first_divisor = 25.0;           // one-cycle: starts at base_lr / first_divisor
-  double last_divisor = 1e4;             // one-cycle: ends at its start / last_divisor
+  double base_lr = 0.1;                    // one-cycle: the highest rate
+  std::int64_t steps = 1;                  // of the whole run
+  std::int64_t warmup = 0;                 // linear, before the others; one-cycle has its own
+  double gamma = 0.1;                      // step, multistep: factor at each drop
+  std::int64_t every = 1;                  // step: steps between drops
+  std::vector<std::int64_t> milestones{};  // multistep: steps of the drops, ascending
+  double power = 1.0;                      // polynomial
+  double min_lr = 0.0;                     // cosine: where it ends
+  double rising = 0.3;                     // one-cycle: part of the steps in which the rate rises
+  double first_divisor = 25.0;             // one-cycle: starts at base_lr / first_divisor
+  double last_divisor = 1e4;               // one-cycle: ends at its start / last_divisor
 
   bool operator==(const Schedule&) const = default;
 };

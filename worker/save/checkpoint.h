@@ -23,10 +23,10 @@ struct CheckpointHead {
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  // steps of that epoch that are done
   int world_size = 1;
-  std::int64_t batch = 0;                  // of the whole job
-  std::map<std::string, std::string> job;  // job_identity(), for resume
-  std::optional<double> best;              // best value of the watched metric so far
-  std::string torch_version;
+  std::int64_t batch = 0;                    // of the whole job
+  std::map<std::string, std::string> job{};  // job_identity(), for resume
+  std::optional<double> best{};              // best value of the watched metric so far
+  std::string torch_version{};
 
   bool operator==(const CheckpointHead&) const = default;
 };

@@ -27,15 +27,15 @@ struct EpochRecord {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // steps done at its end
   double train_loss = 0;
-  double train_accuracy = 0;        // fraction, 0 to 1
-  std::optional<double> test_loss;  // nothing: not evaluated
-  std::optional<double> test_accuracy;
+  double train_accuracy = 0;          // fraction, 0 to 1
+  std::optional<double> test_loss{};  // nothing: not evaluated
+  std::optional<double> test_accuracy{};
   double images_per_s = 0;
   double seconds = 0;
 };
 
 struct MetricsRequest {
-  std::filesystem::path directory;
+  std::filesystem::path directory{};
   bool jsonl = true;
   bool csv = true;
   bool tensorboard = true;

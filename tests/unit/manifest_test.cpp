@@ -1,0 +1,87 @@
+#include "worker/save/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "common/error.h"
+#include "worker/save/digest.h"
+
+namespace ddp::worker {
+namespace {
+
+using testing::HasSubstr;
+
+Manifest sample() {
+  return {.head = {.step = 600,
+                   .epoch = 2,
+                   .step_in_epoch = 40,
+                   .world_size = 3,
+                   .batch = 192,
+                   .job = {{"data.name", "digits"}, {"name", "a \"b\" \n ü"}},
+                   .best = 0.1 + 0.2,
+                   .torch_version = "2.11.0"},
+          .files = {{.name = "model.safetensors",
+                     .size = 1234,
+                     .digest = std::string(32, 'a'),
+                     .tensors = {{"fc.weight", "F32", {10, 256}, std::string(32, 'b')},
+                                 {"count", "I64", {}, std::string(32, 'c')}}},
+                    {.name = "optimizer.safetensors", .size = 1, .digest = "d", .tensors = {}}}};
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_manifest(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// What a careful forger, or a newer version, would write: another content under a right checksum.
+std::string sealed(const std::string& rest) {
+  return "{\"checksum\":\"" + digest(std::as_bytes(std::span(rest))) + "\",\n" + rest;
+}
+
+TEST(Manifest, ReadsBackEqual) {
+  Manifest manifest = sample();
+  EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
+  manifest.head.best.reset();
+  EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
+  manifest.head.best = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
+}
+
+TEST(Manifest, EveryFlippedBitIsSeen) {
+  const std::string text = to_text(sample());
+  ASSERT_EQ(refusal(text), "accepted");
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    for (const int bit : {1, 16}) {
+      std::string damaged = text;
+      damaged[i] = static_cast<char>(damaged[i] ^ bit);
+      ASSERT_NE(refusal(damaged), "accepted") << i;
+    }
+  }
+}
+
+TEST(Manifest, EveryCutIsSeen) {
+  const std::string text = to_text(sample());
+  for (std::size_t size = 0; size < text.size(); ++size)
+    ASSERT_NE(refusal(text.substr(0, size)), "accepted") << size;
+  EXPECT_THAT(refusal(std::string(200, '\0')), HasSubstr("no checksum"));
+}
+
+TEST(Manifest, NewerVersionIsRefusedByName) {
+  EXPECT_THAT(refusal(sealed("\"content\":{\"version\":2}}\n")),
+              HasSubstr("version 2, this program reads version 1"));
+}
+
+TEST(Manifest, MissingFieldUnderARightChecksumIsAnErrorNotACrash) {
+  EXPECT_NE(refusal(sealed("\"content\":{\"version\":1,\"step\":\"x\"}}\n")), "accepted");
+  EXPECT_NE(refusal(sealed("\"content\":[]}\n")), "accepted");
+  EXPECT_NE(refusal(sealed("no json")), "accepted");
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,199 @@
+#include "worker/save/metrics_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <boost/json.hpp>
+#include <cmath>
+#include <limits>
+
+#include "common/log.h"
+#include "tests/unit/scratch.h"
+
+namespace ddp::worker {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::vector<std::string> lines_of(const Scratch& scratch, const std::string& name) {
+  std::istringstream text(scratch.read(name));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+StepRecord step_record(std::int64_t step) {
+  return {.epoch = (step - 1) / 10,
+          .step = step,
+          .loss = 1. / static_cast<double>(step),
+          .lr = 0.05,
+          .images_per_s = 12000};
+}
+
+EpochRecord epoch_record(std::int64_t epoch) {
+  return {.epoch = epoch,
+          .step = (epoch + 1) * 10,
+          .train_loss = 0.25,
+          .train_accuracy = 0.5,
+          .test_loss = 0.125,
+          .test_accuracy = 0.9875,
+          .images_per_s = 11000,
+          .seconds = 1.5};
+}
+
+TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
+  const Scratch scratch;
+  MetricsWriter writer({.directory = scratch.path()});
+  writer.write(step_record(20));
+  writer.write(epoch_record(1));
+  EXPECT_THAT(
+      lines_of(scratch, "metrics.jsonl"),
+      ElementsAre(
+          R"({"kind":"step","epoch":1,"step":20,"loss":0.05,"lr":0.05,"images_per_s":12000})",
+          R"({"kind":"epoch","epoch":1,"step":20,"train_loss":0.25,"train_accuracy":0.5,)"
+          R"("test_loss":0.125,"test_accuracy":0.9875,"images_per_s":11000,"seconds":1.5})"));
+  EXPECT_THAT(lines_of(scratch, "metrics.csv"),
+              ElementsAre("kind,epoch,step,loss,lr,train_loss,train_accuracy,test_loss,"
+                          "test_accuracy,images_per_s,seconds",
+                          "step,1,20,0.05,0.05,,,,,12000,",
+                          "epoch,1,20,,,0.25,0.5,0.125,0.9875,11000,1.5"));
+}
+
+TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
+  const Scratch scratch;
+  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  StepRecord lost = step_record(1);
+  lost.loss = std::nan("");
+  writer.write(lost);
+  EpochRecord unseen = epoch_record(0);
+  unseen.test_loss.reset();
+  unseen.test_accuracy.reset();
+  writer.write(unseen);
+  const std::vector<std::string> json = lines_of(scratch, "metrics.jsonl");
+  EXPECT_THAT(json[0], HasSubstr("\"loss\":null"));
+  EXPECT_THAT(json[1], HasSubstr("\"test_loss\":null,\"test_accuracy\":null"));
+  const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
+  EXPECT_THAT(csv[1], HasSubstr("step,0,1,nan,"));
+  EXPECT_THAT(csv[2], HasSubstr("0.25,0.5,,,11000"));
+}
+
+TEST(MetricsWriter, NumbersReadBackBitEqual) {
+  const Scratch scratch;
+  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  const std::vector<double> numbers{0.1 + 0.2,
+                                    1. / 3,
+                                    1e-300,
+                                    static_cast<double>(0.1F),
+                                    std::numeric_limits<double>::denorm_min(),
+                                    123456789.123456789};
+  for (const double number : numbers) {
+    StepRecord record = step_record(1);
+    record.loss = number;
+    writer.write(record);
+  }
+  const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
+  const std::vector<std::string> json = lines_of(scratch, "metrics.jsonl");
+  ASSERT_THAT(csv, SizeIs(numbers.size() + 1));
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    EXPECT_EQ(std::strtod(csv[i + 1].c_str() + std::string("step,0,1,").size(), nullptr),
+              numbers[i]);
+    const std::string key = "\"loss\":";
+    EXPECT_EQ(std::strtod(json[i].c_str() + json[i].find(key) + key.size(), nullptr), numbers[i]);
+  }
+}
+
+TEST(MetricsWriter, ARunThatGoesOnDropsTheRecordsItWillWriteAgain) {
+  const Scratch scratch;
+  {
+    MetricsWriter writer({.directory = scratch.path()});
+    for (std::int64_t step = 5; step <= 20; step += 5)
+      writer.write(step_record(step));
+    writer.write(epoch_record(0));  // step 10
+    writer.write(epoch_record(1));  // step 20
+  }
+  {
+    MetricsWriter writer({.directory = scratch.path(), .resumed_step = 10});
+    writer.write(step_record(15));
+  }
+  const auto is_from = [](const std::string& start) { return testing::StartsWith(start); };
+  EXPECT_THAT(lines_of(scratch, "metrics.jsonl"),
+              ElementsAre(is_from(R"({"kind":"step","epoch":0,"step":5,)"),
+                          is_from(R"({"kind":"step","epoch":0,"step":10,)"),
+                          is_from(R"({"kind":"epoch","epoch":0,"step":10,)"),
+                          is_from(R"({"kind":"step","epoch":1,"step":15,)")));
+  EXPECT_THAT(lines_of(scratch, "metrics.csv"),
+              ElementsAre(is_from("kind,epoch,step"),
+                          is_from("step,0,5,"),
+                          is_from("step,0,10,"),
+                          is_from("epoch,0,10,"),
+                          is_from("step,1,15,")));
+}
+
+TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
+  const Scratch scratch;
+  {
+    MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+    writer.write(step_record(5));
+    writer.write(step_record(10));
+  }
+  const std::string json = scratch.read("metrics.jsonl");
+  const std::string csv = scratch.read("metrics.csv");
+  scratch.write("metrics.jsonl", json + R"({"kind":"step","epoch":0,"step":1)");
+  scratch.write("metrics.csv", csv + "step,0,1");
+  const MetricsWriter again(
+      {.directory = scratch.path(), .tensorboard = false, .resumed_step = 10});
+  EXPECT_EQ(scratch.read("metrics.jsonl"), json);
+  EXPECT_EQ(scratch.read("metrics.csv"), csv);
+}
+
+TEST(MetricsWriter, WhatIsSwitchedOffIsNotThere) {
+  const Scratch scratch;
+  MetricsWriter writer(
+      {.directory = scratch.path(), .jsonl = false, .csv = false, .tensorboard = false});
+  writer.write(step_record(1));
+  EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
+}
+
+class FailingMetrics : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { log::open("ddp-test", log::Level::info); }
+};
+
+TEST_F(FailingMetrics, AFullDiskIsReportedOnceAndTheOthersGoOn) {
+  const Scratch scratch;
+  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  // The JSON line is the longer one, so a limit between the two stops metrics.jsonl alone.
+  signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit tight{.rlim_cur = 250, .rlim_max = before.rlim_max};
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &tight), 0);
+  for (const std::int64_t step : {1, 2, 4, 5})
+    writer.write(step_record(step));
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  writer.write(step_record(8));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("cannot write metrics.jsonl"));
+  EXPECT_EQ(log.find("cannot write"), log.rfind("cannot write"));
+  EXPECT_THAT(lines_of(scratch, "metrics.csv"), SizeIs(6));
+}
+
+TEST_F(FailingMetrics, ADirectoryThatIsNotThereDoesNotStopTraining) {
+  testing::internal::CaptureStderr();
+  MetricsWriter writer({.directory = "/no/such/place"});
+  writer.write(step_record(1));
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("metrics.jsonl"));
+  EXPECT_THAT(log, HasSubstr("metrics.csv"));
+  EXPECT_THAT(log, HasSubstr("TensorBoard"));
+}
+
+}  // namespace
+}  // namespace ddp::worker
