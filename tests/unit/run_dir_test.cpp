@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "tests/unit/scratch.h"
 
 namespace ddp {
 namespace {
@@ -19,9 +19,6 @@ using ::testing::HasSubstr;
 
 class RunDirTest : public ::testing::Test {
  protected:
-  RunDirTest() { fs::create_directories(folder_); }
-  ~RunDirTest() override { fs::remove_all(folder_); }
-
   [[nodiscard]] JobValues job(const std::vector<std::string>& more = {}) const {
     std::vector<JobOverride> overrides{{"output", folder_.string(), "output"},
                                        {"data.batch_per_rank", "64", "test"}};
@@ -30,7 +27,8 @@ class RunDirTest : public ::testing::Test {
     return resolve_job(nullptr, overrides);
   }
 
-  fs::path folder_ = ::testing::TempDir() + "run_dir_test_" + std::to_string(::getpid());
+  Scratch scratch_;
+  fs::path folder_ = scratch_.path();
 };
 
 TEST_F(RunDirTest, ANewRunHasItsRecords) {

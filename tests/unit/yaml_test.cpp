@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "tests/unit/scratch.h"
 
 namespace ddp {
 namespace {
@@ -104,9 +104,8 @@ TEST(Yaml, BombsAreRefusedQuickly) {
 }
 
 TEST(Yaml, OnlySmallRegularFilesAreRead) {
-  const std::filesystem::path folder =
-      ::testing::TempDir() + "yaml_test_" + std::to_string(::getpid());
-  std::filesystem::create_directories(folder);
+  const Scratch scratch;
+  const std::filesystem::path folder = scratch.path();
   const auto message = [](const std::filesystem::path& path) -> std::string {
     try {
       read_yaml_file(path);
@@ -125,7 +124,6 @@ TEST(Yaml, OnlySmallRegularFilesAreRead) {
   std::ofstream(large) << "a: 1\n";
   std::filesystem::resize_file(large, (1 << 20) + 1);
   EXPECT_THAT(message(large), HasSubstr("at most 1048576"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Yaml, QuotedTextReadsBackEqual) {

@@ -1,0 +1,49 @@
+#include "worker/dist/ddp.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "worker/dist/alone.h"
+
+namespace ddp::worker {
+namespace {
+
+TEST(OddRanks, TheMinorityIsNamed) {
+  EXPECT_EQ(find_odd_ranks({7, 7, 7}), (std::vector<int>{}));
+  EXPECT_EQ(find_odd_ranks({7, 8, 7}), (std::vector<int>{1}));
+  EXPECT_EQ(find_odd_ranks({8, 7, 7}), (std::vector<int>{0}));
+  EXPECT_EQ(find_odd_ranks({8, 7}), (std::vector<int>{1})) << "no majority: rank 0 counts";
+  EXPECT_EQ(find_odd_ranks({}), (std::vector<int>{}));
+}
+
+TEST(Ddp, ADigestSeesASingleBit) {
+  const std::unique_ptr<Group> group = make_alone();
+  at::Tensor weight = at::ones({1000});
+  DdpRequest request;
+  request.parameters = {{"weight", weight}};
+  const Ddp replica(request, *group);
+  const std::int64_t before = replica.digest();
+  EXPECT_EQ(replica.digest(), before);
+  static_cast<unsigned char*>(weight.data_ptr())[1234] ^= 1;
+  EXPECT_NE(replica.digest(), before);
+}
+
+TEST(Ddp, AloneTheGradientsAreThoseOfTheLoss) {
+  const std::unique_ptr<Group> group = make_alone();
+  at::Tensor weight = at::ones({3}).requires_grad_(true);
+  DdpRequest request;
+  request.parameters = {{"weight", weight}};
+  Ddp replica(request, *group);
+  replica.backward((weight * 2).sum(), /*reduce=*/false);
+  replica.prepare_to_reduce();
+  replica.backward((weight * 3).sum(), /*reduce=*/true);
+  EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 5)) << "micro-steps add up";
+  replica.zero_gradients();
+  EXPECT_TRUE(replica.gradients()[0].equal(at::ones({3}) * 0));
+}
+
+}  // namespace
+}  // namespace ddp::worker
