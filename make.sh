@@ -240,7 +240,7 @@ check() {
   # Without the worker: LibTorch is not instrumented, so its threads would look like races and its pools like leaks.
   for preset in asan tsan; do
     say "tests under $preset"
-    configure "$preset" -DDDP_BUILD_WORKER=OFF
+    configure "$preset" -DDDP_BUILD_WORKER=OFF "-DDDP_PYTHON=$(python_for_tests)"
     cmake --build --preset "$preset"
     run_tests "$preset"
   done

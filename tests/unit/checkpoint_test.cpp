@@ -193,7 +193,8 @@ TEST_F(CheckpointTest, NeverKeepsFewerThanTwo) {
 
 TEST_F(CheckpointTest, TheSameStepIsReplaced) {
   save(checkpoints, 5);
-  CheckpointContent other = Sample(5).content();
+  const Sample sample(5);  // owns the bytes
+  CheckpointContent other = sample.content();
   other.head.epoch = 77;
   checkpoints.save(other);
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.epoch, 77);
