@@ -227,7 +227,8 @@ run_tests() {
 lint() {
   need_packages "${lint_packages[@]}" python3
   local result=0
-  git ls-files -z -- '*.cpp' '*.h' | xargs -0 --no-run-if-empty clang-format-14 --dry-run --Werror || result=1
+  git ls-files -z -- '*.cpp' '*.h' | xargs -0 --no-run-if-empty clang-format-14 --dry-run --Werror 2>&1 |
+    sed -n 's/\(.*:[0-9]*\):[0-9]*: error: .*/\1: format: not as clang-format-14 writes it/p' || result=1
   git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck || result=1
   tests/lint.sh || result=1
   [[ "$result" == 0 ]] || fail "lint has findings, see above. Format: clang-format-14 -i FILE"

@@ -4,7 +4,7 @@
 set -euo pipefail
 build="$1"
 seconds="$2"
-seeds="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/seeds"
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 
 mapfile -t targets < <(find "$build/tests/fuzz" -maxdepth 1 -name 'fuzz_*' -type f -executable | sort)
 if [[ "${#targets[@]}" == 0 ]]; then
@@ -17,10 +17,12 @@ for target in "${targets[@]}"; do
   name="$(basename "$target")"
   name="${name#fuzz_}"
   inputs="$build/inputs/$name"
-  mkdir -p "$inputs" "$seeds/$name"
+  mkdir -p "$inputs"
   log="$build/$name.log"
-  if "$target" -max_total_time="$((share > 0 ? share : 1))" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-    -artifact_prefix="$build/bad-$name-" "$inputs" "$seeds/$name" >"$log" 2>&1; then
+  limits=(-max_total_time="$((share > 0 ? share : 1))" -max_len=4096 -timeout=10 -rss_limit_mb=2048)
+  if [[ -e "$here/words/$name" ]]; then limits+=(-dict="$here/words/$name"); fi
+  if "$target" "${limits[@]}" -use_value_profile=1 -print_final_stats=1 -artifact_prefix="$build/bad-$name-" \
+    "$inputs" "$here/seeds/$name" >"$log" 2>&1; then
     echo "fuzz $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$log") inputs in $share s, nothing found"
   else
     failed=1
