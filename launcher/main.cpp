@@ -1,0 +1,101 @@
+// ddp-launch: starts the workers of a distributed job, watches them, and ends all of them when one
+// fails.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <exception>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "common/exit_code.h"
+#include "common/identity.h"
+#include "common/log.h"
+#include "common/run_dir.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/options.h"
+#include "launcher/run/agent.h"
+#include "launcher/run/dry_run.h"
+#include "launcher/run/load_job.h"
+#include "launcher/run/report.h"
+
+using namespace ddp;
+using namespace ddp::launcher;
+
+namespace {
+
+/// A failed assertion or an exception that nobody takes: the workers die by their death signal and
+/// the guard, we leave by 125.
+void leave_at_once(int) {
+  constexpr char kText[] = "ddp-launch: internal error; the workers are killed.\n";
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(exit_code::kInternal);
+  ::_exit(exit_code::kInternal);
+}
+
+/// Descriptors 0 to 2 are taken, so that no pipe of ours is ever somebody's stdout; a closed
+/// console is no reason to die.
+void prepare_process() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);  // takes the lowest free one
+  }
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGABRT, leave_at_once);
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text = "ddp-launch";
+  for (const std::string& word : words)
+    text += " " + word;
+  return text;
+}
+
+log::Level level_of(const Options& options, const Environment& environment) {
+  if (options.verbose) return log::Level::debug;
+  return log::parse_level(find_variable(environment, "LOGLEVEL").value_or("info"));
+}
+
+void show_notes(const Options& options, const JobSpec& spec) {
+  for (const std::string& note : options.notes)
+    log::info(note);
+  for (const std::string& warning : options.warnings)
+    log::warning(warning);
+  for (const std::string& warning : spec.warnings)
+    log::warning(warning);
+}
+
+int print(const std::string& text) {
+  std::cout << text << std::flush;
+  return exit_code::kOk;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  prepare_process();
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  const Environment environment = read_environment();
+  const Options options = parse_options(arguments, environment);
+  if (options.help) return print(help_text());
+  if (options.version) return print("ddp-launch " DDP_VERSION "\n");
+  log::open("ddp-launch", level_of(options, environment));
+  const JobSpec spec = load_job(options, environment);
+  show_notes(options, spec);
+  if (options.dry_run) return print(describe_plan(spec));
+  std::optional<RunDir> run_dir;
+  if (spec.has_run_dir) {
+    run_dir = RunDir::choose(spec.job, spec.nproc, join(arguments));
+    log::info(run_dir->notice());
+  }
+  const std::filesystem::path path = run_dir ? run_dir->path() : std::filesystem::path();
+  // Beyond this point workers may exist: every way out stops, reaps and reports them.
+  const Verdict verdict = Agent(spec, path).run();
+  // Beyond this point nothing of this job lives on this node.
+  return report(verdict, spec, path, environment);
+} catch (const std::exception& error) {
+  return explain("ddp-launch", error);
+}

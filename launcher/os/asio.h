@@ -1,0 +1,33 @@
+// The one door to Asio: the names we use, and the two rules that keep its traps shut. Results come
+// as values (`kResult`), and every coroutine that is started hands its exception on (`rethrow`).
+#pragma once
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <chrono>
+#include <exception>
+
+namespace ddp::launcher {
+
+namespace asio = boost::asio;
+
+using Clock = std::chrono::steady_clock;
+using Deadline = Clock::time_point;
+inline constexpr Deadline kNoDeadline = Deadline::max();
+
+/// `const auto [error, size] = co_await stream.async_read_some(buffer, kResult);`
+inline constexpr auto kResult = asio::as_tuple(asio::use_awaitable);
+
+/// Completion of every co_spawn: run() throws what the coroutine threw, instead of returning as if
+/// all were well.
+inline void rethrow(std::exception_ptr error) {
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace ddp::launcher

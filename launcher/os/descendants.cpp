@@ -1,0 +1,169 @@
+// Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
+// kept.
+#include "launcher/os/descendants.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "common/error.h"
+#include "launcher/os/process.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// Reads `path` in pieces through `use(std::string_view)`, which returns true to stop. Errors:
+/// false when it cannot be read.
+template <typename Use>
+bool read_pieces(const char* path, Use use) {
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  std::array<char, 4096> buffer;
+  bool stop = false;
+  while (!stop) {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got <= 0) break;
+    stop = use(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+  }
+  ::close(fd);
+  return true;
+}
+
+struct Path {
+  std::array<char, 64> text{};
+  Path(pid_t pid, const char* name) {
+    std::snprintf(text.data(), text.size(), "/proc/%d/%s", static_cast<int>(pid), name);
+  }
+};
+
+/// Entries end with a null byte; one may be cut by the end of a piece.
+bool has_variable(pid_t pid, const std::string& variable) {
+  const Path path(pid, "environ");
+  std::size_t matched = 0;  // bytes of the current entry that agree so far
+  bool differs = false;
+  bool found = false;
+  read_pieces(path.text.data(), [&](std::string_view piece) {
+    for (const char c : piece) {
+      if (c == '\0') {
+        found = !differs && matched == variable.size();
+        if (found) return true;
+        matched = 0;
+        differs = false;
+      } else if (!differs && matched < variable.size() && c == variable[matched]) {
+        ++matched;
+      } else {
+        differs = true;
+      }
+    }
+    return false;
+  });
+  return found;
+}
+
+struct Stat {
+  char state = '?';
+  pid_t session = 0;
+};
+
+/// Fields after the name in parentheses, which may itself hold anything (proc(5)).
+Stat read_stat(pid_t pid) {
+  const Path path(pid, "stat");
+  Stat stat;
+  read_pieces(path.text.data(), [&](std::string_view text) {
+    const std::size_t close = text.rfind(')');
+    if (close == std::string_view::npos) return true;
+    int parent = 0;
+    int group = 0;
+    int session = 0;
+    std::array<char, 128> rest{};
+    text.substr(close + 1).copy(rest.data(), rest.size() - 1);
+    if (std::sscanf(rest.data(), " %c %d %d %d", &stat.state, &parent, &group, &session) == 4) {
+      stat.session = session;
+    }
+    return true;
+  });
+  return stat;
+}
+
+/// Calls `use(pid, pidfd)` for every living process that is proven ours.
+template <typename Use>
+void for_each_descendant(const std::string& variable, std::span<const pid_t> sessions, Use use) {
+  DIR* const directory = ::opendir("/proc");
+  if (directory == nullptr) return;
+  const pid_t self = ::getpid();
+  while (const dirent* const entry = ::readdir(directory)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid <= 0 || pid == self) continue;
+    const int pidfd = open_pidfd(pid);
+    if (pidfd < 0) continue;
+    const Stat stat = read_stat(pid);
+    const bool is_alive = stat.state != 'Z' && stat.state != 'X';
+    const bool in_session =
+        std::find(sessions.begin(), sessions.end(), stat.session) != sessions.end();
+    if (is_alive && (in_session || has_variable(pid, variable))) use(pid, pidfd);
+    ::close(pidfd);
+  }
+  ::closedir(directory);
+}
+
+std::string first_line(pid_t pid, const char* name) {
+  std::ifstream file(Path(pid, name).text.data());
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+}  // namespace
+
+std::vector<pid_t> find_descendants(const std::string& variable, std::span<const pid_t> sessions) {
+  std::vector<pid_t> pids;
+  for_each_descendant(variable, sessions, [&](pid_t pid, int) { pids.push_back(pid); });
+  return pids;
+}
+
+std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions) {
+  std::size_t count = 0;
+  for_each_descendant(variable, sessions, [&](pid_t, int pidfd) {
+    ++count;
+    signal_pidfd(pidfd, SIGKILL);
+  });
+  return count;
+}
+
+void become_subreaper() {
+  check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "prctl", "PR_SET_CHILD_SUBREAPER");
+}
+
+std::vector<pid_t> children() {
+  // Each thread has its own list, and an orphan may be given to any of them.
+  std::vector<pid_t> pids;
+  DIR* const directory = ::opendir("/proc/self/task");
+  if (directory == nullptr) return pids;
+  while (const dirent* const entry = ::readdir(directory)) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    std::ifstream file("/proc/self/task/" + std::string(entry->d_name) + "/children");
+    for (pid_t pid = 0; file >> pid;)
+      pids.push_back(pid);
+  }
+  ::closedir(directory);
+  return pids;
+}
+
+std::string describe_process(pid_t pid) {
+  const std::string wchan = first_line(pid, "wchan");
+  return "pid " + std::to_string(pid) + " (" + first_line(pid, "comm") + ", state " +
+         read_stat(pid).state + (wchan.empty() || wchan == "0" ? "" : ", in " + wchan) + ")";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,33 @@
+// The processes of this job that are nobody's worker: found in /proc by what proves them ours,
+// never by name. Proof is the job's random run id in their environment, or their session. Every
+// kill goes through a pidfd that was opened before the proof was read, so a pid that changes hands
+// in between hits nobody.
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ddp::launcher {
+
+/// Living processes whose environment holds `variable` ("DDP_RUN_ID=...") or whose session is one
+/// of `sessions`. Units: pids. Not this process. Zombies do not count.
+std::vector<pid_t> find_descendants(const std::string& variable, std::span<const pid_t> sessions);
+
+/// SIGKILL to all of them. Returns how many were found.
+std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions);
+
+/// From now on this process inherits what its workers leave behind (prctl(2),
+/// PR_SET_CHILD_SUBREAPER). Errors: SystemError.
+void become_subreaper();
+
+/// Children of this process, ended or not: as a subreaper it inherits what its workers leave
+/// behind.
+std::vector<pid_t> children();
+
+/// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.
+std::string describe_process(pid_t pid);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,120 @@
+// The helper's fork is process.cpp's and its scan is descendants.cpp's: the one file of os/ that
+// puts two others to use.
+#include "launcher/os/guard.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "launcher/os/descendants.h"
+#include "launcher/os/process.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kRunIdBytes = 64;
+constexpr std::chrono::seconds kKillTime(30);
+
+/// Fixed size and smaller than PIPE_BUF, so it arrives whole.
+struct Message {
+  char kind = 0;  // kRunId, kWatch, kForget, kFarewell
+  pid_t session = 0;
+  std::array<char, kRunIdBytes> run_id{};
+};
+constexpr char kRunId = 'i';
+constexpr char kWatch = 'w';
+constexpr char kForget = 'f';
+constexpr char kFarewell = 'b';
+
+/// True when the farewell came, false when the agent is gone.
+bool listen(int fd, std::string& variable, std::vector<pid_t>& sessions) {
+  Message message;
+  while (true) {
+    const ssize_t got = ::read(fd, &message, sizeof message);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != static_cast<ssize_t>(sizeof message)) return false;
+    switch (message.kind) {
+      case kRunId:
+        variable = "DDP_RUN_ID=" + std::string(message.run_id.data());
+        break;
+      case kWatch:
+        sessions.push_back(message.session);
+        break;
+      case kForget:
+        std::erase(sessions, message.session);
+        break;
+      default:
+        return true;
+    }
+  }
+}
+
+void guard_body(int fd) {
+  ::prctl(PR_SET_NAME, "ddp-guard");
+  // A mounted directory must not stay busy for us.
+  if (::chdir("/") != 0) return;
+  ::malloc_trim(0);
+  std::string variable;
+  std::vector<pid_t> sessions;
+  if (listen(fd, variable, sessions)) return;
+  // A process that was just being forked may escape one scan, so two have to be empty. What does
+  // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
+  // when it wakes up.
+  const auto deadline = std::chrono::steady_clock::now() + kKillTime;
+  for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
+    const std::size_t found = kill_descendants(variable, sessions);
+    empty_scans = found == 0 ? empty_scans + 1 : 0;
+    if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
+  }
+}
+
+}  // namespace
+
+Guard::Guard(const std::string& run_id) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
+  pipe_ = ends[1];
+  pid_ = fork_helper(guard_body, ends[0]);
+  ::close(ends[0]);
+  Message message;
+  message.kind = kRunId;
+  run_id.copy(message.run_id.data(), message.run_id.size() - 1);
+  check(::write(pipe_, &message, sizeof message), "write", "guard");
+}
+
+Guard::~Guard() {
+  ::close(pipe_);
+  reap_within(pid_, std::chrono::seconds(5));
+}
+
+void Guard::watch(pid_t session) {
+  send(kWatch, session);
+}
+
+void Guard::forget(pid_t session) {
+  send(kForget, session);
+}
+
+void Guard::farewell() {
+  send(kFarewell, 0);
+}
+
+void Guard::send(char kind, pid_t session) const {
+  Message message;
+  message.kind = kind;
+  message.session = session;
+  // A guard that somebody killed cannot be told; the job goes on with one safety less.
+  if (::write(pipe_, &message, sizeof message) < 0) return;
+}
+
+}  // namespace ddp::launcher

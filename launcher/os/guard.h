@@ -1,0 +1,42 @@
+// The small process that outlives a killed agent just long enough to kill its workers.
+// It is forked before the first worker, while the launcher has one thread and little memory; it
+// lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
+// without a farewell, the agent is dead: it kills the workers' sessions and every process whose
+// environment holds the job's run id, until two scans are empty, and ends. This is what makes
+// "nothing outlives its agent" true for SIGKILL, for grandchildren and for daemons, without
+// cgroups.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace ddp::launcher {
+
+class Guard {
+ public:
+  /// `run_id` is the job's own random one. Errors: SystemError.
+  explicit Guard(const std::string& run_id);
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+  /// After farewell(): ends it. Without: it does its work, as if the agent had died. Blocks: at
+  /// most 5 s.
+  ~Guard();
+
+  /// A worker's session begins; tell it before anything of it can be lost.
+  void watch(pid_t session);
+  /// The session's leader is about to be reaped: from then on the number may be anybody's.
+  void forget(pid_t session);
+  /// Nothing of the job lives any more.
+  void farewell();
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+ private:
+  void send(char kind, pid_t session) const;
+
+  int pipe_ = -1;
+  pid_t pid_ = 0;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,42 @@
+// Where the sources of a story put their events, and where the story waits for the next one.
+// One thread: no lock. `push` never waits; the queue is bounded by the number of things that can
+// happen.
+#pragma once
+
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "launcher/os/asio.h"
+
+namespace ddp::launcher {
+
+template <typename Event>
+class Inbox {
+ public:
+  explicit Inbox(asio::io_context& io) : timer_(io) {}
+
+  void push(Event event) {
+    events_.push_back(std::move(event));
+    timer_.cancel();
+  }
+
+  /// The next event, or nothing once `deadline` has passed. Events that are there count even after
+  /// the deadline.
+  asio::awaitable<std::optional<Event>> next(Deadline deadline) {
+    while (events_.empty()) {
+      if (Clock::now() >= deadline) co_return std::nullopt;
+      timer_.expires_at(deadline);
+      co_await timer_.async_wait(kResult);
+    }
+    std::optional<Event> event(std::move(events_.front()));
+    events_.pop_front();
+    co_return event;
+  }
+
+ private:
+  std::deque<Event> events_;
+  asio::steady_timer timer_;
+};
+
+}  // namespace ddp::launcher

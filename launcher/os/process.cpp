@@ -1,0 +1,260 @@
+#include "launcher/os/process.h"
+
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// A null-terminated array of pointers into `texts`, as exec wants it. Built before the fork.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  pointers.reserve(texts.size() + 1);
+  for (std::string& text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// All signals blocked while it lives, so that no handler of the parent runs in the child.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+  ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  [[nodiscard]] const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+struct ChildPlan {
+  const char* executable;
+  char* const* arguments;
+  char* const* environment;
+  int stdout_fd;
+  int stderr_fd;
+  int kept_fd;
+  int error_fd;
+  pid_t parent;
+  const sigset_t* mask;
+};
+
+// ---- the child: async-signal-safe calls only ---------------------------------------------------
+
+/// Handlers go back to their defaults. What was ignored when the launcher started stays ignored
+/// (nohup), but SIGPIPE, which the launcher ignores itself.
+void reset_signals() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler == SIG_IGN && signal != SIGPIPE) continue;
+    action = {};
+    action.sa_handler = SIG_DFL;
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+[[noreturn]] void report_failure(int error_fd) {
+  const int error = errno;
+  // Nobody is left to be told if this fails: the parent then sees an exit by 127.
+  if (::write(error_fd, &error, sizeof error) < 0) ::_exit(127);
+  ::_exit(127);
+}
+
+[[noreturn]] void become(const ChildPlan& plan) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // The parent may have died before the death signal was armed, so look once more.
+  if (::getppid() != plan.parent) ::_exit(127);
+  if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan.error_fd);
+  if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan.error_fd);
+  // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
+  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  if (plan.kept_fd >= 0) ::fcntl(plan.kept_fd, F_SETFD, 0);
+  reset_signals();
+  ::pthread_sigmask(SIG_SETMASK, plan.mask, nullptr);
+  ::execve(plan.executable, plan.arguments, plan.environment);
+  report_failure(plan.error_fd);
+}
+
+// ---- the parent --------------------------------------------------------------------------------
+
+/// The errno that the child met before or in exec, or 0 when the pipe was closed by a successful
+/// exec.
+int read_failure(int fd) {
+  int error = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(fd, &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  return got == static_cast<ssize_t>(sizeof error) ? error : 0;
+}
+
+[[noreturn]] void throw_exec_failure(const ProcessSpec& spec, int error) {
+  const int code = error == ENOENT ? exit_code::kNotFound : exit_code::kCannotExecute;
+  std::string text = "cannot start " + spec.label + ": exec " + spec.executable + ": " +
+                     std::strerror(error) + ".";
+  if (error == ENOENT) text += " It, or the interpreter that its first line names, is not there.";
+  if (error == ENOEXEC) text += " It is neither a program of this machine nor a script with #!.";
+  throw SystemError(text, code);
+}
+
+[[noreturn]] void throw_fork_failure(const ProcessSpec& spec, int error) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NPROC, &limit);
+  throw SystemError("cannot start " + spec.label + ": fork: " + std::strerror(error) +
+                        ". The limit of processes is " + std::to_string(limit.rlim_cur) +
+                        " (ulimit -u) or less (pids.max of the cgroup); raise it.",
+                    exit_code::kCannotExecute);
+}
+
+ExitStatus to_status(const siginfo_t& info) {
+  ExitStatus status;
+  if (info.si_code == CLD_EXITED) {
+    status.code = info.si_status;
+  } else {
+    status.signal = info.si_status;
+    status.core = info.si_code == CLD_DUMPED;
+  }
+  return status;
+}
+
+}  // namespace
+
+Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
+  std::vector<std::string> arguments = spec.arguments;
+  std::vector<std::string> environment;
+  for (const auto& [name, value] : spec.environment)
+    environment.push_back(name + "=" + value);
+  const std::vector<char*> argv = pointers_to(arguments);
+  const std::vector<char*> envp = pointers_to(environment);
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe2", "start of " + spec.label);
+
+  int fork_error = 0;
+  {
+    const SignalsBlocked blocked;
+    const ChildPlan plan{spec.executable.c_str(),
+                         argv.data(),
+                         envp.data(),
+                         spec.stdout_fd,
+                         spec.stderr_fd,
+                         spec.kept_fd,
+                         ends[1],
+                         ::getpid(),
+                         &blocked.before()};
+    pid_ = ::fork();
+    if (pid_ == 0) become(plan);
+    fork_error = errno;
+  }
+  ::close(ends[1]);
+  if (pid_ < 0) {
+    pid_ = 0;
+    ::close(ends[0]);
+    throw_fork_failure(spec, fork_error);
+  }
+  const int error = read_failure(ends[0]);
+  ::close(ends[0]);
+  if (error != 0) {
+    reap();
+    throw_exec_failure(spec, error);
+  }
+  const int pidfd = open_pidfd(pid_);
+  if (pidfd < 0) {
+    const int cause = errno;
+    this->signal(SIGKILL);
+    reap();
+    throw SystemError(system_message("pidfd_open", spec.label, cause));
+  }
+  pidfd_.assign(pidfd);
+}
+
+Process::~Process() {
+  if (pid_ == 0) return;
+  ::kill(-pid_, SIGKILL);
+  reap_within(pid_, std::chrono::seconds(1));
+}
+
+asio::awaitable<ExitStatus> Process::wait() {
+  co_await pidfd_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
+  siginfo_t info{};
+  check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT),
+        "waitid",
+        "worker " + std::to_string(pid_));
+  ::kill(-pid_, SIGKILL);  // what the leader left behind in its group
+  co_return to_status(info);
+}
+
+void Process::reap() {
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = 0;
+  pidfd_.close();
+}
+
+void Process::signal(int signal) {
+  if (pid_ == 0) return;
+  ::kill(-pid_, signal);
+  ::kill(-pid_, SIGCONT);
+}
+
+pid_t fork_helper(void (*body)(int), int kept_fd) {
+  pid_t pid = 0;
+  {
+    const SignalsBlocked blocked;
+    pid = check(::fork(), "fork", "guard");
+    if (pid == 0) {
+      ::setsid();
+      for (int signal = 1; signal < NSIG; ++signal) {
+        if (signal != SIGCHLD) ::signal(signal, SIG_IGN);
+      }
+      ::close_range(0, static_cast<unsigned>(kept_fd) - 1, 0);
+      ::close_range(static_cast<unsigned>(kept_fd) + 1, ~0U, 0);
+      body(kept_fd);
+      ::_exit(0);
+    }
+  }
+  return pid;
+}
+
+bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
+  const int pidfd = open_pidfd(pid);
+  pollfd entry{pidfd, POLLIN, 0};
+  const Deadline deadline = Clock::now() + limit;
+  auto left = limit;
+  while (pidfd >= 0 && ::poll(&entry, 1, static_cast<int>(left.count())) < 0 && errno == EINTR) {
+    left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() < 0) left = std::chrono::milliseconds(0);
+  }
+  if (pidfd >= 0) ::close(pidfd);
+  return ::waitpid(pid, nullptr, WNOHANG) == pid;
+}
+
+int open_pidfd(pid_t pid) {
+  // glibc 2.36 declares pidfd_open without extern "C", so ask the kernel.
+  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+}
+
+bool signal_pidfd(int pidfd, int signal) {
+  return ::syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0) == 0;
+}
+
+}  // namespace ddp::launcher

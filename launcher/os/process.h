@@ -1,0 +1,76 @@
+// A worker process, from fork to reap, and the only place that forks, executes and waits.
+// Pid, pidfd, kill and reap have one owner: once reaped, a pid may be anybody's, so reaping and
+// forgetting are one step (waitid(2)). Promises: the destructor leaves nothing of the process group
+// alive; a failed exec is a SystemError here, in the parent. Trap: between fork and exec only
+// async-signal-safe calls (signal-safety(7)): no allocation, no log, no exception. Trap: the death
+// signal belongs to the forking *thread* (prctl(2)), so only the launcher's one thread starts
+// processes.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "launcher/os/asio.h"
+#include "launcher/plan/exit_status.h"
+
+namespace ddp::launcher {
+
+struct ProcessSpec {
+  std::string label;  // in messages: "rank 3"
+  std::string executable;
+  std::vector<std::string> arguments;
+  Environment environment;
+  int stdout_fd = -1;
+  int stderr_fd = -1;
+  int kept_fd = -1;  // stays open under its number: the progress page
+};
+
+class Process {
+ public:
+  /// Starts it as the leader of a new session, with default signals, and killed by the kernel when
+  /// the launcher dies. Blocks: until exec succeeded or failed. Errors: SystemError, 127 for a
+  /// missing program, 126 for any other reason.
+  Process(asio::io_context& io, const ProcessSpec& spec);
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+  /// SIGKILL to the group, then reap. Blocks: until the kernel lets go of the leader, at most a
+  /// second.
+  ~Process();
+
+  /// Suspends: until the leader has ended; then the rest of its group is killed. Not yet reaped:
+  /// until then the group's number is nobody else's.
+  asio::awaitable<ExitStatus> wait();
+
+  /// Gives the pid back. Precondition: wait() has returned.
+  void reap();
+
+  /// Sends `signal` to the whole group, then SIGCONT: a stopped process acts on nothing but
+  /// SIGKILL. Nothing when reaped.
+  void signal(int signal);
+
+  [[nodiscard]] pid_t pid() const { return pid_; }  // 0 once reaped
+  [[nodiscard]] bool is_reaped() const { return pid_ == 0; }
+
+ private:
+  pid_t pid_ = 0;
+  asio::posix::stream_descriptor pidfd_;
+};
+
+/// Forks a helper of our own: new session, all signals ignored, no descriptor but `kept_fd`, never
+/// returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
+pid_t fork_helper(void (*body)(int), int kept_fd);
+
+/// Reaps one child that has ended. Blocks: at most `limit`. Errors: false when it has not ended by
+/// then.
+bool reap_within(pid_t pid, std::chrono::milliseconds limit);
+
+/// A descriptor for a process that need not be a child (pidfd_open(2)), or -1.
+int open_pidfd(pid_t pid);
+
+/// Sends a signal to exactly the process behind the descriptor, never to a later owner of its pid.
+bool signal_pidfd(int pidfd, int signal);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,75 @@
+#include "launcher/os/program.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+bool is_directory(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+[[noreturn]] void refuse(const std::string& path, int error) {
+  const std::string head = "cannot start " + path + ": ";
+  if (error == ENOENT || error == ENOTDIR) {
+    throw SystemError(head + "no such file. Give a path that exists, or a name on PATH.",
+                      exit_code::kNotFound);
+  }
+  if (is_directory(path)) throw SystemError(head + "it is a directory.", exit_code::kCannotExecute);
+  throw SystemError(head + std::strerror(error) +
+                        ". Make it executable (chmod +x), or put its interpreter before it, as "
+                        "bash " +
+                        path + ".",
+                    exit_code::kCannotExecute);
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name, const std::string& search_path) {
+  if (name.find('/') != std::string::npos) {
+    if (::access(name.c_str(), F_OK) != 0) refuse(name, errno);
+    if (is_directory(name)) refuse(name, EISDIR);
+    if (::access(name.c_str(), X_OK) != 0) refuse(name, errno);
+    return name;
+  }
+  std::string found_unusable;
+  std::istringstream directories(search_path);
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string path = (directory.empty() ? "." : directory) + "/" + name;
+    if (::access(path.c_str(), F_OK) != 0 || is_directory(path)) continue;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    found_unusable = path;
+  }
+  if (!found_unusable.empty()) refuse(found_unusable, EACCES);
+  const bool is_here = ::access(name.c_str(), F_OK) == 0;
+  throw SystemError("cannot start " + name + ": there is no such program on PATH. " +
+                        (is_here ? "The file here is started as ./" + name + "."
+                                 : "Give a path that exists, or a name on PATH."),
+                    exit_code::kNotFound);
+}
+
+void check_script(const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) refuse(path, errno);
+  if (::access(path.c_str(), R_OK) == 0) return;
+  throw SystemError("cannot start " + path + ": " + std::strerror(errno) + ". Make it readable.",
+                    exit_code::kCannotExecute);
+}
+
+std::string beside_this_program(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path path = self.parent_path() / name;
+  return !error && ::access(path.c_str(), X_OK) == 0 ? path.string() : "";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,40 @@
+#include "launcher/os/stop_signals.h"
+
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+}  // namespace
+
+StopSignals::StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback)
+    : set_(io), callback_(std::move(callback)) {
+  for (const int signal : signals) {
+    if (!is_ignored(signal)) set_.add(signal);
+  }
+  set_.add(SIGCHLD);
+  listen();
+}
+
+void StopSignals::close() {
+  closed_ = true;
+  boost::system::error_code ignored;
+  set_.clear(ignored);
+  set_.cancel(ignored);
+}
+
+void StopSignals::listen() {
+  set_.async_wait([this](const boost::system::error_code& error, int signal) {
+    // A signal that came just before close() is handed over after it, without an error.
+    if (error || closed_) return;
+    callback_(signal);
+    listen();
+  });
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,34 @@
+// The signals that stop the job, from outside to the story. A signal that was ignored when the
+// launcher started stays ignored (nohup). Also: SIGCHLD, which says that an adopted orphan may have
+// ended.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "launcher/os/asio.h"
+
+namespace ddp::launcher {
+
+class StopSignals {
+ public:
+  using Callback = std::function<void(int)>;
+
+  /// Calls `callback` with each signal that comes, until close(). Errors:
+  /// boost::system::system_error.
+  StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback);
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// The signals are as they were at the start; what comes now is not for the job any more.
+  void close();
+
+ private:
+  void listen();
+
+  asio::signal_set set_;
+  bool closed_ = false;
+  Callback callback_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,43 @@
+// Every flag of ddp-launch, once. Splitter, parser, --help, PET_* variables and launch.* keys are
+// derived from this table. The flags of torchrun 2.11 and of torch.distributed.launch are all here,
+// those of later versions of ours too: a flag that is not available is named and refused, never
+// taken for an unknown one.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace ddp::launcher {
+
+enum class FlagValue {
+  none,     // a switch
+  text,     // passed on as a quoted text
+  plain,    // passed on as it is: numbers, words, durations
+  seconds,  // a bare number means seconds, as in torch
+};
+
+enum class FlagSupport {
+  full,
+  ignored,  // accepted, without effect here: one note
+  later,    // refused, unless the value is the default
+};
+
+struct Flag {
+  std::string_view name;  // "nproc-per-node": the spelling with dashes
+  char letter = '\0';
+  FlagValue value = FlagValue::text;
+  FlagSupport support = FlagSupport::full;
+  std::string_view variable = {};      // PET_*, or empty
+  std::string_view key = {};           // the job key that it sets, or empty: it is about this call only
+  std::string_view default_text = {};  // of flags that come later: the value that is no request
+  std::string_view placeholder = {};   // in --help
+  std::string_view help = {};          // ignored: why it has no effect
+  std::string_view group = {};         // heading in --help
+};
+
+std::span<const Flag> flags();
+
+/// The flag of that name, dashes or underscores; null when there is none.
+const Flag* find_flag(std::string_view name);
+
+}  // namespace ddp::launcher

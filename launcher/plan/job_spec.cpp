@@ -1,0 +1,258 @@
+#include "launcher/plan/job_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "common/error.h"
+#include "launcher/plan/exit_status.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    const std::size_t first = part.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    parts.push_back(part.substr(first, part.find_last_not_of(' ') - first + 1));
+  }
+  return parts;
+}
+
+bool is_python_file(const std::string& program) {
+  return program.ends_with(".py");
+}
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// Letters, digits, '.', '_', '-', as a run's name must be.
+std::string as_run_name(const std::string& program) {
+  std::string name = file_name(program);
+  name = name.substr(0, name.find('.'));
+  std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
+  return name.empty() || name[0] == '-' ? "run" : name;
+}
+
+class Maker {
+ public:
+  Maker(const Options& options, JobValues job, const NodeFacts& facts, const Environment& base)
+      : options_(options), base_(base) {
+    spec_.job = std::move(job);
+    spec_.facts = facts;
+  }
+
+  JobSpec make() {
+    refuse_several_nodes();
+    spec_.nproc = count_workers();
+    take_endpoint();
+    check_conf();
+    take_signals();
+    take_rest();
+    take_command();
+    if (!problems_.empty()) throw UsageError(problems_);
+    return std::move(spec_);
+  }
+
+ private:
+  [[nodiscard]] const JobValues& job() const { return spec_.job; }
+  [[nodiscard]] std::string origin(const std::string& key) const {
+    const std::string& text = job().setting(key).origin;
+    return text == "default" ? key : text;
+  }
+  void complain(const std::string& key, const std::string& what) {
+    problems_.push_back(origin(key) + ": " + what);
+  }
+
+  void refuse_several_nodes() {
+    const std::string& nodes = job().text("launch.nnodes");
+    if (nodes != "1" && nodes != "1:1") {
+      complain("launch.nnodes",
+               nodes + " nodes are not available in this version: jobs run on one node. Give 1.");
+    }
+    const std::int64_t rank = job().integer("launch.node_rank");
+    if (rank != 0) {
+      complain(
+          "launch.node_rank",
+          std::to_string(rank) + " is not the rank of a node of this job: it has one node, 0.");
+    }
+  }
+
+  int count_workers() {
+    const std::string key = "launch.nproc_per_node";
+    const JobValue& value = job().setting(key).value;
+    if (const auto* const number = std::get_if<std::int64_t>(&value)) {
+      return static_cast<int>(*number);
+    }
+    const std::string word = std::get<std::string>(value);
+    if (word == "gpu" && spec_.facts.gpus == 0) {
+      complain(
+          key,
+          "gpu: this node has no GPU device files (/dev/nvidia0, ...). Load the driver, or give "
+          "a number or cpu.");
+      return 1;
+    }
+    const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
+    const int count = on_gpus ? spec_.facts.gpus : spec_.facts.cpus;
+    spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " +
+                             (on_gpus ? "GPU" : "CPU of the affinity mask") + " (" + word + ")");
+    return count;
+  }
+
+  void take_endpoint() {
+    spec_.master_addr = job().maybe_text("launch.master_addr").value_or(spec_.master_addr);
+    if (spec_.master_addr.starts_with('[') && spec_.master_addr.ends_with(']')) {
+      spec_.master_addr = spec_.master_addr.substr(1, spec_.master_addr.size() - 2);
+    }
+    spec_.master_port = static_cast<int>(job().maybe_integer("launch.master_port").value_or(0));
+    if (const auto endpoint = job().maybe_text("launch.rdzv_endpoint")) read_endpoint(*endpoint);
+    if (job().flag("launch.standalone")) {
+      spec_.master_addr = "127.0.0.1";
+      spec_.master_port = 0;
+    }
+  }
+
+  void read_endpoint(const std::string& endpoint) {
+    const std::string key = "launch.rdzv_endpoint";
+    const bool bracketed = endpoint.starts_with('[');
+    const std::size_t close = bracketed ? endpoint.find(']') : 0;
+    if (close == std::string::npos) {
+      complain(key, endpoint + ": '[' without ']'. Write [ADDRESS]:PORT.");
+      return;
+    }
+    const std::size_t colon = endpoint.find(':', close);
+    const std::string host = bracketed ? endpoint.substr(1, close - 1) : endpoint.substr(0, colon);
+    int port = 0;
+    if (colon != std::string::npos) {
+      const char* const end = endpoint.data() + endpoint.size();
+      const auto [stop, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
+      if (error != std::errc() || stop != end || port < 0 || port > 65535) {
+        complain(key, endpoint + ": the port is not a number from 0 to 65535. Write HOST:PORT.");
+        return;
+      }
+    }
+    // With c10d the endpoint is where torch's agents meet; its workers get another port.
+    if (job().text("launch.rdzv_backend") != "static") return;
+    if (!host.empty()) spec_.master_addr = host;
+    if (port != 0) spec_.master_port = port;
+  }
+
+  void check_conf() {
+    for (const std::string& part : split(job().maybe_text("launch.rdzv_conf").value_or(""), ',')) {
+      const std::size_t equals = part.find('=');
+      if (equals != std::string::npos && equals != 0) continue;
+      complain("launch.rdzv_conf",
+               part + ": not KEY=VALUE. Write --rdzv-conf KEY=VALUE,KEY=VALUE.");
+    }
+  }
+
+  void take_signals() {
+    spec_.stop_signal_names = job().text("launch.signals_to_handle");
+    for (const std::string& name : split(spec_.stop_signal_names, ',')) {
+      const int signal = signal_number(name);
+      if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP")) {
+        spec_.warnings.push_back(origin("launch.signals_to_handle") + ": " + name +
+                                 " is no signal that can be handled; it is left out");
+      } else {
+        spec_.stop_signals.push_back(signal);
+      }
+    }
+  }
+
+  void take_rest() {
+    spec_.role = job().text("launch.role");
+    spec_.user_run_id = job().text("launch.rdzv_id");
+    spec_.random_user_run_id = job().flag("launch.standalone");
+    spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
+    if (spec_.max_restarts > 0) {
+      spec_.warnings.push_back(origin("launch.max_restarts") +
+                               ": this version does not restart; the first failure ends the job");
+    }
+    spec_.grace = job().duration("launch.grace");
+    spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
+    spec_.append_local_rank = job().flag("launch.append_local_rank");
+    check_visible_gpus();
+    spec_.environment = base_;
+    for (const auto& [name, value] : job().text_map("launch.env"))
+      spec_.environment[name] = value;
+  }
+
+  void check_visible_gpus() {
+    const auto visible = find_variable(base_, "CUDA_VISIBLE_DEVICES");
+    if (!spec_.virtual_local_rank || !visible) return;
+    const std::size_t count = split(*visible, ',').size();
+    if (static_cast<std::size_t>(spec_.nproc) <= count) return;
+    problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
+                        " workers, but CUDA_VISIBLE_DEVICES=" + *visible + " names " +
+                        std::to_string(count) + ". Name one device per worker.");
+  }
+
+  void take_command() {
+    const std::string from_file =
+        options_.job_file ? job().maybe_text("launch.program").value_or("ddp-worker") : "";
+    spec_.entry = options_.program.empty() ? from_file : options_.program;
+    spec_.own_worker = file_name(spec_.entry) == "ddp-worker";
+    const bool is_module = job().flag("launch.module");
+    const bool no_python = job().flag("launch.no_python");
+    if (is_module && no_python) {
+      problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
+    }
+    spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
+    if (is_module || spec_.script) {
+      spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
+      if (is_module) spec_.arguments.emplace_back("-m");
+    }
+    spec_.arguments.push_back(spec_.entry);
+    for (const std::string& argument : options_.program_arguments) {
+      spec_.arguments.push_back(argument);
+    }
+    if (options_.job_file) {
+      spec_.arguments.push_back(*options_.job_file);
+      for (const JobOverride& given : options_.overrides) {
+        spec_.arguments.push_back(given.path + "=" + given.value);
+      }
+    }
+    spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
+  }
+
+  const Options& options_;
+  const Environment& base_;
+  JobSpec spec_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+JobSpec make_job_spec(const Options& options,
+                      JobValues job,
+                      const NodeFacts& facts,
+                      const Environment& environment) {
+  return Maker(options, std::move(job), facts, environment).make();
+}
+
+std::vector<JobOverride> layer_overrides(const Options& options) {
+  std::vector<JobOverride> layers;
+  if (!options.job_file) {
+    layers.push_back({"data.batch_per_rank", "1", "default"});
+    layers.push_back({"name", as_run_name(options.program), "default"});
+    // Whether an unfinished run of another program can be continued is that program's business.
+    layers.push_back({"checkpoint.resume", "never", "default"});
+  }
+  for (const auto* const layer : {&options.variables, &options.overrides, &options.flags}) {
+    layers.insert(layers.end(), layer->begin(), layer->end());
+  }
+  return layers;
+}
+
+std::string device_of(const JobSpec& spec, int local_rank) {
+  const std::string wanted = spec.own_worker ? spec.job.text("device") : "auto";
+  if (wanted != "auto") return wanted;
+  return local_rank < spec.facts.gpus ? "cuda:" + std::to_string(local_rank) : "cpu";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,65 @@
+// What is to be started, decided: every question that options, job file and this node's resources
+// answer together is a plain field here.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "common/job_schema.h"
+#include "launcher/plan/options.h"
+
+namespace ddp::launcher {
+
+/// What this node has.
+struct NodeFacts {
+  int cpus = 1;  // of the affinity mask
+  int gpus = 0;  // device files
+};
+
+struct JobSpec {
+  std::string entry;                   // the program as typed; the report's headline
+  std::string executable;              // path that is executed
+  std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
+  bool own_worker = false;             // it is ddp-worker
+  bool script = false;                 // run by Python: arguments[0..] start with the interpreter
+
+  int nproc = 1;
+  NodeFacts facts;
+  std::string master_addr = "127.0.0.1";
+  int master_port = 0;  // 0: a free one
+  std::string role;
+  std::string user_run_id;
+  bool random_user_run_id = false;  // --standalone
+  int max_restarts = 0;
+  std::chrono::milliseconds grace{30000};
+  std::string stop_signal_names;  // as the workers are told
+  std::vector<int> stop_signals;
+  bool virtual_local_rank = false;
+  bool append_local_rank = false;
+
+  Environment environment;  // the launcher's own with launch.env over it
+  JobValues job;
+  bool has_run_dir = false;
+  std::string command_line;  // for command.txt
+  std::vector<std::string> warnings;
+};
+
+/// Everything but `executable`, which is looked up on disk. Pure.
+/// Errors: UsageError with every problem at once: several nodes, GPUs that are not there, addresses
+/// that cannot be read.
+JobSpec make_job_spec(const Options& options,
+                      JobValues job,
+                      const NodeFacts& facts,
+                      const Environment& environment);
+
+/// PET_* variables, then KEY=VALUE, then flags: of one key the last wins, and all of them beat the
+/// file. Without a job file the keys of training get values that satisfy their rules; nobody reads
+/// them.
+std::vector<JobOverride> layer_overrides(const Options& options);
+
+/// A device for a rank, as the job says: "cpu", "cuda:1"; for other programs what they can see.
+std::string device_of(const JobSpec& spec, int local_rank);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,255 @@
+// The door to Program_options: it types the split list and knows which names exist. Prefixes,
+// spellings and `--` were dealt with before; numbers are left to the job table's own parser
+// (Program_options reads "-1" into an unsigned as 2^32-1).
+#include "launcher/plan/options.h"
+
+#include <algorithm>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <boost/program_options/variables_map.hpp>
+
+#include "common/error.h"
+#include "launcher/plan/flags.h"
+#include "launcher/plan/split_arguments.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace po = boost::program_options;
+
+constexpr std::string_view kCommands[] = {"status", "stop", "logs", "doctor"};
+
+bool is_job_file(const std::string& text) {
+  return text.ends_with(".yaml") || text.ends_with(".yml");
+}
+
+po::options_description describe(std::span<const Flag> flags) {
+  po::options_description description;
+  for (const Flag& flag : flags) {
+    if (flag.value == FlagValue::none) {
+      description.add_options()(flag.name.data(), po::bool_switch());
+    } else {
+      description.add_options()(flag.name.data(), po::value<std::string>());
+    }
+  }
+  return description;
+}
+
+/// "30" means 30 seconds to torch, "30s" to us.
+std::string with_unit(const std::string& text) {
+  const bool bare = std::all_of(
+      text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || c == '.'; });
+  return bare ? text + "s" : text;
+}
+
+/// An empty text is a request for the default, as torchrun's own defaults are written.
+std::vector<std::string> without_empty(std::vector<std::string> options) {
+  std::erase_if(options, [](const std::string& option) { return option.ends_with('='); });
+  return options;
+}
+
+class Parser {
+ public:
+  Parser(const std::vector<std::string>& arguments, const Environment& environment)
+      : environment_(environment), split_(split_arguments(arguments, flags())) {}
+
+  Options run() {
+    options_.notes = split_.notes;
+    problems_ = split_.problems;
+    const po::options_description description = describe(flags());
+    po::variables_map typed;
+    po::store(
+        po::command_line_parser(without_empty(split_.options))
+            .options(description)
+            .style(po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent)
+            .run(),
+        typed);
+    options_.help = typed["help"].as<bool>();
+    options_.version = typed["version"].as<bool>();
+    if (options_.help || options_.version) return std::move(options_);
+    options_.dry_run = typed["dry-run"].as<bool>();
+    options_.verbose = typed["verbose"].as<bool>();
+    options_.has_output = typed.count("output") != 0;
+    for (const Flag& flag : flags()) {
+      take_variable(flag);
+      take_flag(flag, typed);
+    }
+    take_program();
+    if (!problems_.empty()) throw UsageError(problems_);
+    return std::move(options_);
+  }
+
+ private:
+  void take_flag(const Flag& flag, const po::variables_map& typed) {
+    const std::string name(flag.name);
+    const std::string shown = "--" + name;
+    if (flag.value == FlagValue::none) {
+      if (typed[name].as<bool>()) apply(flag, "true", shown, options_.flags);
+    } else if (typed.count(name) != 0) {
+      apply(flag, typed[name].as<std::string>(), shown, options_.flags);
+    }
+  }
+
+  void take_variable(const Flag& flag) {
+    if (flag.variable.empty()) return;
+    const std::string variable(flag.variable);
+    const std::optional<std::string> text = find_variable(environment_, variable);
+    if (!text) return;  // empty means unset: some platforms export empty texts
+    if (flag.value != FlagValue::none) {
+      apply(flag, *text, variable, options_.variables);
+      return;
+    }
+    if (*text == "1" || *text == "true") {
+      apply(flag, "true", variable, options_.variables);
+    } else if (*text != "0" && *text != "false") {
+      problems_.push_back(variable + "=" + *text + ": set it to 0, 1, true or false, or unset it.");
+    }
+  }
+
+  void apply(const Flag& flag,
+             const std::string& text,
+             const std::string& origin,
+             std::vector<JobOverride>& target) {
+    const bool is_default = text == flag.default_text;
+    if (flag.support == FlagSupport::later) {
+      if (!is_default) {
+        problems_.push_back(origin + ": not available in this version. Leave it out.");
+      }
+      return;
+    }
+    if (flag.support == FlagSupport::ignored) {
+      if (!is_default) {
+        options_.warnings.push_back(origin + " has no effect: " + std::string(flag.help) + ".");
+      }
+      return;
+    }
+    if (flag.key.empty()) return;
+    const std::string value = flag.value == FlagValue::seconds ? with_unit(text) : text;
+    target.push_back(JobOverride{std::string(flag.key), value, origin});
+  }
+
+  void take_program() {
+    std::vector<std::string> rest = split_.rest;
+    if (rest.empty()) {
+      if (!split_.problems.empty()) return;  // what was meant as the program may be hidden by them
+      problems_.push_back(
+          "no program and no job file. Type ddp-launch job.yaml, or ddp-launch [FLAGS] PROGRAM "
+          "[ARGUMENTS]; ddp-launch --help says more.");
+      return;
+    }
+    for (const std::string_view command : kCommands) {
+      if (rest[0] != command) continue;
+      problems_.push_back(rest[0] +
+                          ": this command is not available in this version. A program of "
+                          "that name is started as ./" +
+                          rest[0] + ".");
+      return;
+    }
+    // `ddp-launch ddp-worker job.yaml key=value` is the long form of `ddp-launch job.yaml
+    // key=value`.
+    const bool is_long_form = rest.size() > 1 && is_job_file(rest[1]) &&
+                              rest[0].substr(rest[0].rfind('/') + 1) == "ddp-worker";
+    if (is_long_form) {
+      options_.program = rest[0];
+      rest.erase(rest.begin());
+    }
+    if (!is_job_file(rest[0])) {
+      options_.program = rest[0];
+      options_.program_arguments.assign(rest.begin() + 1, rest.end());
+      return;
+    }
+    options_.job_file = rest[0];
+    for (std::size_t i = 1; i < rest.size(); ++i) {
+      std::optional<JobOverride> given = parse_override(rest[i]);
+      const bool is_flag = rest[i].starts_with('-');
+      if (given && !is_flag) {
+        options_.overrides.push_back(std::move(*given));
+      } else {
+        problems_.push_back(rest[i] + ": after a job file come overrides, as train.epochs=3." +
+                            (is_flag ? " Flags of ddp-launch come before the job file." : ""));
+      }
+    }
+  }
+
+  const Environment& environment_;
+  SplitArguments split_;
+  Options options_;
+  std::vector<std::string> problems_;
+};
+
+std::string usage_of(const Flag& flag) {
+  std::string text = flag.letter != '\0' ? std::string("-") + flag.letter + ", " : "    ";
+  text += "--" + std::string(flag.name);
+  if (flag.value != FlagValue::none) text += " " + std::string(flag.placeholder);
+  return text;
+}
+
+/// `text` wrapped at 100 columns behind an indent of `column`.
+std::string wrap(const std::string& text, std::size_t column) {
+  constexpr std::size_t kWidth = 100;
+  std::string result;
+  std::size_t at = column;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    const std::size_t end = std::min(text.find(' ', start), text.size());
+    if (at + (end - start) > kWidth) {
+      result += "\n" + std::string(column, ' ');
+      at = column;
+    } else if (start != 0) {
+      result += ' ';
+      ++at;
+    }
+    result += text.substr(start, end - start);
+    at += end - start;
+    start = end + 1;
+  }
+  return result;
+}
+
+}  // namespace
+
+Options parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
+  return Parser(arguments, environment).run();
+}
+
+std::string help_text() {
+  std::string text =
+      "Starts the workers of a distributed job, watches them, and ends all of them when one "
+      "fails.\n"
+      "\n"
+      "  ddp-launch [FLAGS] JOB.yaml [KEY=VALUE...]         train by a job file with ddp-worker\n"
+      "  ddp-launch [FLAGS] PROGRAM [ARGUMENTS...]          start any program, as torchrun does\n"
+      "\n"
+      "Examples:\n"
+      "  ddp-launch job.yaml train.epochs=3                 the job file's launch: section says "
+      "how\n"
+      "  ddp-launch --nproc-per-node 2 train.py --lr 0.1    a Python script, unchanged\n"
+      "  ddp-launch --nproc-per-node auto -m pkg.train      a Python module\n"
+      "  ddp-launch --dry-run job.yaml                      show what would be started\n"
+      "\n"
+      "Flags come before the program. Both spellings (--nproc-per-node, --nproc_per_node) and "
+      "unique\n"
+      "prefixes work. Flags beat overrides, overrides beat PET_* variables, those beat the job "
+      "file.\n";
+  constexpr std::size_t kColumn = 34;
+  std::string_view group;
+  for (const Flag& flag : flags()) {
+    if (flag.group != group) text += "\n" + std::string(flag.group) + ":\n";
+    group = flag.group;
+    std::string line = "  " + usage_of(flag);
+    line += line.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ')
+                                      : std::string(kColumn - line.size(), ' ');
+    std::string help(flag.help);
+    if (flag.support == FlagSupport::later) help += " [not available in this version]";
+    if (flag.support == FlagSupport::ignored) help = "accepted without effect: " + help;
+    if (!flag.variable.empty()) help += " [" + std::string(flag.variable) + "]";
+    text += line + wrap(help, kColumn) + "\n";
+  }
+  text +=
+      "\nExit code: the failed worker's own (128+n for signal n); 2 usage; 97 lost a peer; 125 "
+      "internal;\n"
+      "126 cannot execute; 127 not found; 128+n stopped by signal n; 202 port taken.\n";
+  return text;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,39 @@
+// What the user asked for, as one plain struct: argv and the PET_* variables, typed and checked as
+// far as they go alone. The values of the job itself are checked by common/job_schema, together
+// with the job file.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "common/job_schema.h"
+
+namespace ddp::launcher {
+
+struct Options {
+  bool help = false;
+  bool version = false;
+  bool dry_run = false;
+  bool verbose = false;
+  bool has_output = false;                     // --output was given
+  std::optional<std::string> job_file;         // as typed
+  std::string program;                         // empty: the job file says, or ddp-worker
+  std::vector<std::string> program_arguments;  // without job file and overrides
+  std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
+  std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
+  std::vector<JobOverride> flags;              // above all others
+  std::vector<std::string> warnings;
+  std::vector<std::string> notes;  // shown at -v
+};
+
+/// `arguments` is argv without the program's own name.
+/// Errors: UsageError with every problem at once. With --help or --version nothing else is looked
+/// at.
+Options parse_options(const std::vector<std::string>& arguments, const Environment& environment);
+
+/// The page of --help.
+std::string help_text();
+
+}  // namespace ddp::launcher

@@ -1,0 +1,58 @@
+// What came out of a round: which failure is the root cause, which are its victims, and the exit
+// code of the job. Pure: it looks at how and when each worker ended and at what had been sent to it
+// by then.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "common/progress_page.h"
+#include "launcher/plan/exit_status.h"
+
+namespace ddp::launcher {
+
+/// The end of one worker, as its agent saw it.
+struct Ending {
+  int rank = 0;
+  ExitStatus status;
+  std::chrono::nanoseconds at{0};  // steady, since the start of the job
+  bool stop_sent = false;          // SIGTERM, or the user's signal, had been sent to it before
+  bool kill_sent = false;          // SIGKILL too
+  bool opened_page = false;        // it is no foreign program
+  Phase phase = Phase::none;       // as it left it
+
+  bool operator==(const Ending&) const = default;
+};
+
+/// A worker failed by a bad status, or by leaving with 0 before its phase was `finished`.
+bool has_failed(const Ending& ending);
+
+struct Succeeded {
+  bool operator==(const Succeeded&) const = default;
+};
+struct Failed {
+  std::size_t root_cause = 0;        // index into the endings
+  std::vector<std::size_t> victims;  // in order of time
+  bool operator==(const Failed&) const = default;
+};
+struct Stopped {
+  int signal = 0;  // that the user sent
+  bool operator==(const Stopped&) const = default;
+};
+using Outcome = std::variant<Succeeded, Failed, Stopped>;
+
+/// `user_signal` is the listed signal that stopped the job, if one came before any failure.
+/// The root cause is the earliest failure, but for three kinds that are victims whenever another
+/// failure is known: what ended by what we had sent (SIGTERM or 143; SIGKILL once we had sent
+/// that), and 97, lost a peer.
+[[nodiscard]] Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal);
+
+/// The code of the job: the root cause's own, 128+n for a signal. A worker that left with 0 too
+/// early counts as 125.
+[[nodiscard]] int exit_code_of(const Outcome& outcome, std::span<const Ending> endings);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,27 @@
+// argv in torchrun's grammar, brought to `--name=value` form and the rest. Pure text: no value is
+// looked at. Why it exists: first positional ends the options, both spellings, unique prefixes,
+// short clusters and `--` together are more than Program_options can do.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/flags.h"
+
+namespace ddp::launcher {
+
+struct SplitArguments {
+  std::vector<std::string>
+      options;  // "--nproc-per-node=2", "--standalone": full names, each once, the last one typed
+  std::vector<std::string> rest;      // the program (or job file) and what belongs to it
+  std::vector<std::string> notes;     // abbreviations that were completed
+  std::vector<std::string> problems;  // each a full sentence
+
+  bool operator==(const SplitArguments&) const = default;
+};
+
+/// `arguments` is argv without the program's own name. Errors: in `problems`, all of them.
+SplitArguments split_arguments(std::span<const std::string> arguments, std::span<const Flag> flags);
+
+}  // namespace ddp::launcher

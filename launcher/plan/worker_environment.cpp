@@ -1,0 +1,104 @@
+#include "launcher/plan/worker_environment.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "launcher/plan/argument_template.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// What an outer launcher may have told its own worker and what would be wrong for ours. The rest
+/// is overwritten.
+constexpr const char* kStale[] = {"DDP_RUN_DIR", "DDP_PROGRESS_FD", "TORCHELASTIC_TIMER_FILE"};
+
+/// One GPU per worker: the parent's list cut to its entry, else the local rank itself.
+std::string visible_device(const JobSpec& spec, int local_rank) {
+  const auto visible = find_variable(spec.environment, "CUDA_VISIBLE_DEVICES");
+  if (!visible) return std::to_string(local_rank);
+  std::istringstream entries(*visible);
+  std::string entry;
+  for (int i = 0; i <= local_rank; ++i)
+    std::getline(entries, entry, ',');
+  std::erase(entry, ' ');
+  return entry;
+}
+
+void add_threads(const JobSpec& spec, const Placement& placement, Environment& added) {
+  if (spec.environment.contains("OMP_NUM_THREADS")) return;  // the user's word
+  if (spec.own_worker) {
+    added["OMP_NUM_THREADS"] =
+        std::to_string(std::max(1, spec.facts.cpus / placement.local_world_size));
+  } else if (placement.local_world_size > 1) {
+    added["OMP_NUM_THREADS"] = "1";  // torchrun's rule
+  }
+}
+
+}  // namespace
+
+Environment added_environment(const JobSpec& spec,
+                              const Placement& placement,
+                              const RoundFacts& facts,
+                              const std::string& error_file,
+                              int progress_fd) {
+  WorkerIdentity identity;
+  identity.rank = placement.rank;
+  identity.world_size = placement.world_size;
+  identity.local_rank = spec.virtual_local_rank ? 0 : placement.local_rank;
+  identity.local_world_size = placement.local_world_size;
+  identity.group_rank = placement.node_rank;
+  identity.group_world_size = placement.nodes;
+  identity.role_rank = placement.rank;
+  identity.role_world_size = placement.world_size;
+  identity.role_name = spec.role;
+  identity.master_addr = spec.master_addr;
+  identity.master_port = facts.master_port;
+  identity.agent_store = false;  // rank 0 of the workers serves
+  identity.restart_count = facts.round;
+  identity.max_restarts = spec.max_restarts;
+  identity.user_run_id = facts.user_run_id;
+  identity.error_file = error_file;
+  identity.run_id = facts.run_id;
+  identity.round = facts.round;
+  identity.run_dir = facts.run_dir;
+  identity.progress_fd = progress_fd;
+  Environment added = to_environment(identity);
+
+  added["TORCHELASTIC_SIGNALS_TO_HANDLE"] = spec.stop_signal_names;
+  if (!spec.own_worker && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
+    added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
+  }
+  if (spec.virtual_local_rank) {
+    added["CUDA_VISIBLE_DEVICES"] = visible_device(spec, placement.local_rank);
+  }
+  for (const auto& [name, value] : spec.job.text_map("launch.env"))
+    added.emplace(name, value);
+  add_threads(spec, placement, added);
+  return added;
+}
+
+Environment worker_environment(const JobSpec& spec, const Environment& added) {
+  Environment whole = spec.environment;
+  for (const char* const name : kStale)
+    whole.erase(name);
+  for (const auto& [name, value] : added)
+    whole.insert_or_assign(name, value);
+  return whole;
+}
+
+std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
+  std::vector<std::string> arguments = spec.arguments;
+  if (spec.append_local_rank) {
+    const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
+    const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;
+    arguments.insert(entry + 1, "--local-rank=" + std::to_string(shown));
+  }
+  // The program's own name is no template, nor is the interpreter before it.
+  const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
+  for (auto argument = entry + 1; argument != arguments.end(); ++argument) {
+    *argument = fill_template(*argument, placement.local_rank);
+  }
+  return arguments;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,39 @@
+// The environment and the arguments of one worker: torchrun's variables in torchrun's text form,
+// ours on top. Pure.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/placement.h"
+
+namespace ddp::launcher {
+
+/// What is known only when a round starts.
+struct RoundFacts {
+  std::string run_id;       // DDP_RUN_ID
+  std::string user_run_id;  // TORCHELASTIC_RUN_ID
+  int round = 0;
+  int master_port = 0;
+  std::filesystem::path run_dir;  // empty: none
+};
+
+/// The variables laid over the launcher's own environment for this worker.
+Environment added_environment(const JobSpec& spec,
+                              const Placement& placement,
+                              const RoundFacts& facts,
+                              const std::string& error_file,
+                              int progress_fd);
+
+/// The whole environment: the launcher's without what an outer launcher had set for its own worker,
+/// then `added`.
+Environment worker_environment(const JobSpec& spec, const Environment& added);
+
+/// argv of this worker: templates filled, --local-rank=N first among the program's arguments where
+/// asked for.
+std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,152 @@
+#include "launcher/run/agent.h"
+
+#include <csignal>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/units.h"
+#include "launcher/os/descendants.h"
+#include "launcher/os/resources.h"
+#include "launcher/plan/placement.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr int kRunIdBytes = 16;
+
+RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir) {
+  RoundFacts facts;
+  facts.run_id = random_hex(kRunIdBytes);
+  facts.user_run_id = spec.random_user_run_id ? facts.run_id : spec.user_run_id;
+  facts.run_dir = run_dir;
+  return facts;
+}
+
+std::string count(std::size_t workers) {
+  return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+}
+
+WorkerReport describe(const Worker& worker) {
+  WorkerReport report;
+  report.ending = *worker.ending;
+  report.local_rank = worker.placement.local_rank;
+  report.pid = worker.pid;
+  report.ended_at = worker.ended_at;
+  report.step = worker.page->step.load(std::memory_order_relaxed);
+  report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
+  report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
+  if (!report.error_text.empty()) report.error_file = worker.error_file.string();
+  const auto& tail = worker.errors->tail();
+  report.last_lines.assign(tail.begin(), tail.end());
+  return report;
+}
+
+}  // namespace
+
+Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir)
+    : spec_(spec),
+      facts_(first_round(spec, run_dir)),
+      guard_(facts_.run_id),
+      scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
+      port_(spec.master_port),
+      signals_(io_,
+               spec.stop_signals,
+               [this](int signal) {
+                 if (signal == SIGCHLD) {
+                   inbox_.push(ChildChanged());
+                 } else {
+                   inbox_.push(SignalCame{signal, Clock::now()});
+                 }
+               }),
+      group_(io_, inbox_, guard_, writer_, spec, facts_) {
+  become_subreaper();
+  facts_.master_port = port_.port();
+  if (run_dir.empty()) return;
+  const std::filesystem::path logs = run_dir / "logs" / ("round-" + std::to_string(facts_.round));
+  std::error_code error;
+  std::filesystem::create_directories(logs, error);
+  if (error) throw SystemError("cannot make " + logs.string() + ": " + error.message());
+}
+
+Verdict Agent::run() {
+  const Clock::time_point begin = Clock::now();
+  asio::co_spawn(io_, story(), rethrow);
+  try {
+    io_.run();
+  } catch (const SystemError& error) {
+    // A worker could not be started, or the system refused something: an outcome from here on. The
+    // destructors of group and guard end what had been started.
+    verdict_.failure = error.what();
+    verdict_.exit_code = error.code();
+    scratch_.keep();
+  }
+  verdict_.duration = Clock::now() - begin;
+  return std::move(verdict_);
+}
+
+asio::awaitable<void> Agent::story() {
+  // All nodes have joined (there is one); node ranks are fixed.
+  const std::vector<int> workers_of_node{spec_.nproc};
+  const std::vector<Placement> placements = place(workers_of_node, 0);
+  // Ranks are fixed.
+  group_.start(placements, scratch_.path());
+  // If one worker could not start, none trains: start() has thrown.
+  co_await watch(group_);
+  if (group_.alive() > 0) {
+    StopOrder order;
+    order.signal = user_stop_ ? user_stop_->signal : SIGTERM;
+    order.reason = user_stop_ ? StopReason::preempt : StopReason::teardown;
+    order.grace = spec_.grace;
+    if (user_stop_) order.first_press = user_stop_->at;
+    co_await group_.stop(order);
+  }
+  std::vector<std::string> leftovers = co_await group_.sweep();
+  // No process of this round lives on this node, or it is named in `leftovers`.
+  co_await group_.drain();
+  conclude(group_, std::move(leftovers));
+  // The root cause is known and does not change.
+  guard_.farewell();
+  signals_.close();
+}
+
+/// Until all workers have ended, one has failed, or the user stops the job.
+asio::awaitable<void> Agent::watch(WorkerGroup& group) {
+  while (group.alive() > 0 && !group.has_failure() && !user_stop_) {
+    // Without a deadline: a job may run for weeks, and everything that can happen is an event.
+    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    group.note(*event);
+    if (const auto* const signal = std::get_if<SignalCame>(&*event)) user_stop_ = *signal;
+  }
+  if (group.alive() == 0) co_return;
+  if (user_stop_) {
+    log::warning(signal_name(user_stop_->signal) + ": stopping " + count(group.alive()) +
+                 ", they have " + format_duration(spec_.grace) +
+                 ". A second SIGINT or SIGTERM kills them now.");
+    co_return;
+  }
+  for (const auto& worker : group.workers()) {
+    if (!worker->ending || !has_failed(*worker->ending)) continue;
+    log::error("rank " + std::to_string(worker->placement.rank) + " (pid " +
+               std::to_string(worker->pid) + ") has failed: " + to_text(worker->ending->status) +
+               "; stopping the other " + count(group.alive()) + ".");
+  }
+}
+
+void Agent::conclude(const WorkerGroup& group, std::vector<std::string> leftovers) {
+  const std::vector<Ending> endings = group.endings();
+  std::optional<int> user_signal;
+  if (user_stop_) user_signal = user_stop_->signal;
+  verdict_.outcome = judge(endings, user_signal);
+  verdict_.exit_code = exit_code_of(verdict_.outcome, endings);
+  for (const auto& worker : group.workers()) {
+    if (worker->ending) verdict_.workers.push_back(describe(*worker));
+  }
+  verdict_.leftovers = std::move(leftovers);
+  if (!verdict_.leftovers.empty() && verdict_.exit_code == exit_code::kOk) {
+    verdict_.exit_code = exit_code::kInternal;
+  }
+  if (verdict_.exit_code != exit_code::kOk) scratch_.keep();
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,50 @@
+// The launcher on one node, as a story: it starts the workers, watches them, ends all of them when
+// one fails or the user says so, and comes to a verdict. It alone changes the state of a job;
+// everything else is a source or a tool.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "launcher/os/file_writer.h"
+#include "launcher/os/guard.h"
+#include "launcher/os/port.h"
+#include "launcher/os/scratch_dir.h"
+#include "launcher/os/stop_signals.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/verdict.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+class Agent {
+ public:
+  /// Everything that can fail before the first worker fails here. `run_dir` is empty for none.
+  /// `spec` outlives the agent. Errors: SystemError.
+  Agent(const JobSpec& spec, const std::filesystem::path& run_dir);
+
+  /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
+  /// worker is in the verdict.
+  Verdict run();
+
+ private:
+  asio::awaitable<void> story();
+  asio::awaitable<void> watch(WorkerGroup& group);
+  void conclude(const WorkerGroup& group, std::vector<std::string> leftovers);
+
+  const JobSpec& spec_;
+  RoundFacts facts_;
+  Guard guard_;  // before the writer's thread and the loop: it is to be small
+  ScratchDir scratch_;
+  PortReservation port_;
+  FileWriter writer_;
+  asio::io_context io_{1};
+  Inbox<Event> inbox_{io_};
+  StopSignals signals_;
+  WorkerGroup group_;
+  std::optional<SignalCame> user_stop_;
+  Verdict verdict_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,56 @@
+#include "launcher/run/dry_run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <vector>
+
+#include "launcher/plan/placement.h"
+#include "launcher/plan/worker_environment.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// As a shell would read it back.
+std::string quote(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word)
+    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string describe_plan(const JobSpec& spec) {
+  RoundFacts facts;
+  facts.run_id = "(random)";
+  facts.user_run_id = spec.random_user_run_id ? "(random)" : spec.user_run_id;
+  facts.master_port = spec.master_port;
+  if (spec.has_run_dir) {
+    facts.run_dir = std::filesystem::absolute(spec.job.text("output")) / spec.job.text("name");
+  }
+  const std::vector<int> workers_of_node{spec.nproc};
+  std::string text;
+  for (const Placement& placement : place(workers_of_node, 0)) {
+    Environment added = added_environment(spec, placement, facts, "(chosen at start)", -1);
+    if (spec.master_port == 0) added["MASTER_PORT"] = "(a free port)";
+    added["DDP_PROGRESS_FD"] = "(chosen at start)";
+    text += "rank " + std::to_string(placement.rank) + " of " +
+            std::to_string(placement.world_size) + ", node " + std::to_string(placement.node_rank) +
+            ", local rank " + std::to_string(placement.local_rank) +
+            "\n  command: " + quote(spec.executable);
+    const std::vector<std::string> arguments = worker_arguments(spec, placement);
+    for (std::size_t i = 1; i < arguments.size(); ++i)
+      text += " " + quote(arguments[i]);
+    text += "\n  device: " + device_of(spec, placement.local_rank) + "\n  environment:\n";
+    for (const auto& [name, value] : added)
+      text += "    " + name + "=" + value + "\n";
+  }
+  return text;
+}
+
+}  // namespace ddp::launcher

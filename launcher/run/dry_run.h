@@ -1,0 +1,13 @@
+// --dry-run: what would be started, as text. What is chosen only at the start (port, run id) is
+// shown as such.
+#pragma once
+
+#include <string>
+
+#include "launcher/plan/job_spec.h"
+
+namespace ddp::launcher {
+
+std::string describe_plan(const JobSpec& spec);
+
+}  // namespace ddp::launcher

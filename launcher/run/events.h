@@ -1,0 +1,28 @@
+// Everything that can happen to an agent's story, one struct each. Sources push them and decide
+// nothing.
+#pragma once
+
+#include <cstddef>
+#include <variant>
+
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/exit_status.h"
+
+namespace ddp::launcher {
+
+struct WorkerExited {
+  std::size_t index = 0;  // into the group
+  ExitStatus status;
+  Clock::time_point at;
+};
+struct OutputEnded {};   // one stream of one worker is drained
+struct ChildChanged {};  // SIGCHLD: perhaps an adopted orphan
+struct SignalCame {
+  int signal = 0;
+  Clock::time_point at;
+};
+
+using Event = std::variant<WorkerExited, OutputEnded, ChildChanged, SignalCame>;
+
+}  // namespace ddp::launcher

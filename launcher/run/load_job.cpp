@@ -1,0 +1,38 @@
+#include "launcher/run/load_job.h"
+
+#include <optional>
+
+#include "common/job_schema.h"
+#include "common/yaml.h"
+#include "launcher/os/program.h"
+#include "launcher/os/resources.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// ddp-worker of the same installation comes before one on PATH.
+std::string find_executable(const JobSpec& spec, const std::string& search_path) {
+  const bool is_ours = spec.entry == "ddp-worker";
+  const std::string beside = is_ours ? beside_this_program(spec.entry) : "";
+  if (!beside.empty()) return beside;
+  if (spec.script) check_script(spec.entry);
+  return find_program(spec.arguments.front(), search_path);
+}
+
+}  // namespace
+
+JobSpec load_job(const Options& options, const Environment& environment) {
+  std::optional<YamlDocument> file;
+  if (options.job_file) file = read_yaml_file(*options.job_file);
+  JobValues job = resolve_job(file ? &*file : nullptr, layer_overrides(options));
+  NodeFacts facts;
+  facts.cpus = count_cpus();
+  facts.gpus = count_gpus();
+  JobSpec spec = make_job_spec(options, std::move(job), facts, environment);
+  if (options.job_file) (void)plan_batch(spec.job, spec.nproc);  // a batch that cannot be divided
+  spec.executable =
+      find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
+  return spec;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,16 @@
+// From options to a job that can be started: the job file is read, the program found, the node
+// looked at. Everything that the user can mend is found here, before anything starts, and said
+// once.
+#pragma once
+
+#include "common/identity.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/options.h"
+
+namespace ddp::launcher {
+
+/// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
+/// for the program.
+JobSpec load_job(const Options& options, const Environment& environment);
+
+}  // namespace ddp::launcher

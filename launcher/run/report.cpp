@@ -1,0 +1,216 @@
+#include "launcher/run/report.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <ctime>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/run_dir.h"
+#include "launcher/os/resources.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kWidth = 60;  // torchrun's rows are at most that wide
+
+std::string local_time(std::chrono::system_clock::time_point at) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  const std::size_t size = std::strftime(text.data(), text.size(), "%Y-%m-%d_%H:%M:%S", &parts);
+  return std::string(text.data(), size);
+}
+
+/// torchrun shows a signal as a negative number.
+int shown_code(const ExitStatus& status) {
+  return status.signal != 0 ? -status.signal : status.code;
+}
+
+std::string what_happened(const WorkerReport& worker) {
+  const Ending& ending = worker.ending;
+  if (ending.status.is_success()) {
+    return "left with exit code 0 in phase " + std::string(to_text(ending.phase)) +
+           ", before it had finished";
+  }
+  std::string text = to_text(ending.status);
+  if (ending.status.signal != 0) text += " received by pid " + std::to_string(worker.pid);
+  if (ending.status.core) text += ", core dumped";
+  return text;
+}
+
+std::string progress_of(const WorkerReport& worker) {
+  if (!worker.ending.opened_page) return "";
+  std::string text = "step " + std::to_string(worker.step);
+  if (worker.steps_total > 0) text += " of " + std::to_string(worker.steps_total);
+  return text + ", phase " + std::string(to_text(worker.ending.phase));
+}
+
+void add_field(std::string& text, const std::string& name, const std::string& value) {
+  text += "  " + name + std::string(10 - std::min<std::size_t>(10, name.size()), ' ') + " : " +
+          value + "\n";
+}
+
+/// Text of several lines, indented.
+void add_lines(std::string& text, const std::string& lines) {
+  std::size_t start = 0;
+  while (start < lines.size()) {
+    const std::size_t end = std::min(lines.find('\n', start), lines.size());
+    text += "    " + lines.substr(start, end - start) + "\n";
+    start = end + 1;
+  }
+}
+
+std::string describe_root(const WorkerReport& root, const std::string& host) {
+  std::string text = "[0]:\n";
+  add_field(text, "time", local_time(root.ended_at));
+  add_field(text, "host", host);
+  add_field(
+      text,
+      "rank",
+      std::to_string(root.ending.rank) + " (local_rank: " + std::to_string(root.local_rank) + ")");
+  add_field(
+      text,
+      "exitcode",
+      std::to_string(shown_code(root.ending.status)) + " (pid: " + std::to_string(root.pid) + ")");
+  add_field(text, "what", what_happened(root));
+  if (const std::string progress = progress_of(root); !progress.empty()) {
+    add_field(text, "progress", progress);
+  }
+  add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
+  if (const std::optional<WorkerError> error = read_error(root.error_text)) {
+    text += "  traceback  : " + error->message + "\n";
+    add_lines(text, error->callstack);
+  }
+  if (!root.last_lines.empty()) {
+    text += "  last lines of its stderr:\n";
+    for (const std::string& line : root.last_lines)
+      add_lines(text, line);
+  }
+  return text;
+}
+
+std::string describe_victim(const WorkerReport& worker) {
+  return "  rank " + std::to_string(worker.ending.rank) +
+         " (local_rank: " + std::to_string(worker.local_rank) +
+         ", pid: " + std::to_string(worker.pid) + "): " + what_happened(worker) + "\n";
+}
+
+std::string decided_by(const Verdict& verdict) {
+  if (verdict.failure) return "launcher";
+  if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
+  if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
+  return verdict.leftovers.empty() ? "workers" : "launcher";
+}
+
+json::object to_json(const WorkerReport& worker) {
+  json::object object{
+      {"rank", worker.ending.rank},
+      {"local_rank", worker.local_rank},
+      {"pid", worker.pid},
+      {"exit_code", worker.ending.status.exit_code()},
+      {"signal", worker.ending.status.signal == 0 ? "" : signal_name(worker.ending.status.signal)},
+      {"time", local_time(worker.ended_at)},
+  };
+  if (worker.ending.opened_page) {
+    object["phase"] = to_text(worker.ending.phase);
+    object["step"] = worker.step;
+  }
+  return object;
+}
+
+void write_stderr(const std::string& text) {
+  // Straight to the descriptor: the workers' last lines are out, and nothing else writes any more.
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
+    if (written <= 0) return;  // nobody reads it
+    done += static_cast<std::size_t>(written);
+  }
+}
+
+}  // namespace
+
+std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+  std::string text;
+  if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n";
+  if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
+    const std::string wide(kWidth, '=');
+    const std::string thin(kWidth, '-');
+    text += wide + "\n" + spec.entry + " FAILED\n" + thin + "\n";
+    text += "Root Cause (first observed failure):\n";
+    text += describe_root(verdict.workers[failed->root_cause], host);
+    if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
+    for (const std::size_t victim : failed->victims) {
+      text += describe_victim(verdict.workers[victim]);
+    }
+    text += wide + "\n";
+  }
+  if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
+    text += "ddp-launch: stopped by " + signal_name(stopped->signal) + "; exit code " +
+            std::to_string(verdict.exit_code) + ".\n";
+  }
+  for (const std::string& leftover : verdict.leftovers) {
+    text += "ddp-launch: could not be killed and is left: " + leftover + "\n";
+  }
+  return text;
+}
+
+std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+  json::object object{
+      {"decided_by", decided_by(verdict)},
+      {"host", host},
+      {"world_size", spec.nproc},
+      {"seconds", std::chrono::duration<double>(verdict.duration).count()},
+  };
+  json::array workers;
+  for (const WorkerReport& worker : verdict.workers)
+    workers.push_back(to_json(worker));
+  object["workers"] = workers;
+  if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
+    const WorkerReport& root = verdict.workers[failed->root_cause];
+    json::object cause = to_json(root);
+    cause["what"] = what_happened(root);
+    if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
+    object["root_cause"] = cause;
+  }
+  if (verdict.failure) object["failure"] = *verdict.failure;
+  if (!verdict.leftovers.empty()) {
+    object["leftovers"] = json::array(verdict.leftovers.begin(), verdict.leftovers.end());
+  }
+  const std::string text = json::serialize(object);
+  return text.substr(1, text.size() - 2);  // without the braces
+}
+
+int report(const Verdict& verdict,
+           const JobSpec& spec,
+           const std::filesystem::path& run_dir,
+           const Environment& environment) {
+  const std::string host = host_name();
+  write_stderr(format_report(verdict, spec, host));
+  try {
+    if (!run_dir.empty()) {
+      write_result(run_dir, verdict.exit_code, to_json_members(verdict, spec, host));
+    }
+    const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
+    const auto* const failed = std::get_if<Failed>(&verdict.outcome);
+    if (above && failed != nullptr) {
+      const std::string& text = verdict.workers[failed->root_cause].error_text;
+      if (!text.empty()) replace_file(*above, with_error_code(text, verdict.exit_code));
+    }
+  } catch (const SystemError& error) {
+    log::warning(error.what());  // the verdict's code stands
+  }
+  return verdict.exit_code;
+}
+
+}  // namespace ddp::launcher

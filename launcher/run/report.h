@@ -1,0 +1,28 @@
+// The one report of a job, for people (torchrun's labels, which people grep for) and for programs
+// (result.json).
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "common/identity.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/run/verdict.h"
+
+namespace ddp::launcher {
+
+/// Root cause first, victims after in one line each. Empty for a job that ended well.
+std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+
+/// The members of result.json, as common/run_dir's write_result wants them.
+std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+
+/// Prints the report, writes result.json when there is a run directory, and hands the root cause's
+/// error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit code. Errors:
+/// none; what cannot be written is a warning.
+int report(const Verdict& verdict,
+           const JobSpec& spec,
+           const std::filesystem::path& run_dir,
+           const Environment& environment);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,39 @@
+// How the job ended, with everything that the report and result.json say about it. A value.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/error_file.h"
+#include "launcher/plan/outcome.h"
+
+namespace ddp::launcher {
+
+struct WorkerReport {
+  Ending ending;
+  int local_rank = 0;
+  pid_t pid = 0;
+  std::chrono::system_clock::time_point ended_at;
+  std::int64_t step = 0;
+  std::int64_t steps_total = 0;
+  std::string error_file;               // path, when the worker wrote one
+  std::string error_text;               // what is in it
+  std::vector<std::string> last_lines;  // of its stderr
+};
+
+struct Verdict {
+  Outcome outcome;
+  int exit_code = 0;
+  std::vector<WorkerReport> workers;   // those that ended, by rank
+  std::vector<std::string> leftovers;  // what could not be killed
+  std::optional<std::string>
+      failure;  // of the launcher itself, after the first worker was to be started
+  std::chrono::nanoseconds duration{0};  // first worker started to last process gone
+};
+
+}  // namespace ddp::launcher

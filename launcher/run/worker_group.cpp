@@ -1,0 +1,247 @@
+#include "launcher/run/worker_group.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "launcher/os/descendants.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kScanPause(5);  // between two looks at what is still there
+
+std::string prefix_of(const Placement& placement) {
+  return "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
+}
+
+std::filesystem::path log_file(const RoundFacts& facts, int rank, const char* suffix) {
+  if (facts.run_dir.empty()) return {};
+  return facts.run_dir / "logs" / ("round-" + std::to_string(facts.round)) /
+         ("rank-" + std::to_string(rank) + suffix);
+}
+
+std::vector<pid_t> children_but(pid_t known) {
+  std::vector<pid_t> pids = children();
+  std::erase(pids, known);
+  return pids;
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(asio::io_context& io,
+                         Inbox<Event>& inbox,
+                         Guard& guard,
+                         FileWriter& writer,
+                         const JobSpec& spec,
+                         const RoundFacts& facts)
+    : io_(io),
+      inbox_(inbox),
+      guard_(guard),
+      writer_(writer),
+      spec_(spec),
+      facts_(facts),
+      variable_("DDP_RUN_ID=" + facts.run_id),
+      strangers_(children_but(guard.pid())) {}
+
+WorkerGroup::~WorkerGroup() {
+  for (const auto& worker : workers_) {
+    if (worker->process)
+      worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
+  }
+}
+
+void WorkerGroup::start(const std::vector<Placement>& placements,
+                        const std::filesystem::path& scratch) {
+  for (const Placement& placement : placements)
+    start_one(placement, scratch);
+}
+
+void WorkerGroup::start_one(const Placement& placement, const std::filesystem::path& scratch) {
+  const std::string label = "rank " + std::to_string(placement.rank);
+  const std::string prefix = prefix_of(placement);
+  auto worker = std::make_unique<Worker>();
+  worker->placement = placement;
+  worker->error_file = scratch / ("round-" + std::to_string(facts_.round) + "-rank-" +
+                                  std::to_string(placement.rank) + ".json");
+  worker->output = std::make_unique<LogStream>(
+      io_, writer_, FileWriter::kStdout, prefix, log_file(facts_, placement.rank, ".out"), label);
+  worker->errors = std::make_unique<LogStream>(
+      io_, writer_, FileWriter::kStderr, prefix, log_file(facts_, placement.rank, ".err"), label);
+  ProcessSpec process;
+  process.label = label;
+  process.executable = spec_.executable;
+  process.arguments = worker_arguments(spec_, placement);
+  process.environment = worker_environment(
+      spec_,
+      added_environment(spec_, placement, facts_, worker->error_file.string(), worker->page.fd()));
+  process.stdout_fd = worker->output->write_end();
+  process.stderr_fd = worker->errors->write_end();
+  process.kept_fd = worker->page.fd();
+  worker->process = std::make_unique<Process>(io_, process);
+  worker->pid = worker->process->pid();
+  guard_.watch(worker->pid);
+  worker->output->close_write_end();
+  worker->errors->close_write_end();
+
+  workers_.push_back(std::move(worker));
+  ++alive_;
+  const std::size_t index = workers_.size() - 1;
+  asio::co_spawn(io_, watch(index), rethrow);
+  asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
+  asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
+}
+
+asio::awaitable<void> WorkerGroup::watch(std::size_t index) {
+  const ExitStatus status = co_await workers_[index]->process->wait();
+  inbox_.push(WorkerExited{index, status, Clock::now()});
+}
+
+asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
+  co_await stream.pump();
+  inbox_.push(OutputEnded());
+}
+
+void WorkerGroup::note(const Event& event) {
+  if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
+  if (std::holds_alternative<ChildChanged>(event)) reap_adopted();
+}
+
+void WorkerGroup::note_exit(const WorkerExited& exit) {
+  Worker& worker = *workers_[exit.index];
+  Ending ending;
+  ending.rank = worker.placement.rank;
+  ending.status = exit.status;
+  ending.at = exit.at - begin_;
+  ending.stop_sent = worker.stop_sent;
+  ending.kill_sent = worker.kill_sent;
+  ending.opened_page = worker.page->version.load(std::memory_order_acquire) != 0;
+  ending.phase = worker.page->phase.load(std::memory_order_relaxed);
+  worker.ending = ending;
+  worker.ended_at = std::chrono::system_clock::now();
+  guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
+  worker.process->reap();
+  --alive_;
+}
+
+void WorkerGroup::signal_all(int signal) {
+  for (const auto& worker : workers_) {
+    if (worker->process->is_reaped()) continue;
+    worker->stop_sent = true;
+    if (signal == SIGKILL) worker->kill_sent = true;
+    worker->process->signal(signal);
+  }
+}
+
+asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
+  for (const auto& worker : workers_) {
+    worker->page->stop_reason.store(order.reason, std::memory_order_relaxed);
+  }
+  signal_all(order.signal);
+  bool killing = order.signal == SIGKILL;
+  Deadline deadline = Clock::now() + (killing ? kKillWait : order.grace);
+  while (alive_ > 0) {
+    const std::optional<Event> event = co_await inbox_.next(deadline);
+    bool kills_now = !event;  // the grace is over
+    if (event) {
+      note(*event);
+      const auto* const press = std::get_if<SignalCame>(&*event);
+      const bool is_press =
+          press != nullptr && (press->signal == SIGINT || press->signal == SIGTERM);
+      if (is_press && !order.first_press) {
+        order.first_press = press->at;
+      } else if (is_press && press->at - *order.first_press > kSamePress) {
+        kills_now = true;
+      }
+    }
+    if (!kills_now) continue;
+    if (killing && !event) co_return;  // what is left cannot be killed
+    if (killing) continue;             // a third press changes nothing
+    killing = true;
+    signal_all(SIGKILL);
+    deadline = Clock::now() + kKillWait;
+  }
+}
+
+asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
+  const Deadline deadline = Clock::now() + kKillWait;
+  reap_adopted();
+  // Every process that a worker ever started is below a child of ours now: a subreaper inherits
+  // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
+  // /proc need not be read.
+  while (alive_ > 0 || !adopted().empty()) {
+    std::vector<pid_t> sessions;
+    for (const auto& worker : workers_) {
+      if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
+    }
+    const std::size_t found = kill_descendants(variable_, sessions);
+    if (strangers_.empty()) {
+      for (const pid_t pid : adopted())
+        ::kill(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
+    } else if (found == 0 && alive_ == 0) {
+      break;  // what is left came from before us and is not ours to kill
+    }
+    if (Clock::now() >= deadline) break;
+    const std::optional<Event> event = co_await inbox_.next(Clock::now() + kScanPause);
+    if (event) note(*event);
+    reap_adopted();
+  }
+  std::vector<std::string> leftovers;
+  for (const auto& worker : workers_) {
+    if (!worker->process->is_reaped()) leftovers.push_back(describe_process(worker->pid));
+  }
+  if (strangers_.empty()) {
+    for (const pid_t pid : adopted())
+      leftovers.push_back(describe_process(pid));
+  }
+  co_return leftovers;
+}
+
+asio::awaitable<void> WorkerGroup::drain() {
+  const Deadline deadline = Clock::now() + kDrainWait;
+  const auto is_drained = [](const std::unique_ptr<Worker>& worker) {
+    return worker->output->is_drained() && worker->errors->is_drained();
+  };
+  while (!std::all_of(workers_.begin(), workers_.end(), is_drained)) {
+    const std::optional<Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
+    note(*event);
+  }
+  for (const auto& worker : workers_) {
+    worker->output->close_read_end();
+    worker->errors->close_read_end();
+  }
+}
+
+bool WorkerGroup::has_failure() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
+    return worker->ending && has_failed(*worker->ending);
+  });
+}
+
+std::vector<Ending> WorkerGroup::endings() const {
+  std::vector<Ending> endings;
+  for (const auto& worker : workers_) {
+    if (worker->ending) endings.push_back(*worker->ending);
+  }
+  return endings;
+}
+
+std::vector<pid_t> WorkerGroup::adopted() const {
+  std::vector<pid_t> pids = children();
+  std::erase_if(pids, [this](pid_t pid) {
+    const bool is_worker =
+        std::any_of(workers_.begin(), workers_.end(), [pid](const std::unique_ptr<Worker>& worker) {
+          return worker->process->pid() == pid;
+        });
+    const bool was_there = std::find(strangers_.begin(), strangers_.end(), pid) != strangers_.end();
+    return is_worker || was_there || pid == guard_.pid();
+  });
+  return pids;
+}
+
+void WorkerGroup::reap_adopted() {
+  for (const pid_t pid : adopted())
+    reap_within(pid, std::chrono::milliseconds(0));
+}
+
+}  // namespace ddp::launcher

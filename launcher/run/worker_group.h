@@ -1,0 +1,115 @@
+// The workers of one node in one round: started together, watched, and ended together.
+// Promises: its destructor kills and reaps without suspending, so that no exception leaves an
+// orphan; whoever stops it gets every worker's ending, or the name of what could not be killed.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/progress_page.h"
+#include "launcher/os/file_writer.h"
+#include "launcher/os/guard.h"
+#include "launcher/os/log_mux.h"
+#include "launcher/os/process.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/outcome.h"
+#include "launcher/plan/placement.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/events.h"
+
+namespace ddp::launcher {
+
+/// One worker, and what is left of it for the report when it has ended.
+struct Worker {
+  Placement placement;
+  std::filesystem::path error_file;
+  MappedProgressPage page = MappedProgressPage::create();
+  std::unique_ptr<LogStream> output;
+  std::unique_ptr<LogStream> errors;
+  std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
+  pid_t pid = 0;                     // for the report: also after the reaping
+  bool stop_sent = false;
+  bool kill_sent = false;
+  std::optional<Ending> ending;
+  std::chrono::system_clock::time_point ended_at;  // shown, never compared
+};
+
+/// How a group is to be stopped.
+struct StopOrder {
+  int signal = 0;
+  StopReason reason = StopReason::none;
+  std::chrono::milliseconds grace{0};
+  std::optional<Clock::time_point> first_press;  // of the user's signals, if one came
+};
+
+class WorkerGroup {
+ public:
+  /// All arguments outlive the group.
+  WorkerGroup(asio::io_context& io,
+              Inbox<Event>& inbox,
+              Guard& guard,
+              FileWriter& writer,
+              const JobSpec& spec,
+              const RoundFacts& facts);
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
+  /// Blocks: a second for each worker that the kernel does not let go of.
+  ~WorkerGroup();
+
+  /// Starts one worker per placement. Errors: SystemError, with those started before still alive
+  /// (the destructor ends them).
+  void start(const std::vector<Placement>& placements, const std::filesystem::path& scratch);
+
+  /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
+  void note(const Event& event);
+
+  /// Ends the group: the signal and SIGCONT to every worker, the grace, then SIGKILL to every
+  /// process group. A second SIGINT or SIGTERM, later than 100 ms after the first, is SIGKILL now;
+  /// a third changes nothing. Suspends: until all are reaped, at most grace + kKillWait. Errors:
+  /// none; who is still alive shows in alive().
+  asio::awaitable<void> stop(StopOrder order);
+
+  /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.
+  /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
+  [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
+
+  /// Waits for the last lines. Suspends: at most kDrainWait, as a process that we could not kill
+  /// may hold a pipe.
+  asio::awaitable<void> drain();
+
+  [[nodiscard]] std::size_t alive() const { return alive_; }
+  [[nodiscard]] bool has_failure() const;
+  [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
+  [[nodiscard]] std::vector<Ending> endings() const;
+
+  static constexpr std::chrono::seconds kKillWait{10};
+  static constexpr std::chrono::seconds kDrainWait{2};
+  static constexpr std::chrono::milliseconds kSamePress{100};
+
+ private:
+  void start_one(const Placement& placement, const std::filesystem::path& scratch);
+  asio::awaitable<void> watch(std::size_t index);
+  asio::awaitable<void> read_output(LogStream& stream);
+  void note_exit(const WorkerExited& exit);
+  void signal_all(int signal);
+  [[nodiscard]] std::vector<pid_t> adopted() const;
+  void reap_adopted();
+
+  asio::io_context& io_;
+  Inbox<Event>& inbox_;
+  Guard& guard_;
+  FileWriter& writer_;
+  const JobSpec& spec_;
+  const RoundFacts& facts_;
+  const std::string variable_;          // DDP_RUN_ID=..., the proof of belonging
+  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch (a shell's exec)
+  const Clock::time_point begin_ = Clock::now();
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::size_t alive_ = 0;
+};
+
+}  // namespace ddp::launcher
