@@ -53,6 +53,12 @@ TEST(Manifest, ReadsBackEqual) {
   EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
 }
 
+TEST(Manifest, ABestValueThatIsNoNumberIsNone) {
+  Manifest manifest = sample();
+  manifest.head.best = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(parse_manifest(to_text(manifest)).head.best, std::nullopt);
+}
+
 TEST(Manifest, EveryFlippedBitIsSeen) {
   const std::string text = to_text(sample());
   ASSERT_EQ(refusal(text), "accepted");

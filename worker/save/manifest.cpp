@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/json.hpp>
 #include <charconv>
+#include <cmath>
 #include <span>
 #include <utility>
 
@@ -33,7 +34,7 @@ std::string encode(double value) {
 double decode(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
+  if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
     throw UsageError("\"" + std::string(text) + "\" is no number");
   return value;
 }
@@ -108,6 +109,8 @@ std::string to_text(const Manifest& manifest) {
   json::array files;
   for (const ManifestFile& file : manifest.files)
     files.push_back(to_json(file));
+  // Nothing is better or worse than NaN, so it would stay the best for ever.
+  const bool is_known = head.best && !std::isnan(*head.best);
   const json::object content{
       {"version", kVersion},
       {"step", head.step},
@@ -115,7 +118,7 @@ std::string to_text(const Manifest& manifest) {
       {"step_in_epoch", head.step_in_epoch},
       {"world_size", head.world_size},
       {"batch", head.batch},
-      {"best", head.best ? json::value(encode(*head.best)) : json::value(nullptr)},
+      {"best", is_known ? json::value(encode(*head.best)) : json::value(nullptr)},
       {"torch_version", head.torch_version},
       {"job", std::move(job)},
       {"files", std::move(files)}};
