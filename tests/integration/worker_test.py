@@ -1,0 +1,270 @@
+"""ddp-worker as a user meets it: alone and on several ranks, stopped, killed, resumed, and given nonsense.
+
+Run by hand: DDP_BIN=build/release DDP_RANKS_TOOL=... PYTHONPATH=tests/support python3 tests/integration/worker_test.py
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import unittest
+
+from processes import ProcessTest
+
+JOB = """
+name: job
+data: {name: digits, batch_per_rank: 16, train_size: 800, test_size: 200}
+schedule: {warmup: 0.5}
+train: {epochs: 2, log_every: 1}
+"""
+
+
+def read_tensors(path):
+    """Name to (dtype, shape, bytes) of a safetensors file."""
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + size])
+    header.pop("__metadata__", None)
+    data = raw[8 + size :]
+    return {
+        name: (entry["dtype"], entry["shape"], data[entry["data_offsets"][0] : entry["data_offsets"][1]])
+        for name, entry in header.items()
+    }
+
+
+def records(run_dir, kind):
+    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+class WorkerTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    def worker(self, *arguments, **keywords):
+        return self.run_program(self.bin / "ddp-worker", "job.yaml", *arguments, **keywords)
+
+    def launch(self, ranks, *arguments, **keywords):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments]
+        return self.run_program(*command, **keywords)
+
+    def run_dir(self, name="job"):
+        return self.folder / "runs" / name
+
+    def assert_same_run(self, one, other):
+        """Equal losses, epoch sums and final weights, bit for bit."""
+        for kind in ("step", "epoch"):
+            timeless = [
+                [{k: v for k, v in r.items() if k not in ("images_per_s", "seconds")} for r in records(run, kind)]
+                for run in (one, other)
+            ]
+            self.assertEqual(timeless[0], timeless[1])
+        last = (one / "checkpoints" / "latest").read_text(encoding="utf-8").strip()
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(read_tensors(one / "checkpoints" / last / file), read_tensors(other / "checkpoints" / last / file))
+
+
+class Alone(WorkerTest):
+    def test_trains_without_any_launcher_and_leaves_its_records(self):
+        text = self.worker()
+        self.assertIn("rank 0 of 1", text)
+        self.assertIn("batch: 16 per rank x 1 rank x 1 accumulate = 16", text)
+        self.assertRegex(text, r"epoch 2/2 \| train loss 0?\.?\d")
+        run = self.run_dir()
+        self.assertEqual(len(records(run, "step")), 100)
+        self.assertEqual([r["epoch"] for r in records(run, "epoch")], [0, 1])
+        self.assertEqual(json.loads((run / "result.json").read_text(encoding="utf-8"))["state"], "finished")
+        self.assertEqual(sorted(p.name for p in (run / "checkpoints").glob("step-*")), ["step-000050", "step-000100"])
+        self.assertTrue(list(run.glob("events.out.tfevents.*")))
+        self.assertEqual((self.folder / "runs" / "latest").readlink(), pathlib.Path("job"))
+
+    def test_the_same_seed_gives_the_same_run(self):
+        self.worker("output=a")
+        self.worker("output=b")
+        self.worker("output=c", "seed=2")
+        self.assert_same_run(self.folder / "a" / "job", self.folder / "b" / "job")
+        self.assertNotEqual(records(self.folder / "a" / "job", "step"), records(self.folder / "c" / "job", "step"))
+
+    def test_a_second_run_gets_its_own_directory(self):
+        self.worker("train.epochs=1")
+        self.assertIn("runs/job2", self.worker("train.epochs=1"))
+
+    def test_accumulation_changes_the_rounding_only(self):
+        self.worker("output=a", "data.batch_per_rank=16", "train.epochs=1")
+        self.worker("output=b", "data.batch_per_rank=8", "train.accumulate=2", "train.epochs=1")
+        whole, parts = (records(self.folder / name / "job", "step") for name in ("a", "b"))
+        self.assertEqual(len(whole), len(parts))
+        for a, b in zip(whole, parts):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=2e-3)
+
+    def test_weights_can_come_from_a_file(self):
+        self.worker("output=a", "train.epochs=1")
+        weights = self.folder / "a/job/checkpoints/step-000050/model.safetensors"
+        self.worker("output=b", "train.epochs=1", f"model.weights={weights}", "optimizer.lr=1e-30", "optimizer.weight_decay=0")
+        self.assertEqual(read_tensors(self.folder / "b/job/checkpoints/step-000050/model.safetensors"), read_tensors(weights))
+        text = self.worker("output=c", "model.name=linear", f"model.weights={weights}", expect=2)
+        self.assertIn("fc.weight", text)
+
+
+class Ranks(WorkerTest):
+    def parameters(self, ranks, steps, batch, accumulate, bucket):
+        out = self.folder / f"{ranks}-{batch}-{accumulate}.safetensors"
+        tool = os.environ["DDP_RANKS_TOOL"]
+        text = self.run_program(
+            self.bin / "ddp-launch", "--no-python", "--nproc-per-node", ranks, tool, steps, batch, accumulate, bucket, out
+        )
+        self.assertRegex(text, r"odd ranks:\n")
+        return {name: struct.unpack(f"<{len(raw) // 8}d", raw) for name, (_, _, raw) in read_tensors(out).items()}
+
+    def assert_close(self, ours, theirs):
+        self.assertEqual(set(ours), set(theirs))
+        for name, values in theirs.items():
+            # Double precision: only the order of the sums differs.
+            worst = max(abs(a - b) for a, b in zip(ours[name], values))
+            self.assertLess(worst, 1e-12, name)
+
+    def test_two_ranks_equal_one_with_twice_the_batch(self):
+        # Small buckets: several all-reduces per step, started while backward runs.
+        self.assert_close(self.parameters(2, 6, 16, 1, 65536), self.parameters(1, 6, 32, 1, 65536))
+
+    def test_two_ranks_with_micro_steps_equal_one_with_the_whole_batch(self):
+        self.assert_close(self.parameters(2, 4, 16, 2, 26214400), self.parameters(1, 4, 64, 1, 26214400))
+
+    def test_three_ranks_too(self):
+        self.assert_close(self.parameters(3, 4, 10, 1, 65536), self.parameters(1, 4, 30, 1, 65536))
+
+    def test_a_flipped_bit_is_found_and_its_rank_named(self):
+        text = self.run_program(
+            self.bin / "ddp-launch", "--no-python", "--nproc-per-node", 3, os.environ["DDP_RANKS_TOOL"],
+            2, 8, 1, 65536, self.folder / "x", "flip",
+        )  # fmt: skip
+        self.assertIn("odd ranks: 1\n", text)
+
+    def test_evaluation_counts_every_sample_once(self):
+        # 200 test samples over 3 ranks: no padding. The same weights must give the same accuracy as alone.
+        weights = self.folder / "a/job/checkpoints/step-000050/model.safetensors"
+        self.worker("output=a", "train.epochs=1")
+        frozen = ["train.epochs=1", f"model.weights={weights}", "optimizer.lr=1e-30", "optimizer.weight_decay=0"]
+        self.worker("output=b", *frozen)
+        self.launch(3, "output=c", *frozen)
+        alone, three = (records(self.folder / name / "job", "epoch")[0] for name in ("b", "c"))
+        self.assertEqual(alone["test_accuracy"], three["test_accuracy"])
+        self.assertAlmostEqual(alone["test_loss"], three["test_loss"], delta=1e-9 + 1e-6 * alone["test_loss"])
+
+    def test_the_whole_batch_is_divided_or_refused(self):
+        job = JOB.replace("batch_per_rank: 16", "batch: 48")
+        (self.folder / "job.yaml").write_text(job, encoding="utf-8")
+        self.assertIn("16 per rank x 3 ranks x 1 accumulate = 48", self.launch(3, "train.epochs=1"))
+        text = self.launch(5, expect=2)
+        self.assertIn("nearest: 45 and 50", text)
+
+
+class Resume(WorkerTest):
+    ranks = 2
+
+    def test_a_stopped_run_goes_on_bit_for_bit(self):
+        self.launch(self.ranks, "output=whole")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", "train.epochs=2")
+        running.wait_for("epoch 1/2")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.finish(), 143, running.text)
+        self.assertIn("with a checkpoint", running.text)
+        stopped = json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))
+        self.assertEqual(stopped["state"], "stopped")
+        text = self.launch(self.ranks)
+        self.assertIn("resumes at step", text)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
+        self.launch(self.ranks, "output=whole")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml")
+        running.wait_for("epoch 1/2")
+        running.process.kill()
+        running.finish()
+        text = self.launch(self.ranks)
+        self.assertIn("continues the unfinished run", text)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_an_interval_checkpoint_inside_an_epoch_goes_on_bit_for_bit(self):
+        # Killed in the second epoch, long after a checkpoint that stands inside the first.
+        self.launch(self.ranks, "output=whole", "checkpoint.every=0")
+        often = ["checkpoint.every=0", "checkpoint.interval=1ms"]
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", *often)
+        running.wait_for("epoch 1/2")
+        running.process.kill()
+        running.finish()
+        self.assertIn("resumes at step", self.launch(self.ranks, *often))
+        self.assertEqual(
+            [r["loss"] for r in records(self.folder / "whole" / "job", "step")], [r["loss"] for r in records(self.run_dir(), "step")]
+        )
+
+    def test_a_damaged_checkpoint_is_named_and_an_older_one_used(self):
+        self.launch(self.ranks, "output=whole")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", "train.epochs=3")
+        running.wait_for("epoch 2/3")
+        running.process.kill()
+        running.finish()
+        newest = max((self.run_dir() / "checkpoints").glob("step-*[0-9]"))
+        file = newest / "model.safetensors"
+        raw = bytearray(file.read_bytes())
+        raw[-5] ^= 1
+        file.write_bytes(raw)
+        text = self.launch(self.ranks, "train.epochs=2")
+        self.assertIn(f"checkpoint {newest.name} is damaged", text)
+        self.assertTrue(newest.with_name(newest.name + ".bad").exists())
+        self.assertTrue((self.run_dir() / "checkpoints" / "step-000050").exists())
+
+
+class BadInput(WorkerTest):
+    def assert_said_once(self, what, text):
+        """By one rank; the launcher's report may quote it."""
+        self.assertEqual(len(re.findall(rf"(?m)^\[0:\d+\] ddp-worker: .*{what}", text)), 1, text)
+
+    def test_every_mistake_of_a_job_file_is_said_at_once(self):
+        (self.folder / "bad.yaml").write_text("epoch: 3\ndata: {batch_per_rank: -1}\noptimizer:\n  momentun: 0.9\n", encoding="utf-8")
+        for program in ("ddp-worker", "ddp-launch"):
+            text = self.run_program(self.bin / program, "bad.yaml", expect=2)
+            self.assertIn('bad.yaml:1:1: epoch: unknown key, did you mean "train.epochs"?', text)
+            self.assertIn("bad.yaml:2:24: data.batch_per_rank: -1 is not a whole number", text)
+            self.assertIn('bad.yaml:4:3: optimizer.momentun: unknown key, did you mean "momentum"?', text)
+            self.assertFalse((self.folder / "runs").exists(), "nothing was started")
+
+    def test_a_truncated_file_of_images_is_named_once(self):
+        data = self.folder / "mnist"
+        data.mkdir()
+        for part, count in (("train", 60), ("t10k", 10)):
+            images = struct.pack(">4i", 2051, count, 28, 28) + bytes(784 * count)
+            labels = struct.pack(">2i", 2049, count) + bytes(count)
+            (data / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+            with gzip.open(data / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+                file.write(images if part == "t10k" else images[:-100])
+        text = self.launch(2, "data.name=mnist", "data.root=mnist", "data.train_size=null", "data.test_size=null", expect=2)
+        self.assert_said_once("train-images-idx3-ubyte", text)
+        self.assertIn(str(60 * 784 - 100), text)
+        self.assertIn(str(60 * 784), text)
+
+    def test_a_missing_data_directory_is_one_message(self):
+        text = self.launch(2, "data.name=mnist", "data.root=nowhere", expect=2)
+        self.assert_said_once("nowhere", text)
+
+    def test_half_an_identity_is_refused(self):
+        self.assertIn("WORLD_SIZE is not", self.worker(expect=2, RANK="0"))
+
+    def test_nonsense_arguments_are_all_named(self):
+        text = self.run_program(self.bin / "ddp-worker", "job.yaml", "other.yaml", "nonsense", expect=2)
+        self.assertIn("other.yaml", text)
+        self.assertIn("nonsense", text)
+        self.assertIn("no job file", self.run_program(self.bin / "ddp-worker", expect=2))
+
+    def test_a_loss_that_is_no_number_ends_the_run_and_its_checkpoints(self):
+        text = self.launch(2, "optimizer.lr=1e6", expect=96)
+        self.assertIn("is not finite", text)
+        self.assertEqual(list((self.run_dir() / "checkpoints").glob("step-*")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()

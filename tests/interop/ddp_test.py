@@ -1,0 +1,110 @@
+"""Python's DDP against ours, under either launcher: the same seed, weights, samples and losses.
+
+Run by hand: DDP_BIN=build/release DDP_FILES_TOOL=... python3 tests/interop/ddp_test.py
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+from safetensors.torch import load_file
+
+from files_tool import files_tool
+from reference_ddp import ConvNet
+
+HERE = pathlib.Path(__file__).parent
+COUNT, BATCH, EPOCHS = 1000, 32, 2
+MEAN, DEVIATION = 0.163, 0.23
+
+JOB = """
+name: same
+launch: {nproc_per_node: 2}
+data: {name: digits, batch_per_rank: 32, train_size: 1000, test_size: 100}
+optimizer: {lr: 0.01, momentum: 0.9, weight_decay: 1e-4}
+schedule: {name: cosine, warmup: 0}
+train: {epochs: 2, log_every: 1}
+"""
+
+
+class SameAsPython(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.path = pathlib.Path(cls.folder.name)
+        (cls.path / "digits.bin").write_bytes(files_tool("digits", 1, "train", COUNT))
+        (cls.path / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def run_program(self, *command):
+        """Runs it with one thread per rank, as every launcher here does, and returns what it printed."""
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        run = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, cwd=self.path, env=environment, timeout=120, check=False
+        )
+        self.assertEqual(run.returncode, 0, f"{command}\n{run.stdout}\n{run.stderr}")
+        return run.stdout + run.stderr
+
+    def reference(self, *launcher):
+        out = self.path / f"{len(list(self.path.iterdir()))}.json"
+        arguments = ["--images", self.path / "digits.bin", "--count", COUNT, "--mean", MEAN, "--deviation", DEVIATION]
+        self.run_program(*launcher, HERE / "reference_ddp.py", *arguments, "--epochs", EPOCHS, "--batch", BATCH, "--out", out)
+        return json.loads(out.read_text(encoding="utf-8"))
+
+    def torchrun(self, *arguments):
+        return [sys.executable, "-m", "torch.distributed.run", "--standalone", *arguments]
+
+    def losses_of(self, run_dir):
+        lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [record["loss"] for record in map(json.loads, lines) if record["kind"] == "step"]
+
+    def assert_same(self, ours, theirs, tolerance):
+        self.assertEqual(len(ours), len(theirs))
+        for step, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            self.assertAlmostEqual(a, b, delta=tolerance * max(1, abs(b)), msg=f"step {step}")
+
+    def test_a_script_written_for_torchrun_runs_unchanged(self):
+        os.environ["PYTHON_EXEC"] = sys.executable
+        ours = self.reference(self.bin / "ddp-launch", "--nproc-per-node", "2")
+        theirs = self.reference(*self.torchrun("--nproc-per-node", "2"))
+        # The same program on the same ranks: the same numbers.
+        self.assert_same(ours, theirs, 1e-6)
+
+    def test_the_worker_has_the_losses_of_python_ddp(self):
+        theirs = self.reference(*self.torchrun("--nproc-per-node", "2"))
+        self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={self.path / 'a'}")
+        # Convolutions run channels-last here and not there, so sums round differently; that grows with the steps.
+        self.assert_same(self.losses_of(self.path / "a" / "same"), theirs, 2e-3)
+        self.assertLess(theirs[-1], 0.7 * theirs[0], "it learned nothing, so equality says little")
+
+    def test_the_worker_runs_under_torchrun(self):
+        command = self.torchrun("--no-python", "--nproc-per-node", "2")
+        self.run_program(*command, self.bin / "ddp-worker", "job.yaml", f"output={self.path / 'b'}")
+        self.run_program(self.bin / "ddp-launch", "job.yaml", f"output={self.path / 'c'}")
+        # The same program, ranks and threads: the same bits.
+        self.assertEqual(self.losses_of(self.path / "b" / "same"), self.losses_of(self.path / "c" / "same"))
+
+    def test_the_first_weights_are_those_of_python(self):
+        # One step at a rate that no float32 weight can feel.
+        self.run_program(
+            self.bin / "ddp-worker", "job.yaml", f"output={self.path / 'd'}", "optimizer.lr=1e-30", "optimizer.weight_decay=0",
+            "train.epochs=1", "data.train_size=32",
+        )  # fmt: skip
+        ours = load_file(self.path / "d" / "same" / "checkpoints" / "step-000001" / "model.safetensors")
+        torch.manual_seed(1)
+        theirs = ConvNet().state_dict()
+        self.assertEqual(set(ours), set(theirs))
+        for name, tensor in theirs.items():
+            self.assertTrue(torch.equal(ours[name], tensor), name)
+
+
+if __name__ == "__main__":
+    unittest.main()

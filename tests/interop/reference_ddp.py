@@ -1,0 +1,77 @@
+"""A DDP script as people write it for torchrun: nothing in it knows of ddp-launch.
+
+torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --steps N --batch N --out FILE
+Trains the convnet on the built-in digits (bytes as files_tool draws them) and writes the mean loss of every step.
+"""
+
+import argparse
+import json
+import math
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+
+class ConvNet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1 = nn.Conv2d(1, 24, 5)
+        self.conv2 = nn.Conv2d(24, 32, 3)
+        self.fc1 = nn.Linear(800, 256)
+        self.fc2 = nn.Linear(256, 10)
+
+    def forward(self, x):
+        x = torch.relu(torch.max_pool2d(self.conv1(x), 2))
+        x = torch.relu(torch.max_pool2d(self.conv2(x), 2))
+        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--images", required=True)
+    parser.add_argument("--count", type=int, required=True)
+    parser.add_argument("--mean", type=float, required=True)
+    parser.add_argument("--deviation", type=float, required=True)
+    parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", required=True)
+    args = parser.parse_args()
+
+    dist.init_process_group("gloo")
+    with open(args.images, "rb") as file:
+        raw = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    images = (raw[args.count :].reshape(args.count, 1, 28, 28).float() / 255 - args.mean) / args.deviation
+    data = TensorDataset(images, raw[: args.count].long())
+    sampler = DistributedSampler(data, seed=args.seed)
+    loader = DataLoader(data, batch_size=args.batch, sampler=sampler)
+
+    torch.manual_seed(args.seed)
+    model = DistributedDataParallel(ConvNet())
+    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)
+    steps, losses = args.epochs * len(loader), []
+    for epoch in range(args.epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * len(losses) / steps)) / 2
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            mean = loss.detach().clone()
+            dist.all_reduce(mean)
+            losses.append(mean.item() / dist.get_world_size())
+    if dist.get_rank() == 0:
+        with open(args.out, "w", encoding="utf-8") as file:
+            json.dump(losses, file)
+        print("trained", len(losses), "steps")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""Runs the real programs for a test, and proves that nothing of them is left alive.
+
+Every process inherits a marker variable; at the end no /proc/*/environ may hold it.
+"""
+
+import os
+import pathlib
+import select
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+import uuid
+
+DEADLINE = 120  # seconds; far above what any test needs, so that only a hang reaches it
+
+
+class Running:
+    """A program under way. Its output is read into `text` by wait_for() and finish()."""
+
+    def __init__(self, command, environment, folder):
+        self.command = " ".join(shlex.quote(str(word)) for word in command)
+        self.process = subprocess.Popen(
+            list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            env=environment, cwd=folder, start_new_session=True,
+        )  # fmt: skip
+        self.text = ""
+        self.deadline = time.monotonic() + DEADLINE
+
+    def read_some(self):
+        """Reads what is there, waiting for it until the deadline. False at the end of the output."""
+        left = self.deadline - time.monotonic()
+        if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            self.process.kill()
+            raise AssertionError(f"still running after {DEADLINE} s: {self.command}\n{self.text}")
+        piece = os.read(self.process.stdout.fileno(), 65536)
+        self.text += piece.decode(errors="replace")
+        return bool(piece)
+
+    def wait_for(self, what):
+        """Reads until `what` was printed."""
+        while what not in self.text:
+            if not self.read_some():
+                raise AssertionError(f"ended without printing {what!r}: {self.command}\n{self.text}")
+
+    def finish(self):
+        """Reads to the end. Returns the exit code, 128+n for a signal."""
+        while self.read_some():
+            pass
+        self.process.stdout.close()
+        code = self.process.wait(timeout=10)
+        return code if code >= 0 else 128 - code
+
+
+class ProcessTest(unittest.TestCase):
+    """A test with a folder of its own, the programs, and the proof at the end."""
+
+    def setUp(self):
+        self.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
+        folder = tempfile.TemporaryDirectory(prefix="ddp-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.marker = f"DDP_TEST_MARKER={uuid.uuid4()}"
+        name, value = self.marker.split("=")
+        self.environment = {key: text for key, text in os.environ.items() if not key.startswith(("PET_", "DDP_"))}
+        self.environment |= {name: value, "OMP_NUM_THREADS": "1"}
+        self.addCleanup(self.check_nothing_lives)
+
+    def start(self, *command, **variables):
+        return Running(command, {**self.environment, **variables}, self.folder)
+
+    def run_program(self, *command, expect=0, **variables):
+        """Runs it to the end and returns what it printed."""
+        running = self.start(*command, **variables)
+        code = running.finish()
+        self.assertEqual(code, expect, f"exit code of: {running.command}\n{running.text}")
+        return running.text
+
+    def alive(self):
+        """Pids of the processes that carry this test's marker."""
+        pids = []
+        for entry in pathlib.Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                if self.marker.encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    pids.append(int(entry.name))
+            except OSError:
+                continue  # gone, or not ours to read
+        return pids
+
+    def check_nothing_lives(self):
+        pids = self.alive()
+        names = [pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ") for pid in pids]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        self.assertEqual(names, [], "left alive")
