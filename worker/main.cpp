@@ -95,7 +95,7 @@ std::optional<int> load_data(const DataJob& job, Group& group, DataSet& data) {
   if (first == problems.end()) return {};
   const bool said_already =
       problem.empty() || (first - problems.begin() < group.rank() && problem.starts_with(*first));
-  if (said_already) return exit_code::kUsage;
+  if (said_already) return exit_code::kLostPeer;  // a victim: the cause is the rank that said it
   throw UsageError(problem);
 }
 

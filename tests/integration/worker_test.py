@@ -244,8 +244,9 @@ class BadInput(WorkerTest):
                 file.write(images if part == "t10k" else images[:-100])
         text = self.launch(2, "data.name=mnist", "data.root=mnist", "data.train_size=null", "data.test_size=null", expect=2)
         self.assert_said_once("train-images-idx3-ubyte", text)
-        self.assertIn(str(60 * 784 - 100), text)
-        self.assertIn(str(60 * 784), text)
+        self.assertIn(f"found {16 + 60 * 784 - 100}", text)
+        self.assertIn(f"expected {16 + 60 * 784}", text)
+        self.assertIn("rank       : 0", text)
 
     def test_a_missing_data_directory_is_one_message(self):
         text = self.launch(2, "data.name=mnist", "data.root=nowhere", expect=2)

@@ -18,16 +18,16 @@ from files_tool import files_tool
 from reference_ddp import ConvNet
 
 HERE = pathlib.Path(__file__).parent
-COUNT, BATCH, EPOCHS = 1000, 32, 2
+COUNT, BATCH, EPOCHS = 1000, 32, 4
 MEAN, DEVIATION = 0.163, 0.23
 
 JOB = """
 name: same
 launch: {nproc_per_node: 2}
 data: {name: digits, batch_per_rank: 32, train_size: 1000, test_size: 100}
-optimizer: {lr: 0.01, momentum: 0.9, weight_decay: 1e-4}
+optimizer: {lr: 0.02, momentum: 0.9, weight_decay: 1e-4}
 schedule: {name: cosine, warmup: 0}
-train: {epochs: 2, log_every: 1}
+train: {epochs: 4, log_every: 1}
 """
 
 
