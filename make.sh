@@ -235,20 +235,24 @@ lint() {
 }
 
 check() {
-  local preset
   lint
   need_packages "${build_packages[@]}" "${fuzz_packages[@]}"
-  # Without the worker: LibTorch is not instrumented, so its threads would look like races and its pools like leaks.
-  for preset in asan tsan; do
-    say "tests under $preset"
-    configure "$preset" -DDDP_BUILD_WORKER=OFF "-DDDP_PYTHON=$(python_for_tests)"
-    cmake --build --preset "$preset"
-    run_tests "$preset"
-  done
+  need_torch
+  need_python
+  test_under asan "$build_worker"
+  # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
+  test_under tsan OFF
   configure fuzz
   cmake --build --preset fuzz
   tests/fuzz/run.sh build/fuzz 60
   say "check: all passed"
+}
+
+test_under() {
+  say "tests under $1"
+  configure "$1" "-DDDP_BUILD_WORKER=$2" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
+  cmake --build --preset "$1"
+  run_tests "$1"
 }
 
 command="${1:-help}"
