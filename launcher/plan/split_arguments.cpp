@@ -46,10 +46,11 @@ class Splitter {
  private:
   void take_long(std::string_view word) {
     const std::size_t equals = word.find('=');
-    const Flag* const flag = look_up(word.substr(0, equals));
+    const bool has_value = equals != std::string_view::npos;
+    const Flag* const flag = look_up(word.substr(0, equals), has_value);
     if (flag == nullptr) return;
     std::optional<std::string> value;
-    if (equals != std::string_view::npos) value = std::string(word.substr(equals + 1));
+    if (has_value) value = std::string(word.substr(equals + 1));
     finish(*flag, value);
   }
 
@@ -77,7 +78,7 @@ class Splitter {
     }
   }
 
-  const Flag* look_up(std::string_view typed) {
+  const Flag* look_up(std::string_view typed, bool has_value) {
     const std::string name = with_dashes(typed);
     std::vector<const Flag*> matches;
     for (const Flag& flag : flags_) {
@@ -101,6 +102,12 @@ class Splitter {
     }
     result_.problems.push_back(shown + ": ambiguous, it could be " + list +
                                ". Type one of them in full.");
+    // What follows is its value, not the program: otherwise the flags after it would not be looked
+    // at.
+    const bool all_want = std::all_of(matches.begin(), matches.end(), [](const Flag* match) {
+      return match->value != FlagValue::none;
+    });
+    if (all_want && !has_value && next_ < arguments_.size()) ++next_;
     return nullptr;
   }
 

@@ -1,0 +1,188 @@
+// A worker for tests: a script of verbs on its command line, each of which does one thing. A test
+// reads as this script.
+//   print TEXT    a line on stdout             error TEXT   a line on stderr        partial TEXT no
+//   newline lines N TEXT  N lines on stdout            fill N       N bytes on stdout       pid
+//   "pid N" on stdout environment   all variables, sorted        exit C       leave raise SIG die,
+//   or stop, by it ignore SIG    from now on                  wait SIG     until it comes hold wait
+//   for ever sleep T       seconds                      session      leave session and group
+//   progress STEP  open and set the page finish        phase finished               message TEXT
+//   write the error file on RANK [ VERBS ]     only this rank       spawn [ VERBS ]   a grandchild
+//   that does them, and ends lose [ VERBS ]        like spawn, in a session of its own and with
+//   init (or a subreaper) as parent: a daemon FILE.yaml ...         print the arguments, one line,
+//   and end
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "common/progress_page.h"
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+const ddp::Environment kEnvironment = ddp::read_environment();
+std::optional<ddp::MappedProgressPage> page;
+
+std::string variable(const std::string& name) {
+  return ddp::find_variable(kEnvironment, name).value_or("");
+}
+
+int signal_of(const std::string& name) {
+  for (int signal = 1; signal < SIGRTMIN; ++signal) {
+    if (::sigabbrev_np(signal) != nullptr && name == ::sigabbrev_np(signal)) return signal;
+  }
+  std::cerr << "fake_worker: no such signal: " << name << std::endl;
+  ::_exit(2);
+}
+
+ddp::ProgressPage& open_page() {
+  if (!page) page = ddp::MappedProgressPage::open(std::stoi(variable("DDP_PROGRESS_FD")));
+  return **page;
+}
+
+void wait_for(int signal) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  ::sigaddset(&set, signal);
+  int got = 0;
+  ::sigwait(&set, &got);
+}
+
+/// A signal that a later `wait` names must not kill before: so all of them are blocked from the
+/// start.
+void block_awaited(const Words& words) {
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (words[i] != "wait") continue;
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, signal_of(words[i + 1]));
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  }
+}
+
+class Script {
+ public:
+  explicit Script(Words words) : words_(std::move(words)) {}
+
+  void run() {
+    while (next_ < words_.size())
+      step(take());
+  }
+
+ private:
+  std::string take() {
+    if (next_ >= words_.size()) {
+      std::cerr << "fake_worker: the script ends too early" << std::endl;
+      ::_exit(2);
+    }
+    return words_[next_++];
+  }
+
+  /// The words between the brackets that follow.
+  Words take_block() {
+    Words block;
+    take();  // [
+    for (int depth = 1; depth > 0;) {
+      const std::string word = take();
+      depth += word == "[" ? 1 : word == "]" ? -1 : 0;
+      if (depth > 0) block.push_back(word);
+    }
+    return block;
+  }
+
+  void spawn(bool lost) {
+    const Words block = take_block();
+    if (::fork() != 0) return;
+    if (lost) {
+      ::setsid();
+      if (::fork() != 0) ::_exit(0);
+    }
+    Script(block).run();
+    std::cout << std::flush;
+    ::_exit(0);
+  }
+
+  void step(const std::string& verb) {
+    if (verb == "print") {
+      std::cout << take() << std::endl;
+    } else if (verb == "error") {
+      std::cerr << take() << std::endl;
+    } else if (verb == "partial") {
+      std::cout << take() << std::flush;
+    } else if (verb == "lines") {
+      const int count = std::stoi(take());
+      const std::string text = take();
+      for (int i = 0; i < count; ++i)
+        std::cout << text << ' ' << i << std::endl;
+    } else if (verb == "fill") {
+      std::cout << std::string(std::stoul(take()), 'x') << std::flush;
+    } else if (verb == "pid") {
+      std::cout << "pid " << ::getpid() << std::endl;
+    } else if (verb == "environment") {
+      for (const auto& [name, value] : kEnvironment)
+        std::cout << name << '=' << value << '\n';
+      std::cout << std::flush;
+    } else if (verb == "exit") {
+      ::_exit(std::stoi(take()));
+    } else if (verb == "raise") {
+      ::kill(::getpid(), signal_of(take()));
+    } else if (verb == "ignore") {
+      ::signal(signal_of(take()), SIG_IGN);
+    } else if (verb == "wait") {
+      wait_for(signal_of(take()));
+    } else if (verb == "hold") {
+      while (true)
+        ::pause();
+    } else if (verb == "sleep") {
+      ::usleep(static_cast<useconds_t>(std::stod(take()) * 1e6));
+    } else if (verb == "session") {
+      ::setsid();
+    } else if (verb == "progress") {
+      open_page().phase = ddp::Phase::training;
+      open_page().step = std::stol(take());
+    } else if (verb == "finish") {
+      open_page().phase = ddp::Phase::finished;
+    } else if (verb == "message") {
+      std::ofstream(variable("TORCHELASTIC_ERROR_FILE"))
+          << R"({"message":{"message":")" << take()
+          << R"(","extraInfo":{"py_callstack":"at here","timestamp":"1"}}})";
+    } else if (verb == "on") {
+      const std::string rank = take();
+      const Words block = take_block();
+      if (rank == variable("RANK")) Script(block).run();
+    } else if (verb == "spawn" || verb == "lose") {
+      spawn(verb == "lose");
+    } else {
+      std::cerr << "fake_worker: no such verb: " << verb << std::endl;
+      ::_exit(2);
+    }
+  }
+
+  Words words_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Words words(argv + 1, argv + argc);
+  if (!words.empty() && words[0].ends_with(".yaml")) {
+    std::string line = "arguments";
+    for (const std::string& word : words)
+      line += " " + word;
+    std::cout << line << std::endl;
+    return 0;
+  }
+  block_awaited(words);
+  Script(words).run();
+  return 0;
+}

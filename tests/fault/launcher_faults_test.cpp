@@ -1,0 +1,153 @@
+// The launcher is killed, stopped, interrupted, or loses its console. Rows L of the list of faults.
+#include <signal.h>
+
+#include <fstream>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class LauncherFaults : public ProcessTest {};
+
+TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
+  const auto job = launch_fakes(2,
+                                "ignore TERM spawn [ ignore TERM hold ] lose [ ignore TERM hold ] "
+                                "lose [ lose [ print lost hold ] ] print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready") && job->sees("lost"));
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
+}
+
+TEST_F(LauncherFaults, L1_NothingOutlivesALauncherKilledWhileItStarts) {
+  for (int i = 0; i < 20; ++i) {
+    const auto job = launch_fakes(8, "hold");
+    ASSERT_TRUE(eventually([&] { return alive().size() > 2 + static_cast<std::size_t>(i) / 4; },
+                           kPatience));
+    job->signal(SIGKILL);
+    EXPECT_EQ(job->wait(), -SIGKILL);
+    EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
+  }
+}
+
+TEST_F(LauncherFaults, L1_TheGuardIgnoresSignalsAndIsSmall) {
+  const auto job = launch_fakes(1, "print ready hold");
+  ASSERT_TRUE(job->sees("ready"));
+  int guard = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(job->pid()) + "/task")) {
+    std::ifstream children(entry.path() / "children");
+    for (int pid = 0; children >> pid;) {
+      std::string name;
+      std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+      if (name == "ddp-guard") guard = pid;
+    }
+  }
+  ASSERT_GT(guard, 0);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM})
+    ::kill(guard, signal);
+  EXPECT_FALSE(state_of(guard).empty());
+  std::ifstream memory("/proc/" + std::to_string(guard) + "/smaps_rollup");
+  long private_kib = 0;
+  for (std::string word; memory >> word;) {
+    long kib = 0;
+    if (word.starts_with("Private_") && memory >> kib) private_kib += kib;
+  }
+  EXPECT_LT(private_kib, 1024);
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherFaults, L4_AStoppedLauncherOfOneNodeHarmsNobody) {
+  const auto job = launch_fakes(1, "print ready wait USR1 print woken exit 0");
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
+  for (const std::string& process : alive()) {
+    const bool is_worker = process.find("ddp-launch") == std::string::npos;
+    if (is_worker) ::kill(std::atoi(process.c_str()), SIGUSR1);
+  }
+  job->signal(SIGCONT);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(job->sees("woken"));
+}
+
+TEST_F(LauncherFaults, L5_OneSigintIsPassedOnAsItself) {
+  const auto job = launch_fakes(2, "print ready wait INT print interrupted exit 0");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  job->signal(SIGINT);
+  EXPECT_EQ(job->wait(), 130);
+  EXPECT_TRUE(job->sees("[0:0] interrupted") && job->sees("[0:1] interrupted"));
+}
+
+TEST_F(LauncherFaults, L5_TheSecondSigintKillsNow) {
+  const auto job = launch_fakes(2, "ignore INT print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  const auto first = std::chrono::steady_clock::now();
+  job->signal(SIGINT);
+  ASSERT_TRUE(job->sees("stopping 2 workers"));
+  eventually([&] { return std::chrono::steady_clock::now() - first > 200ms; }, 1s);
+  const auto begin = std::chrono::steady_clock::now();
+  job->signal(SIGINT);
+  job->signal(SIGINT);  // a third changes nothing
+  EXPECT_EQ(job->wait(), 130);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);  // the bound is 0.2 s on an idle machine
+}
+
+TEST_F(LauncherFaults, L5_ASignalDeliveredTwiceAtOnceIsOnePress) {
+  const auto job = launch_fakes(1, "ignore INT print ready hold");
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGINT);
+  job->signal(SIGTERM);  // within 100 ms: a wrapper that passes on what the terminal sent already
+  EXPECT_EQ(job->wait(500ms), -1000);  // still in its grace of 2 s
+  EXPECT_TRUE(job->wait() >= 128);
+}
+
+TEST_F(LauncherFaults, L6_AStoppedJobExitsBySignal) {
+  const auto job = launch_fakes(2, "print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_EQ(job->err().find("Root Cause"), std::string::npos);
+}
+
+TEST_F(LauncherFaults, L7_HangupStaysIgnoredUnderNohup) {
+  const auto job = start(Command{
+      .arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "ready", "wait", "USR1", "exit", "0"},
+      .ignored_signals = {SIGHUP}});
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGHUP);
+  EXPECT_EQ(job->wait(300ms), -1000);
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherFaults, L7_HangupStopsTheJobOtherwise) {
+  const auto job = launch_fakes(1, "print ready hold");
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGHUP);
+  EXPECT_EQ(job->wait(), 129);
+}
+
+TEST_F(LauncherFaults, L7_AClosedStdoutNeverEndsTheJob) {
+  const auto job = launch_fakes(2, "print ready lines 20000 text error done exit 0");
+  ASSERT_TRUE(job->sees("ready"));
+  job->drop_stdout();
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(job->sees("[0:0] done") && job->sees("[0:1] done"));
+}
+
+TEST_F(LauncherFaults, L7_NoStdoutAtAllIsFineToo) {
+  const auto job = start(Command{
+      .arguments =
+          {DDP_LAUNCH, "--nproc-per-node", "2", DDP_FAKE_WORKER, "print", "x", "error", "done"},
+      .close_stdout = true});
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(job->sees("[0:1] done"));
+}
+
+}  // namespace
+}  // namespace ddp::test

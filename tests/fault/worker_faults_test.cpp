@@ -1,0 +1,155 @@
+// A worker dies, hangs or leaves something behind. Rows W of the list of faults.
+#include <signal.h>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+class WorkerFaults : public ProcessTest {
+ protected:
+  static std::size_t count(const std::string& text, const std::string& word) {
+    std::size_t found = 0;
+    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
+      ++found;
+    }
+    return found;
+  }
+};
+
+TEST_F(WorkerFaults, W1_ASegmentationFaultIsTheCodeOfTheJob) {
+  const auto job = launch_fakes(2, "on 1 [ raise SEGV ] hold");
+  EXPECT_EQ(job->wait(), 128 + SIGSEGV);
+  EXPECT_TRUE(job->sees("SIGSEGV"));
+}
+
+TEST_F(WorkerFaults, W2_AKilledWorkerEndsTheJobWithin1sAndIsNamed) {
+  const auto job = launch_fakes(2, "on 1 [ pid ] on 0 [ print ready ] hold");
+  ASSERT_TRUE(job->sees("pid ") && job->sees("ready"));
+  const int victim = job->number_after("pid ");
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(victim, SIGKILL);
+  EXPECT_EQ(job->wait(), 137);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+  EXPECT_TRUE(job->sees("Root Cause (first observed failure):"));
+  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("signal SIGKILL (9) received by pid " + std::to_string(victim)));
+  EXPECT_TRUE(job->sees("rank 0 (local_rank: 0, pid: "));  // the victim, in one line
+}
+
+TEST_F(WorkerFaults, W3_TheCodeOfTheWorkerIsKept) {
+  for (const int code : {7, 138, 255}) {
+    const auto job = launch_fakes(2, "on 0 [ exit " + std::to_string(code) + " ] hold");
+    EXPECT_EQ(job->wait(), code);
+    EXPECT_TRUE(job->sees("exit code " + std::to_string(code)));
+    EXPECT_EQ(job->err().find("SIGUSR1"), std::string::npos);  // 138 is a code, not a signal
+  }
+}
+
+TEST_F(WorkerFaults, W4_AWorkerWithAPageThatLeavesTooEarlyHasFailed) {
+  const auto job = launch_fakes(2, "progress 5 on 0 [ exit 0 ] hold");
+  EXPECT_EQ(job->wait(), 125);
+  EXPECT_TRUE(job->sees("left with exit code 0 in phase training"));
+  EXPECT_TRUE(job->sees("step 5"));
+}
+
+TEST_F(WorkerFaults, W4_AForeignWorkerMayLeaveEarly) {
+  const auto job = launch_fakes(2, "on 0 [ exit 0 ] on 1 [ sleep 0.2 print late ]");
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(job->sees("late"));
+}
+
+TEST_F(WorkerFaults, W4_AWorkerThatFinishedHasNotFailed) {
+  EXPECT_EQ(launch_fakes(2, "progress 5 finish exit 0")->wait(), 0);
+}
+
+TEST_F(WorkerFaults, W8_AWorkerThatIgnoresSigtermIsKilledAfterTheGrace) {
+  const auto job =
+      launch_fakes(2, "on 0 [ ignore TERM print deaf hold ] on 1 [ sleep 0.3 exit 3 ]");
+  ASSERT_TRUE(job->sees("has failed"));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(job->wait(), 3);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, 1900ms);
+  EXPECT_LT(took, 2500ms + 500ms);
+  EXPECT_TRUE(job->sees("rank 0 (local_rank: 0, pid: "));
+}
+
+TEST_F(WorkerFaults, W9_AStoppedWorkerIsContinuedAtTeardown) {
+  const auto job =
+      launch_fakes(2, "on 0 [ print ready raise STOP hold ] on 1 [ sleep 0.3 exit 3 ]");
+  EXPECT_EQ(job->wait(), 3);
+  EXPECT_LT(job->lived(), 2s);  // it takes SIGTERM at once after SIGCONT, no grace is needed
+}
+
+TEST_F(WorkerFaults, W11_GrandchildrenAndDaemonsDoNotOutliveTheJob) {
+  const auto job = launch_fakes(2,
+                                "spawn [ hold ] lose [ hold ] lose [ session ignore TERM print "
+                                "lost hold ] on 1 [ sleep 0.3 exit 4 ] hold");
+  ASSERT_TRUE(job->sees("lost"));
+  EXPECT_EQ(job->wait(), 4);
+  EXPECT_TRUE(alive().empty()) << testing::PrintToString(alive());
+}
+
+TEST_F(WorkerFaults, W11_ADaemonDoesNotOutliveAJobThatEndsWell) {
+  const auto job = launch_fakes(1, "lose [ print lost hold ] sleep 0.2");
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(alive().empty()) << testing::PrintToString(alive());
+}
+
+TEST_F(WorkerFaults, W11_AdoptedOrphansAreReapedWhileTheJobRuns) {
+  const auto job = launch_fakes(1, "lose [ pid ] print on hold");
+  ASSERT_TRUE(job->sees("pid ") && job->sees("on\n"));
+  const int orphan = job->number_after("pid ");
+  EXPECT_TRUE(eventually([&] { return state_of(orphan).empty(); }, kPatience)) << state_of(orphan);
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(WorkerFaults, W14_TwoFailuresGiveOneRootCause) {
+  const auto job = launch_fakes(2, "exit 9");
+  EXPECT_EQ(job->wait(), 9);
+  EXPECT_EQ(count(job->err(), "Root Cause (first observed failure):"), 1U);
+  EXPECT_TRUE(job->sees("Failures that followed:"));
+}
+
+TEST_F(WorkerFaults, W15_AFailureAfterTheTeardownIsAVictim) {
+  const auto job =
+      launch_fakes(2, "on 0 [ wait TERM error late-error exit 11 ] on 1 [ sleep 0.2 exit 5 ]");
+  EXPECT_EQ(job->wait(), 5);
+  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+}
+
+TEST_F(WorkerFaults, ALostPeerIsAVictimOfAnotherFailure) {
+  const auto job = launch_fakes(2, "on 0 [ exit 97 ] on 1 [ wait TERM exit 5 ]");
+  EXPECT_EQ(job->wait(), 5);
+  EXPECT_TRUE(job->sees("exit code 97"));
+}
+
+TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
+  const auto missing = launch({"--nproc-per-node", "2", "./no-such-program"});
+  EXPECT_EQ(missing->wait(), 127);
+  EXPECT_EQ(lines_of(missing->err()).size(), 1U) << missing->err();
+
+  const std::string text = write_file("text", "echo hi\n");
+  const auto refused = launch({"--nproc-per-node", "2", text});
+  EXPECT_EQ(refused->wait(), 126);
+  EXPECT_EQ(lines_of(refused->err()).size(), 1U) << refused->err();
+  EXPECT_TRUE(refused->sees("chmod +x"));
+
+  const auto script = launch({"--nproc-per-node", "2", "no-such-script.py"});
+  EXPECT_EQ(script->wait(), 127);
+}
+
+TEST_F(WorkerFaults, W16_AnExecThatFailsAllTheSameStartsNoWorker) {
+  const std::string path = write_file("bad", "#!/no/such/interpreter\n");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const auto job = launch({"--nproc-per-node", "2", path});
+  EXPECT_EQ(job->wait(), 127);
+  EXPECT_TRUE(job->sees("interpreter"));
+}
+
+}  // namespace
+}  // namespace ddp::test

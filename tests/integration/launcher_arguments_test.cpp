@@ -1,0 +1,161 @@
+// What a user types, and what is started or refused. Nothing may be started when something is
+// wrong.
+#include <gmock/gmock.h>
+
+#include <fstream>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+class LauncherArguments : public ProcessTest {
+ protected:
+  /// A job file that starts the fake worker instead of ddp-worker.
+  std::string job_file(const std::string& more = "") {
+    return write_file(
+        "job.yaml",
+        "name: test\noutput: " + scratch().string() +
+            "/runs\ndata: {batch_per_rank: 8}\nlaunch: {nproc_per_node: 2, program: " +
+            DDP_FAKE_WORKER + "}\n" + more);
+  }
+  static std::string read(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+};
+
+TEST_F(LauncherArguments, AllUsageErrorsAreShownAtOnceAndExit2) {
+  const auto job =
+      launch({"--no-such-flag", "--master", "x", "--standalone=1", DDP_FAKE_WORKER, "print", "no"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(), HasSubstr("--no-such-flag"));
+  EXPECT_THAT(job->err(), HasSubstr("--master-addr, --master-port"));
+  EXPECT_THAT(job->err(), HasSubstr("--standalone=1"));
+  EXPECT_EQ(job->out(), "");
+}
+
+TEST_F(LauncherArguments, ValuesOutOfRangeAreNamedWithTheirFlag) {
+  for (const std::string& flag : {std::string("--nproc-per-node=0"),
+                                  std::string("--nproc-per-node=2.5"),
+                                  std::string("--nproc-per-node=-1"),
+                                  std::string("--max-restarts=-1"),
+                                  std::string("--master-port=65536"),
+                                  std::string("--nnodes=2"),
+                                  std::string("--nnodes=1:2"),
+                                  std::string("--node-rank=1"),
+                                  std::string("--rdzv-backend=etcd"),
+                                  std::string("--grace=5"),
+                                  std::string("--rdzv-endpoint=h:70000"),
+                                  std::string("--rdzv-conf=a"),
+                                  std::string("--log-dir=/tmp/x"),
+                                  std::string("--tee=3")}) {
+    const auto job = launch({flag, DDP_FAKE_WORKER, "print", "no"});
+    EXPECT_EQ(job->wait(), 2) << flag;
+    EXPECT_THAT(job->err(), HasSubstr(flag.substr(0, flag.find('=')))) << flag;
+    EXPECT_EQ(job->out(), "") << flag;
+  }
+}
+
+TEST_F(LauncherArguments, VariablesStandForFlagsAndFlagsBeatThem) {
+  const auto job = start(Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "x"},
+                                 .environment = {{"PET_NPROC_PER_NODE", "3"}}});
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->out(), HasSubstr("[0:2] x"));
+
+  const auto less =
+      start(Command{.arguments = {DDP_LAUNCH, "--nproc_per_node=1", DDP_FAKE_WORKER, "print", "x"},
+                    .environment = {{"PET_NPROC_PER_NODE", "3"}}});
+  EXPECT_EQ(less->wait(), 0);
+  EXPECT_EQ(less->out(), "[0:0] x\n");
+
+  const auto bad = start(Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER},
+                                 .environment = {{"PET_STANDALONE", "yes"}}});
+  EXPECT_EQ(bad->wait(), 2);
+  EXPECT_THAT(bad->err(), HasSubstr("PET_STANDALONE=yes"));
+}
+
+TEST_F(LauncherArguments, DryRunStartsNothingAndShowsEveryRank) {
+  const auto job =
+      launch({"--dry-run", "--nproc-per-node", "2", DDP_FAKE_WORKER, "print", "${local_rank} $$"});
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->out(), HasSubstr("rank 1 of 2, node 0, local rank 1"));
+  EXPECT_THAT(job->out(), HasSubstr("print '1 $'"));
+  EXPECT_THAT(job->out(), HasSubstr("    WORLD_SIZE=2\n"));
+  EXPECT_THAT(job->out(), HasSubstr("  device: "));
+  EXPECT_THAT(job->out(), Not(HasSubstr("[0:0]")));
+}
+
+TEST_F(LauncherArguments, AJobFileStartsItsProgramWithFileAndOverrides) {
+  const std::string file = job_file();
+  const auto job = launch({file, "train.epochs=3"});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("[0:0] arguments " + file + " train.epochs=3\n"));
+  EXPECT_THAT(job->out(), HasSubstr("[0:1] arguments "));
+  const auto run = scratch() / "runs" / "test";
+  EXPECT_THAT(read(run / "job.yaml"), HasSubstr("epochs: 3"));
+  EXPECT_THAT(read(run / "result.json"), HasSubstr("\"exit_code\":0"));
+  EXPECT_EQ(read(run / "logs/round-0/rank-1.out"), "arguments " + file + " train.epochs=3\n");
+}
+
+TEST_F(LauncherArguments, FlagsBeatTheJobFile) {
+  const auto job = launch({"--nproc-per-node", "1", job_file()});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), Not(HasSubstr("[0:1]")));
+}
+
+TEST_F(LauncherArguments, EveryErrorOfAJobFileIsSaidOnceAndNothingStarts) {
+  const auto job = launch({job_file("train: {epoch: 3}\nseed: x\n"), "optimizer.momentun=1"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(),
+              HasSubstr("job.yaml:5:9: train.epoch: unknown key, did you mean \"epochs\"?"));
+  EXPECT_THAT(job->err(), HasSubstr("job.yaml:6:7: seed: x is not"));
+  EXPECT_THAT(job->err(), HasSubstr("optimizer.momentun=1: optimizer.momentun: unknown key"));
+  EXPECT_EQ(lines_of(job->err()).size(), 3U);
+  EXPECT_EQ(job->out(), "");
+  EXPECT_FALSE(std::filesystem::exists(scratch() / "runs"));
+}
+
+TEST_F(LauncherArguments, ABatchThatCannotBeDividedStartsNothing) {
+  const auto job = launch({job_file(), "data.batch_per_rank=null", "data.batch=9"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(), HasSubstr("nearest: 8 and 10"));
+}
+
+TEST_F(LauncherArguments, WhatIsNoOverrideIsNamed) {
+  const auto job = launch({job_file(), "epochs", "--dry-run"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(), HasSubstr("epochs: after a job file come overrides"));
+  EXPECT_THAT(job->err(), HasSubstr("--dry-run: after a job file come overrides"));
+}
+
+TEST_F(LauncherArguments, CommandsOfLaterVersionsAreRefused) {
+  for (const char* const command : {"status", "stop", "logs", "doctor"}) {
+    const auto job = launch({command});
+    EXPECT_EQ(job->wait(), 2);
+    EXPECT_THAT(job->err(), HasSubstr("not available in this version"));
+  }
+}
+
+TEST_F(LauncherArguments, APythonScriptRunsUnderPython) {
+  const std::string script = write_file("show.py",
+                                        "import os, sys\nprint(os.environ['RANK'], sys.argv[1:], "
+                                        "sys.stdout.line_buffering or sys.stdout.write_through)\n");
+  const auto job = launch({"--nproc-per-node", "2", script, "--", "--lr", "0.1"});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("[0:1] 1 ['--lr', '0.1'] True\n"));
+}
+
+TEST_F(LauncherArguments, APythonModuleRunsByName) {
+  write_file("show_module.py", "import os\nprint('module', os.environ['LOCAL_RANK'])\n");
+  const auto job = start(Command{.arguments = {DDP_LAUNCH, "-m", "show_module"},
+                                 .environment = {{"PYTHONPATH", scratch().string()}}});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_EQ(job->out(), "[0:0] module 0\n");
+}
+
+}  // namespace
+}  // namespace ddp::test

@@ -1,0 +1,259 @@
+#include "tests/support/process_test.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <sstream>
+
+#include "common/identity.h"
+
+namespace ddp::test {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+constexpr Milliseconds kStep(5);
+
+std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+std::vector<std::string> make_environment(const Command& command, const std::string& marker) {
+  Environment values = read_environment();
+  values["DDP_TEST_MARKER"] = marker;
+  for (const auto& [name, value] : command.environment) {
+    if (value.empty()) {
+      values.erase(name);
+    } else {
+      values[name] = value;
+    }
+  }
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : values)
+    texts.push_back(name + "=" + value);
+  return texts;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : texts)
+    pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// What a person types to see the same.
+std::string by_hand(const Command& command) {
+  std::string text;
+  for (const auto& [name, value] : command.environment)
+    text += name + "='" + value + "' ";
+  for (const std::string& argument : command.arguments) {
+    const bool plain = argument.find_first_of(" []$'\"()*;&|<>") == std::string::npos;
+    text += plain ? argument + " " : "'" + argument + "' ";
+  }
+  return text;
+}
+
+}  // namespace
+
+Running::Running(const Command& command, const std::string& marker) {
+  std::cout << "by hand: " << by_hand(command) << std::endl;
+  std::vector<std::string> arguments = command.arguments;
+  std::vector<std::string> environment = make_environment(command, marker);
+  const std::vector<char*> argv = pointers_to(arguments);
+  const std::vector<char*> envp = pointers_to(environment);
+  int out[2];
+  int err[2];
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
+    throw std::runtime_error("pipe2");
+  pid_ = ::fork();
+  if (pid_ == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(err[1], STDERR_FILENO);
+    if (command.close_stdout) ::close(STDOUT_FILENO);
+    for (const int signal : command.ignored_signals)
+      ::signal(signal, SIG_IGN);
+    ::execvpe(argv[0], argv.data(), envp.data());
+    ::kill(::getpid(), SIGKILL);  // shown as -9 by wait()
+  }
+  ::close(out[1]);
+  ::close(err[1]);
+  streams_[0].fd = out[0];
+  streams_[1].fd = err[0];
+}
+
+Running::~Running() {
+  if (!ended_) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status_, 0);
+  }
+  for (Stream& stream : streams_) {
+    if (stream.fd >= 0) ::close(stream.fd);
+  }
+}
+
+void Running::read_some(Milliseconds limit) {
+  std::array<pollfd, 2> entries{pollfd{streams_[0].fd, POLLIN, 0},
+                                pollfd{streams_[1].fd, POLLIN, 0}};
+  if (::poll(entries.data(), entries.size(), static_cast<int>(limit.count())) <= 0) return;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].revents == 0 || streams_[i].fd < 0) continue;
+    std::array<char, 65536> piece;
+    const ssize_t got = ::read(streams_[i].fd, piece.data(), piece.size());
+    if (got > 0) {
+      streams_[i].text.append(piece.data(), static_cast<std::size_t>(got));
+    } else {
+      ::close(streams_[i].fd);
+      streams_[i].fd = -1;
+    }
+  }
+}
+
+bool Running::sees(const std::string& text, Milliseconds limit) {
+  const auto has = [&] {
+    return out().find(text) != std::string::npos || err().find(text) != std::string::npos;
+  };
+  for (const auto end = Clock::now() + limit; !has() && Clock::now() < end;)
+    read_some(kStep);
+  if (!has()) {
+    std::cout << "not seen: " << text << "\n--- stdout\n" << out() << "--- stderr\n" << err();
+  }
+  return has();
+}
+
+int Running::number_after(const std::string& text) {
+  for (const std::string* const stream : {&streams_[0].text, &streams_[1].text}) {
+    const std::size_t at = stream->find(text);
+    if (at != std::string::npos) return std::atoi(stream->c_str() + at + text.size());
+  }
+  return -1;
+}
+
+void Running::signal(int signal) const {
+  ::kill(pid_, signal);
+}
+
+bool Running::collect() {
+  if (!ended_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) {
+    ended_ = true;
+    lived_ = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin_);
+  }
+  return ended_;
+}
+
+int Running::wait(Milliseconds limit) {
+  const auto end = Clock::now() + limit;
+  while (!collect() && Clock::now() < end)
+    read_some(kStep);
+  if (!ended_) {
+    std::cout << "still running\n--- stdout\n" << out() << "--- stderr\n" << err();
+    return -1000;
+  }
+  // What it wrote last; a process that it left behind may hold the pipe, so this ends too.
+  const auto last = Clock::now() + std::chrono::seconds(1);
+  while ((streams_[0].fd >= 0 || streams_[1].fd >= 0) && Clock::now() < last)
+    read_some(kStep);
+  return WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
+}
+
+void Running::drop_stdout() {
+  if (streams_[0].fd >= 0) ::close(streams_[0].fd);
+  streams_[0].fd = -1;
+}
+
+bool eventually(const std::function<bool()>& condition, Milliseconds limit) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;) {
+    if (condition()) return true;
+    ::poll(nullptr, 0, static_cast<int>(kStep.count()));
+  }
+  return condition();
+}
+
+std::string state_of(pid_t pid) {
+  const std::string text = read_all("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t close = text.rfind(')');
+  return close == std::string::npos ? "" : text.substr(close + 2, 1);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+ProcessTest::ProcessTest() {
+  static int number = 0;
+  marker_ = std::to_string(::getpid()) + "-" + std::to_string(++number);
+  scratch_ = std::filesystem::temp_directory_path() / ("ddp-test-" + marker_);
+  std::filesystem::create_directories(scratch_);
+}
+
+ProcessTest::~ProcessTest() {
+  std::error_code ignored;
+  std::filesystem::remove_all(scratch_, ignored);
+}
+
+void ProcessTest::TearDown() {
+  const std::vector<std::string> left = alive();
+  EXPECT_TRUE(left.empty()) << "left alive: " << testing::PrintToString(left);
+  for (const std::string& process : left)
+    ::kill(std::atoi(process.c_str()), SIGKILL);
+}
+
+std::unique_ptr<Running> ProcessTest::start(Command command) {
+  return std::make_unique<Running>(command, marker_);
+}
+
+std::unique_ptr<Running> ProcessTest::launch(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), DDP_LAUNCH);
+  return start(Command{.arguments = std::move(arguments)});
+}
+
+std::unique_ptr<Running> ProcessTest::launch_fakes(int workers, const std::string& verbs) {
+  std::vector<std::string> arguments{
+      "--nproc-per-node", std::to_string(workers), "--grace", "2s", DDP_FAKE_WORKER};
+  std::istringstream words(verbs);
+  for (std::string word; words >> word;)
+    arguments.push_back(word);
+  return launch(std::move(arguments));
+}
+
+std::vector<std::string> ProcessTest::alive() const {
+  std::vector<std::string> found;
+  const std::string wanted = "DDP_TEST_MARKER=" + marker_ + '\0';
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (read_all(entry.path() / "environ").find(wanted) == std::string::npos) continue;
+    std::string command = read_all(entry.path() / "cmdline");
+    std::replace(command.begin(), command.end(), '\0', ' ');
+    found.push_back(name + " " + command);
+  }
+  return found;
+}
+
+bool ProcessTest::nothing_lives_within(Milliseconds limit) const {
+  return eventually([this] { return alive().empty(); }, limit);
+}
+
+std::string ProcessTest::write_file(const std::string& name, const std::string& text) const {
+  const std::filesystem::path path = scratch_ / name;
+  std::ofstream(path) << text;
+  return path.string();
+}
+
+}  // namespace ddp::test

@@ -1,0 +1,36 @@
+#include "launcher/plan/error_file.h"
+
+#include <gtest/gtest.h>
+
+namespace ddp::launcher {
+namespace {
+
+TEST(ErrorFile, BothFormsAreRead) {
+  const WorkerError nested{"ValueError: x", "stack"};
+  EXPECT_EQ(
+      read_error(
+          R"({"message":{"message":"ValueError: x","extraInfo":{"py_callstack":"stack","timestamp":"1"}}})"),
+      nested);
+  EXPECT_EQ(read_error(R"({"message":"flat","timestamp":1})"), (WorkerError{"flat", ""}));
+}
+
+TEST(ErrorFile, ABrokenFileIsQuotedAndNeverFatal) {
+  for (const char* const text :
+       {"{\"message\":", "no json", "[1]", "{\"message\":7}", "{}", "{\"message\":{}}"}) {
+    const auto error = read_error(text);
+    ASSERT_TRUE(error.has_value()) << text;
+    EXPECT_EQ(error->message, text);
+  }
+  EXPECT_EQ(read_error(std::string(10000, 'x'))->message.size(), 4096U);
+  EXPECT_FALSE(read_error("").has_value());
+}
+
+TEST(ErrorFile, TheCodeIsAddedToTheNestedForm) {
+  EXPECT_EQ(with_error_code(R"({"message":{"message":"m"}})", 7),
+            R"({"message":{"message":"m","errorCode":7}})");
+  EXPECT_EQ(with_error_code(R"({"message":"m"})", 7), R"({"message":"m"})");
+  EXPECT_EQ(with_error_code("broken", 7), "broken");
+}
+
+}  // namespace
+}  // namespace ddp::launcher

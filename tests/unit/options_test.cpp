@@ -1,0 +1,114 @@
+#include "launcher/plan/options.h"
+
+#include <gmock/gmock.h>
+
+#include "common/error.h"
+#include "launcher/plan/flags.h"
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+using Words = std::vector<std::string>;
+
+std::string problems_of(const Words& words, const Environment& environment = {}) {
+  try {
+    (void)parse_options(words, environment);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+const JobOverride* find(const std::vector<JobOverride>& list, const std::string& path) {
+  for (const JobOverride& entry : list) {
+    if (entry.path == path) return &entry;
+  }
+  return nullptr;
+}
+
+TEST(Options, FlagsBecomeJobKeys) {
+  const Options options =
+      parse_options({"--nproc-per-node", "auto", "--no-python", "prog", "a"}, {});
+  EXPECT_EQ(find(options.flags, "launch.nproc_per_node")->value, "auto");
+  EXPECT_EQ(find(options.flags, "launch.no_python")->value, "true");
+  EXPECT_EQ(options.program, "prog");
+  EXPECT_EQ(options.program_arguments, Words{"a"});
+  EXPECT_FALSE(options.job_file.has_value());
+}
+
+TEST(Options, EveryKeyOfAFlagIsInTheJobTable) {
+  for (const Flag& flag : flags()) {
+    if (flag.key.empty()) continue;
+    bool found = false;
+    for (const JobKey& key : job_keys())
+      found = found || key.path == flag.key;
+    EXPECT_TRUE(found) << flag.key;
+  }
+}
+
+TEST(Options, EmptyVariablesAreUnset) {
+  for (const Flag& flag : flags()) {
+    if (flag.variable.empty()) continue;
+    EXPECT_EQ(problems_of({"p"}, {{std::string(flag.variable), ""}}), "") << flag.variable;
+  }
+}
+
+TEST(Options, SwitchesInVariablesAreLenientAndNamed) {
+  const auto is_set = [](const std::string& text) {
+    return find(parse_options({"p"}, {{"PET_STANDALONE", text}}).variables, "launch.standalone") !=
+           nullptr;
+  };
+  EXPECT_TRUE(is_set("1"));
+  EXPECT_TRUE(is_set("true"));
+  EXPECT_FALSE(is_set("0"));
+  EXPECT_FALSE(is_set("false"));
+  EXPECT_THAT(problems_of({"p"}, {{"PET_STANDALONE", "maybe"}}), HasSubstr("PET_STANDALONE=maybe"));
+}
+
+TEST(Options, TorchsGraceIsInSeconds) {
+  EXPECT_EQ(find(parse_options({"--shutdown-timeout", "5", "p"}, {}).flags, "launch.grace")->value,
+            "5s");
+  EXPECT_EQ(find(parse_options({"p"}, {{"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "2.5"}}).variables,
+                 "launch.grace")
+                ->value,
+            "2.5s");
+}
+
+TEST(Options, FlagsOfLaterVersionsAreRefusedUnlessTheySayNothing) {
+  EXPECT_THAT(problems_of({"--tee", "3", "p"}), HasSubstr("--tee: not available in this version"));
+  EXPECT_EQ(problems_of({"--tee", "0", "-r0", "p"}), "");
+  EXPECT_THAT(problems_of({"p"}, {{"PET_LOG_DIR", "x"}}), HasSubstr("PET_LOG_DIR"));
+}
+
+TEST(Options, FlagsWithoutEffectAreOneWarningEach) {
+  EXPECT_EQ(parse_options({"--run-path", "--start-method=fork", "p"}, {}).warnings.size(), 2U);
+  EXPECT_TRUE(
+      parse_options({"--start-method=spawn", "--monitor-interval=0.1", "p"}, {}).warnings.empty());
+}
+
+TEST(Options, AJobFileTakesOverrides) {
+  for (const Words& words : {Words{"job.yaml", "train.epochs=3"},
+                             Words{"dir/ddp-worker", "job.yaml", "train.epochs=3"}}) {
+    const Options options = parse_options(words, {});
+    EXPECT_EQ(options.job_file, "job.yaml");
+    ASSERT_EQ(options.overrides.size(), 1U);
+    EXPECT_EQ(options.overrides[0].path, "train.epochs");
+  }
+  EXPECT_EQ(parse_options({"other", "job.yaml"}, {}).job_file, std::nullopt);
+}
+
+TEST(Options, NoProgramIsAProblem) {
+  EXPECT_THAT(problems_of({}), HasSubstr("no program and no job file"));
+}
+
+TEST(Options, HelpBeatsEverything) {
+  EXPECT_TRUE(parse_options({"--nonsense", "--help"}, {}).help);
+  const std::string help = help_text();
+  for (const Flag& flag : flags()) {
+    EXPECT_THAT(help, HasSubstr("--" + std::string(flag.name))) << flag.name;
+  }
+}
+
+}  // namespace
+}  // namespace ddp::launcher

@@ -1,0 +1,109 @@
+#include "launcher/plan/outcome.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+Ending ended(int rank, std::chrono::nanoseconds at, ExitStatus status) {
+  Ending ending;
+  ending.rank = rank;
+  ending.at = at;
+  ending.status = status;
+  return ending;
+}
+Ending stopped(Ending ending, bool killed = false) {
+  ending.stop_sent = true;
+  ending.kill_sent = killed;
+  return ending;
+}
+const ExitStatus kGood{};
+const ExitStatus kTerm{0, SIGTERM, false};
+const ExitStatus kKill{0, SIGKILL, false};
+ExitStatus code(int value) {
+  return ExitStatus{value, 0, false};
+}
+
+std::size_t root_of(const std::vector<Ending>& endings) {
+  return std::get<Failed>(judge(endings, std::nullopt)).root_cause;
+}
+
+TEST(Outcome, AllGoodIsSuccess) {
+  EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, std::nullopt),
+            Outcome(Succeeded()));
+}
+
+TEST(Outcome, TheEarliestFailureIsTheRootCause) {
+  const std::vector endings{ended(0, 20ns, code(3)), ended(1, 10ns, code(7))};
+  EXPECT_EQ(root_of(endings), 1U);
+  EXPECT_EQ(exit_code_of(judge(endings, std::nullopt), endings), 7);
+}
+
+TEST(Outcome, ATieGoesToTheLowerRank) {
+  EXPECT_EQ(root_of({ended(0, 5ns, code(1)), ended(1, 5ns, code(2))}), 0U);
+}
+
+TEST(Outcome, ALostPeerIsAVictimOfALaterFailure) {
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, code(5)))}), 1U);
+}
+
+TEST(Outcome, ALostPeerAloneIsTheRootCause) {
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kTerm))}), 0U);
+}
+
+TEST(Outcome, WhatWeStoppedIsAVictim) {
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kTerm)), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(143))), ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, kKill), true), ended(1, 9ns, code(5))}), 1U);
+}
+
+TEST(Outcome, AKillThatWeDidNotSendIsARootCauseEvenAfterOurSigterm) {
+  // Its peer noticed the death before the kernel had freed its memory, and left with 97.
+  EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, kKill))}), 1U);
+}
+
+TEST(Outcome, VictimsAreInOrderOfTime) {
+  const std::vector endings{ended(0, 30ns, code(1)),
+                            ended(1, 10ns, code(2)),
+                            ended(2, 20ns, code(3)),
+                            ended(3, 5ns, kGood)};
+  EXPECT_EQ(std::get<Failed>(judge(endings, std::nullopt)).victims,
+            (std::vector<std::size_t>{2, 0}));
+}
+
+TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
+  Ending early = ended(0, 1ns, kGood);
+  early.phase = Phase::training;
+  EXPECT_FALSE(has_failed(early));
+  early.opened_page = true;
+  EXPECT_TRUE(has_failed(early));
+  EXPECT_EQ(exit_code_of(judge(std::vector{early}, std::nullopt), std::vector{early}), 125);
+  early.phase = Phase::finished;
+  EXPECT_FALSE(has_failed(early));
+}
+
+TEST(Outcome, AStoppedJobEndsBySignal) {
+  const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
+  EXPECT_EQ(judge(endings, SIGINT), Outcome(Stopped{SIGINT}));
+  EXPECT_EQ(exit_code_of(judge(endings, SIGINT), endings), 130);
+}
+
+TEST(Outcome, AStopThatCameTooLateChangesNothing) {
+  Ending finished = stopped(ended(0, 1ns, kGood));
+  finished.opened_page = true;
+  finished.phase = Phase::finished;
+  EXPECT_EQ(judge(std::vector{finished}, SIGTERM), Outcome(Succeeded()));
+}
+
+TEST(Outcome, SignalsAre128Plus) {
+  const std::vector endings{ended(0, 1ns, ExitStatus{0, SIGSEGV, true})};
+  EXPECT_EQ(exit_code_of(judge(endings, std::nullopt), endings), 139);
+}
+
+}  // namespace
+}  // namespace ddp::launcher

@@ -1,0 +1,79 @@
+#include "launcher/plan/worker_environment.h"
+
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+JobSpec spec_of(const std::vector<std::string>& words,
+                const Environment& environment,
+                NodeFacts facts) {
+  const Options options = parse_options(words, environment);
+  return make_job_spec(options, resolve_job(nullptr, layer_overrides(options)), facts, environment);
+}
+
+Placement rank_of_two(int rank) {
+  return place(std::vector<int>{2}, 0)[static_cast<std::size_t>(rank)];
+}
+
+Environment added(const JobSpec& spec, int rank = 0) {
+  return added_environment(spec, rank_of_two(rank), RoundFacts(), "", -1);
+}
+
+TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
+  const NodeFacts facts{8, 0};
+  EXPECT_EQ(added(spec_of({"ddp-worker"}, {}, facts)).at("OMP_NUM_THREADS"), "4");
+  EXPECT_EQ(added(spec_of({"ddp-worker"}, {}, NodeFacts{1, 0})).at("OMP_NUM_THREADS"), "1");
+  EXPECT_FALSE(
+      added(spec_of({"ddp-worker"}, {}, facts)).contains("TORCH_NCCL_ASYNC_ERROR_HANDLING"));
+  EXPECT_EQ(added(spec_of({"other"}, {}, facts)).at("OMP_NUM_THREADS"), "1");
+  EXPECT_FALSE(
+      added(spec_of({"other"}, {{"OMP_NUM_THREADS", "3"}}, facts)).contains("OMP_NUM_THREADS"));
+}
+
+TEST(WorkerEnvironment, WhatAnOuterLauncherSetForItsWorkerIsGone) {
+  const JobSpec spec =
+      spec_of({"p"}, {{"DDP_RUN_DIR", "/old"}, {"DDP_PROGRESS_FD", "9"}, {"KEPT", "1"}}, {});
+  const Environment whole = worker_environment(spec, added(spec));
+  EXPECT_FALSE(whole.contains("DDP_RUN_DIR"));
+  EXPECT_FALSE(whole.contains("DDP_PROGRESS_FD"));
+  EXPECT_EQ(whole.at("KEPT"), "1");
+}
+
+TEST(WorkerEnvironment, ArgumentsAreTemplatesAndTheLocalRankComesFirst) {
+  const JobSpec spec = spec_of({"--append-local-rank", "prog", "${local_rank}", "$$x"}, {}, {});
+  EXPECT_EQ(worker_arguments(spec, rank_of_two(1)),
+            (std::vector<std::string>{"prog", "--local-rank=1", "1", "$x"}));
+}
+
+TEST(JobSpec, PythonRunsScriptsAndModules) {
+  EXPECT_EQ(spec_of({"a.py", "x"}, {}, {}).arguments,
+            (std::vector<std::string>{"python3", "-u", "a.py", "x"}));
+  EXPECT_EQ(spec_of({"a.py"}, {{"PYTHON_EXEC", "/opt/py"}}, {}).arguments.front(), "/opt/py");
+  EXPECT_EQ(spec_of({"-m", "pkg"}, {}, {}).arguments,
+            (std::vector<std::string>{"python3", "-u", "-m", "pkg"}));
+  EXPECT_EQ(spec_of({"--no-python", "a.py"}, {}, {}).arguments, (std::vector<std::string>{"a.py"}));
+  EXPECT_THROW(spec_of({"-m", "--no-python", "pkg"}, {}, {}), UsageError);
+}
+
+TEST(JobSpec, WordsForTheNumberOfWorkers) {
+  EXPECT_EQ(spec_of({"--nproc-per-node=auto", "p"}, {}, NodeFacts{6, 0}).nproc, 6);
+  EXPECT_EQ(spec_of({"--nproc-per-node=auto", "p"}, {}, NodeFacts{6, 2}).nproc, 2);
+  EXPECT_EQ(spec_of({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).nproc, 6);
+  EXPECT_EQ(spec_of({"--nproc-per-node=gpu", "p"}, {}, NodeFacts{6, 2}).nproc, 2);
+  EXPECT_THROW(spec_of({"--nproc-per-node=gpu", "p"}, {}, NodeFacts{6, 0}), UsageError);
+}
+
+TEST(JobSpec, TheEndpointStandsForAddressAndPortWhenStatic) {
+  const JobSpec fixed = spec_of({"--rdzv-endpoint=[::1]:29400", "p"}, {}, {});
+  EXPECT_EQ(fixed.master_addr, "::1");
+  EXPECT_EQ(fixed.master_port, 29400);
+  EXPECT_EQ(spec_of({"--rdzv-backend=c10d", "--rdzv-endpoint=h:29400", "p"}, {}, {}).master_port,
+            0);
+  EXPECT_EQ(spec_of({"--standalone", "--master-port=29400", "p"}, {}, {}).master_port, 0);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
