@@ -171,7 +171,22 @@ Parsed parse_text_map(const YamlNode& node) {
   return {map, ""};
 }
 
-Parsed parse_scalar(const JobKey& key, const YamlNode& node) {
+Parsed parse_integer_list(const JobKey& key, const YamlNode& node) {
+  const Parsed wrong{{},
+                     "an ascending list, as [30, 60], of whole numbers from " + whole(key.min) +
+                         " to " + whole(key.max)};
+  if (node.kind != YamlNode::Kind::sequence) return wrong;
+  std::vector<std::int64_t> numbers;
+  for (const YamlNode& item : node.items) {
+    const Parsed parsed = parse_integer(key, item);
+    const std::int64_t* const number = std::get_if<std::int64_t>(&parsed.value);
+    if (number == nullptr || (!numbers.empty() && *number <= numbers.back())) return wrong;
+    numbers.push_back(*number);
+  }
+  return {numbers, ""};
+}
+
+Parsed parse_node(const JobKey& key, const YamlNode& node) {
   switch (key.type) {
     case JobType::boolean:
       if (!node.quoted && (node.text == "true" || node.text == "false"))
@@ -205,6 +220,8 @@ Parsed parse_scalar(const JobKey& key, const YamlNode& node) {
       return parse_bytes_value(key, node);
     case JobType::text_map:
       return parse_text_map(node);
+    case JobType::integer_list:
+      return parse_integer_list(key, node);
   }
   throw std::logic_error("unknown job type");
 }
@@ -243,8 +260,9 @@ std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, J
     return path + ": " + show(node) + " is not available in this version. Available: " + available +
            ".";
   }
-  const bool shape_fits = key.type == JobType::text_map || node.kind == YamlNode::Kind::scalar;
-  Parsed parsed = shape_fits ? parse_scalar(key, node) : Parsed{{}, "a single value"};
+  const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list;
+  const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
+  Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
   if (!parsed.expected.empty()) return path + ": " + show(node) + " is not " + parsed.expected;
   value = std::move(parsed.value);
   return {};
@@ -420,6 +438,9 @@ std::chrono::milliseconds JobValues::duration(std::string_view path) const {
 const TextMap& JobValues::text_map(std::string_view path) const {
   return get<TextMap>(*this, path);
 }
+const std::vector<std::int64_t>& JobValues::integers(std::string_view path) const {
+  return get<std::vector<std::int64_t>>(*this, path);
+}
 std::optional<std::int64_t> JobValues::maybe_integer(std::string_view path) const {
   if (is_null(path)) return {};
   return integer(path);
@@ -507,6 +528,12 @@ std::string to_text(const JobKey& key, const JobValue& value) {
         text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " + quote_yaml(entry);
       }
       return "{" + text + "}";
+    }
+    std::string operator()(const std::vector<std::int64_t>& numbers) const {
+      std::string text;
+      for (const std::int64_t number : numbers)
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+      return "[" + text + "]";
     }
   };
   return std::visit(Writer{key}, value);

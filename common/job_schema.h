@@ -26,9 +26,10 @@ enum class JobType {
   text,
   name,  // letters, digits, '.', '_', '-': usable as a file name
   choice,
-  duration,  // with a unit: 30s
-  bytes,     // with a unit: 25MiB
-  text_map,  // names to texts, as environment variables
+  duration,      // with a unit: 30s
+  bytes,         // with a unit: 25MiB
+  text_map,      // names to texts, as environment variables
+  integer_list,  // each within min and max, ascending
 };
 
 struct JobKey {
@@ -59,7 +60,8 @@ using JobValue = std::variant<std::monostate,  // null
                               double,
                               std::string,
                               std::chrono::milliseconds,
-                              TextMap>;
+                              TextMap,
+                              std::vector<std::int64_t>>;
 
 /// One value from outside the file: KEY=VALUE of the command line, a flag, a PET_* variable.
 struct JobOverride {
@@ -87,6 +89,7 @@ class JobValues {
   [[nodiscard]] const std::string& text(std::string_view path) const;
   [[nodiscard]] std::chrono::milliseconds duration(std::string_view path) const;
   [[nodiscard]] const TextMap& text_map(std::string_view path) const;
+  [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view path) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
   [[nodiscard]] std::optional<std::string> maybe_text(std::string_view path) const;
   [[nodiscard]] const Setting& setting(std::string_view path) const;

@@ -79,6 +79,10 @@ int run(const std::vector<std::string>& arguments) {
   const Snapshot snapshot = take_snapshot(*group, {request.parameters, {}}, {});
   if (group->is_root()) {
     write_safetensors(arguments.at(4), view(snapshot.model));
+    if (const std::optional<DdpFigures> figures = replica.figures()) {
+      std::cout << "rebuilt " << figures->has_rebuilt_buckets << " overlap " << figures->overlap
+                << std::endl;
+    }
     std::cout << "odd ranks:" << odd << std::endl;
   }
   group->close();

@@ -137,6 +137,15 @@ class Ranks(WorkerTest):
     def test_three_ranks_too(self):
         self.assert_close(self.parameters(3, 4, 10, 1, 65536), self.parameters(1, 4, 30, 1, 65536))
 
+    def test_gradients_travel_while_backward_computes(self):
+        text = self.run_program(
+            self.bin / "ddp-launch", "--no-python", "--nproc-per-node", 2, os.environ["DDP_RANKS_TOOL"],
+            8, 16, 1, 65536, self.folder / "x",
+        )  # fmt: skip
+        rebuilt, overlap = re.search(r"rebuilt (\d) overlap (\S+)", text).groups()
+        self.assertEqual(rebuilt, "1")
+        self.assertGreater(float(overlap), 0, "all-reduces began only after backward")
+
     def test_a_flipped_bit_is_found_and_its_rank_named(self):
         text = self.run_program(
             self.bin / "ddp-launch", "--no-python", "--nproc-per-node", 3, os.environ["DDP_RANKS_TOOL"],

@@ -198,6 +198,18 @@ TEST(JobSchema, EntriesOfAMapCanBeOverridden) {
   EXPECT_EQ(job.text_map("launch.env"), (TextMap{{"A", "x"}, {"B", "y: [z"}}));
 }
 
+TEST(JobSchema, ListsAreOfAscendingNumbers) {
+  EXPECT_EQ(resolve("schedule: {milestones: [1, 30]}").integers("schedule.milestones"),
+            (std::vector<std::int64_t>{1, 30}));
+  const std::vector<std::string> arguments{"data.batch=1", "schedule.milestones=[5]"};
+  EXPECT_EQ(resolve("", arguments).integers("schedule.milestones"), (std::vector<std::int64_t>{5}));
+  for (const char* const bad : {"[3, 1]", "3", "[a]", "[0]", "[1, 1]", "{a: 1}"}) {
+    EXPECT_THAT(problems_of(std::string("schedule: {milestones: ") + bad + "}"),
+                HasSubstr("ascending list"))
+        << bad;
+  }
+}
+
 TEST(JobSchema, FarWordsAreNotProposed) {
   const std::vector<std::string_view> words{"momentum", "lr"};
   EXPECT_EQ(did_you_mean("momentun", words), "momentum");

@@ -19,8 +19,9 @@ struct Case {
 
 class SgdCases : public ::testing::TestWithParam<Case> {};
 
-// The reference is the frontend's own optimizer, fed with the same gradients. Not bit for bit: the fused kernel multiplies and
-// adds in one rounding where the frontend rounds twice (seen from the second step on, in the last bit of single elements).
+// The reference is the frontend's own optimizer, fed with the same gradients. Not bit for bit: the
+// fused kernel multiplies and adds in one rounding where the frontend rounds twice (seen from the
+// second step on, in the last bit of single elements).
 TEST_P(SgdCases, EqualsTorchToRounding) {
   torch::manual_seed(3);
   const at::Tensor start = torch::randn({17, 5});

@@ -146,13 +146,27 @@ TEST_F(SnapshotTest, EveryTensorThatDoesNotFitIsNamed) {
 
 TEST(MakeSchedule, TheLastStepIsNeverWarmUp) {
   Job job;
-  job.schedule = "cosine";
+  job.schedule.name = "cosine";
   job.epochs = 1;
-  job.warmup_epochs = 5;
+  job.schedule.warmup = 5;
   EXPECT_EQ(make_schedule(job, 10).warmup, 9);
   job.epochs = 10;
   EXPECT_EQ(make_schedule(job, 10).warmup, 50);
   EXPECT_EQ(make_schedule(job, 10).steps, 100);
+}
+
+TEST(MakeSchedule, EpochsOfTheJobBecomeSteps) {
+  Job job;
+  job.schedule.name = "multistep";
+  job.schedule.warmup = 0;
+  job.schedule.milestones = {1, 3};
+  job.epochs = 4;
+  job.optimizer.lr = 1;
+  const Schedule schedule = make_schedule(job, 10);
+  EXPECT_EQ(schedule.milestones, (std::vector<std::int64_t>{10, 30}));
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 1);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 10), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate(schedule, 39), 0.01);
 }
 
 TEST(Console, TheBatchIsAnEquation) {

@@ -90,7 +90,7 @@ void Ddp::build_reducer() {
                                              /*find_unused_parameters=*/false,
                                              /*gradient_as_bucket_view=*/true,
                                              names,
-                                             kFirstBucketBytes,
+                                             std::min(kFirstBucketBytes, request_.bucket_bytes),
                                              /*skip_all_reduce_unused_params=*/false,
                                              /*use_python_reducer=*/false,
                                              /*bucket_bytes_cap_list=*/std::vector<std::int64_t>{});
@@ -130,6 +130,25 @@ std::vector<at::Tensor> Ddp::gradients() const {
 void Ddp::zero_gradients() {
   const at::NoGradGuard no_grad;
   at::_foreach_zero_(gradients());
+}
+
+std::optional<DdpFigures> Ddp::figures() const {
+  if (!logger_) return {};
+  const c10::DDPLoggingData data = logger_->get_ddp_logging_data();
+  const auto integer = [&data](const char* name) {
+    const auto found = data.ints_map.find(name);
+    return found == data.ints_map.end() ? 0 : found->second;
+  };
+  const auto milliseconds = [&integer](const char* name) {
+    return static_cast<double>(integer(name)) / 1e6;
+  };
+  DdpFigures figures;
+  figures.forward = milliseconds("avg_forward_compute_time");
+  figures.backward = milliseconds("avg_backward_compute_time");
+  figures.communication = milliseconds("avg_backward_comm_time");
+  figures.overlap = milliseconds("avg_backward_compute_comm_overlap_time");
+  figures.has_rebuilt_buckets = integer("has_rebuilt_buckets") != 0;
+  return figures;
 }
 
 std::int64_t Ddp::digest() const {

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,17 @@ struct DdpRequest {
   std::vector<NamedTensor> buffers;
   std::int64_t bucket_bytes = 25 << 20;
   std::string model_name;  // for c10d's own log
+};
+
+/// What c10d's Logger measured, as means over the steps it samples (the first ten, then one in a
+/// hundred). Units: milliseconds. `overlap` is the part of `communication` that ran while backward
+/// was still computing.
+struct DdpFigures {
+  double forward = 0;
+  double backward = 0;
+  double communication = 0;
+  double overlap = 0;
+  bool has_rebuilt_buckets = false;
 };
 
 class Ddp {
@@ -60,6 +72,9 @@ class Ddp {
   void zero_gradients();
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
+
+  /// Nothing in a world of one.
+  [[nodiscard]] std::optional<DdpFigures> figures() const;
 
   /// XXH3-64 of all parameters' bytes, equal on all ranks exactly when these are bit-equal.
   [[nodiscard]] std::int64_t digest() const;

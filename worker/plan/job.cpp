@@ -45,8 +45,12 @@ Job make_job(const JobValues& values, int world_size) {
   job.model = values.text("model.name");
   job.weights = values.maybe_text("model.weights");
   job.optimizer = make_optimizer(values, world_size);
-  job.schedule = values.text("schedule.name");
-  job.warmup_epochs = values.real("schedule.warmup");
+  job.schedule.name = values.text("schedule.name");
+  job.schedule.warmup = values.real("schedule.warmup");
+  job.schedule.every = values.integer("schedule.every");
+  job.schedule.milestones = values.integers("schedule.milestones");
+  job.schedule.gamma = values.real("schedule.gamma");
+  job.schedule.power = values.real("schedule.power");
   job.bucket_bytes = values.integer("ddp.bucket");
   job.check_replicas_every = values.integer("ddp.check_replicas_every");
   job.epochs = values.integer("train.epochs");

@@ -1,4 +1,5 @@
-// The job as the trainer takes it: one plain struct, made once from the checked values. Nobody after this sees YAML.
+// The job as the trainer takes it: one plain struct, made once from the checked values. Nobody
+// after this sees YAML.
 #pragma once
 
 #include <chrono>
@@ -6,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/job_schema.h"
 
@@ -27,8 +29,17 @@ struct OptimizerJob {
   std::optional<double> clip_norm;
 };
 
+struct ScheduleJob {
+  std::string name = "cosine";
+  double warmup = 1;                     // epochs
+  std::int64_t every = 30;               // epochs
+  std::vector<std::int64_t> milestones;  // epochs
+  double gamma = 0.1;
+  double power = 1;
+};
+
 struct CheckpointJob {
-  std::int64_t every = 1;                   // epochs; 0: by time only
+  std::int64_t every = 1;  // epochs; 0: by time only
   std::chrono::milliseconds interval{0};
   int keep = 3;
   std::string resume = "auto";
@@ -42,19 +53,18 @@ struct Job {
   std::string model;
   std::optional<std::filesystem::path> weights;
   OptimizerJob optimizer;
-  std::string schedule;
-  double warmup_epochs = 1;
+  ScheduleJob schedule;
   std::int64_t bucket_bytes = 25 << 20;
   std::int64_t check_replicas_every = 500;  // optimizer steps; 0: never
   std::int64_t epochs = 2;
-  std::int64_t log_every = 20;              // optimizer steps
+  std::int64_t log_every = 20;  // optimizer steps
   bool deterministic = false;
-  std::int64_t evaluate_every = 1;          // epochs; 0: after the last
+  std::int64_t evaluate_every = 1;  // epochs; 0: after the last
   CheckpointJob checkpoint;
   bool tensorboard = true;
   bool csv = true;
   bool jsonl = true;
-  TextMap identity;                         // what makes a resumed run the same job
+  TextMap identity;  // what makes a resumed run the same job
 };
 
 /// Errors: UsageError when the batch does not divide.

@@ -12,7 +12,8 @@ namespace po = boost::program_options;
 
 po::options_description visible_flags() {
   po::options_description flags("Flags");
-  flags.add_options()("help,h", "show this text")("version", "show the versions of this program and of LibTorch");
+  flags.add_options()("help,h", "show this text")(
+      "version", "show the versions of this program and of LibTorch");
   return flags;
 }
 
@@ -21,17 +22,21 @@ bool is_job_file(const std::string& argument) {
   return argument.find('=') == std::string::npos && (extension == ".yaml" || extension == ".yml");
 }
 
-void take_argument(const std::string& argument, Options& options, std::vector<std::string>& problems) {
+void take_argument(const std::string& argument,
+                   Options& options,
+                   std::vector<std::string>& problems) {
   if (is_job_file(argument)) {
     if (options.job_file) {
-      problems.push_back(argument + ": a second job file; the first is " + options.job_file->string() +
+      problems.push_back(argument + ": a second job file; the first is " +
+                         options.job_file->string() +
                          ". Give one, and KEY=VALUE for what differs.");
     }
     options.job_file = argument;
   } else if (const std::optional<JobOverride> given = parse_override(argument)) {
     options.overrides.push_back(*given);
   } else {
-    problems.push_back(argument + ": neither a job file (*.yaml, *.yml) nor KEY=VALUE. Try --help.");
+    problems.push_back(argument +
+                       ": neither a job file (*.yaml, *.yml) nor KEY=VALUE. Try --help.");
   }
 }
 
@@ -46,7 +51,8 @@ Options parse_options(int argc, const char* const* argv) {
   positional.add("argument", -1);
   po::variables_map given;
   try {
-    po::store(po::command_line_parser(argc, argv).options(flags).positional(positional).run(), given);
+    po::store(po::command_line_parser(argc, argv).options(flags).positional(positional).run(),
+              given);
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + ". Try --help.");
   }
@@ -58,7 +64,8 @@ Options parse_options(int argc, const char* const* argv) {
     }
   }
   if (!problems.empty()) throw UsageError(problems);
-  for (int i = 0; i < argc; ++i) options.command += std::string(i > 0 ? " " : "") + argv[i];
+  for (int i = 0; i < argc; ++i)
+    options.command += std::string(i > 0 ? " " : "") + argv[i];
   return options;
 }
 

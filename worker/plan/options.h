@@ -19,7 +19,8 @@ struct Options {
 };
 
 /// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`.
-/// Errors: UsageError with all that is wrong: unknown flags, arguments that are no override, a second job file.
+/// Errors: UsageError with all that is wrong: unknown flags, arguments that are no override, a
+/// second job file.
 Options parse_options(int argc, const char* const* argv);
 
 /// What --help prints.

@@ -34,6 +34,16 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
   return text + fmt::format(" | {:.0f} images/s | {:.1f} s", record.images_per_s, record.seconds);
 }
 
+std::string figures_line(const DdpFigures& figures) {
+  return fmt::format(
+      "per step: forward {:.1f} ms, backward {:.1f} ms, communication {:.1f} ms ({:.1f} ms of it "
+      "during backward)",
+      figures.forward,
+      figures.backward,
+      figures.communication,
+      figures.overlap);
+}
+
 std::string final_table(const std::vector<EpochRecord>& records) {
   std::string text = fmt::format("{:>5}  {:>10}  {:>14}  {:>9}  {:>13}  {:>8}\n",
                                  "epoch",

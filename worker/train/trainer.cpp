@@ -48,12 +48,17 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch) {
   Schedule schedule;
-  schedule.name = parse_schedule_name(job.schedule).value();  // the job was checked
+  schedule.name = parse_schedule_name(job.schedule.name).value();  // the job was checked
   schedule.base_lr = job.optimizer.lr;
   schedule.steps = job.epochs * steps_per_epoch;
-  const double warmup = job.warmup_epochs * static_cast<double>(steps_per_epoch);
+  const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);
   // A run shorter than its warm-up still ends: the last step is never warm-up.
   schedule.warmup = std::min(static_cast<std::int64_t>(std::llround(warmup)), schedule.steps - 1);
+  schedule.every = job.schedule.every * steps_per_epoch;
+  for (const std::int64_t epoch : job.schedule.milestones)
+    schedule.milestones.push_back(epoch * steps_per_epoch);
+  schedule.gamma = job.schedule.gamma;
+  schedule.power = job.schedule.power;
   return schedule;
 }
 
@@ -109,6 +114,8 @@ int Trainer::run() {
     // The newest checkpoint is whole.
   }
   set_phase(Phase::finished);
+  if (const std::optional<DdpFigures> figures = parts_.replica.figures())
+    say(figures_line(*figures));
   say(final_table(records_) + "run directory: " + parts_.run_dir.string());
   return exit_code::kOk;
 }
