@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -12,7 +13,11 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -59,11 +64,31 @@ bool listen(int fd, std::string& variable, std::vector<pid_t>& sessions) {
   }
 }
 
+/// Lets go of the launcher's code that we do not run; what we do run comes back page by page. Only
+/// executable mappings: they alone are surely unchanged since they were read from the file
+/// (relocated data is not).
+void drop_code() {
+  std::FILE* const maps = std::fopen("/proc/self/maps", "re");
+  if (maps == nullptr) return;
+  std::array<char, 512> line;
+  while (std::fgets(line.data(), static_cast<int>(line.size()), maps) != nullptr) {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    std::array<char, 8> access{};
+    const bool is_code =
+        std::sscanf(line.data(), "%lx-%lx %7s", &begin, &end, access.data()) == 3 &&
+        std::string_view(access.data()) == "r-xp" && std::strchr(line.data(), '/') != nullptr;
+    if (is_code) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
+  std::fclose(maps);
+}
+
 void guard_body(int fd) {
   ::prctl(PR_SET_NAME, "ddp-guard");
   // A mounted directory must not stay busy for us.
   if (::chdir("/") != 0) return;
   ::malloc_trim(0);
+  drop_code();
   std::string variable;
   std::vector<pid_t> sessions;
   if (listen(fd, variable, sessions)) return;

@@ -9,18 +9,8 @@
 namespace ddp::launcher {
 namespace {
 
-/// It ended by what we had sent to it. A worker that dies of SIGKILL while we have sent no more
-/// than SIGTERM died of something else: the kernel reports a large process only after freeing its
-/// memory, so its peers may be seen first.
-bool is_our_doing(const Ending& ending) {
-  if (!ending.stop_sent) return false;
-  if (ending.status.signal == SIGKILL) return ending.kill_sent;
-  return ending.status.signal == SIGTERM ||
-         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
-}
-
 auto precedence(const Ending& ending) {
-  return std::tuple(is_our_doing(ending),
+  return std::tuple(was_stopped(ending),
                     ending.status.exit_code() == exit_code::kLostPeer,
                     ending.at,
                     ending.rank);
@@ -30,7 +20,20 @@ bool has_finished(const Ending& ending) {
   return ending.status.is_success() && ending.opened_page && ending.phase == Phase::finished;
 }
 
+bool has_saved(const Ending& ending) {
+  return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
+
 }  // namespace
+
+// A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
+// kernel reports a large process only after freeing its memory, so its peers may be seen first.
+bool was_stopped(const Ending& ending) {
+  if (!ending.stop_sent) return false;
+  if (ending.status.signal == SIGKILL) return ending.kill_sent;
+  return ending.status.signal == SIGTERM ||
+         ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
+}
 
 bool has_failed(const Ending& ending) {
   if (!ending.status.is_success()) return true;
@@ -67,6 +70,9 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
     return code != 0 ? code : exit_code::kInternal;
   }
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
+    // Workers that save before they leave say so; whoever requeues the job goes by that code.
+    const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
+    if (saved && !endings.empty()) return exit_code::kStoppedAfterCheckpoint;
     return exit_code::of_signal(stopped->signal);
   }
   return exit_code::kOk;

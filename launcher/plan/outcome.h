@@ -31,6 +31,9 @@ struct Ending {
 /// A worker failed by a bad status, or by leaving with 0 before its phase was `finished`.
 bool has_failed(const Ending& ending);
 
+/// It ended by what we had sent to it.
+bool was_stopped(const Ending& ending);
+
 struct Succeeded {
   bool operator==(const Succeeded&) const = default;
 };
@@ -52,7 +55,8 @@ using Outcome = std::variant<Succeeded, Failed, Stopped>;
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal);
 
 /// The code of the job: the root cause's own, 128+n for a signal. A worker that left with 0 too
-/// early counts as 125.
+/// early counts as 125. A stopped job: 143 when every worker has saved first, else 128+n of the
+/// user's signal.
 [[nodiscard]] int exit_code_of(const Outcome& outcome, std::span<const Ending> endings);
 
 }  // namespace ddp::launcher

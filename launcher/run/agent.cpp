@@ -79,7 +79,6 @@ Verdict Agent::run() {
     // destructors of group and guard end what had been started.
     verdict_.failure = error.what();
     verdict_.exit_code = error.code();
-    scratch_.keep();
   }
   verdict_.duration = Clock::now() - begin;
   return std::move(verdict_);
@@ -146,7 +145,10 @@ void Agent::conclude(const WorkerGroup& group, std::vector<std::string> leftover
   if (!verdict_.leftovers.empty() && verdict_.exit_code == exit_code::kOk) {
     verdict_.exit_code = exit_code::kInternal;
   }
-  if (verdict_.exit_code != exit_code::kOk) scratch_.keep();
+  // Error files stay after a bad end: the report names them.
+  for (const WorkerReport& worker : verdict_.workers) {
+    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
+  }
 }
 
 }  // namespace ddp::launcher

@@ -89,7 +89,7 @@ std::string describe_root(const WorkerReport& root, const std::string& host) {
   add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
   if (const std::optional<WorkerError> error = read_error(root.error_text)) {
     text += "  traceback  : " + error->message + "\n";
-    add_lines(text, error->callstack);
+    if (error->callstack != error->message) add_lines(text, error->callstack);
   }
   if (!root.last_lines.empty()) {
     text += "  last lines of its stderr:\n";
@@ -100,9 +100,11 @@ std::string describe_root(const WorkerReport& root, const std::string& host) {
 }
 
 std::string describe_victim(const WorkerReport& worker) {
+  const std::string what =
+      was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   return "  rank " + std::to_string(worker.ending.rank) +
          " (local_rank: " + std::to_string(worker.local_rank) +
-         ", pid: " + std::to_string(worker.pid) + "): " + what_happened(worker) + "\n";
+         ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
 }
 
 std::string decided_by(const Verdict& verdict) {

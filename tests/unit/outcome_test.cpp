@@ -87,6 +87,15 @@ TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
   EXPECT_FALSE(has_failed(early));
 }
 
+TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
+  Ending saved = stopped(ended(0, 1ns, code(143)));
+  saved.opened_page = true;
+  const std::vector all{saved, saved};
+  EXPECT_EQ(exit_code_of(judge(all, SIGINT), all), 143);
+  const std::vector one{saved, stopped(ended(1, 2ns, kKill), true)};
+  EXPECT_EQ(exit_code_of(judge(one, SIGINT), one), 130);
+}
+
 TEST(Outcome, AStoppedJobEndsBySignal) {
   const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
   EXPECT_EQ(judge(endings, SIGINT), Outcome(Stopped{SIGINT}));
