@@ -123,7 +123,7 @@ TEST_F(WorkerFaults, W15_AFailureAfterTheTeardownIsAVictim) {
 }
 
 TEST_F(WorkerFaults, ALostPeerIsAVictimOfAnotherFailure) {
-  const auto job = launch_fakes(2, "on 0 [ exit 97 ] on 1 [ wait TERM exit 5 ]");
+  const auto job = launch_fakes(2, "on 0 [ sleep 0.3 exit 97 ] on 1 [ wait TERM exit 5 ]");
   EXPECT_EQ(job->wait(), 5);
   EXPECT_TRUE(job->sees("exit code 97"));
 }

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <sstream>
 
 #include "common/identity.h"
@@ -25,9 +24,17 @@ using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kStep(5);
 
+/// Files of /proc vanish while they are read: what was there until then counts.
 std::string read_all(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(file), {});
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  std::string text;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::read(fd, piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return text;
 }
 
 std::vector<std::string> make_environment(const Command& command, const std::string& marker) {
