@@ -134,7 +134,9 @@ class Script {
     } else if (verb == "exit") {
       ::_exit(std::stoi(take()));
     } else if (verb == "raise") {
-      ::kill(::getpid(), signal_of(take()));
+      const int signal = signal_of(take());
+      ::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own for some
+      ::kill(::getpid(), signal);
     } else if (verb == "ignore") {
       ::signal(signal_of(take()), SIG_IGN);
     } else if (verb == "wait") {

@@ -27,8 +27,8 @@ struct Flag {
   char letter = '\0';
   FlagValue value = FlagValue::text;
   FlagSupport support = FlagSupport::full;
-  std::string_view variable = {};      // PET_*, or empty
-  std::string_view key = {};           // the job key that it sets, or empty: it is about this call only
+  std::string_view variable = {};  // PET_*, or empty
+  std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
   std::string_view default_text = {};  // of flags that come later: the value that is no request
   std::string_view placeholder = {};   // in --help
   std::string_view help = {};          // ignored: why it has no effect
