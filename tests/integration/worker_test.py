@@ -173,59 +173,81 @@ class Ranks(WorkerTest):
 
 
 class Resume(WorkerTest):
-    ranks = 2
+    """Two ranks, 100 steps an epoch: long enough to be met in the middle, which each test checks."""
+
+    STEPS = 100
+    COMMON = ("data.train_size=3200",)
+
+    def train(self, *arguments):
+        return self.launch(2, *self.COMMON, *arguments)
+
+    def interrupt(self, signal_number, line, *arguments):
+        """Starts a run and sends its launcher the signal once the line was printed."""
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", *self.COMMON, *arguments)
+        running.wait_for(line)
+        running.process.send_signal(signal_number)
+        return running, running.finish()
+
+    def assert_resumed(self, text, first, last):
+        """From a checkpoint of a step from `first` to `last`."""
+        self.assertIn("continues the unfinished run", text)
+        step = int(re.search(r"resumes at step (\d+)", text).group(1))
+        self.assertTrue(first <= step <= last, f"resumed at step {step}, not from {first} to {last}\n{text}")
 
     def test_a_stopped_run_goes_on_bit_for_bit(self):
-        self.launch(self.ranks, "output=whole")
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", "train.epochs=2")
-        running.wait_for("epoch 1/2")
-        running.process.send_signal(signal.SIGTERM)
-        self.assertEqual(running.finish(), 143, running.text)
+        self.train("output=whole")
+        running, code = self.interrupt(signal.SIGTERM, "epoch 1/2")
+        self.assertEqual(code, 143, running.text)
         self.assertIn("with a checkpoint", running.text)
         stopped = json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))
         self.assertEqual(stopped["state"], "stopped")
-        text = self.launch(self.ranks)
-        self.assertIn("resumes at step", text)
+        self.assert_resumed(self.train(), self.STEPS + 1, 2 * self.STEPS - 1)
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_killed_run_goes_on_from_its_last_checkpoint(self):
-        self.launch(self.ranks, "output=whole")
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml")
-        running.wait_for("epoch 1/2")
-        running.process.kill()
-        running.finish()
-        text = self.launch(self.ranks)
-        self.assertIn("continues the unfinished run", text)
+        self.train("output=whole")
+        self.interrupt(signal.SIGKILL, "epoch 1/2")
+        self.assert_resumed(self.train(), self.STEPS, self.STEPS)
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_an_interval_checkpoint_inside_an_epoch_goes_on_bit_for_bit(self):
-        # Killed in the second epoch, long after a checkpoint that stands inside the first.
-        self.launch(self.ranks, "output=whole", "checkpoint.every=0")
+        # Both runs save by the clock alone, at nearly every step; where they do changes nothing.
         often = ["checkpoint.every=0", "checkpoint.interval=1ms"]
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", *often)
-        running.wait_for("epoch 1/2")
-        running.process.kill()
-        running.finish()
-        self.assertIn("resumes at step", self.launch(self.ranks, *often))
-        self.assertEqual(
-            [r["loss"] for r in records(self.folder / "whole" / "job", "step")], [r["loss"] for r in records(self.run_dir(), "step")]
-        )
+        self.train("output=whole", *often)
+        self.interrupt(signal.SIGKILL, "epoch 1/2", *often)
+        self.assert_resumed(self.train(*often), self.STEPS - 10, 2 * self.STEPS - 1)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_a_run_killed_before_its_first_checkpoint_starts_over_in_its_directory(self):
+        self.train("output=whole")
+        self.interrupt(signal.SIGKILL, "batch:")
+        text = self.train()
+        self.assertIn("continues the unfinished run", text)
+        self.assertNotIn("resumes at step", text)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_one_rank_goes_on_where_two_were_stopped(self):
+        # The same whole batch: another number of ranks only rounds differently.
+        (self.folder / "job.yaml").write_text(JOB.replace("batch_per_rank: 16", "batch: 32"), encoding="utf-8")
+        self.train("output=whole")
+        self.interrupt(signal.SIGTERM, "epoch 1/2")
+        self.assert_resumed(self.worker(*self.COMMON), self.STEPS + 1, 2 * self.STEPS - 1)
+        whole, parts = (records(run, "step") for run in (self.folder / "whole" / "job", self.run_dir()))
+        self.assertEqual([r["step"] for r in whole], [r["step"] for r in parts])
+        for a, b in zip(whole, parts):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-2)
 
     def test_a_damaged_checkpoint_is_named_and_an_older_one_used(self):
-        self.launch(self.ranks, "output=whole")
-        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", self.ranks, "job.yaml", "train.epochs=3")
-        running.wait_for("epoch 2/3")
-        running.process.kill()
-        running.finish()
-        newest = max((self.run_dir() / "checkpoints").glob("step-*[0-9]"))
+        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        newest = max(p for p in (self.run_dir() / "checkpoints").iterdir() if re.fullmatch(r"step-\d+", p.name))
         file = newest / "model.safetensors"
         raw = bytearray(file.read_bytes())
         raw[-5] ^= 1
         file.write_bytes(raw)
-        text = self.launch(self.ranks, "train.epochs=2")
+        text = self.train("train.epochs=3")
         self.assertIn(f"checkpoint {newest.name} is damaged", text)
         self.assertTrue(newest.with_name(newest.name + ".bad").exists())
-        self.assertTrue((self.run_dir() / "checkpoints" / "step-000050").exists())
+        self.assert_resumed(text, self.STEPS, self.STEPS)
 
 
 class BadInput(WorkerTest):

@@ -135,6 +135,21 @@ TEST(MetricsWriter, ARunThatGoesOnDropsTheRecordsItWillWriteAgain) {
                           is_from("step,1,15,")));
 }
 
+TEST(MetricsWriter, TheRecordOfAnEpochThatIsStillOpenIsDropped) {
+  const Scratch scratch;
+  {
+    MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+    writer.write(step_record(10));
+    writer.write(epoch_record(0));  // step 10, and no checkpoint after it
+  }
+  const MetricsWriter again({.directory = scratch.path(),
+                             .tensorboard = false,
+                             .resumed_step = 10,
+                             .epoch_is_open = true});
+  EXPECT_THAT(lines_of(scratch, "metrics.jsonl"), ElementsAre(testing::HasSubstr("\"step\"")));
+  EXPECT_EQ(lines_of(scratch, "metrics.csv").size(), 2U) << "the header and the step";
+}
+
 TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
   const Scratch scratch;
   {

@@ -104,16 +104,23 @@ std::string to_csv_line(std::string_view kind, const Fields& fields) {
   return line + "\n";
 }
 
-std::optional<std::int64_t> step_of_json(std::string_view line) {
+struct LineHead {
+  std::int64_t step = 0;
+  bool is_epoch = false;
+};
+
+std::optional<LineHead> read_json_head(std::string_view line) {
   boost::json::error_code error;
   const boost::json::value record = boost::json::parse(line, error);
   if (error || !record.is_object()) return {};
   const boost::json::value* const step = record.get_object().if_contains("step");
   if (step == nullptr || !step->is_int64()) return {};
-  return step->get_int64();
+  const boost::json::value* const kind = record.get_object().if_contains("kind");
+  return LineHead{step->get_int64(), kind != nullptr && *kind == "epoch"};
 }
 
-std::optional<std::int64_t> step_of_csv(std::string_view line) {
+std::optional<LineHead> read_csv_head(std::string_view line) {
+  const bool is_epoch = line.starts_with("epoch,");
   for (std::size_t i = 0; i < kStepColumn; ++i) {
     const std::size_t comma = line.find(',');
     if (comma == std::string_view::npos) return {};
@@ -122,22 +129,29 @@ std::optional<std::int64_t> step_of_csv(std::string_view line) {
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
   if (error != std::errc()) return {};
-  return step;
+  return LineHead{step, is_epoch};
 }
 
-// Drops what the run will write again: records of later steps, and a line that a crash cut off.
+using HeadReader = std::function<std::optional<LineHead>(std::string_view)>;
+
+bool is_kept(const LineHead& head, const MetricsRequest& request) {
+  if (head.step != request.resumed_step) return head.step < request.resumed_step;
+  return !(head.is_epoch && request.epoch_is_open);
+}
+
+// Drops what the run will write again, and a line that a crash cut off.
 void drop_later(const fs::path& path,
-                std::int64_t last_step,
+                const MetricsRequest& request,
                 std::string_view header,
-                const std::function<std::optional<std::int64_t>(std::string_view)>& step_of) {
+                const HeadReader& read_head) {
   const std::string old = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
   std::string kept(header);
   std::string_view rest = old;
   if (rest.starts_with(header)) rest.remove_prefix(header.size());
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const std::string_view line = rest.substr(0, end + 1);
-    const std::optional<std::int64_t> step = step_of(line.substr(0, end));
-    if (step && *step <= last_step) kept += line;
+    const std::optional<LineHead> head = read_head(line.substr(0, end));
+    if (head && is_kept(*head, request)) kept += line;
     rest.remove_prefix(end + 1);
   }
   if (kept != old) replace_file(path, kept);
@@ -158,19 +172,19 @@ void attempt(std::optional<Target>& target, const char* what, const Action& acti
 }  // namespace
 
 MetricsWriter::MetricsWriter(const MetricsRequest& request) {
-  const auto open = [&](const char* name, std::string_view header, auto step_of) {
+  const auto open = [&](const char* name, std::string_view header, const HeadReader& read_head) {
     const fs::path path = request.directory / name;
-    drop_later(path, request.resumed_step, header, step_of);
+    drop_later(path, request, header, read_head);
     return OutputFile(path, OutputFile::Mode::append);
   };
   if (request.jsonl) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
-      file = open("metrics.jsonl", "", step_of_json);
+      file = open("metrics.jsonl", "", read_json_head);
     });
   }
   if (request.csv) {
     attempt(csv_, "metrics.csv", [&](auto& file) {
-      file = open("metrics.csv", csv_header(), step_of_csv);
+      file = open("metrics.csv", csv_header(), read_csv_head);
     });
   }
   if (request.tensorboard) {

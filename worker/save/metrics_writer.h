@@ -40,6 +40,7 @@ struct MetricsRequest {
   bool csv = true;
   bool tensorboard = true;
   std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
+  bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
 };
 
 /// Used by rank 0 alone, from one thread.

@@ -105,11 +105,11 @@ int Trainer::run() {
     const std::optional<AgreedStep> last = agreement_.take();
     if (const std::optional<int> code = last ? settle(*last) : std::nullopt) return *code;
     const EpochRecord record = finish_epoch(epoch_start, position_.step - first_step);
-    say(epoch_line(record, parts_.job.epochs));
     if (metrics_) metrics_->write(record);
     records_.push_back(record);
     if (is_save_due(record.epoch))
       save(Position{position_.step, position_.epoch + 1, 0, Meter(), position_.best});
+    say(epoch_line(record, parts_.job.epochs));
     position_.meter = Meter();
     // The newest checkpoint is whole.
   }
@@ -161,8 +161,9 @@ void Trainer::restore_position() {
     request.jsonl = parts_.job.jsonl;
     request.csv = parts_.job.csv;
     request.tensorboard = parts_.job.tensorboard;
-    request.resumed_step =
-        position_.step;  // a run that starts over in its directory drops what was there
+    // A run that starts over in its directory drops all that was there.
+    request.resumed_step = position_.step;
+    request.epoch_is_open = position_.step_in_epoch > 0;
     metrics_.emplace(request);
   }
   parts_.page.steps_total.store(schedule_.steps, std::memory_order_relaxed);
