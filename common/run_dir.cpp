@@ -109,7 +109,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
                       error.message() + ". Set output= to a directory that can be written.");
   }
   const fs::path base = output / job.text("name");
-  const bool may_resume = job.text("checkpoint.resume") != "never";
+  const bool may_resume = job.text("checkpoint.resume") == "auto";
 
   int last = 0;  // the newest run of this name
   while (last < kMaxRuns && fs::exists(numbered(base, last + 1), error))

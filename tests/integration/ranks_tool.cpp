@@ -46,8 +46,7 @@ int run(const std::vector<std::string>& arguments) {
   model->to(at::kDouble);
   use_channels_last(*model);
   DdpRequest request;
-  for (const auto& item : model->named_parameters())
-    request.parameters.push_back({item.key(), item.value()});
+  request.parameters = parameters_of(*model);
   request.bucket_bytes = std::stoll(arguments.at(3));
   request.model_name = "convnet";
   Ddp replica(request, *group);

@@ -92,6 +92,12 @@ TEST_F(RunDirTest, NeverMeansNever) {
   EXPECT_FALSE(RunDir::choose(job({"checkpoint.resume=never"}), 1, "b").continues());
 }
 
+TEST_F(RunDirTest, ACheckpointOfTheUsersChoiceStartsANewDirectory) {
+  { const RunDir first = RunDir::choose(job(), 1, "a"); }
+  EXPECT_FALSE(RunDir::choose(job({"checkpoint.resume=runs/x/checkpoints/step-000001"}), 1, "b")
+                   .continues());
+}
+
 TEST_F(RunDirTest, AnOutputThatCannotBeMadeIsNamed) {
   const fs::path file = folder_ / "file";
   replace_file(file, "x");

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/gloo_group.h"
+#include "worker/dist/peer_call.h"
 #include "worker/dist/store.h"
 
 namespace ddp::worker {
@@ -94,9 +95,8 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
     wait_for_all(*store, self.world_size);
     compare_with_root(*store, self, digest);
   } catch (const c10::Error& error) {
-    const std::string text = error.what();
     throw PeerError("the store at " + self.master_addr + ":" + std::to_string(self.master_port) +
-                        " failed: " + text.substr(0, text.find('\n')),
+                        " failed: " + message_of(error),
                     exit_code::kRendezvous);
   }
   GlooRequest request;

@@ -17,24 +17,13 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "common/error.h"
+#include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr std::size_t kBroadcastBytes = 250 << 20;  // as DistributedDataParallel of torch 2.11
 constexpr std::int64_t kFirstBucketBytes = 1 << 20;
-
-// Runs a call of c10d that talks to the peers. Its exceptions, and gloo's, become PeerErrors here.
-template <typename Call>
-void with_peers(const std::string& during, Call call) {
-  try {
-    call();
-  } catch (const std::exception& error) {
-    const std::string text = error.what();
-    throw PeerError("lost a peer during " + during + ": " + text.substr(0, text.find('\n')));
-  }
-}
 
 std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   std::vector<at::Tensor> tensors;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "worker/dist/group.h"
+#include "worker/model/named_tensor.h"
 
 namespace c10d {
 class Reducer;
@@ -24,11 +25,6 @@ class Logger;
 }  // namespace c10d
 
 namespace ddp::worker {
-
-struct NamedTensor {
-  std::string name;
-  at::Tensor tensor;
-};
 
 struct DdpRequest {
   std::vector<NamedTensor> parameters;  // trainable, each once, in the same order on every rank

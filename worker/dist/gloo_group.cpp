@@ -9,19 +9,10 @@
 #include <exception>
 
 #include "common/error.h"
+#include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
 namespace {
-
-// The first line of a c10 or gloo text; the C++ stack that follows is for developers.
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-[[noreturn]] void throw_lost(const char* during, const std::exception& error) {
-  throw PeerError(std::string("lost a peer during ") + during + ": " + first_line(error));
-}
 
 class GlooSum : public PendingSum {
  public:
@@ -29,11 +20,7 @@ class GlooSum : public PendingSum {
       : tensor_(std::move(tensor)), work_(std::move(work)) {}
 
   at::Tensor wait() override {
-    try {
-      work_->wait();
-    } catch (const std::exception& error) {
-      throw_lost("a sum over ranks", error);
-    }
+    with_peers("a sum over ranks", [this] { work_->wait(); });
     return tensor_;
   }
 
@@ -102,21 +89,14 @@ void GlooGroup::sum(at::Tensor& tensor) {
 }
 
 std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
-  try {
-    std::vector<at::Tensor> tensors{tensor};
-    return std::make_unique<GlooSum>(tensor, group_->allreduce(tensors));
-  } catch (const std::exception& error) {
-    throw_lost("a sum over ranks", error);
-  }
+  std::vector<at::Tensor> tensors{tensor};
+  return with_peers("a sum over ranks",
+                    [&] { return std::make_unique<GlooSum>(tensor, group_->allreduce(tensors)); });
 }
 
 void GlooGroup::broadcast(at::Tensor& tensor) {
-  try {
-    std::vector<at::Tensor> tensors{tensor};
-    group_->broadcast(tensors)->wait();
-  } catch (const std::exception& error) {
-    throw_lost("a broadcast from rank 0", error);
-  }
+  std::vector<at::Tensor> tensors{tensor};
+  with_peers("a broadcast from rank 0", [&] { group_->broadcast(tensors)->wait(); });
 }
 
 at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
@@ -125,24 +105,17 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
     parts.push_back(at::zeros_like(tensor));
   std::vector<std::vector<at::Tensor>> outputs{parts};
   std::vector<at::Tensor> inputs{tensor};
-  try {
-    group_->allgather(outputs, inputs)->wait();
-  } catch (const std::exception& error) {
-    throw_lost("a gather over ranks", error);
-  }
+  with_peers("a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 
 void GlooGroup::close() {
-  try {
+  with_peers("the end of the job", [this] {
     // The rank that serves the store leaves last, so that no peer finds it gone.
-    const int size = world_size();
-    const bool is_last = store_->add("bye", 1) == size;
+    const bool is_last = store_->add("bye", 1) == world_size();
     if (is_last) store_->set("all-gone", std::string("1"));
     if (is_root()) store_->wait({"all-gone"}, leave_timeout_);
-  } catch (const std::exception& error) {
-    throw_lost("the end of the job", error);
-  }
+  });
   group_->shutdown();
   group_.reset();
   gloo_.reset();
@@ -157,8 +130,8 @@ std::unique_ptr<Group> make_gloo_group(const GlooRequest& request) {
   } catch (const std::exception& error) {
     throw PeerError(
         "not every rank connected within " + std::to_string(request.join_timeout.count() / 1000) +
-            " s (gloo): " + first_line(error) +
-            ". Check that the ranks' hosts reach each other, or set GLOO_SOCKET_IFNAME.",
+            " s (gloo): " + message_of(error) +
+            ". Check that the ranks' nodes reach each other, or set GLOO_SOCKET_IFNAME.",
         exit_code::kTimeout);
   }
 }

@@ -1,5 +1,4 @@
-// A group over c10d's Gloo backend. The one place that catches c10d's and gloo's exceptions and
-// makes them PeerErrors.
+// A group over c10d's Gloo backend.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>

@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
 namespace {
@@ -89,7 +90,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   }
   throw PeerError("no store answers at " + endpoint(self) + " after " +
                       std::to_string(timeout.count() / 1000) +
-                      " s. Is rank 0 running, and can this host reach it?",
+                      " s. Is rank 0 running, and can this node reach it?",
                   exit_code::kRendezvous);
 }
 
@@ -106,11 +107,9 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
   try {
     open.store = c10::make_intrusive<c10d::TCPStore>(self.master_addr, options);
   } catch (const std::exception& error) {
-    const std::string text = error.what();
     const std::string what =
         options.isServer ? "cannot serve the store at " : "cannot join the store at ";
-    throw PeerError(what + endpoint(self) + ": " + text.substr(0, text.find('\n')),
-                    exit_code::kRendezvous);
+    throw PeerError(what + endpoint(self) + ": " + message_of(error), exit_code::kRendezvous);
   }
   if (options.isServer) open.local_address = wait_until_up(self, timeout);
   return open;

@@ -12,7 +12,7 @@ namespace ddp::worker {
 
 struct OpenStore {
   c10::intrusive_ptr<c10d::Store> store;
-  std::string local_address;  // this host's, as the store's host sees it
+  std::string local_address;  // this node's, as the store's node sees it
 };
 
 /// Rank 0 serves it when the launcher does not. The others try until it answers.

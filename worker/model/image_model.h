@@ -1,9 +1,12 @@
-// What every model of ours is: images in, one score per class out.
+// What every model of ours is: images in, one score per class out; and its tensors by their names.
 #pragma once
 
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <vector>
+
+#include "worker/model/named_tensor.h"
 
 namespace ddp::worker {
 
@@ -15,5 +18,13 @@ class ImageModel : public torch::nn::Module {
 
 /// Shared by the module tree and its user, as torch::nn::Module requires.
 using Model = std::shared_ptr<ImageModel>;
+
+/// Trainable tensors, and the others that belong to the model's state; both in order of
+/// construction.
+std::vector<NamedTensor> parameters_of(const ImageModel& model);
+std::vector<NamedTensor> buffers_of(const ImageModel& model);
+
+/// Both: all that a checkpoint of the model holds.
+std::vector<NamedTensor> state_of(const ImageModel& model);
 
 }  // namespace ddp::worker

@@ -98,7 +98,11 @@ void publish(const fs::path& temporary, const fs::path& path) {
     return;
   const fs::path old = temporary.string() + "-old";
   check(::rename(path.c_str(), old.c_str()), "rename", old.string());
-  check(::rename(temporary.c_str(), path.c_str()), "rename", path.string());
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int reason = errno;
+    (void)::rename(old.c_str(), path.c_str());  // as it was
+    throw SystemError(system_message("rename", path.string(), reason));
+  }
   check(::rename(old.c_str(), temporary.c_str()), "rename", temporary.string());
 }
 
@@ -221,7 +225,10 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
       loaded = read_verified(directory_ / name);
       verified_ = step;
       break;
-    } catch (const Error& error) {
+    } catch (const SystemError& error) {
+      // Not its fault: a network disk that is away, too many open files. It stays where it is.
+      reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
+    } catch (const UsageError& error) {
       const std::string aside = set_aside(directory_ / name);
       reasons.push_back("checkpoint " + name + " is damaged (" + error.what() +
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));

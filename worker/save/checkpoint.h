@@ -65,7 +65,8 @@ class Checkpoints {
   /// is left.
   std::filesystem::path save(const CheckpointContent& content);
 
-  /// The newest one that verifies, or nothing. Each one passed over becomes step-N.bad and adds a
+  /// The newest one that verifies, or nothing. A damaged one becomes step-N.bad; one that cannot be
+  /// read just now stays as it is. Each one passed over adds a
   /// line to `warnings`, ready to be logged: "checkpoint step-000900 is damaged (model.safetensors:
   /// checksum differs); resuming from step-000600".
   std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <span>
@@ -13,6 +14,12 @@
 
 namespace ddp::worker {
 namespace {
+
+bool all_finite(const std::vector<NamedTensor>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const NamedTensor& one) {
+    return !one.tensor.is_floating_point() || at::isfinite(one.tensor).all().item<bool>();
+  });
+}
 
 // Training goes on when a disk is full for a while; a run whose last hours exist nowhere must not.
 constexpr int kMaxMissedSaves = 5;
@@ -30,18 +37,26 @@ ShardRequest shard_request(const Trainer::Parts& parts) {
   return request;
 }
 
-SharedState shared_state(const Trainer::Parts& parts) {
-  SharedState shared;
-  for (const auto& item : parts.model.named_parameters())
-    shared.model.push_back({item.key(), item.value()});
-  for (const auto& item : parts.model.named_buffers())
-    shared.model.push_back({item.key(), item.value()});
-  shared.optimizer = parts.optimizer.state();
-  return shared;
-}
-
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Errors: UsageError with every key in which the checkpoint's job differs from this one.
+void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
+  const std::string made = checkpoint.path.string() + ": was made with ";
+  std::vector<std::string> problems;
+  for (const auto& [path, value] : job.identity) {
+    const auto saved = checkpoint.head.job.find(path);
+    if (saved == checkpoint.head.job.end() || saved->second == value) continue;
+    problems.push_back(made + path + ": " + saved->second + ", this job has " + value +
+                       ". Use the same value, or checkpoint.resume=never.");
+  }
+  if (checkpoint.head.batch != job.batch.whole) {
+    problems.push_back(made + "a whole batch of " + std::to_string(checkpoint.head.batch) +
+                       ", this job has " + std::to_string(job.batch.whole) +
+                       ". Set data.batch, or checkpoint.resume=never.");
+  }
+  if (!problems.empty()) throw UsageError(problems);
 }
 
 }  // namespace
@@ -69,7 +84,7 @@ Trainer::Trainer(Parts parts)
       steps_per_epoch_(ceil_divide(shard_size(shard_request(parts_)),
                                    parts_.job.batch.per_rank * parts_.job.batch.accumulate)),
       schedule_(make_schedule(parts_.job, steps_per_epoch_)),
-      shared_(shared_state(parts_)),
+      shared_{state_of(parts_.model), parts_.optimizer.state()},
       agreement_(parts_.group),
       last_save_(Clock::now()),
       window_start_(Clock::now()) {
@@ -79,6 +94,7 @@ Trainer::Trainer(Parts parts)
 }
 
 int Trainer::run() {
+  settle_buckets();
   restore_position();
   // Model, optimizer, step and sample position are those of the checkpoint.
   for (; position_.epoch < parts_.job.epochs; ++position_.epoch, position_.step_in_epoch = 0) {
@@ -107,8 +123,13 @@ int Trainer::run() {
     const EpochRecord record = finish_epoch(epoch_start, position_.step - first_step);
     if (metrics_) metrics_->write(record);
     records_.push_back(record);
-    if (is_save_due(record.epoch))
-      save(Position{position_.step, position_.epoch + 1, 0, Meter(), position_.best});
+    const bool is_best = note_best(record);
+    const bool is_last = record.epoch + 1 == parts_.job.epochs;
+    if (is_best || is_last || is_save_due(record.epoch)) {
+      const Position next{position_.step, position_.epoch + 1, 0, Meter(), position_.best};
+      if (const std::optional<int> code = save(next, is_last)) return *code;
+      if (is_best) mark_best();
+    }
     say(epoch_line(record, parts_.job.epochs));
     position_.meter = Meter();
     // The newest checkpoint is whole.
@@ -118,6 +139,21 @@ int Trainer::run() {
     say(figures_line(*figures));
   say(final_table(records_) + "run directory: " + parts_.run_dir.string());
   return exit_code::kOk;
+}
+
+void Trainer::settle_buckets() {
+  // The reducer starts with one bucket and orders them anew after its first backward. With three or
+  // more ranks a ring adds in an order that depends on the layout; so each run, new or resumed, has
+  // one backward before its first step, and throws its gradients away. In evaluation mode: no
+  // buffer changes, no random number is drawn.
+  parts_.model.eval();
+  const std::vector<std::int64_t> first_sample{0};
+  const Batch batch = train_loader_.load(first_sample);
+  parts_.replica.prepare_to_reduce();
+  const at::Tensor scores = parts_.model.forward(batch.images);
+  parts_.replica.backward(at::cross_entropy_loss(scores, batch.labels), /*reduce=*/true);
+  parts_.replica.zero_gradients();
+  parts_.model.train();
 }
 
 void Trainer::restore_position() {
@@ -132,24 +168,7 @@ void Trainer::restore_position() {
       checkpoint = load_checkpoint(parts_.job.checkpoint.resume);
     }
   }
-  if (checkpoint) {
-    const CheckpointHead& head = checkpoint->head;
-    std::vector<std::string> problems;
-    for (const auto& [path, value] : parts_.job.identity) {
-      const auto saved = head.job.find(path);
-      if (saved == head.job.end() || saved->second == value) continue;
-      problems.push_back(checkpoint->path.string() + ": was made with " + path + ": " +
-                         saved->second + ", this job has " + value +
-                         ". Use the same value, or checkpoint.resume=never.");
-    }
-    if (head.batch != parts_.job.batch.whole) {
-      problems.push_back(checkpoint->path.string() + ": was made with a whole batch of " +
-                         std::to_string(head.batch) + ", this job has " +
-                         std::to_string(parts_.job.batch.whole) +
-                         ". Set data.batch, or checkpoint.resume=never.");
-    }
-    if (!problems.empty()) throw UsageError(problems);
-  }
+  if (checkpoint) require_same_job(*checkpoint, parts_.job);
   position_ = restore(parts_.group, checkpoint ? &*checkpoint : nullptr, shared_);
   if (checkpoint) {
     say("resumes at step " + std::to_string(position_.step) + ", epoch " +
@@ -210,32 +229,55 @@ StepVote Trainer::vote(const Meter& meter) const {
 
 std::optional<int> Trainer::settle(const AgreedStep& agreed) {
   record_step(agreed);
-  if (!std::isfinite(agreed.vote.loss)) {
-    if (parts_.group.is_root()) {
-      log::error("the loss of step " + std::to_string(agreed.step) +
-                 " is not finite. No checkpoint was written after it; try a smaller optimizer.lr "
-                 "or train.clip_norm.");
+  bool stop = agreed.vote.stop > 0;
+  const bool save_due = agreed.vote.save > 0;
+  AgreedStep newest = agreed;
+  if ((stop || save_due) && std::isfinite(agreed.vote.loss)) {
+    // What is saved includes the step that was done meanwhile, so its vote counts first.
+    if (const std::optional<AgreedStep> last = agreement_.take()) {
+      record_step(*last);
+      newest = *last;
+      stop = stop || last->vote.stop > 0;
     }
-    return exit_code::kDiverged;
   }
-  if (agreed.vote.stop > 0) {
-    set_phase(Phase::stopping);
-    // The step that was done meanwhile counts too.
-    const std::optional<AgreedStep> last = agreement_.take();
-    if (last && !std::isfinite(last->vote.loss)) return settle(*last);
-    if (last) record_step(*last);
-    save(position_);
-    say("stopped after step " + std::to_string(position_.step) +
-        " with a checkpoint; the same command goes on from it");
-    return exit_code::kStoppedAfterCheckpoint;
+  if (!std::isfinite(newest.vote.loss))
+    return diverged("the loss of step " + std::to_string(newest.step));
+  if (!stop && !save_due) return {};
+  if (stop) set_phase(Phase::stopping);
+  if (const std::optional<int> code = save(position_, /*is_required=*/stop)) return code;
+  if (!stop) return {};
+  say("stopped after step " + std::to_string(position_.step) +
+      " with a checkpoint; the same command goes on from it");
+  return exit_code::kStoppedAfterCheckpoint;
+}
+
+int Trainer::diverged(const std::string& what) const {
+  if (parts_.group.is_root()) {
+    log::error(
+        what +
+        " is not finite. No checkpoint holds it; try a smaller optimizer.lr, or train.clip_norm.");
   }
-  if (agreed.vote.save > 0) save(position_);
-  return {};
+  return exit_code::kDiverged;
 }
 
 bool Trainer::is_save_due(std::int64_t epoch) const {
   const std::int64_t every = parts_.job.checkpoint.every;
-  return epoch + 1 == parts_.job.epochs || (every > 0 && (epoch + 1) % every == 0);
+  return every > 0 && (epoch + 1) % every == 0;
+}
+
+bool Trainer::note_best(const EpochRecord& record) {
+  if (!record.test_accuracy || *record.test_accuracy <= position_.best.value_or(-1)) return false;
+  position_.best = record.test_accuracy;
+  return true;
+}
+
+void Trainer::mark_best() {
+  if (!checkpoints_) return;
+  try {
+    checkpoints_->mark_best(position_.step);
+  } catch (const SystemError& error) {
+    log::warning(std::string("the best checkpoint is not marked: ") + error.what());
+  }
 }
 
 std::optional<int> Trainer::check_replicas() {
@@ -288,8 +330,6 @@ EpochRecord Trainer::finish_epoch(Clock::time_point start, std::int64_t steps) {
     const Meter test = evaluate();
     record.test_loss = test.mean_loss();
     record.test_accuracy = test.accuracy();
-    is_best_ = test.accuracy() > position_.best.value_or(-1);
-    if (is_best_) position_.best = test.accuracy();
   }
   window_start_ = Clock::now();
   window_step_ = position_.step;
@@ -318,35 +358,63 @@ Meter Trainer::evaluate() {
   return to_meter(sums);
 }
 
-void Trainer::save(const Position& position) {
+std::optional<int> Trainer::save(const Position& position, bool is_required) {
   set_phase(Phase::saving);
-  last_save_ = Clock::now();
-  const Snapshot snapshot = take_snapshot(parts_.group, shared_, position.meter);
-  if (checkpoints_) {
-    CheckpointContent content;
-    content.head.step = position.step;
-    content.head.epoch = position.epoch;
-    content.head.step_in_epoch = position.step_in_epoch;
-    content.head.world_size = parts_.group.world_size();
-    content.head.batch = parts_.job.batch.whole;
-    content.head.job = parts_.job.identity;
-    content.head.best = position.best;
-    content.head.torch_version = TORCH_VERSION;
-    content.model = view(snapshot.model);
-    content.optimizer = view(snapshot.optimizer);
-    content.state = view(snapshot.state);
-    try {
-      checkpoints_->save(content);
-      if (is_best_) checkpoints_->mark_best(position.step);
-      missed_saves_ = 0;
-      parts_.page.checkpoint_step.store(position.step, std::memory_order_relaxed);
-    } catch (const SystemError& error) {
-      if (++missed_saves_ >= kMaxMissedSaves) throw;
-      log::warning(std::string("checkpoint not saved, training goes on: ") + error.what());
-    }
+  // Replicas are equal, so every rank finds the same.
+  if (!all_finite(shared_.model) || !all_finite(shared_.optimizer)) {
+    return diverged("a weight after step " + std::to_string(position.step));
   }
-  is_best_ = false;
+  const Snapshot snapshot = take_snapshot(parts_.group, shared_, position.meter);
+  at::Tensor saved = at::zeros({1}, at::kDouble);
+  if (checkpoints_ && write_checkpoint(snapshot, position, is_required)) saved.fill_(1);
+  // Nobody goes on, or leaves, before rank 0 has written: a rank that leaves makes the launcher end
+  // the others.
+  parts_.group.broadcast(saved);
+  last_save_ = Clock::now();
   set_phase(Phase::training);
+  if (saved.item<double>() == 1) {
+    missed_saves_ = 0;
+    return {};
+  }
+  ++missed_saves_;
+  if (!is_required && missed_saves_ < kMaxMissedSaves) return {};
+  return exit_code::kInternal;
+}
+
+bool Trainer::write_checkpoint(const Snapshot& snapshot,
+                               const Position& position,
+                               bool is_required) {
+  CheckpointContent content;
+  content.head.step = position.step;
+  content.head.epoch = position.epoch;
+  content.head.step_in_epoch = position.step_in_epoch;
+  content.head.world_size = parts_.group.world_size();
+  content.head.batch = parts_.job.batch.whole;
+  content.head.job = parts_.job.identity;
+  content.head.best = position.best;
+  content.head.torch_version = TORCH_VERSION;
+  content.model = view(snapshot.model);
+  content.optimizer = view(snapshot.optimizer);
+  content.state = view(snapshot.state);
+  try {
+    checkpoints_->save(content);
+  } catch (const SystemError& error) {
+    const std::string step = std::to_string(position.step);
+    const std::string reason = std::string(": ") + error.what() + ".";
+    if (is_required) {
+      log::error("the checkpoint of step " + step + ", the last of this run, was not saved" +
+                 reason + " Make room and repeat the command.");
+    } else if (missed_saves_ + 1 >= kMaxMissedSaves) {
+      log::error("the checkpoint of step " + step + " was not saved, nor were the " +
+                 std::to_string(missed_saves_) + " before it" + reason +
+                 " Make room and repeat the command.");
+    } else {
+      log::warning("the checkpoint of step " + step + " was not saved, training goes on" + reason);
+    }
+    return false;
+  }
+  parts_.page.checkpoint_step.store(position.step, std::memory_order_relaxed);
+  return true;
 }
 
 void Trainer::say(const std::string& text) const {

@@ -46,24 +46,30 @@ class Trainer {
   explicit Trainer(Parts parts);
 
   /// Trains to the end, or to the step at which all ranks agree to stop.
-  /// Returns the exit code: 0, 143 (stopped after a checkpoint), 96 (loss not finite, or replicas
-  /// differ). Errors: PeerError, UsageError (a checkpoint that does not fit).
+  /// Returns the exit code: 0, 143 (stopped after a checkpoint), 96 (loss or weights not finite, or
+  /// replicas differ), 125 (the last checkpoint, or too many in a row, could not be saved).
+  /// Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
 
  private:
   using Clock = std::chrono::steady_clock;
 
+  void settle_buckets();
   void restore_position();
   Meter train_step(const std::vector<std::int64_t>& samples, double lr);
   [[nodiscard]] StepVote vote(const Meter& meter) const;
-  // Acts on what the ranks agreed on. Returns an exit code when the run ends here.
-  std::optional<int> settle(const AgreedStep& agreed);
+  // These return an exit code when the run ends here, the same on every rank.
+  std::optional<int> settle(const AgreedStep& agreed);  // acts on what the ranks agreed on
   std::optional<int> check_replicas();
+  std::optional<int> save(const Position& position, bool is_required);
+  bool write_checkpoint(const Snapshot& snapshot, const Position& position, bool is_required);
+  [[nodiscard]] int diverged(const std::string& what) const;
   void record_step(const AgreedStep& agreed);
   EpochRecord finish_epoch(Clock::time_point start, std::int64_t steps);
   Meter evaluate();
   [[nodiscard]] bool is_save_due(std::int64_t epoch) const;
-  void save(const Position& position);
+  bool note_best(const EpochRecord& record);  // true for the best evaluation so far
+  void mark_best();
   void say(const std::string& text) const;
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   void update_page(double lr, double loss) const;
@@ -80,7 +86,6 @@ class Trainer {
   std::optional<MetricsWriter> metrics_;    // rank 0 only
   std::vector<EpochRecord> records_;
   Clock::time_point last_save_;
-  bool is_best_ = false;  // the newest evaluation is the best so far, and not saved yet
   int missed_saves_ = 0;
   Clock::time_point window_start_;  // of the images/s in step records
   std::int64_t window_step_ = 0;

@@ -1,0 +1,26 @@
+#include "worker/model/image_model.h"
+
+namespace ddp::worker {
+
+std::vector<NamedTensor> parameters_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : model.named_parameters())
+    tensors.push_back({item.key(), item.value()});
+  return tensors;
+}
+
+std::vector<NamedTensor> buffers_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors;
+  for (const auto& item : model.named_buffers())
+    tensors.push_back({item.key(), item.value()});
+  return tensors;
+}
+
+std::vector<NamedTensor> state_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors = parameters_of(model);
+  for (const NamedTensor& buffer : buffers_of(model))
+    tensors.push_back(buffer);
+  return tensors;
+}
+
+}  // namespace ddp::worker

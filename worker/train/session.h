@@ -1,0 +1,31 @@
+// From a checked job to the end of its training, on one rank: what main() does between its first
+// line and its exit code.
+#pragma once
+
+#include <atomic>
+#include <optional>
+#include <string>
+
+#include "common/identity.h"
+#include "common/job_schema.h"
+#include "common/progress_page.h"
+#include "common/run_dir.h"
+
+namespace ddp::worker {
+
+struct Session {
+  const JobValues& job;
+  const WorkerIdentity& self;
+  const Environment& environment;
+  const std::string& command;  // as typed, for the run directory
+  ProgressPage& page;
+  const std::atomic<bool>& stop_requested;  // set by a signal
+  std::optional<RunDir>& own_run_dir;  // filled on rank 0 when no agent of ours chose a directory
+};
+
+/// Joins the ranks, loads data and model, trains. Returns the exit code.
+/// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError (LibTorch's own
+/// errors too).
+int train(const Session& session);
+
+}  // namespace ddp::worker
