@@ -12,7 +12,8 @@ namespace ddp {
 /// Errors: SystemError; the old file is then as it was.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
-/// The whole text, or nothing when the file cannot be opened. Reads at most `limit` bytes.
+/// The whole text, or nothing when there is no regular file that can be opened. Reads at most
+/// `limit` bytes.
 std::optional<std::string> read_file(const std::filesystem::path& path,
                                      std::size_t limit = 16 << 20);
 

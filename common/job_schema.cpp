@@ -366,6 +366,13 @@ void check_rules(const JobValues& job, std::vector<std::string>& problems) {
   const auto where = [&job](std::string_view path) {
     return job.setting(path).origin + ": " + std::string(path);
   };
+  if (job.text("output").empty()) {
+    problems.push_back(where("output") + ": is empty. Give a directory, as runs.");
+  }
+  if (job.text("name") == "latest") {
+    problems.push_back(where("name") +
+                       ": latest is the name of the link to the newest run. Give another.");
+  }
   const bool has_batch = !job.is_null("data.batch");
   const bool has_per_rank = !job.is_null("data.batch_per_rank");
   if (has_batch && has_per_rank) {

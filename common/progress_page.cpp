@@ -1,5 +1,6 @@
 #include "common/progress_page.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -47,10 +48,15 @@ std::string_view to_text(Phase phase) {
 }
 
 MappedProgressPage MappedProgressPage::create() {
-  const int fd =
-      check(::memfd_create("ddp-progress", MFD_CLOEXEC), "memfd_create", "progress page");
+  const int fd = check(::memfd_create("ddp-progress", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+                       "memfd_create",
+                       "progress page");
   MappedProgressPage mapped(nullptr, fd);  // owns fd from here on
   check(::ftruncate(fd, kPageBytes), "ftruncate", "progress page");
+  // A worker that cuts the page off would end its agent by SIGBUS.
+  check(::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+        "fcntl",
+        "progress page");
   mapped.page_ = new (map_page(fd)) ProgressPage();
   return mapped;
 }

@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
+#include <charconv>
 #include <optional>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "common/error.h"
 #include "common/files.h"
@@ -24,13 +27,17 @@ namespace json = boost::json;
 constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 
-// An exclusive lock that dies with its holder (flock(2)), or -1 when another process lives in the
-// directory.
-int try_lock(const fs::path& directory) {
+// An exclusive lock that dies with its holder (flock(2)), or -1 and the reason.
+int try_lock(const fs::path& directory, std::string& why_not) {
   const fs::path path = directory / kLockName;
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) return -1;
+  if (fd < 0) {
+    why_not = system_message("open", path.string(), errno);
+    return -1;
+  }
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  why_not =
+      errno == EWOULDBLOCK ? "it is still running" : system_message("flock", path.string(), errno);
   ::close(fd);
   return -1;
 }
@@ -64,7 +71,11 @@ bool is_unfinished_same_job(const fs::path& directory,
                             std::int64_t batch,
                             std::string& why_not) {
   const std::optional<OldRun> old = read_result(directory);
-  if (!old || old->finished) return false;
+  if (!old) {
+    why_not = "its result.json cannot be read";
+    return false;
+  }
+  if (old->finished) return false;
   try {
     const YamlDocument document = read_yaml_file(directory / "job.yaml");
     const JobValues before = resolve_job(&document, {});
@@ -83,8 +94,39 @@ bool is_unfinished_same_job(const fs::path& directory,
   return false;
 }
 
+std::string to_text(RunState state) {
+  switch (state) {
+    case RunState::finished:
+      return "finished";
+    case RunState::stopped:
+      return "stopped";
+    case RunState::failed:
+      break;
+  }
+  return "failed";
+}
+
 fs::path numbered(const fs::path& base, int number) {
   return number == 1 ? base : fs::path(base.string() + std::to_string(number));
+}
+
+// The numbers of the runs of this name, newest first.
+std::vector<int> numbers_of(const fs::path& base) {
+  const std::string name = base.filename().string();
+  std::vector<int> numbers;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(base.parent_path(), ignored)) {
+    const std::string found = entry.path().filename().string();
+    if (!found.starts_with(name)) continue;
+    int number = found == name ? 1 : 0;
+    const char* const end = found.data() + found.size();
+    if (number == 0 && std::from_chars(found.data() + name.size(), end, number).ptr != end)
+      continue;
+    if (number > 0 && number < kMaxRuns && numbered(base, number).filename() == found)
+      numbers.push_back(number);
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  return numbers;
 }
 
 // <output>/latest, replaced by rename so that a reader always finds one of the two.
@@ -110,23 +152,22 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   }
   const fs::path base = output / job.text("name");
   const bool may_resume = job.text("checkpoint.resume") == "auto";
+  const std::vector<int> numbers = numbers_of(base);
+  const int last = numbers.empty() ? 0 : numbers.front();
 
-  int last = 0;  // the newest run of this name
-  while (last < kMaxRuns && fs::exists(numbered(base, last + 1), error))
-    ++last;
-  std::string why_not;
+  std::string of_the_newest;  // why it is not continued
   std::optional<RunDir> run;
-  if (last > 0 && may_resume) {
-    const fs::path newest = numbered(base, last);
-    const int lock = try_lock(newest);
-    RunDir candidate(newest, lock);
-    if (lock < 0) {
-      why_not = "it is still running";
-    } else if (is_unfinished_same_job(newest, job, batch, why_not)) {
+  for (const int number : numbers) {
+    if (!may_resume || run) break;
+    const fs::path path = numbered(base, number);
+    std::string why_not;
+    RunDir candidate(path, try_lock(path, why_not));
+    if (candidate.lock_fd_ >= 0 && is_unfinished_same_job(path, job, batch, why_not)) {
       run = std::move(candidate);
       run->continues_ = true;
-      run->notice_ = "continues the unfinished run in " + newest.string();
+      run->notice_ = "continues the unfinished run in " + path.string();
     }
+    if (number == last) of_the_newest = why_not;
   }
   for (int number = last + 1; !run && number < kMaxRuns; ++number) {
     const fs::path path = numbered(base, number);
@@ -135,10 +176,15 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
       throw SystemError(system_message("mkdir", path.string(), errno) +
                         ". Set output= to a directory that can be written.");
     }
-    run = RunDir(path, check(try_lock(path), "flock", path.string()));
+    std::string why_not;
+    const int lock = try_lock(path, why_not);
+    if (lock < 0) throw SystemError("cannot lock " + path.string() + ": " + why_not);
+    run = RunDir(path, lock);
     run->notice_ = "new run directory " + path.string();
-    if (!why_not.empty())
-      run->notice_ += " (" + numbered(base, last).string() + " is not continued: " + why_not + ")";
+    if (!of_the_newest.empty()) {
+      run->notice_ +=
+          " (" + numbered(base, last).string() + " is not continued: " + of_the_newest + ")";
+    }
   }
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");
 
@@ -169,18 +215,21 @@ RunDir::~RunDir() {
   if (lock_fd_ >= 0) ::close(lock_fd_);
 }
 
-std::string state_of(int exit_code) {
-  if (exit_code == exit_code::kOk) return "finished";
+RunState state_of(int exit_code) {
+  if (exit_code == exit_code::kOk) return RunState::finished;
   const bool by_user =
       exit_code == exit_code::kStoppedAfterCheckpoint || exit_code == exit_code::of_signal(2);
-  return by_user ? "stopped" : "failed";
+  return by_user ? RunState::stopped : RunState::failed;
 }
 
-void write_result(const fs::path& run_dir, int exit_code, const std::string& members) {
+void write_result(const fs::path& run_dir,
+                  int exit_code,
+                  const std::string& members,
+                  std::optional<RunState> state) {
   // Batch and world size stay: they decide whether a later start continues this run.
   const std::optional<OldRun> old = read_result(run_dir);
-  std::string text =
-      "{\"state\":\"" + state_of(exit_code) + "\",\"exit_code\":" + std::to_string(exit_code);
+  std::string text = "{\"state\":\"" + to_text(state.value_or(state_of(exit_code))) +
+                     "\",\"exit_code\":" + std::to_string(exit_code);
   const std::string meaning = exit_code::describe(exit_code);
   if (!meaning.empty()) text += ",\"meaning\":\"" + meaning + "\"";
   if (old) text += ",\"batch\":" + std::to_string(old->batch);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "common/job_schema.h"
@@ -41,12 +42,20 @@ class RunDir {
   std::string notice_;
 };
 
-/// How a run ended, as the field "state" of result.json.
-/// finished: exit 0. stopped: by the user, a checkpoint may be there. failed: anything else.
-std::string state_of(int exit_code);
+/// How a run ended, as the field "state" of result.json. finished: exit 0. stopped: by the user, a
+/// checkpoint may be there. failed: anything else.
+enum class RunState { finished, stopped, failed };
+
+/// What the code alone tells: 143 and 130 count as stopped.
+RunState state_of(int exit_code);
 
 /// Replaces result.json. `members` is a JSON object's inside without braces, already encoded (""
-/// for none); state, exit_code and what the code means come first. Errors: SystemError.
-void write_result(const std::filesystem::path& run_dir, int exit_code, const std::string& members);
+/// for none); state, exit_code and what the code means come first. Without `state` it is
+/// state_of(exit_code): a launcher knows better, as any code may be a worker's own. Errors:
+/// SystemError.
+void write_result(const std::filesystem::path& run_dir,
+                  int exit_code,
+                  const std::string& members,
+                  std::optional<RunState> state = std::nullopt);
 
 }  // namespace ddp

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/streams.h"
 #include "worker/plan/options.h"
 #include "worker/train/error_file.h"
 #include "worker/train/session.h"
@@ -54,6 +55,7 @@ void handle_stop_signals(ProgressPage& page) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  secure_streams();
   // These live to the very end: a signal, or the way out of an error, may need them.
   std::string error_file;
   std::optional<MappedProgressPage> page;

@@ -80,10 +80,20 @@ class Alone(WorkerTest):
         run = self.run_dir()
         self.assertEqual(len(records(run, "step")), 100)
         self.assertEqual([r["epoch"] for r in records(run, "epoch")], [0, 1])
+        self.assertGreater(min(r["images_per_s"] for r in records(run, "step")), 0)
         self.assertEqual(json.loads((run / "result.json").read_text(encoding="utf-8"))["state"], "finished")
         self.assertEqual(sorted(p.name for p in (run / "checkpoints").glob("step-*")), ["step-000050", "step-000100"])
         self.assertTrue(list(run.glob("events.out.tfevents.*")))
         self.assertEqual((self.folder / "runs" / "latest").readlink(), pathlib.Path("job"))
+
+    def test_a_reader_that_leaves_does_not_end_the_run(self):
+        closed = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', self.bin / "ddp-worker", "job.yaml", "output=closed"]
+        self.run_program(*closed)
+        self.assertEqual(len(records(self.folder / "closed" / "job", "step")), 100)
+        self.assertEqual((self.folder / "closed" / "job" / ".lock").read_bytes(), b"")
+        early = ["bash", "-c", '"$0" "$@" | head -n 1; exit ${PIPESTATUS[0]}', self.bin / "ddp-worker", "job.yaml", "output=early"]
+        self.run_program(*early)
+        self.assertEqual(len(records(self.folder / "early" / "job", "step")), 100)
 
     def test_the_same_seed_gives_the_same_run(self):
         self.worker("output=a")

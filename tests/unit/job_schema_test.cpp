@@ -152,6 +152,11 @@ TEST(JobSchema, ExactlyOneBatchIsGiven) {
             "");
 }
 
+TEST(JobSchema, NamesThatCannotWorkAreRefused) {
+  EXPECT_THAT(problems_of("output: ''"), HasSubstr("job.yaml:1:9: output: is empty"));
+  EXPECT_THAT(problems_of("name: latest"), HasSubstr("link to the newest run"));
+}
+
 TEST(JobSchema, FileSetsNeedARoot) {
   EXPECT_THAT(problems_of("data: {name: mnist}"), HasSubstr("needs data.root"));
   EXPECT_EQ(problems_of("data: {name: mnist, root: x}"), "");

@@ -22,6 +22,12 @@ TEST(ProgressPage, BothSidesSeeTheSamePage) {
   EXPECT_EQ(worker->stop_reason.load(), StopReason::preempt);
 }
 
+TEST(ProgressPage, AWorkerCannotCutItOff) {
+  const MappedProgressPage agent = MappedProgressPage::create();
+  EXPECT_NE(::ftruncate(agent.fd(), 0), 0);
+  EXPECT_EQ(agent->step.load(), 0);
+}
+
 TEST(ProgressPage, AnyOtherDescriptorIsRefused) {
   EXPECT_THROW(MappedProgressPage::open(9999), UsageError);
   const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -70,6 +70,31 @@ TEST_F(RunDirTest, AFinishedRunIsNotContinued) {
   EXPECT_EQ(RunDir::choose(job(), 1, "b").path(), folder_ / "run2");
 }
 
+TEST_F(RunDirTest, AnOlderUnfinishedRunIsFoundBehindOthers) {
+  { const RunDir first = RunDir::choose(job(), 1, "a"); }
+  {
+    const RunDir other = RunDir::choose(job({"optimizer.lr=0.1"}), 1, "b");
+    write_result(other.path(), 0, "");
+  }
+  const RunDir again = RunDir::choose(job(), 1, "c");
+  EXPECT_TRUE(again.continues());
+  EXPECT_EQ(again.path(), folder_ / "run");
+}
+
+TEST_F(RunDirTest, AGapInTheNumbersHidesNothing) {
+  { const RunDir first = RunDir::choose(job({"optimizer.lr=0.1"}), 1, "a"); }
+  { const RunDir second = RunDir::choose(job(), 1, "b"); }
+  fs::remove_all(folder_ / "run");
+  EXPECT_EQ(RunDir::choose(job(), 1, "c").path(), folder_ / "run2");
+}
+
+TEST_F(RunDirTest, AFileInTheWayIsNoRun) {
+  replace_file(folder_ / "run", "x");
+  const RunDir run = RunDir::choose(job(), 1, "a");
+  EXPECT_EQ(run.path(), folder_ / "run2");
+  EXPECT_THAT(run.notice(), HasSubstr("Not a directory"));
+}
+
 TEST_F(RunDirTest, AFailedRunIsContinued) {
   {
     const RunDir first = RunDir::choose(job(), 1, "a");

@@ -1,6 +1,7 @@
 #include "worker/dist/gloo_group.h"
 
 #include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -111,6 +112,9 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
 
 void GlooGroup::close() {
   with_peers("the end of the job", [this] {
+    // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
+    at::Tensor here = at::zeros({1});
+    sum(here);
     // The rank that serves the store leaves last, so that no peer finds it gone.
     const bool is_last = store_->add("bye", 1) == world_size();
     if (is_last) store_->set("all-gone", std::string("1"));

@@ -9,6 +9,7 @@ namespace ddp::worker {
 void StopAgreement::propose(std::int64_t step, const StepVote& mine) {
   assert(pending_ == nullptr);
   step_ = step;
+  at_ = std::chrono::steady_clock::now();
   pending_ =
       group_.start_sum(at::tensor({mine.loss, mine.count, mine.stop, mine.save}, at::kDouble));
 }
@@ -18,7 +19,7 @@ std::optional<AgreedStep> StopAgreement::take() {
   const at::Tensor sum = pending_->wait();
   pending_.reset();
   const double* const value = sum.data_ptr<double>();
-  return AgreedStep{step_, {value[0], value[1], value[2], value[3]}};
+  return AgreedStep{step_, at_, {value[0], value[1], value[2], value[3]}};
 }
 
 }  // namespace ddp::worker

@@ -3,6 +3,7 @@
 // its answer counts one step later, on every rank at the same step. Alone it is free.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +21,8 @@ struct StepVote {
 };
 
 struct AgreedStep {
-  std::int64_t step = 0;  // the optimizer step that was voted on
+  std::int64_t step = 0;                     // the optimizer step that was voted on
+  std::chrono::steady_clock::time_point at;  // when this rank had done it
   StepVote vote;
 };
 
@@ -37,6 +39,7 @@ class StopAgreement {
  private:
   Group& group_;
   std::int64_t step_ = 0;
+  std::chrono::steady_clock::time_point at_;
   std::unique_ptr<PendingSum> pending_;  // null: no vote is under way
 };
 

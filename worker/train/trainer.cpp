@@ -96,6 +96,10 @@ Trainer::Trainer(Parts parts)
 int Trainer::run() {
   settle_buckets();
   restore_position();
+  if (position_.epoch >= parts_.job.epochs) {
+    say("nothing is left to train: " + std::to_string(position_.epoch) +
+        " epochs are done, train.epochs is " + std::to_string(parts_.job.epochs));
+  }
   // Model, optimizer, step and sample position are those of the checkpoint.
   for (; position_.epoch < parts_.job.epochs; ++position_.epoch, position_.step_in_epoch = 0) {
     set_phase(Phase::training);
@@ -304,11 +308,10 @@ void Trainer::record_step(const AgreedStep& agreed) {
   record.epoch = (agreed.step - 1) / steps_per_epoch_;
   record.loss = agreed.vote.loss / agreed.vote.count;
   record.lr = learning_rate(schedule_, agreed.step - 1);
-  const double images =
-      static_cast<double>((position_.step - window_step_) * parts_.job.batch.whole);
-  record.images_per_s = images / seconds_since(window_start_);
-  window_start_ = Clock::now();
-  window_step_ = position_.step;
+  const double images = static_cast<double>((agreed.step - window_step_) * parts_.job.batch.whole);
+  record.images_per_s = images / std::chrono::duration<double>(agreed.at - window_start_).count();
+  window_start_ = agreed.at;
+  window_step_ = agreed.step;
   if (metrics_) metrics_->write(record);
 }
 
