@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "common/error.h"
+#include "common/spelling.h"
 #include "common/units.h"
 
 namespace ddp {
@@ -401,62 +402,6 @@ std::optional<JobOverride> parse_override(const std::string& argument) {
   return JobOverride{argument.substr(0, equals), argument.substr(equals + 1), argument};
 }
 
-// ---- JobValues ---------------------------------------------------------------------------------
-
-const JobValues::Setting& JobValues::setting(std::string_view path) const {
-  const auto found = settings_.find(path);
-  if (found == settings_.end()) throw std::logic_error("no such job key: " + std::string(path));
-  return found->second;
-}
-
-void JobValues::set(std::string_view path, Setting setting) {
-  settings_.insert_or_assign(std::string(path), std::move(setting));
-}
-
-namespace {
-
-template <typename Type>
-const Type& get(const JobValues& job, std::string_view path) {
-  const Type* const value = std::get_if<Type>(&job.setting(path).value);
-  if (value == nullptr) throw std::logic_error("job key has another type: " + std::string(path));
-  return *value;
-}
-
-}  // namespace
-
-bool JobValues::is_null(std::string_view path) const {
-  return std::holds_alternative<std::monostate>(setting(path).value);
-}
-bool JobValues::flag(std::string_view path) const {
-  return get<bool>(*this, path);
-}
-std::int64_t JobValues::integer(std::string_view path) const {
-  return get<std::int64_t>(*this, path);
-}
-double JobValues::real(std::string_view path) const {
-  return get<double>(*this, path);
-}
-const std::string& JobValues::text(std::string_view path) const {
-  return get<std::string>(*this, path);
-}
-std::chrono::milliseconds JobValues::duration(std::string_view path) const {
-  return get<std::chrono::milliseconds>(*this, path);
-}
-const TextMap& JobValues::text_map(std::string_view path) const {
-  return get<TextMap>(*this, path);
-}
-const std::vector<std::int64_t>& JobValues::integers(std::string_view path) const {
-  return get<std::vector<std::int64_t>>(*this, path);
-}
-std::optional<std::int64_t> JobValues::maybe_integer(std::string_view path) const {
-  if (is_null(path)) return {};
-  return integer(path);
-}
-std::optional<std::string> JobValues::maybe_text(std::string_view path) const {
-  if (is_null(path)) return {};
-  return text(path);
-}
-
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
   JobValues job;
   for (const JobKey& key : job_keys())
@@ -565,38 +510,6 @@ std::string to_yaml(const JobValues& job) {
     text += '\n';
   }
   return text;
-}
-
-std::optional<std::string> did_you_mean(std::string_view word,
-                                        std::span<const std::string_view> candidates) {
-  // Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours each
-  // count one.
-  const auto distance = [](std::string_view a, std::string_view b) {
-    std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-    for (std::size_t i = 0; i <= a.size(); ++i)
-      d[i][0] = i;
-    for (std::size_t j = 0; j <= b.size(); ++j)
-      d[0][j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-      for (std::size_t j = 1; j <= b.size(); ++j) {
-        const std::size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
-        d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
-        const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-        if (swapped) d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-      }
-    }
-    return d[a.size()][b.size()];
-  };
-  if (word.size() > 64) return {};
-  std::optional<std::string> best;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t d = distance(word, candidate);
-    if (d >= best_distance) continue;
-    best_distance = d;
-    best = std::string(candidate);
-  }
-  return best;
 }
 
 }  // namespace ddp

@@ -4,17 +4,14 @@
 // page, `same job` and the resolved job.yaml are all derived from it.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "common/job_values.h"
 #include "common/yaml.h"
 
 namespace ddp {
@@ -53,16 +50,6 @@ inline constexpr std::string_view kEverything = "*";  // in `later`: any value b
 /// null.
 std::span<const JobKey> job_keys();
 
-using TextMap = std::map<std::string, std::string>;
-using JobValue = std::variant<std::monostate,  // null
-                              bool,
-                              std::int64_t,  // integer and bytes
-                              double,
-                              std::string,
-                              std::chrono::milliseconds,
-                              TextMap,
-                              std::vector<std::int64_t>>;
-
 /// One value from outside the file: KEY=VALUE of the command line, a flag, a PET_* variable.
 struct JobOverride {
   std::string path;
@@ -72,33 +59,6 @@ struct JobOverride {
 
 /// Splits "train.epochs=3". Nothing when there is no '=' or no key before it.
 std::optional<JobOverride> parse_override(const std::string& argument);
-
-/// A checked job: every key has a value of its type.
-class JobValues {
- public:
-  struct Setting {
-    JobValue value;
-    std::string origin;  // "default", "job.yaml:3:8", or the origin of an override
-  };
-
-  /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.
-  [[nodiscard]] bool is_null(std::string_view path) const;
-  [[nodiscard]] bool flag(std::string_view path) const;
-  [[nodiscard]] std::int64_t integer(std::string_view path) const;
-  [[nodiscard]] double real(std::string_view path) const;
-  [[nodiscard]] const std::string& text(std::string_view path) const;
-  [[nodiscard]] std::chrono::milliseconds duration(std::string_view path) const;
-  [[nodiscard]] const TextMap& text_map(std::string_view path) const;
-  [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view path) const;
-  [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
-  [[nodiscard]] std::optional<std::string> maybe_text(std::string_view path) const;
-  [[nodiscard]] const Setting& setting(std::string_view path) const;
-
-  void set(std::string_view path, Setting setting);
-
- private:
-  std::map<std::string, Setting, std::less<>> settings_;
-};
 
 /// Defaults, then the file (may be absent), then `overrides` in their order: the last one wins.
 /// Errors: UsageError with every problem of the file and of the overrides.
@@ -125,9 +85,5 @@ std::string to_yaml(const JobValues& job);
 
 /// The value as YAML text.
 std::string to_text(const JobKey& key, const JobValue& value);
-
-/// The closest of `candidates` when it is close enough to be a slip of the fingers.
-std::optional<std::string> did_you_mean(std::string_view word,
-                                        std::span<const std::string_view> candidates);
 
 }  // namespace ddp

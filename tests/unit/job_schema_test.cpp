@@ -215,13 +215,5 @@ TEST(JobSchema, ListsAreOfAscendingNumbers) {
   }
 }
 
-TEST(JobSchema, FarWordsAreNotProposed) {
-  const std::vector<std::string_view> words{"momentum", "lr"};
-  EXPECT_EQ(did_you_mean("momentun", words), "momentum");
-  EXPECT_EQ(did_you_mean("rl", words), "lr");
-  EXPECT_FALSE(did_you_mean("something", words).has_value());
-  EXPECT_THAT(problems_of("zzzzzz: 1"), Not(HasSubstr("did you mean")));
-}
-
 }  // namespace
 }  // namespace ddp
