@@ -1,15 +1,17 @@
 #include "common/files.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "common/error.h"
+#include "common/input_file.h"
 
 namespace ddp {
 namespace {
@@ -56,23 +58,17 @@ void replace_file(const std::filesystem::path& path, std::string_view text) {
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) return {};
-  struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(fd);
-    return {};
-  }
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) return {};
   std::string text;
-  std::array<char, 65536> buffer{};
+  std::array<std::byte, 65536> buffer{};
   while (text.size() < limit) {
-    const ssize_t size = ::read(fd, buffer.data(), std::min(buffer.size(), limit - text.size()));
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) break;
-    text.append(buffer.data(), static_cast<std::size_t>(size));
+    const std::size_t wanted = std::min(buffer.size(), limit - text.size());
+    const std::size_t size = file->read(std::span(buffer).first(wanted));
+    text.append(reinterpret_cast<const char*>(buffer.data()), size);
+    if (size < wanted) break;
   }
-  ::close(fd);
   return text;
 }
 

@@ -13,7 +13,7 @@ namespace ddp {
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
 /// The whole text, or nothing when there is no regular file that can be opened. Reads at most
-/// `limit` bytes.
+/// `limit` bytes. Errors: SystemError when reading fails.
 std::optional<std::string> read_file(const std::filesystem::path& path,
                                      std::size_t limit = 16 << 20);
 

@@ -1,21 +1,18 @@
 #include "common/yaml.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/input_file.h"
 
 namespace ddp {
 namespace {
@@ -280,26 +277,17 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
 }
 
 YamlDocument read_yaml_file(const std::filesystem::path& path) {
-  const std::string name = path.string();
-  // O_NONBLOCK: opening a FIFO must not wait for a writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
-    throw UsageError(system_message("cannot read job file", name, errno) +
-                     ". Give the path of a YAML file.");
+  const std::string what = "cannot read job file, " + path.string() + ": ";
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) throw UsageError(what + why_not + ". Give the path of a YAML file.");
+  if (file->size() > kMaxBytes) {
+    throw UsageError(what + std::to_string(file->size()) + " bytes; a job file has at most " +
+                     std::to_string(kMaxBytes) + ".");
   }
-  struct stat status {};
-  const bool known = ::fstat(fd, &status) == 0;
-  ::close(fd);
-  if (!known || !S_ISREG(status.st_mode)) {
-    throw UsageError("cannot read job file, " + name + ": not a regular file.");
-  }
-  if (status.st_size > static_cast<off_t>(kMaxBytes)) {
-    throw UsageError("cannot read job file, " + name + ": " + std::to_string(status.st_size) +
-                     " bytes; a job file has at most " + std::to_string(kMaxBytes) + ".");
-  }
-  const std::optional<std::string> text = read_file(path, kMaxBytes);
-  if (!text) throw UsageError(system_message("cannot read job file", name, errno));
-  return parse_yaml(*text, name);
+  std::string text(file->size(), ' ');
+  text.resize(file->read(std::as_writable_bytes(std::span(text))));
+  return parse_yaml(text, path.string());
 }
 
 std::string locate(const std::string& name, Mark mark) {

@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/input_file.h"
 
 namespace ddp::worker {
 namespace {
@@ -55,35 +56,18 @@ class MemorySource : public ByteSource {
 
 class FileSource : public ByteSource {
  public:
-  explicit FileSource(const std::filesystem::path& path) : name_(path.string()) {
-    // Not blocking, so that a FIFO is refused below and not waited for.
-    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd_ < 0) refuse(name_, system_message("open", name_, errno));
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) {
-      ::close(fd_);
-      refuse(name_, "it is no regular file");
-    }
+  explicit FileSource(const std::filesystem::path& path) {
+    std::string why_not;
+    file_ = InputFile::open(path, why_not);
+    if (!file_) refuse(path.string(), why_not);
   }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
-  ~FileSource() override { ::close(fd_); }
 
   std::size_t read(std::span<std::uint8_t> buffer) override {
-    std::size_t filled = 0;
-    while (filled < buffer.size()) {
-      const ssize_t size = ::read(fd_, buffer.data() + filled, buffer.size() - filled);
-      if (size < 0 && errno == EINTR) continue;
-      check(size, "read", name_);
-      if (size == 0) break;
-      filled += static_cast<std::size_t>(size);
-    }
-    return filled;
+    return file_->read(std::as_writable_bytes(buffer));
   }
 
  private:
-  std::string name_;
-  int fd_ = -1;
+  std::optional<InputFile> file_;
 };
 
 /// Inflates another source. Several gzip members in a row are one stream, as for gzip(1); anything

@@ -14,9 +14,9 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "worker/save/digest.h"
-#include "worker/save/input_file.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"
+#include "worker/save/read_bytes.h"
 
 namespace ddp::worker {
 namespace {

@@ -75,8 +75,6 @@ class Checkpoints {
   /// Errors: SystemError.
   void mark_best(std::int64_t step);
 
-  [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
-
  private:
   void remove_leftovers() const;
   void remove_old() const;

@@ -16,7 +16,7 @@
 namespace ddp::worker {
 
 struct Scalar {
-  std::string_view tag;  // "train/loss"
+  std::string_view tag;  // "loss/train"
   double value = 0;      // written as float, as TensorBoard keeps it
 };
 

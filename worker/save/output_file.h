@@ -1,5 +1,5 @@
 // A file that is written, from open to close, with every failure seen.
-// Trap: a stream's destructor hides a full disk; here close() and sync() say so, and the destructor
+// Trap: a stream's destructor hides a full disk; here write() and sync() say so, and the destructor
 // only lets go.
 #pragma once
 

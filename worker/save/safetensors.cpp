@@ -12,8 +12,8 @@
 
 #include "common/error.h"
 #include "worker/save/digest.h"
-#include "worker/save/input_file.h"
 #include "worker/save/output_file.h"
+#include "worker/save/read_bytes.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,0 +1,56 @@
+#include "common/input_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "common/error.h"
+
+namespace ddp {
+
+std::optional<InputFile> InputFile::open(const std::filesystem::path& path, std::string& why_not) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    why_not = std::strerror(errno);
+    return {};
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(fd);
+    why_not = "it is no regular file";
+    return {};
+  }
+  return InputFile(path.string(), fd, static_cast<std::size_t>(status.st_size));
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : name_(std::move(other.name_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(name_, other.name_);
+  std::swap(fd_, other.fd_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::size_t InputFile::read(std::span<std::byte> buffer) const {
+  std::size_t filled = 0;
+  while (filled < buffer.size()) {
+    const ssize_t size = ::read(fd_, buffer.data() + filled, buffer.size() - filled);
+    if (size < 0 && errno == EINTR) continue;
+    check(size, "read", name_);
+    if (size == 0) break;
+    filled += static_cast<std::size_t>(size);
+  }
+  return filled;
+}
+
+}  // namespace ddp

@@ -1,0 +1,39 @@
+// A regular file, open for reading. The one place that opens what a user or another program may
+// have put in our way.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace ddp {
+
+class InputFile {
+ public:
+  /// Nothing, and the reason in `why_not`, when there is no file, it is not ours to read, or it is
+  /// not a regular one: a FIFO is not waited for, a device not read without end.
+  static std::optional<InputFile> open(const std::filesystem::path& path, std::string& why_not);
+
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+  ~InputFile();
+
+  [[nodiscard]] std::size_t size() const { return size_; }  // when it was opened
+
+  /// Fills the buffer. Less than its size means the end. Errors: SystemError.
+  std::size_t read(std::span<std::byte> buffer) const;
+
+ private:
+  InputFile(std::string name, int fd, std::size_t size)
+      : name_(std::move(name)), fd_(fd), size_(size) {}
+
+  std::string name_;
+  int fd_ = -1;  // -1: moved from
+  std::size_t size_ = 0;
+};
+
+}  // namespace ddp
