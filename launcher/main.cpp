@@ -1,6 +1,7 @@
 // ddp-launch: starts the workers of a distributed job, watches them, and ends all of them when one
 // fails.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,8 @@ namespace {
 /// the guard, we leave by 125.
 void leave_at_once(int) {
   constexpr char kText[] = "ddp-launch: internal error; the workers are killed.\n";
+  pollfd console{STDERR_FILENO, POLLOUT, 0};
+  if (::poll(&console, 1, 0) != 1) ::_exit(exit_code::kInternal);  // nobody reads it
   if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(exit_code::kInternal);
   ::_exit(exit_code::kInternal);
 }
@@ -93,9 +96,10 @@ int main(int argc, char** argv) try {
   }
   const std::filesystem::path path = run_dir ? run_dir->path() : std::filesystem::path();
   // Beyond this point workers may exist: every way out stops, reaps and reports them.
-  const Verdict verdict = Agent(spec, path).run();
+  Agent agent(spec, path, level_of(options, environment));
+  const Verdict verdict = agent.run();
   // Beyond this point nothing of this job lives on this node.
-  return report(verdict, spec, path, environment);
+  return report(verdict, spec, path, environment, agent.console());
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);
 }

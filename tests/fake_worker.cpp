@@ -1,15 +1,29 @@
 // A worker for tests: a script of verbs on its command line, each of which does one thing. A test
 // reads as this script.
-//   print TEXT    a line on stdout             error TEXT   a line on stderr        partial TEXT no
-//   newline lines N TEXT  N lines on stdout            fill N       N bytes on stdout       pid
-//   "pid N" on stdout environment   all variables, sorted        exit C       leave raise SIG die,
-//   or stop, by it ignore SIG    from now on                  wait SIG     until it comes hold wait
-//   for ever sleep T       seconds                      session      leave session and group
-//   progress STEP  open and set the page finish        phase finished               message TEXT
-//   write the error file on RANK [ VERBS ]     only this rank       spawn [ VERBS ]   a grandchild
-//   that does them, and ends lose [ VERBS ]        like spawn, in a session of its own and with
-//   init (or a subreaper) as parent: a daemon FILE.yaml ...         print the arguments, one line,
-//   and end
+//   print TEXT         a line on stdout
+//   error TEXT         a line on stderr
+//   partial TEXT       no newline
+//   lines N TEXT       N lines on stdout
+//   fill N             N bytes on stdout
+//   pid                "pid N" on stdout
+//   environment        all variables, sorted
+//   exit C             leave
+//   raise SIG          die, or stop, by it
+//   ignore SIG         from now on
+//   catch SIG          from now on: "caught SIG" on stdout when it comes
+//   wait SIG           until it comes
+//   hold               wait for ever
+//   sleep T            seconds
+//   session            leave session and group
+//   progress STEP      open and set the page
+//   finish             phase finished
+//   reason             "reason N" on stdout: why the page says that we are to stop
+//   message TEXT       write the error file
+//   on RANK [ VERBS ]  only this rank
+//   spawn [ VERBS ]    a grandchild that does them, and ends
+//   lose [ VERBS ]     like spawn, in a session of its own and with init (or a subreaper) as
+//                      parent: a daemon
+//   FILE.yaml ...      print the arguments, one line, and end
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,6 +61,14 @@ int signal_of(const std::string& name) {
 ddp::ProgressPage& open_page() {
   if (!page) page = ddp::MappedProgressPage::open(std::stoi(variable("DDP_PROGRESS_FD")));
   return **page;
+}
+
+extern "C" void say_caught(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  if (::write(STDOUT_FILENO, "caught ", 7) < 0 || ::write(STDOUT_FILENO, name, strlen(name)) < 0 ||
+      ::write(STDOUT_FILENO, "\n", 1) < 0) {
+    ::_exit(2);
+  }
 }
 
 void wait_for(int signal) {
@@ -137,6 +159,10 @@ class Script {
       const int signal = signal_of(take());
       ::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own for some
       ::kill(::getpid(), signal);
+    } else if (verb == "catch") {
+      ::signal(signal_of(take()), say_caught);
+    } else if (verb == "reason") {
+      std::cout << "reason " << static_cast<int>(open_page().stop_reason.load()) << std::endl;
     } else if (verb == "ignore") {
       ::signal(signal_of(take()), SIG_IGN);
     } else if (verb == "wait") {

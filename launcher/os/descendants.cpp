@@ -1,5 +1,5 @@
 // Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
-// kept.
+// kept. Of os/ it knows process.h, the one door to pidfds.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -125,12 +125,6 @@ std::string first_line(pid_t pid, const char* name) {
 }
 
 }  // namespace
-
-std::vector<pid_t> find_descendants(const std::string& variable, std::span<const pid_t> sessions) {
-  std::vector<pid_t> pids;
-  for_each_descendant(variable, sessions, [&](pid_t pid, int) { pids.push_back(pid); });
-  return pids;
-}
 
 std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions) {
   std::size_t count = 0;

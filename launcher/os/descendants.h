@@ -12,11 +12,9 @@
 
 namespace ddp::launcher {
 
-/// Living processes whose environment holds `variable` ("DDP_RUN_ID=...") or whose session is one
-/// of `sessions`. Units: pids. Not this process. Zombies do not count.
-std::vector<pid_t> find_descendants(const std::string& variable, std::span<const pid_t> sessions);
-
-/// SIGKILL to all of them. Returns how many were found.
+/// SIGKILL to every living process whose environment holds `variable` ("DDP_RUN_ID=...") or whose
+/// session is one of `sessions`; not to this one. Returns how many were found. Zombies do not
+/// count.
 std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions);
 
 /// From now on this process inherits what its workers leave behind (prctl(2),

@@ -1,20 +1,19 @@
 // The launcher's second thread, the only one: it writes log files and the console, so that a
 // stalled disk or a terminal that was stopped by Ctrl-S never stops the loop that watches workers.
-// Promises: bytes of one target arrive in order, one write() per block; a target that fails is
-// reported once and then skipped; the queue is bounded by its users, who look at queued_bytes()
-// before they read more. Trap: this thread must never fork, and all signals are blocked in it, so
-// that they reach the loop.
+// Promises: bytes of one target arrive in order; a target that fails is reported once and then
+// skipped; the queue is bounded by its users, who look at queued_bytes() before they read more; a
+// target that takes nothing any more never holds the end of the job. On a pipe or a terminal one
+// write() is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between
+// them (pipe(7)). Trap: this thread must never fork, and all signals are blocked in it, so that
+// they reach the loop.
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
+#include <chrono>
 #include <cstddef>
-#include <deque>
 #include <filesystem>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace ddp::launcher {
 
@@ -23,11 +22,14 @@ class FileWriter {
   using Target = std::size_t;
   static constexpr Target kStdout = 0;
   static constexpr Target kStderr = 1;
+  /// A target that has taken no byte for so long, at the end of a job, is given up.
+  static constexpr std::chrono::seconds kStallWait{3};
 
   FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
-  /// Blocks: until all is written.
+  /// Blocks: until all is written, as long as something moves; kStallWait for a target that takes
+  /// nothing, at most for both console streams and the disk.
   ~FileWriter();
 
   /// A new file, opened by the writer's thread when its first bytes come. Errors: none here, one
@@ -36,34 +38,21 @@ class FileWriter {
 
   void write(Target target, std::string bytes);
 
-  /// Waits until everything has been written. Blocks: as long as the slowest target.
-  void drain();
+  /// For how long nothing has moved although something is queued.
+  [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
 
-  [[nodiscard]] std::size_t queued_bytes() const { return queued_.load(std::memory_order_relaxed); }
+  /// Gives up the target that is being written to, with one line, and goes on with the others; a
+  /// log file stands for all of them, as they are on one disk. Nothing when nothing is being
+  /// written.
+  void leave_stuck();
+
+  [[nodiscard]] std::size_t queued_bytes() const;
 
  private:
-  struct Output {
-    std::filesystem::path path;
-    int fd = -1;
-    bool failed = false;
-  };
-  struct Block {
-    Target target = 0;
-    std::string bytes;
-  };
+  struct Shared;
+  void start();
 
-  void run();
-  void put(Target target, const std::string& bytes);
-  void give_up(Target target, Output& output, int error);
-
-  std::mutex mutex_;
-  std::condition_variable filled_;
-  std::condition_variable emptied_;
-  std::deque<Block> blocks_;
-  std::deque<Output> outputs_;  // a deque: references stay good while others are added
-  bool busy_ = false;
-  bool closing_ = false;
-  std::atomic<std::size_t> queued_{0};
+  std::shared_ptr<Shared> shared_;  // with its thread, which may be left behind in a write()
   std::thread thread_;
 };
 

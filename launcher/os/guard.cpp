@@ -1,5 +1,5 @@
 // The helper's fork is process.cpp's and its scan is descendants.cpp's: the one file of os/ that
-// puts two others to use.
+// puts two others to use, as run/ has no say in the guard.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>
@@ -27,22 +27,30 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kRunIdBytes = 64;
+constexpr std::size_t kTextBytes = 1024;
 constexpr std::chrono::seconds kKillTime(30);
 
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
-  char kind = 0;  // kRunId, kWatch, kForget, kFarewell
+  char kind = 0;  // kRunId, kScratch, kWatch, kForget, kFarewell
   pid_t session = 0;
-  std::array<char, kRunIdBytes> run_id{};
+  std::array<char, kTextBytes> text{};
 };
 constexpr char kRunId = 'i';
+constexpr char kScratch = 's';
 constexpr char kWatch = 'w';
 constexpr char kForget = 'f';
 constexpr char kFarewell = 'b';
 
+/// What the agent has told.
+struct Charge {
+  std::string variable;  // DDP_RUN_ID=...
+  std::string scratch;
+  std::vector<pid_t> sessions;
+};
+
 /// True when the farewell came, false when the agent is gone.
-bool listen(int fd, std::string& variable, std::vector<pid_t>& sessions) {
+bool listen(int fd, Charge& charge) {
   Message message;
   while (true) {
     const ssize_t got = ::read(fd, &message, sizeof message);
@@ -50,13 +58,16 @@ bool listen(int fd, std::string& variable, std::vector<pid_t>& sessions) {
     if (got != static_cast<ssize_t>(sizeof message)) return false;
     switch (message.kind) {
       case kRunId:
-        variable = "DDP_RUN_ID=" + std::string(message.run_id.data());
+        charge.variable = "DDP_RUN_ID=" + std::string(message.text.data());
+        break;
+      case kScratch:
+        charge.scratch = message.text.data();
         break;
       case kWatch:
-        sessions.push_back(message.session);
+        charge.sessions.push_back(message.session);
         break;
       case kForget:
-        std::erase(sessions, message.session);
+        std::erase(charge.sessions, message.session);
         break;
       default:
         return true;
@@ -89,32 +100,30 @@ void guard_body(int fd) {
   if (::chdir("/") != 0) return;
   ::malloc_trim(0);
   drop_code();
-  std::string variable;
-  std::vector<pid_t> sessions;
-  if (listen(fd, variable, sessions)) return;
+  Charge charge;
+  if (listen(fd, charge)) return;
   // A process that was just being forked may escape one scan, so two have to be empty. What does
   // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
   // when it wakes up.
   const auto deadline = std::chrono::steady_clock::now() + kKillTime;
   for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
-    const std::size_t found = kill_descendants(variable, sessions);
+    const std::size_t found = kill_descendants(charge.variable, charge.sessions);
     empty_scans = found == 0 ? empty_scans + 1 : 0;
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
+  ::rmdir(charge.scratch.c_str());  // fails, as it should, when there are error files in it
 }
 
 }  // namespace
 
-Guard::Guard(const std::string& run_id) {
+Guard::Guard(const std::string& run_id, const std::filesystem::path& scratch) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
   pid_ = fork_helper(guard_body, ends[0]);
   ::close(ends[0]);
-  Message message;
-  message.kind = kRunId;
-  run_id.copy(message.run_id.data(), message.run_id.size() - 1);
-  check(::write(pipe_, &message, sizeof message), "write", "guard");
+  send(kRunId, 0, run_id);
+  if (scratch.native().size() < kTextBytes) send(kScratch, 0, scratch.string());
 }
 
 Guard::~Guard() {
@@ -123,21 +132,22 @@ Guard::~Guard() {
 }
 
 void Guard::watch(pid_t session) {
-  send(kWatch, session);
+  send(kWatch, session, "");
 }
 
 void Guard::forget(pid_t session) {
-  send(kForget, session);
+  send(kForget, session, "");
 }
 
 void Guard::farewell() {
-  send(kFarewell, 0);
+  send(kFarewell, 0, "");
 }
 
-void Guard::send(char kind, pid_t session) const {
+void Guard::send(char kind, pid_t session, const std::string& text) const {
   Message message;
   message.kind = kind;
   message.session = session;
+  text.copy(message.text.data(), message.text.size() - 1);
   // A guard that somebody killed cannot be told; the job goes on with one safety less.
   if (::write(pipe_, &message, sizeof message) < 0) return;
 }

@@ -2,21 +2,22 @@
 // It is forked before the first worker, while the launcher has one thread and little memory; it
 // lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
 // without a farewell, the agent is dead: it kills the workers' sessions and every process whose
-// environment holds the job's run id, until two scans are empty, and ends. This is what makes
-// "nothing outlives its agent" true for SIGKILL, for grandchildren and for daemons, without
-// cgroups.
+// environment holds the job's run id, until two scans are empty, removes the job's scratch
+// directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
+// SIGKILL, for grandchildren and for daemons, without cgroups.
 #pragma once
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <string>
 
 namespace ddp::launcher {
 
 class Guard {
  public:
-  /// `run_id` is the job's own random one. Errors: SystemError.
-  explicit Guard(const std::string& run_id);
+  /// `run_id` is the job's own random one, `scratch` an absolute path. Errors: SystemError.
+  Guard(const std::string& run_id, const std::filesystem::path& scratch);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   /// After farewell(): ends it. Without: it does its work, as if the agent had died. Blocks: at
@@ -33,7 +34,7 @@ class Guard {
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:
-  void send(char kind, pid_t session) const;
+  void send(char kind, pid_t session, const std::string& text) const;
 
   int pipe_ = -1;
   pid_t pid_ = 0;

@@ -28,8 +28,15 @@ LogStream::LogStream(asio::io_context& io,
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
-  pipe_.assign(ends[0]);
-  pipe_.non_blocking(true);  // our end only: the worker's writes block, as on a terminal
+  boost::system::error_code error;
+  pipe_.assign(ends[0], error);
+  if (error) ::close(ends[0]);
+  // Our end only: the worker's writes block, as on a terminal.
+  if (!error) pipe_.non_blocking(true, error);
+  if (error) {
+    close_write_end();  // no destructor runs for what was never made
+    throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
+  }
   if (!log_file.empty()) {
     file_ = writer_.open(log_file);
     has_file_ = true;
@@ -55,9 +62,11 @@ asio::awaitable<void> LogStream::pump() {
   std::string piece(kPieceBytes, '\0');
   while (pipe_.is_open()) {
     while (writer_.queued_bytes() > kQueueBytes && pipe_.is_open()) {
+      held_back_ = true;
       pause_.expires_after(kPause);
       co_await pause_.async_wait(kResult);
     }
+    held_back_ = false;
     const auto [error, size] = co_await pipe_.async_read_some(asio::buffer(piece), kResult);
     if (error) break;  // end of file, or closed
     take(std::string_view(piece.data(), size));
@@ -96,6 +105,7 @@ void LogStream::take(std::string_view bytes) {
 }
 
 void LogStream::note_tail(std::string_view line) {
+  if (console_ != FileWriter::kStderr) return;
   if (tail_.size() == kTailLines) tail_.pop_front();
   tail_.emplace_back(line.substr(0, kTailBytes));
 }

@@ -1,8 +1,9 @@
 // The workers' stdout and stderr: from pipes to whole, prefixed lines on the console, and raw to
-// their log files. Promises: a line is never mixed with another rank's; order is kept per stream;
-// lines longer than 64 KiB come in pieces; a last line without newline is shown and marked; memory
-// is bounded: when the writer falls behind, console copies that are also in a file go first, then
-// the pipe waits, and with it the worker.
+// their log files. It feeds os/file_writer, and that is all it knows of os/. Promises: a line is
+// never mixed with another rank's; order is kept per stream; lines longer than 64 KiB come in
+// pieces; a last line without newline is shown and marked; memory is bounded: when the writer falls
+// behind, console copies that are also in a file go first, then the pipe waits, and with it the
+// worker.
 #pragma once
 
 #include <deque>
@@ -45,7 +46,9 @@ class LogStream {
   void close_read_end();
 
   [[nodiscard]] bool is_drained() const { return drained_; }
-  /// The newest lines, oldest first.
+  /// True while it reads nothing because too much is queued for the writer.
+  [[nodiscard]] bool is_held_back() const { return held_back_; }
+  /// The newest lines of a stream for stderr, oldest first: what the report quotes.
   [[nodiscard]] const std::deque<std::string>& tail() const { return tail_; }
 
  private:
@@ -61,6 +64,7 @@ class LogStream {
   std::string prefix_;
   int write_end_ = -1;
   bool drained_ = false;
+  bool held_back_ = false;
   LineSplitter splitter_;
   std::deque<std::string> tail_;
   std::size_t hidden_lines_ = 0;  // not shown on the console, in the file

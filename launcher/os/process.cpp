@@ -11,7 +11,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 
 #include "common/error.h"
 
@@ -178,13 +180,20 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     throw_exec_failure(spec, error);
   }
   const int pidfd = open_pidfd(pid_);
-  if (pidfd < 0) {
-    const int cause = errno;
-    this->signal(SIGKILL);
-    reap();
-    throw SystemError(system_message("pidfd_open", spec.label, cause));
+  if (pidfd < 0) take_back("pidfd_open", spec, errno);
+  boost::system::error_code cause;
+  pidfd_.assign(pidfd, cause);
+  if (cause) {
+    ::close(pidfd);
+    take_back("epoll_ctl", spec, cause.value());
   }
-  pidfd_.assign(pidfd);
+}
+
+/// It runs, but cannot be watched. No destructor runs for what was never made.
+void Process::take_back(const char* call, const ProcessSpec& spec, int error) {
+  signal(SIGKILL);
+  reap();
+  throw SystemError("cannot watch " + system_message(call, spec.label, error));
 }
 
 Process::~Process() {
@@ -207,13 +216,30 @@ void Process::reap() {
   while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
   }
   pid_ = 0;
-  pidfd_.close();
+  boost::system::error_code ignored;
+  pidfd_.close(ignored);
 }
 
 void Process::signal(int signal) {
   if (pid_ == 0) return;
   ::kill(-pid_, signal);
   ::kill(-pid_, SIGCONT);
+}
+
+bool Process::forward(int signal) const {
+  if (pid_ == 0 || !catches_signal(pid_, signal)) return false;
+  return ::kill(pid_, signal) == 0;
+}
+
+bool catches_signal(pid_t pid, int signal) {
+  std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  for (std::string word; status >> word;) {
+    if (word != "SigCgt:") continue;
+    std::uint64_t caught = 0;  // bit n-1 is signal n (proc(5))
+    status >> std::hex >> caught;
+    return ((caught >> (signal - 1)) & 1) != 0;
+  }
+  return false;
 }
 
 pid_t fork_helper(void (*body)(int), int kept_fd) {

@@ -32,7 +32,7 @@ class Process {
  public:
   /// Starts it as the leader of a new session, with default signals, and killed by the kernel when
   /// the launcher dies. Blocks: until exec succeeded or failed. Errors: SystemError, 127 for a
-  /// missing program, 126 for any other reason.
+  /// missing program, 126 when it cannot be executed or started; nothing of it is left then.
   Process(asio::io_context& io, const ProcessSpec& spec);
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -51,10 +51,15 @@ class Process {
   /// SIGKILL. Nothing when reaped.
   void signal(int signal);
 
+  /// Sends `signal` to the leader alone, if it has a handler for it. Returns whether it was sent.
+  [[nodiscard]] bool forward(int signal) const;
+
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0 once reaped
   [[nodiscard]] bool is_reaped() const { return pid_ == 0; }
 
  private:
+  [[noreturn]] void take_back(const char* call, const ProcessSpec& spec, int error);
+
   pid_t pid_ = 0;
   asio::posix::stream_descriptor pidfd_;
 };
@@ -62,6 +67,9 @@ class Process {
 /// Forks a helper of our own: new session, all signals ignored, no descriptor but `kept_fd`, never
 /// returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(void (*body)(int), int kept_fd);
+
+/// Whether a process has a handler for `signal`: SigCgt of /proc/PID/status.
+bool catches_signal(pid_t pid, int signal);
 
 /// Reaps one child that has ended. Blocks: at most `limit`. Errors: false when it has not ended by
 /// then.

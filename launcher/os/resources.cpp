@@ -2,20 +2,28 @@
 
 #include <sched.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <climits>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <system_error>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files.h"
+#include "launcher/plan/limits.h"
 
 namespace ddp::launcher {
 
-int count_cpus() {
+namespace {
+
+int count_mask() {
   // A fixed cpu_set_t ends at 1,024 CPUs; beyond it the call fails and wants a larger one
   // (sched_getaffinity(2)).
   for (int cpus = 1024; cpus <= 1 << 20; cpus *= 4) {
@@ -27,6 +35,23 @@ int count_cpus() {
     if (fits) return std::max(1, count);
   }
   return 1;
+}
+
+/// The lowest quota of our cgroup and those above it.
+std::optional<double> find_quota() {
+  std::optional<double> lowest;
+  const std::string text = read_file("/proc/self/cgroup").value_or("");
+  for (const std::string& cgroup : read_cgroups(text)) {
+    const auto quota = read_cpu_max(read_file("/sys/fs/cgroup" + cgroup + "/cpu.max").value_or(""));
+    if (quota && (!lowest || *quota < *lowest)) lowest = quota;
+  }
+  return lowest;
+}
+
+}  // namespace
+
+int count_cpus() {
+  return cpus_within(count_mask(), find_quota());
 }
 
 int count_gpus() {
@@ -41,6 +66,22 @@ int count_gpus() {
     if (is_gpu) ++count;
   }
   return count;
+}
+
+int count_descriptors() {
+  std::error_code ignored;
+  const std::filesystem::directory_iterator entries("/proc/self/fd", ignored);
+  return static_cast<int>(std::distance(begin(entries), end(entries))) - 1;  // but its own
+}
+
+int raise_descriptor_limit(int needed) {
+  rlimit limit{};
+  check(::getrlimit(RLIMIT_NOFILE, &limit), "getrlimit", "descriptors");
+  if (limit.rlim_cur < static_cast<rlim_t>(needed) && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    check(::setrlimit(RLIMIT_NOFILE, &limit), "setrlimit", "descriptors");
+  }
+  return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
 }
 
 std::string host_name() {

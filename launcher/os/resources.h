@@ -1,15 +1,22 @@
-// What this node has: CPUs that we may use, GPUs that are there; and its name.
+// What this node has: CPUs that we may use, GPUs that are there, descriptors; and its name.
 #pragma once
 
 #include <string>
 
 namespace ddp::launcher {
 
-/// CPUs of the affinity mask, at least 1.
+/// CPUs of the affinity mask that the CPU quota of our cgroups (v2) lets us use, at least 1.
 int count_cpus();
 
 /// Device files /dev/nvidiaN.
 int count_gpus();
+
+/// Descriptors that this process has open.
+int count_descriptors();
+
+/// Raises the limit of descriptors to the hard one when it is below `needed`; workers inherit it.
+/// Returns the limit.
+int raise_descriptor_limit(int needed);
 
 /// The node's host name, as reports show it.
 std::string host_name();

@@ -38,7 +38,7 @@ ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std:
   const fs::path base = usable ? fs::path(*runtime_dir) / "ddp"
                                : fs::path("/tmp") / ("ddp-" + std::to_string(::geteuid()));
   make_own(base);
-  path_ = base / run_id;
+  path_ = fs::absolute(base) / run_id;
   make_own(path_);
 }
 

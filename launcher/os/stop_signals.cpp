@@ -14,7 +14,9 @@ bool is_ignored(int signal) {
 
 StopSignals::StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback)
     : set_(io), callback_(std::move(callback)) {
-  for (const int signal : signals) {
+  std::vector<int> wanted = signals;
+  wanted.insert(wanted.end(), {SIGUSR1, SIGUSR2});  // twice is as good as once
+  for (const int signal : wanted) {
     if (!is_ignored(signal)) set_.add(signal);
   }
   set_.add(SIGCHLD);

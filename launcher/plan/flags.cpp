@@ -23,8 +23,9 @@ const std::vector<Flag>& table() {
        .variable = "PET_NPROC_PER_NODE",
        .key = "launch.nproc_per_node",
        .placeholder = "N|auto|cpu|gpu",
-       .help = "workers on this node; cpu: one per CPU of the affinity mask, gpu: one per GPU, "
-               "auto: GPUs if there are any, else CPUs (1)",
+       .help =
+           "workers on this node; cpu: one per CPU that we may use (mask and quota), gpu: one per "
+           "GPU, auto: GPUs if there are any, else CPUs (1)",
        .group = kJob},
       {.name = "nnodes",
        .value = plain,
@@ -159,7 +160,7 @@ const std::vector<Flag>& table() {
       {.name = "verbose",
        .letter = 'v',
        .value = none,
-       .help = "say more about what is done",
+       .help = "also show processes, endpoint and how they are supervised",
        .group = kOutput},
       {.name = "help", .letter = 'h', .value = none, .help = "this page", .group = kOutput},
       {.name = "version", .value = none, .help = "print the version", .group = kOutput},

@@ -100,7 +100,7 @@ class Maker {
     const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
     const int count = on_gpus ? spec_.facts.gpus : spec_.facts.cpus;
     spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " +
-                             (on_gpus ? "GPU" : "CPU of the affinity mask") + " (" + word + ")");
+                             (on_gpus ? "GPU" : "CPU that we may use") + " (" + word + ")");
     return count;
   }
 
@@ -250,8 +250,10 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
 }
 
 std::string device_of(const JobSpec& spec, int local_rank) {
-  const std::string wanted = spec.own_worker ? spec.job.text("device") : "auto";
-  if (wanted != "auto") return wanted;
+  if (spec.own_worker) {
+    const std::string& wanted = spec.job.text("device");
+    return wanted == "auto" ? "cpu" : wanted;  // this version of ddp-worker trains on CPUs
+  }
   return local_rank < spec.facts.gpus ? "cuda:" + std::to_string(local_rank) : "cpu";
 }
 

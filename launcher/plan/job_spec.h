@@ -14,7 +14,7 @@ namespace ddp::launcher {
 
 /// What this node has.
 struct NodeFacts {
-  int cpus = 1;  // of the affinity mask
+  int cpus = 1;  // that we may use: affinity mask and quota
   int gpus = 0;  // device files
 };
 
@@ -42,7 +42,6 @@ struct JobSpec {
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;
   bool has_run_dir = false;
-  std::string command_line;  // for command.txt
   std::vector<std::string> warnings;
 };
 
@@ -59,7 +58,8 @@ JobSpec make_job_spec(const Options& options,
 /// them.
 std::vector<JobOverride> layer_overrides(const Options& options);
 
-/// A device for a rank, as the job says: "cpu", "cuda:1"; for other programs what they can see.
+/// The device of a rank: for ddp-worker what the job says, and "cpu" where that is auto; "cuda:1"
+/// or "cpu" for other programs, by what they can see.
 std::string device_of(const JobSpec& spec, int local_rank);
 
 }  // namespace ddp::launcher

@@ -25,7 +25,7 @@ struct Options {
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
   std::vector<std::string> warnings;
-  std::vector<std::string> notes;  // shown at -v
+  std::vector<std::string> notes;  // how abbreviations were read
 };
 
 /// `arguments` is argv without the program's own name.

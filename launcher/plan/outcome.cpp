@@ -11,6 +11,7 @@ namespace {
 
 auto precedence(const Ending& ending) {
   return std::tuple(was_stopped(ending),
+                    has_left(ending),
                     ending.status.exit_code() == exit_code::kLostPeer,
                     ending.at,
                     ending.rank);
@@ -35,7 +36,12 @@ bool was_stopped(const Ending& ending) {
          ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
+bool has_left(const Ending& ending) {
+  return has_saved(ending) && !ending.stop_sent;
+}
+
 bool has_failed(const Ending& ending) {
+  if (has_left(ending)) return false;
   if (!ending.status.is_success()) return true;
   return ending.opened_page && ending.phase != Phase::finished;
 }
@@ -49,12 +55,18 @@ Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal) {
   }
   std::vector<std::size_t> failures;
   for (std::size_t i = 0; i < endings.size(); ++i) {
-    if (has_failed(endings[i])) failures.push_back(i);
+    if (has_failed(endings[i]) || has_left(endings[i])) failures.push_back(i);
   }
   if (failures.empty()) return Succeeded();
   std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
     return precedence(endings[a]) < precedence(endings[b]);
   });
+  const auto followed = [](const Ending& ending) {
+    return ending.opened_page ? has_left(ending) : !has_failed(ending);
+  };
+  if (std::all_of(endings.begin(), endings.end(), followed)) {
+    return Stopped{0, endings[failures.front()].rank};
+  }
   Failed failed;
   failed.root_cause = failures.front();
   failed.victims.assign(failures.begin() + 1, failures.end());
@@ -72,7 +84,8 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // Workers that save before they leave say so; whoever requeues the job goes by that code.
     const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
-    if (saved && !endings.empty()) return exit_code::kStoppedAfterCheckpoint;
+    const bool asked_worker = stopped->asked_rank >= 0;
+    if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
     return exit_code::of_signal(stopped->signal);
   }
   return exit_code::kOk;

@@ -28,7 +28,12 @@ struct Ending {
   bool operator==(const Ending&) const = default;
 };
 
-/// A worker failed by a bad status, or by leaving with 0 before its phase was `finished`.
+/// It was asked to stop without us, by whoever manages the machine, and left with 143 after a
+/// checkpoint. The others have agreed to that and follow.
+bool has_left(const Ending& ending);
+
+/// A worker failed by a bad status, or by leaving with 0 before its phase was `finished`. One that
+/// has_left() has not failed, as far as it goes alone.
 bool has_failed(const Ending& ending);
 
 /// It ended by what we had sent to it.
@@ -43,7 +48,8 @@ struct Failed {
   bool operator==(const Failed&) const = default;
 };
 struct Stopped {
-  int signal = 0;  // that the user sent
+  int signal = 0;       // that the user sent; 0 when one worker was asked, not the launcher
+  int asked_rank = -1;  // the first that left then
   bool operator==(const Stopped&) const = default;
 };
 using Outcome = std::variant<Succeeded, Failed, Stopped>;
@@ -51,7 +57,8 @@ using Outcome = std::variant<Succeeded, Failed, Stopped>;
 /// `user_signal` is the listed signal that stopped the job, if one came before any failure.
 /// The root cause is the earliest failure, but for three kinds that are victims whenever another
 /// failure is known: what ended by what we had sent (SIGTERM or 143; SIGKILL once we had sent
-/// that), and 97, lost a peer.
+/// that), and 97, lost a peer. When all workers have left with 143 of their own accord, the job is
+/// stopped; when only some have, the first of them is the root cause unless another has failed.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal);
 
 /// The code of the job: the root cause's own, 128+n for a signal. A worker that left with 0 too

@@ -1,10 +1,10 @@
 #include "launcher/run/agent.h"
 
+#include <algorithm>
 #include <csignal>
 
 #include "common/error.h"
 #include "common/files.h"
-#include "common/log.h"
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
@@ -44,12 +44,13 @@ WorkerReport describe(const Worker& worker) {
 
 }  // namespace
 
-Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir)
+Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Level lowest)
     : spec_(spec),
       facts_(first_round(spec, run_dir)),
-      guard_(facts_.run_id),
       scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
+      guard_(facts_.run_id, scratch_.path()),
       port_(spec.master_port),
+      console_(writer_, lowest),
       signals_(io_,
                spec.stop_signals,
                [this](int signal) {
@@ -59,7 +60,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir)
                    inbox_.push(SignalCame{signal, Clock::now()});
                  }
                }),
-      group_(io_, inbox_, guard_, writer_, spec, facts_) {
+      group_(io_, inbox_, guard_, writer_, console_, spec, facts_) {
   become_subreaper();
   facts_.master_port = port_.port();
   if (run_dir.empty()) return;
@@ -71,15 +72,17 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir)
 
 Verdict Agent::run() {
   const Clock::time_point begin = Clock::now();
-  asio::co_spawn(io_, story(), rethrow);
   try {
+    asio::co_spawn(io_, story(), rethrow);
     io_.run();
-  } catch (const SystemError& error) {
-    // A worker could not be started, or the system refused something: an outcome from here on. The
-    // destructors of group and guard end what had been started.
+  } catch (const std::exception& error) {
+    // A worker could not be started, or the system refused something: an outcome from here on.
+    const auto* const ours = dynamic_cast<const Error*>(&error);
     verdict_.failure = error.what();
-    verdict_.exit_code = error.code();
+    verdict_.exit_code = ours != nullptr ? ours->code() : exit_code::kInternal;
   }
+  // After a failure: what had been started. The guard ends what that may have left behind.
+  group_.end_now();
   verdict_.duration = Clock::now() - begin;
   return std::move(verdict_);
 }
@@ -89,15 +92,18 @@ asio::awaitable<void> Agent::story() {
   const std::vector<int> workers_of_node{spec_.nproc};
   const std::vector<Placement> placements = place(workers_of_node, 0);
   // Ranks are fixed.
+  say_start();
   group_.start(placements, scratch_.path());
   // If one worker could not start, none trains: start() has thrown.
   co_await watch(group_);
   if (group_.alive() > 0) {
     StopOrder order;
-    order.signal = user_stop_ ? user_stop_->signal : SIGTERM;
+    const bool announced = user_stop_ && user_stop_->signal == SIGUSR1;
+    order.signal = user_stop_ && !announced ? user_stop_->signal : SIGTERM;
     order.reason = user_stop_ ? StopReason::preempt : StopReason::teardown;
     order.grace = spec_.grace;
-    if (user_stop_) order.first_press = user_stop_->at;
+    // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
+    if (user_stop_ && !announced) order.first_press = user_stop_->at;
     co_await group_.stop(order);
   }
   std::vector<std::string> leftovers = co_await group_.sweep();
@@ -109,26 +115,67 @@ asio::awaitable<void> Agent::story() {
   signals_.close();
 }
 
-/// Until all workers have ended, one has failed, or the user stops the job.
+/// Until all workers have ended, one has failed, or the job is stopped: by the user, or because one
+/// worker was asked to, by somebody else, and the others do not follow it in time.
 asio::awaitable<void> Agent::watch(WorkerGroup& group) {
+  // Without a deadline: a job may run for weeks, and everything that can happen is an event.
+  Deadline deadline = kNoDeadline;
   while (group.alive() > 0 && !group.has_failure() && !user_stop_) {
-    // Without a deadline: a job may run for weeks, and everything that can happen is an event.
-    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
     group.note(*event);
-    if (const auto* const signal = std::get_if<SignalCame>(&*event)) user_stop_ = *signal;
+    if (const auto* const signal = std::get_if<SignalCame>(&*event)) take_signal(*signal);
+    const Worker* const leaver = group.leaver();
+    if (leaver == nullptr || deadline != kNoDeadline) continue;
+    // All ranks agree to stop before one does: they are on their way.
+    deadline = Clock::now() + spec_.grace;
+    group.tell(StopReason::preempt);
+    console_.info("rank " + std::to_string(leaver->placement.rank) + " (pid " +
+                  std::to_string(leaver->pid) +
+                  ") was asked to stop and has left after a checkpoint; waiting " +
+                  format_duration(spec_.grace) + " for the others.");
   }
-  if (group.alive() == 0) co_return;
+  if (group.alive() > 0) say_why_stopping();
+}
+
+void Agent::take_signal(const SignalCame& came) {
+  const auto& listed = spec_.stop_signals;
+  const bool stops = std::find(listed.begin(), listed.end(), came.signal) != listed.end();
+  // Schedulers announce the end of a node by SIGUSR1: whoever saves checkpoints is to save one.
+  const bool announces = came.signal == SIGUSR1 && (spec_.own_worker || group_.has_open_page());
+  if (stops || announces) {
+    user_stop_ = came;
+    return;
+  }
+  const std::size_t sent = group_.forward(came.signal);
+  console_.debug(signal_name(came.signal) + ": passed on to " + count(sent) + " that handle it");
+}
+
+void Agent::say_start() {
+  console_.debug("guard: pid " + std::to_string(guard_.pid()) + ", run id " + facts_.run_id);
+  console_.debug("endpoint: " + spec_.master_addr + ":" + std::to_string(facts_.master_port));
+  console_.debug(
+      "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
+      "run id");
+}
+
+void Agent::say_why_stopping() {
   if (user_stop_) {
-    log::warning(signal_name(user_stop_->signal) + ": stopping " + count(group.alive()) +
-                 ", they have " + format_duration(spec_.grace) +
-                 ". A second SIGINT or SIGTERM kills them now.");
-    co_return;
+    console_.warning(signal_name(user_stop_->signal) + ": stopping " + count(group_.alive()) +
+                     ", they have " + format_duration(spec_.grace) +
+                     ". A second SIGINT or SIGTERM kills them now.");
+    return;
   }
-  for (const auto& worker : group.workers()) {
+  if (!group_.has_failure()) {
+    console_.error(count(group_.alive()) + " did not follow within " +
+                   format_duration(spec_.grace) + "; stopping them.");
+  }
+  for (const auto& worker : group_.workers()) {
     if (!worker->ending || !has_failed(*worker->ending)) continue;
-    log::error("rank " + std::to_string(worker->placement.rank) + " (pid " +
-               std::to_string(worker->pid) + ") has failed: " + to_text(worker->ending->status) +
-               "; stopping the other " + count(group.alive()) + ".");
+    console_.error("rank " + std::to_string(worker->placement.rank) + " (pid " +
+                   std::to_string(worker->pid) +
+                   ") has failed: " + to_text(worker->ending->status) + "; stopping the other " +
+                   count(group_.alive()) + ".");
   }
 }
 

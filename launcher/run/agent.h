@@ -13,6 +13,7 @@
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/worker_environment.h"
+#include "launcher/run/console.h"
 #include "launcher/run/verdict.h"
 #include "launcher/run/worker_group.h"
 
@@ -22,23 +23,30 @@ class Agent {
  public:
   /// Everything that can fail before the first worker fails here. `run_dir` is empty for none.
   /// `spec` outlives the agent. Errors: SystemError.
-  Agent(const JobSpec& spec, const std::filesystem::path& run_dir);
+  Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Level lowest);
 
   /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
   /// worker is in the verdict.
   Verdict run();
 
+  /// For what is to be said after the job, in order with the last lines of the workers.
+  Console& console() { return console_; }
+
  private:
   asio::awaitable<void> story();
   asio::awaitable<void> watch(WorkerGroup& group);
+  void take_signal(const SignalCame& signal);
+  void say_start();
+  void say_why_stopping();
   void conclude(const WorkerGroup& group, std::vector<std::string> leftovers);
 
   const JobSpec& spec_;
   RoundFacts facts_;
-  Guard guard_;  // before the writer's thread and the loop: it is to be small
   ScratchDir scratch_;
+  Guard guard_;  // before the writer's thread and the loop: it is to be small
   PortReservation port_;
   FileWriter writer_;
+  Console console_;
   asio::io_context io_{1};
   Inbox<Event> inbox_{io_};
   StopSignals signals_;

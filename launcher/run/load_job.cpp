@@ -2,10 +2,12 @@
 
 #include <optional>
 
+#include "common/error.h"
 #include "common/job_schema.h"
 #include "common/yaml.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/limits.h"
 
 namespace ddp::launcher {
 namespace {
@@ -17,6 +19,17 @@ std::string find_executable(const JobSpec& spec, const std::string& search_path)
   if (!beside.empty()) return beside;
   if (spec.script) check_script(spec.entry);
   return find_program(spec.arguments.front(), search_path);
+}
+
+void require_descriptors(const JobSpec& spec) {
+  const int needed = descriptors_needed(count_descriptors(), spec.nproc, spec.has_run_dir);
+  const int limit = raise_descriptor_limit(needed);
+  if (limit >= needed) return;
+  throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
+                        std::to_string(needed) + " descriptors, the limit is " +
+                        std::to_string(limit) +
+                        ". Raise the hard limit (ulimit -Hn), or start fewer workers.",
+                    exit_code::kCannotExecute);
 }
 
 }  // namespace
@@ -32,6 +45,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   if (options.job_file) (void)plan_batch(spec.job, spec.nproc);  // a batch that cannot be divided
   spec.executable =
       find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
+  require_descriptors(spec);
   return spec;
 }
 

@@ -10,7 +10,7 @@
 namespace ddp::launcher {
 
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
-/// for the program.
+/// for the program, 126 when the limit of descriptors does not suffice.
 JobSpec load_job(const Options& options, const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -1,7 +1,5 @@
 #include "launcher/run/report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
@@ -11,7 +9,6 @@
 
 #include "common/error.h"
 #include "common/files.h"
-#include "common/log.h"
 #include "common/run_dir.h"
 #include "launcher/os/resources.h"
 
@@ -107,6 +104,11 @@ std::string describe_victim(const WorkerReport& worker) {
          ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
 }
 
+std::string describe_stop(const Stopped& stopped) {
+  if (stopped.asked_rank < 0) return "stopped by " + signal_name(stopped.signal);
+  return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
+}
+
 std::string decided_by(const Verdict& verdict) {
   if (verdict.failure) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
@@ -130,14 +132,10 @@ json::object to_json(const WorkerReport& worker) {
   return object;
 }
 
-void write_stderr(const std::string& text) {
-  // Straight to the descriptor: the workers' last lines are out, and nothing else writes any more.
-  std::size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t written = ::write(STDERR_FILENO, text.data() + done, text.size() - done);
-    if (written <= 0) return;  // nobody reads it
-    done += static_cast<std::size_t>(written);
-  }
+RunState state_of(const Verdict& verdict) {
+  if (verdict.exit_code == exit_code::kOk) return RunState::finished;
+  const bool stopped = std::holds_alternative<Stopped>(verdict.outcome) && !verdict.failure;
+  return stopped ? RunState::stopped : RunState::failed;
 }
 
 }  // namespace
@@ -158,7 +156,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
     text += wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
-    text += "ddp-launch: stopped by " + signal_name(stopped->signal) + "; exit code " +
+    text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
             std::to_string(verdict.exit_code) + ".\n";
   }
   for (const std::string& leftover : verdict.leftovers) {
@@ -196,12 +194,14 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
 int report(const Verdict& verdict,
            const JobSpec& spec,
            const std::filesystem::path& run_dir,
-           const Environment& environment) {
+           const Environment& environment,
+           Console& console) {
   const std::string host = host_name();
-  write_stderr(format_report(verdict, spec, host));
+  console.print(format_report(verdict, spec, host));
   try {
     if (!run_dir.empty()) {
-      write_result(run_dir, verdict.exit_code, to_json_members(verdict, spec, host));
+      write_result(
+          run_dir, verdict.exit_code, to_json_members(verdict, spec, host), state_of(verdict));
     }
     const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
     const auto* const failed = std::get_if<Failed>(&verdict.outcome);
@@ -210,7 +210,7 @@ int report(const Verdict& verdict,
       if (!text.empty()) replace_file(*above, with_error_code(text, verdict.exit_code));
     }
   } catch (const SystemError& error) {
-    log::warning(error.what());  // the verdict's code stands
+    console.warning(error.what());  // the verdict's code stands
   }
   return verdict.exit_code;
 }

@@ -7,6 +7,7 @@
 
 #include "common/identity.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/run/console.h"
 #include "launcher/run/verdict.h"
 
 namespace ddp::launcher {
@@ -23,6 +24,7 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
 int report(const Verdict& verdict,
            const JobSpec& spec,
            const std::filesystem::path& run_dir,
-           const Environment& environment);
+           const Environment& environment,
+           Console& console);
 
 }  // namespace ddp::launcher

@@ -8,7 +8,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kScanPause(5);  // between two looks at what is still there
+constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
+constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
 std::string prefix_of(const Placement& placement) {
   return "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
@@ -32,22 +33,34 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
                          Inbox<Event>& inbox,
                          Guard& guard,
                          FileWriter& writer,
+                         Console& console,
                          const JobSpec& spec,
                          const RoundFacts& facts)
     : io_(io),
       inbox_(inbox),
       guard_(guard),
       writer_(writer),
+      console_(console),
       spec_(spec),
       facts_(facts),
       variable_("DDP_RUN_ID=" + facts.run_id),
       strangers_(children_but(guard.pid())) {}
 
 WorkerGroup::~WorkerGroup() {
+  end_now();
+}
+
+void WorkerGroup::end_now() {
+  std::vector<pid_t> sessions;
   for (const auto& worker : workers_) {
-    if (worker->process)
-      worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
+    if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
+    worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
   }
+  if (!sessions.empty()) kill_descendants(variable_, sessions);
+  for (const pid_t session : sessions)
+    guard_.forget(session);
+  workers_.clear();
+  alive_ = 0;
 }
 
 void WorkerGroup::start(const std::vector<Placement>& placements,
@@ -80,6 +93,7 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
   guard_.watch(worker->pid);
+  console_.debug(label + ": pid " + std::to_string(worker->pid));
   worker->output->close_write_end();
   worker->errors->close_write_end();
 
@@ -133,9 +147,7 @@ void WorkerGroup::signal_all(int signal) {
 }
 
 asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
-  for (const auto& worker : workers_) {
-    worker->page->stop_reason.store(order.reason, std::memory_order_relaxed);
-  }
+  tell(order.reason);
   signal_all(order.signal);
   bool killing = order.signal == SIGKILL;
   Deadline deadline = Clock::now() + (killing ? kKillWait : order.grace);
@@ -197,24 +209,71 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
 }
 
 asio::awaitable<void> WorkerGroup::drain() {
-  const Deadline deadline = Clock::now() + kDrainWait;
-  const auto is_drained = [](const std::unique_ptr<Worker>& worker) {
-    return worker->output->is_drained() && worker->errors->is_drained();
+  const auto count = [this](bool (LogStream::*holds)() const, bool wanted) {
+    std::size_t found = 0;
+    for (const auto& worker : workers_) {
+      for (const LogStream* const stream : {worker->output.get(), worker->errors.get()})
+        found += (stream->*holds)() == wanted ? 1U : 0U;
+    }
+    return found;
   };
-  while (!std::all_of(workers_.begin(), workers_.end(), is_drained)) {
-    const std::optional<Event> event = co_await inbox_.next(deadline);
-    if (!event) break;
-    note(*event);
+  // Counts only while the writer could take more: then it is another process that we wait for.
+  Clock::duration waited{0};
+  while (count(&LogStream::is_drained, false) > 0 && waited < kDrainWait) {
+    const Clock::time_point begin = Clock::now();
+    const std::optional<Event> event = co_await inbox_.next(begin + kDrainPause);
+    if (event) note(*event);
+    if (count(&LogStream::is_held_back, true) == 0) {
+      waited += Clock::now() - begin;
+    } else if (writer_.stalled_for() >= FileWriter::kStallWait) {
+      writer_.leave_stuck();
+    }
   }
   for (const auto& worker : workers_) {
-    worker->output->close_read_end();
-    worker->errors->close_read_end();
+    close_stream(*worker, *worker->output, "stdout");
+    close_stream(*worker, *worker->errors, "stderr");
   }
+}
+
+void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
+  if (!stream.is_drained()) {
+    console_.warning("rank " + std::to_string(worker.placement.rank) + " (pid " +
+                     std::to_string(worker.pid) + "): its " + name +
+                     " is cut here: a process that is not of this job still holds it open.");
+  }
+  stream.close_read_end();
+}
+
+void WorkerGroup::tell(StopReason reason) {
+  for (const auto& worker : workers_)
+    worker->page->stop_reason.store(reason, std::memory_order_relaxed);
+}
+
+std::size_t WorkerGroup::forward(int signal) {
+  std::size_t sent = 0;
+  for (const auto& worker : workers_)
+    sent += worker->process->forward(signal) ? 1U : 0U;
+  return sent;
 }
 
 bool WorkerGroup::has_failure() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
     return worker->ending && has_failed(*worker->ending);
+  });
+}
+
+const Worker* WorkerGroup::leaver() const {
+  const Worker* first = nullptr;
+  for (const auto& worker : workers_) {
+    const bool left = worker->ending && has_left(*worker->ending);
+    if (left && (first == nullptr || worker->ending->at < first->ending->at)) first = worker.get();
+  }
+  return first;
+}
+
+bool WorkerGroup::has_open_page() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
+    return worker->page->version.load(std::memory_order_acquire) != 0;
   });
 }
 

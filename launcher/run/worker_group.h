@@ -19,6 +19,7 @@
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/worker_environment.h"
+#include "launcher/run/console.h"
 #include "launcher/run/events.h"
 
 namespace ddp::launcher {
@@ -53,15 +54,16 @@ class WorkerGroup {
               Inbox<Event>& inbox,
               Guard& guard,
               FileWriter& writer,
+              Console& console,
               const JobSpec& spec,
               const RoundFacts& facts);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
-  /// Blocks: a second for each worker that the kernel does not let go of.
+  /// As end_now().
   ~WorkerGroup();
 
   /// Starts one worker per placement. Errors: SystemError, with those started before still alive
-  /// (the destructor ends them).
+  /// (end_now() or the destructor ends them).
   void start(const std::vector<Placement>& placements, const std::filesystem::path& scratch);
 
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
@@ -77,12 +79,27 @@ class WorkerGroup {
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
-  /// Waits for the last lines. Suspends: at most kDrainWait, as a process that we could not kill
-  /// may hold a pipe.
+  /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
+  /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
+  /// at most kDrainWait, as a process that is not ours to kill may hold a pipe.
   asio::awaitable<void> drain();
+
+  /// The last resort: kills and reaps all that was started, without suspending. Blocks: a second
+  /// for each worker that the kernel does not let go of.
+  void end_now();
+
+  /// Tells every worker why it is to end; those that look at their page.
+  void tell(StopReason reason);
+
+  /// Sends `signal` to the workers that have a handler for it. Returns to how many.
+  std::size_t forward(int signal);
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] bool has_failure() const;
+  /// The first that left with 143 though we had sent nothing (has_left), or null.
+  [[nodiscard]] const Worker* leaver() const;
+  /// Whether one is no foreign program: it saves a checkpoint when it is asked to stop.
+  [[nodiscard]] bool has_open_page() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   [[nodiscard]] std::vector<Ending> endings() const;
 
@@ -96,6 +113,7 @@ class WorkerGroup {
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
   void signal_all(int signal);
+  void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] std::vector<pid_t> adopted() const;
   void reap_adopted();
 
@@ -103,6 +121,7 @@ class WorkerGroup {
   Inbox<Event>& inbox_;
   Guard& guard_;
   FileWriter& writer_;
+  Console& console_;
   const JobSpec& spec_;
   const RoundFacts& facts_;
   const std::string variable_;          // DDP_RUN_ID=..., the proof of belonging

@@ -1,5 +1,6 @@
 // The launcher is killed, stopped, interrupted, or loses its console. Rows L of the list of faults.
 #include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -31,6 +32,29 @@ TEST_F(LauncherFaults, L1_NothingOutlivesALauncherKilledWhileItStarts) {
     EXPECT_EQ(job->wait(), -SIGKILL);
     EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
   }
+}
+
+TEST_F(LauncherFaults, L1_AKilledLauncherLeavesNoScratchDirectory) {
+  const auto job =
+      start(Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "ready", "hold"},
+                    .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  ASSERT_TRUE(job->sees("ready"));
+  ASSERT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([&] { return std::filesystem::is_empty(scratch() / "ddp"); }, kPatience));
+  EXPECT_TRUE(nothing_lives_within(2s));
+}
+
+TEST_F(LauncherFaults, L1_ErrorFilesStayWhenTheLauncherIsKilled) {
+  const auto job = start(
+      Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "message", "x", "print", "ready", "hold"},
+              .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(nothing_lives_within(2s));
+  EXPECT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
 }
 
 TEST_F(LauncherFaults, L1_TheGuardIgnoresSignalsAndIsSmall) {
@@ -154,6 +178,118 @@ TEST_F(LauncherFaults, L7_NoStdoutAtAllIsFineToo) {
       .close_stdout = true});
   EXPECT_EQ(job->wait(), 0);
   EXPECT_TRUE(job->sees("[0:1] done"));
+}
+
+TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsStopsNothing) {
+  const auto job = start(Command{.arguments = {DDP_LAUNCH,   "--nproc-per-node=2",
+                                               "--grace=2s", DDP_FAKE_WORKER,
+                                               "on",         "1",
+                                               "[",          "sleep",
+                                               "0.2",        "exit",
+                                               "3",          "]",
+                                               "catch",      "TERM",
+                                               "wait",       "TERM",
+                                               "print",      "stopped",
+                                               "exit",       "0"},
+                                 .full_stderr = true});
+  EXPECT_TRUE(job->sees("[0:0] stopped"));  // rank 0 was told, though the message could not be
+  EXPECT_EQ(job->wait(), 3);
+  EXPECT_LT(job->lived(), 8s);
+}
+
+TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsDelaysNoSignal) {
+  const auto job = start(Command{
+      .arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "ready", "hold"}, .full_stderr = true});
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_LT(job->lived(), 8s);
+}
+
+TEST_F(LauncherFaults, L6_SigusrReachesForeignWorkersThatHandleIt) {
+  const auto job = launch_fakes(2, "on 0 [ catch USR1 catch USR2 ] print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  job->signal(SIGUSR1);
+  job->signal(SIGUSR2);
+  EXPECT_TRUE(job->sees("[0:0] caught USR1") && job->sees("[0:0] caught USR2"));
+  EXPECT_EQ(job->wait(300ms), -1000);  // rank 1 would have died of either
+  EXPECT_EQ(alive().size(), 4U);       // launcher, guard and both workers
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherFaults, L6_Sigusr1StopsWorkersThatSaveACheckpoint) {
+  const auto job = launch_fakes(2, "progress 5 print ready wait TERM reason exit 143");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  job->signal(SIGUSR1);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_TRUE(job->sees("[0:0] reason 1") && job->sees("[0:1] reason 1"));  // preempt
+  EXPECT_EQ(job->err().find("Root Cause"), std::string::npos);
+}
+
+TEST_F(LauncherFaults, L6_ASigtermAfterSigusr1IsNoSecondPress) {
+  const auto job = launch_fakes(1, "progress 5 catch TERM print ready hold");
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGUSR1);
+  ASSERT_TRUE(job->sees("caught TERM"));
+  const auto first = std::chrono::steady_clock::now();
+  eventually([&] { return std::chrono::steady_clock::now() - first > 200ms; }, 1s);
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(500ms), -1000);  // still in its grace of 2 s
+  EXPECT_EQ(job->wait(), 128 + SIGUSR1);
+}
+
+TEST_F(LauncherFaults, L8_TooFewDescriptorsAreRefusedWithTheNumberNeeded) {
+  const auto shell = [&](const std::string& limit) {
+    return start(Command{.arguments = {"/bin/sh",
+                                       "-c",
+                                       limit + "; exec \"$@\"",
+                                       "sh",
+                                       DDP_LAUNCH,
+                                       "--output",
+                                       (scratch() / "runs").string(),
+                                       "--nproc-per-node=32",
+                                       DDP_FAKE_WORKER,
+                                       "print",
+                                       "on"}});
+  };
+  const auto refused = shell("ulimit -n 64");
+  EXPECT_EQ(refused->wait(), 126);
+  EXPECT_TRUE(refused->sees("cannot start 32 workers: this needs "));
+  EXPECT_TRUE(refused->sees("the limit is 64"));
+  EXPECT_EQ(refused->out(), "");
+  EXPECT_FALSE(std::filesystem::exists(scratch() / "runs"));
+  // What it asks for suffices, and a soft limit is no obstacle.
+  const int needed = refused->number_after("this needs ");
+  ASSERT_GT(needed, 64);
+  const auto exact = shell("ulimit -n " + std::to_string(needed));
+  EXPECT_EQ(exact->wait(), 0) << exact->err();
+  const auto soft = shell("ulimit -S -n 64");
+  EXPECT_EQ(soft->wait(), 0) << soft->err();
+}
+
+TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
+  // RLIMIT_NPROC counts all processes and threads of a user: ours is nobody else's, and not root.
+  const std::string user = std::to_string(200000 + ::getpid());
+  std::filesystem::permissions(scratch(), std::filesystem::perms::all);
+  const auto job = start(Command{.arguments = {"/usr/bin/setpriv",
+                                               "--reuid=" + user,
+                                               "--clear-groups",
+                                               "/bin/bash",
+                                               "-c",
+                                               "ulimit -u 6; exec \"$@\"",
+                                               "sh",
+                                               DDP_LAUNCH,
+                                               "--nproc-per-node=8",
+                                               DDP_FAKE_WORKER,
+                                               "print",
+                                               "on",
+                                               "hold"},
+                                 .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(job->wait(), 126);
+  EXPECT_TRUE(job->sees("The limit of processes is 6 (ulimit -u)"));
+  EXPECT_TRUE(nothing_lives_within(0ms));
 }
 
 }  // namespace

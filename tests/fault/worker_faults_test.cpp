@@ -128,6 +128,47 @@ TEST_F(WorkerFaults, ALostPeerIsAVictimOfAnotherFailure) {
   EXPECT_TRUE(job->sees("exit code 97"));
 }
 
+TEST_F(WorkerFaults, AWorkerAskedToStopBySomebodyElseStopsTheJobAfterACheckpoint) {
+  const auto job = launch_fakes(
+      2, "progress 5 on 1 [ pid wait TERM exit 143 ] print ready wait USR1 reason exit 143");
+  ASSERT_TRUE(job->sees("pid ") && job->sees("[0:0] ready"));
+  ::kill(job->number_after("pid "), SIGTERM);
+  ASSERT_TRUE(job->sees("was asked to stop and has left after a checkpoint"));
+  // Rank 0 gets no signal: it has agreed already. The test stands for its last step.
+  for (const std::string& process : alive()) {
+    if (process.find("fake_worker") != std::string::npos &&
+        process.find("ddp-launch") == std::string::npos)
+      ::kill(std::atoi(process.c_str()), SIGUSR1);
+  }
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_TRUE(job->sees("[0:0] reason 1"));  // preempt
+  EXPECT_TRUE(job->sees("stopped after a checkpoint, asked for at rank 1"));
+  EXPECT_EQ(job->err().find("Root Cause"), std::string::npos);
+}
+
+TEST_F(WorkerFaults, AFailureAfterOneHasLeftIsTheRootCause) {
+  const auto job =
+      launch_fakes(3,
+                   "progress 5 on 1 [ exit 143 ] on 2 [ print ready wait USR1 exit 5 ] print ready "
+                   "wait TERM exit 143");
+  ASSERT_TRUE(job->sees("has left after a checkpoint") && job->sees("[0:2] ready") &&
+              job->sees("[0:0] ready"));
+  for (const std::string& process : alive()) {
+    if (process.find("fake_worker") != std::string::npos &&
+        process.find("ddp-launch") == std::string::npos)
+      ::kill(std::atoi(process.c_str()), SIGUSR1);
+  }
+  EXPECT_EQ(job->wait(), 5);
+  EXPECT_TRUE(job->sees("rank       : 2 (local_rank: 2)"));
+}
+
+TEST_F(WorkerFaults, WhoDoesNotFollowALeaverIsStopped) {
+  const auto job = launch_fakes(2, "progress 5 on 1 [ exit 143 ] hold");
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_TRUE(job->sees("1 worker did not follow within 2s"));
+  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+}
+
 TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
   const auto missing = launch({"--nproc-per-node", "2", "./no-such-program"});
   EXPECT_EQ(missing->wait(), 127);

@@ -1,6 +1,9 @@
 // What the workers print: whole lines with their rank on the console, raw bytes in the log files,
 // and the report.
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <map>
@@ -10,6 +13,7 @@
 namespace ddp::test {
 namespace {
 
+using namespace std::chrono_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
 
@@ -114,6 +118,108 @@ TEST_F(LauncherOutput, ResultJsonSaysWhoDecided) {
   EXPECT_THAT(result, HasSubstr("\"decided_by\":\"worker\""));
   EXPECT_THAT(result, HasSubstr("\"root_cause\":{\"rank\":1"));
   EXPECT_THAT(read(runs / "fake_worker/command.txt"), StartsWith("ddp-launch --output "));
+}
+
+TEST_F(LauncherOutput, ASlowConsoleLosesNoLine) {
+  // More than the launcher's queue holds (4 MiB), read at 0.8 MB/s: the end of the job comes when
+  // the queue is full and the last lines are still in the pipe.
+  constexpr int kLines = 5600;
+  const auto job = launch_fakes(
+      1, "lines " + std::to_string(kLines) + " " + std::string(1000, 'x') + " error all-written");
+  job->read_stdout_by(4096);
+  EXPECT_EQ(job->wait(60s), 0);
+  const std::vector<std::string> lines = lines_of(job->out());
+  ASSERT_EQ(lines.size(), static_cast<std::size_t>(kLines));
+  EXPECT_THAT(lines.back(), testing::EndsWith(" " + std::to_string(kLines - 1)));
+}
+
+TEST_F(LauncherOutput, AConsoleThatTakesNothingIsGivenUpAndTheLogIsWhole) {
+  // 4 MB are queued for a stdout that nobody reads when the worker has written its error file; of
+  // the rest, the worker stays behind with a full pipe.
+  const std::string text(1000, 'x');
+  const auto job = start(Command{.arguments = {DDP_LAUNCH,
+                                               "--output",
+                                               (scratch() / "runs").string(),
+                                               "--grace=2s",
+                                               DDP_FAKE_WORKER,
+                                               "lines",
+                                               "2000",
+                                               text,
+                                               "message",
+                                               "x",
+                                               "lines",
+                                               "9000",
+                                               text,
+                                               "hold"},
+                                 .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  job->read_stdout_by(0);
+  const auto has_message = [&] {
+    job->wait(1ms);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch() / "ddp"))
+      if (entry.path().extension() == ".json") return true;
+    return false;
+  };
+  std::filesystem::create_directory(scratch() / "ddp");
+  std::filesystem::permissions(scratch() / "ddp", std::filesystem::perms::owner_all);
+  ASSERT_TRUE(eventually(has_message, kPatience));
+  const auto begin = std::chrono::steady_clock::now();
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_THAT(job->err(), HasSubstr("stdout has taken nothing for 3 s"));
+  EXPECT_THAT(job->err(), HasSubstr("stopped by SIGTERM"));  // stderr does not suffer from stdout
+  const std::vector<std::string> lines =
+      lines_of(read(scratch() / "runs/fake_worker/logs/round-0/rank-0.out"));
+  ASSERT_GT(lines.size(), 2000U);
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    const std::size_t number = i < 2000 ? i : i - 2000;
+    ASSERT_EQ(lines[i], text + " " + std::to_string(number));
+  }
+}
+
+TEST_F(LauncherOutput, AStreamThatIsHeldOpenIsCutWithOneLine) {
+  const auto job = launch_fakes(1, "pid wait USR1 exit 0");
+  ASSERT_TRUE(job->sees("pid "));
+  const int worker = job->number_after("pid ");
+  // Somebody else's process, this test, has opened the worker's stdout.
+  const std::string path = "/proc/" + std::to_string(worker) + "/fd/1";
+  const int held = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_GE(held, 0);
+  ::kill(worker, SIGUSR1);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->err(),
+              HasSubstr("rank 0 (pid " + std::to_string(worker) + "): its stdout is cut"));
+  EXPECT_THAT(job->err(), testing::Not(HasSubstr("its stderr is cut")));
+  ::close(held);
+}
+
+TEST_F(LauncherOutput, VerboseShowsHowTheJobIsSupervised) {
+  const auto job = launch({"-v", "--nproc-per-node=2", DDP_FAKE_WORKER, "pid"});
+  ASSERT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->err(), testing::ContainsRegex("guard: pid [0-9]+, run id [0-9a-f]+"));
+  EXPECT_THAT(job->err(), testing::ContainsRegex("endpoint: 127.0.0.1:[0-9]+"));
+  EXPECT_THAT(job->err(), HasSubstr("supervision: pidfd"));
+  EXPECT_THAT(job->err(), testing::ContainsRegex("rank 1: pid [0-9]+"));
+}
+
+TEST_F(LauncherOutput, AnyStopByTheUserIsStoppedInResultJson) {
+  for (const int signal : {SIGHUP, SIGQUIT, SIGINT, SIGTERM}) {
+    const auto runs = scratch() / std::to_string(signal);
+    const auto job = launch({"--output", runs.string(), DDP_FAKE_WORKER, "print", "ready", "hold"});
+    ASSERT_TRUE(job->sees("ready"));
+    job->signal(signal);
+    ASSERT_EQ(job->wait(), 128 + signal);
+    const std::string result = read(runs / "fake_worker/result.json");
+    EXPECT_THAT(result, HasSubstr("\"state\":\"stopped\"")) << signal;
+    EXPECT_THAT(result, HasSubstr("\"decided_by\":\"user\"")) << signal;
+  }
+}
+
+TEST_F(LauncherOutput, AWorkersOwnCode130IsAFailureInResultJson) {
+  const auto runs = scratch() / "runs";
+  const auto job = launch({"--output", runs.string(), DDP_FAKE_WORKER, "exit", "130"});
+  ASSERT_EQ(job->wait(), 130);
+  EXPECT_THAT(read(runs / "fake_worker/result.json"), HasSubstr("\"state\":\"failed\""));
 }
 
 TEST_F(LauncherOutput, TheRootCausesErrorFileGoesToTheLauncherAbove) {

@@ -73,6 +73,15 @@ std::string by_hand(const Command& command) {
   return text;
 }
 
+/// Until a pipe takes nothing more. Its description is shared with the program, so it blocks again.
+void fill(int fd) {
+  const std::string page(4096, ' ');
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  while (::write(fd, page.data(), page.size()) > 0) {
+  }
+  ::fcntl(fd, F_SETFL, 0);
+}
+
 }  // namespace
 
 Running::Running(const Command& command, const std::string& marker) {
@@ -85,6 +94,7 @@ Running::Running(const Command& command, const std::string& marker) {
   int err[2];
   if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0)
     throw std::runtime_error("pipe2");
+  if (command.full_stderr) fill(err[1]);
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(out[1], STDOUT_FILENO);
@@ -99,6 +109,7 @@ Running::Running(const Command& command, const std::string& marker) {
   ::close(err[1]);
   streams_[0].fd = out[0];
   streams_[1].fd = err[0];
+  if (command.full_stderr) streams_[1].bytes = 0;
 }
 
 Running::~Running() {
@@ -112,18 +123,23 @@ Running::~Running() {
 }
 
 void Running::read_some(Milliseconds limit) {
-  std::array<pollfd, 2> entries{pollfd{streams_[0].fd, POLLIN, 0},
-                                pollfd{streams_[1].fd, POLLIN, 0}};
+  const auto wanted = [](const Stream& stream) {
+    const bool reads = stream.bytes > 0 && Clock::now() >= stream.next;
+    return pollfd{reads ? stream.fd : -1, POLLIN, 0};
+  };
+  std::array<pollfd, 2> entries{wanted(streams_[0]), wanted(streams_[1])};
   if (::poll(entries.data(), entries.size(), static_cast<int>(limit.count())) <= 0) return;
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].revents == 0 || streams_[i].fd < 0) continue;
-    std::array<char, 65536> piece;
-    const ssize_t got = ::read(streams_[i].fd, piece.data(), piece.size());
+    Stream& stream = streams_[i];
+    if (entries[i].revents == 0 || entries[i].fd < 0) continue;
+    std::array<char, kAll> piece;
+    const ssize_t got = ::read(stream.fd, piece.data(), stream.bytes);
+    if (stream.bytes < kAll) stream.next = Clock::now() + kStep;
     if (got > 0) {
-      streams_[i].text.append(piece.data(), static_cast<std::size_t>(got));
+      stream.text.append(piece.data(), static_cast<std::size_t>(got));
     } else {
-      ::close(streams_[i].fd);
-      streams_[i].fd = -1;
+      ::close(stream.fd);
+      stream.fd = -1;
     }
   }
 }
@@ -170,6 +186,8 @@ int Running::wait(Milliseconds limit) {
   }
   // What it wrote last; a process that it left behind may hold the pipe, so this ends too.
   const auto last = Clock::now() + std::chrono::seconds(1);
+  for (Stream& stream : streams_)
+    stream.bytes = kAll;
   while ((streams_[0].fd >= 0 || streams_[1].fd >= 0) && Clock::now() < last)
     read_some(kStep);
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);

@@ -25,6 +25,7 @@ struct Command {
   std::map<std::string, std::string>
       environment{};  // laid over the test's own; an empty text unsets
   bool close_stdout = false;
+  bool full_stderr = false;  // its pipe takes not one byte more, and nobody reads it
   std::vector<int> ignored_signals{};
 };
 
@@ -43,6 +44,8 @@ class Running {
   void signal(int signal) const;
   /// The exit code, or -n for signal n; -1000 when it had not ended within `limit`.
   int wait(std::chrono::milliseconds limit = kPatience);
+  /// From now on its stdout is read by so many bytes every 5 ms; 0: not at all.
+  void read_stdout_by(std::size_t bytes) { streams_[0].bytes = bytes; }
   /// The reader of its stdout goes away.
   void drop_stdout();
 
@@ -55,7 +58,10 @@ class Running {
   struct Stream {
     int fd = -1;
     std::string text;
+    std::size_t bytes = kAll;  // of one look
+    std::chrono::steady_clock::time_point next{};
   };
+  static constexpr std::size_t kAll = 65536;
   void read_some(std::chrono::milliseconds limit);
   bool collect();
 
