@@ -9,6 +9,7 @@
 #include <boost/program_options/variables_map.hpp>
 
 #include "common/error.h"
+#include "common/exit_code.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/split_arguments.h"
 
@@ -44,7 +45,8 @@ std::string with_unit(const std::string& text) {
 
 /// An empty text is a request for the default, as torchrun's own defaults are written.
 std::vector<std::string> without_empty(std::vector<std::string> options) {
-  std::erase_if(options, [](const std::string& option) { return option.ends_with('='); });
+  std::erase_if(options,
+                [](const std::string& option) { return option.find('=') + 1 == option.size(); });
   return options;
 }
 
@@ -246,9 +248,22 @@ std::string help_text() {
     text += line + wrap(help, kColumn) + "\n";
   }
   text +=
-      "\nExit code: the failed worker's own (128+n for signal n); 2 usage; 97 lost a peer; 125 "
-      "internal;\n"
-      "126 cannot execute; 127 not found; 128+n stopped by signal n; 202 port taken.\n";
+      "\nExit code: 0 when all workers ended well, else the failed worker's own (128+n for signal "
+      "n), or ours:\n";
+  for (const int code : {exit_code::kUsage,
+                         exit_code::kDiverged,
+                         exit_code::kLostPeer,
+                         exit_code::kTimeout,
+                         exit_code::kInternal,
+                         exit_code::kCannotExecute,
+                         exit_code::kNotFound,
+                         exit_code::kStoppedAfterCheckpoint,
+                         exit_code::kRendezvous,
+                         exit_code::kRefused}) {
+    text += "  " + std::string(code < 100 ? 3 - std::to_string(code).size() : 0, ' ') +
+            std::to_string(code) + "  " + exit_code::describe(code) + "\n";
+  }
+  text += "  128+n  stopped by signal n\n";
   return text;
 }
 
