@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/flags.h"
+#include "launcher/plan/job_spec.h"
 
 namespace ddp::launcher {
 namespace {
@@ -52,6 +53,12 @@ TEST(Options, EmptyVariablesAreUnset) {
     if (flag.variable.empty()) continue;
     EXPECT_EQ(problems_of({"p"}, {{std::string(flag.variable), ""}}), "") << flag.variable;
   }
+}
+
+TEST(Options, AValueMayEndInAnEqualsSign) {
+  const Options options = parse_options({"--rdzv-id=abc=", "prog"}, {});
+  const JobValues job = resolve_job(nullptr, layer_overrides(options));
+  EXPECT_EQ(job.text("launch.rdzv_id"), "abc=");
 }
 
 TEST(Options, SwitchesInVariablesAreLenientAndNamed) {

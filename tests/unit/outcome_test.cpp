@@ -96,6 +96,40 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   EXPECT_EQ(exit_code_of(judge(one, SIGINT), one), 130);
 }
 
+TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
+  Ending first = ended(0, 9ns, code(143));
+  first.opened_page = true;
+  EXPECT_TRUE(has_left(first));
+  EXPECT_FALSE(has_failed(first));
+  Ending second = first;
+  second.rank = 1;
+  second.at = 5ns;
+  const std::vector all{first, second};
+  EXPECT_EQ(judge(all, std::nullopt), Outcome(Stopped{0, 1}));
+  EXPECT_EQ(exit_code_of(judge(all, std::nullopt), all), 143);
+}
+
+TEST(Outcome, AForeignWorkersOwn143IsAFailure) {
+  EXPECT_TRUE(has_failed(ended(0, 1ns, code(143))));
+  EXPECT_EQ(root_of({ended(0, 1ns, code(143)), ended(1, 2ns, kGood)}), 0U);
+}
+
+TEST(Outcome, AFailureIsTheRootCauseEvenAfterOneHasLeft) {
+  Ending left = ended(0, 1ns, code(143));
+  left.opened_page = true;
+  EXPECT_EQ(root_of({left, ended(1, 9ns, code(5))}), 1U);
+  EXPECT_EQ(root_of({left, ended(1, 9ns, code(97))}), 1U);
+}
+
+TEST(Outcome, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
+  Ending left = ended(0, 1ns, code(143));
+  left.opened_page = true;
+  Ending followed_us = stopped(ended(1, 9ns, code(143)));
+  followed_us.opened_page = true;
+  EXPECT_EQ(root_of({left, followed_us}), 0U);
+  EXPECT_EQ(root_of({left, stopped(ended(1, 9ns, kKill), true)}), 0U);
+}
+
 TEST(Outcome, AStoppedJobEndsBySignal) {
   const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
   EXPECT_EQ(judge(endings, SIGINT), Outcome(Stopped{SIGINT}));

@@ -105,6 +105,16 @@ TEST_F(RunDirTest, AFailedRunIsContinued) {
   EXPECT_TRUE(RunDir::choose(job(), 1, "b").continues());
 }
 
+TEST_F(RunDirTest, ALauncherKnowsBetterThanTheCodeWhatStateItIs) {
+  const RunDir run = RunDir::choose(job(), 1, "a");
+  write_result(run.path(), 129, "", RunState::stopped);
+  EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"stopped\""));
+  write_result(run.path(), 130, "", RunState::failed);
+  EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"failed\""));
+  write_result(run.path(), 130, "");
+  EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"stopped\""));
+}
+
 TEST_F(RunDirTest, ALivingRunIsLeftAlone) {
   const RunDir first = RunDir::choose(job(), 1, "a");
   const RunDir second = RunDir::choose(job(), 1, "b");

@@ -1,0 +1,99 @@
+// The system refuses to watch what has just been started: an error in the middle of a start. The
+// refusal is real: the loop's epoll descriptor is replaced by one that is none.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "common/error.h"
+#include "launcher/os/log_mux.h"
+#include "launcher/os/process.h"
+#include "launcher/run/agent.h"
+#include "launcher/run/load_job.h"
+#include "launcher/run/report.h"
+#include "tests/support/process_test.h"
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+
+/// Every epoll descriptor of this process answers EINVAL from now on.
+void break_epoll() {
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code ignored;
+    const auto target = std::filesystem::read_symlink(entry.path(), ignored).string();
+    if (target == "anon_inode:[eventpoll]")
+      ::dup3(null, std::stoi(entry.path().filename().string()), O_CLOEXEC);
+  }
+  ::close(null);
+}
+
+class LauncherRefusal : public test::ProcessTest {
+ protected:
+  [[nodiscard]] Environment environment() const {
+    Environment environment = read_environment();
+    environment["DDP_TEST_MARKER"] = marker();
+    environment["XDG_RUNTIME_DIR"] = scratch().string();
+    return environment;
+  }
+};
+
+TEST_F(LauncherRefusal, AWorkerThatCannotBeWatchedIsTakenBack) {
+  asio::io_context io(1);
+  ProcessSpec spec;
+  spec.label = "rank 0";
+  spec.executable = DDP_FAKE_WORKER;
+  spec.arguments = {DDP_FAKE_WORKER, "hold"};
+  spec.environment = environment();
+  spec.stdout_fd = STDOUT_FILENO;
+  spec.stderr_fd = STDERR_FILENO;
+  Process good(io, spec);
+  EXPECT_EQ(alive().size(), 1U);
+  good.signal(SIGKILL);
+  break_epoll();
+  try {
+    const Process refused(io, spec);
+    FAIL() << "epoll_ctl was not refused";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("cannot watch epoll_ctl, rank 0: "));
+  }
+  EXPECT_TRUE(nothing_lives_within(test::kPatience));
+}
+
+TEST_F(LauncherRefusal, ALogPipeThatCannotBeWatchedLeavesNoDescriptor) {
+  asio::io_context io(1);
+  FileWriter writer;
+  const LogStream good(io, writer, FileWriter::kStdout, "", "", "rank 0");
+  break_epoll();
+  const auto count = [] {
+    const std::filesystem::directory_iterator entries("/proc/self/fd");
+    return std::distance(begin(entries), end(entries));
+  };
+  const auto before = count();
+  EXPECT_THROW(LogStream(io, writer, FileWriter::kStdout, "", "", "rank 0"), SystemError);
+  EXPECT_EQ(count(), before);
+}
+
+TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
+  const Options options = parse_options(
+      {"--nproc-per-node=2", "--output", (scratch() / "runs").string(), DDP_FAKE_WORKER, "hold"},
+      environment());
+  const JobSpec spec = load_job(options, environment());
+  Agent agent(spec, scratch() / "runs", log::Level::info);
+  break_epoll();
+  const Verdict verdict = agent.run();
+  EXPECT_EQ(verdict.exit_code, exit_code::kInternal);
+  ASSERT_TRUE(verdict.failure.has_value());
+  EXPECT_THAT(*verdict.failure, HasSubstr("epoll_ctl"));
+  EXPECT_EQ(report(verdict, spec, scratch() / "runs", environment(), agent.console()), 125);
+  std::ifstream file(scratch() / "runs/result.json");
+  const std::string result(std::istreambuf_iterator<char>(file), {});
+  EXPECT_THAT(result, HasSubstr("\"state\":\"failed\",\"exit_code\":125"));
+  EXPECT_THAT(result, HasSubstr("\"decided_by\":\"launcher\""));
+}
+
+}  // namespace
+}  // namespace ddp::launcher

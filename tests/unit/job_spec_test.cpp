@@ -1,0 +1,161 @@
+// What options, job file and node make of each other, without a process. The command of a worker is
+// in worker_environment_test.cpp.
+#include "launcher/plan/job_spec.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Words = std::vector<std::string>;
+
+JobSpec make(const Words& words, const Environment& environment = {}, NodeFacts facts = {4, 0}) {
+  const Options options = parse_options(words, environment);
+  return make_job_spec(options, resolve_job(nullptr, layer_overrides(options)), facts, environment);
+}
+
+std::string problems_of(const Words& words, const Environment& environment = {}) {
+  try {
+    (void)make(words, environment);
+    return "";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+}
+
+TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
+  const JobSpec spec = make({"dir/my.prog", "a"});
+  EXPECT_EQ(spec.entry, "dir/my.prog");
+  EXPECT_THAT(spec.arguments, ElementsAre("dir/my.prog", "a"));
+  EXPECT_FALSE(spec.own_worker);
+  EXPECT_FALSE(spec.script);
+  EXPECT_FALSE(spec.has_run_dir);
+  EXPECT_EQ(spec.nproc, 1);
+  EXPECT_EQ(spec.master_addr, "127.0.0.1");
+  EXPECT_EQ(spec.master_port, 0);
+  EXPECT_EQ(spec.grace, 30s);
+  EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+  EXPECT_EQ(spec.job.text("name"), "my");
+  EXPECT_EQ(spec.job.text("checkpoint.resume"), "never");
+  EXPECT_THAT(spec.warnings, IsEmpty());
+}
+
+TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
+  EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=1", "--rdzv-conf=a", "p"}),
+              AllOf(HasSubstr("--nnodes: 2 nodes are not available"),
+                    HasSubstr("--node-rank: 1 is not the rank of a node"),
+                    HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
+  EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3"}}), HasSubstr("PET_NNODES: 3 nodes"));
+}
+
+TEST(MakeJobSpec, OneNodeMayBeWrittenAsARange) {
+  EXPECT_EQ(problems_of({"--nnodes=1:1", "p"}), "");
+  EXPECT_THAT(problems_of({"--nnodes=1:2", "p"}), HasSubstr("1:2 nodes"));
+}
+
+TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {
+  const JobSpec spec = make({"--nproc-per-node=auto", "p"}, {}, NodeFacts{6, 2});
+  EXPECT_THAT(spec.warnings, ElementsAre("workers: 2, one per GPU (auto)"));
+  EXPECT_THAT(make({"--nproc-per-node=cpu", "p"}, {}, NodeFacts{6, 2}).warnings,
+              ElementsAre("workers: 6, one per CPU that we may use (cpu)"));
+  EXPECT_THAT(problems_of({"--nproc-per-node=gpu", "p"}), HasSubstr("no GPU device files"));
+}
+
+TEST(MakeJobSpec, AnEndpointIsReadWhole) {
+  const auto endpoint = [](const std::string& text) {
+    const JobSpec spec = make({"--rdzv-endpoint=" + text, "p"});
+    return spec.master_addr + " " + std::to_string(spec.master_port);
+  };
+  EXPECT_EQ(endpoint("node0"), "node0 0");
+  EXPECT_EQ(endpoint("node0:0"), "node0 0");
+  EXPECT_EQ(endpoint("node0:65535"), "node0 65535");
+  EXPECT_EQ(endpoint("[fe80::1]:7"), "fe80::1 7");
+  EXPECT_EQ(endpoint(":29400"), "127.0.0.1 29400");
+  EXPECT_EQ(make({"--master-addr=[::1]", "p"}).master_addr, "::1");
+  for (const char* const bad : {"h:", "h:x", "h:65536", "h:-1", "h:1x", "[::1"})
+    EXPECT_THAT(problems_of({std::string("--rdzv-endpoint=") + bad, "p"}), HasSubstr(bad)) << bad;
+}
+
+TEST(MakeJobSpec, AStandaloneJobTakesAFreePortAndItsOwnId) {
+  const JobSpec spec = make({"--standalone", "--master-addr=far", "--master-port=7", "p"});
+  EXPECT_EQ(spec.master_addr, "127.0.0.1");
+  EXPECT_EQ(spec.master_port, 0);
+  EXPECT_TRUE(spec.random_user_run_id);
+}
+
+TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
+  const JobSpec spec = make({"--signals-to-handle=TERM, SIGUSR1,KILL,SIGSTOP,SIGWHAT", "p"});
+  EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_THAT(spec.warnings,
+              ElementsAre(HasSubstr("KILL is no signal"),
+                          HasSubstr("SIGSTOP is no signal"),
+                          HasSubstr("--signals-to-handle: SIGWHAT is no signal")));
+}
+
+TEST(MakeJobSpec, RestartsOfLaterVersionsAreAWarning) {
+  EXPECT_THAT(make({"--max-restarts=3", "p"}).warnings,
+              ElementsAre(HasSubstr("--max-restarts: this version does not restart")));
+}
+
+TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {
+  const Words words{"--virtual-local-rank", "--nproc-per-node=3", "p"};
+  EXPECT_EQ(problems_of(words), "");
+  EXPECT_EQ(problems_of(words, {{"CUDA_VISIBLE_DEVICES", "4,5,6"}}), "");
+  EXPECT_THAT(problems_of(words, {{"CUDA_VISIBLE_DEVICES", "4,5"}}),
+              HasSubstr("3 workers, but CUDA_VISIBLE_DEVICES=4,5 names 2"));
+}
+
+TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
+  const Options options = parse_options({"--nproc-per-node=2", "job.yaml", "seed=3"}, {});
+  Options with_batch = options;
+  with_batch.overrides.push_back({"data.batch_per_rank", "8", "test"});
+  JobValues job = resolve_job(nullptr, layer_overrides(with_batch));
+  const JobSpec spec = make_job_spec(options, std::move(job), NodeFacts{}, {});
+  EXPECT_EQ(spec.entry, "ddp-worker");
+  EXPECT_TRUE(spec.own_worker);
+  EXPECT_TRUE(spec.has_run_dir);
+  EXPECT_EQ(spec.nproc, 2);
+  EXPECT_THAT(spec.arguments, ElementsAre("ddp-worker", "job.yaml", "seed=3"));
+  EXPECT_EQ(spec.job.text("checkpoint.resume"), "auto");
+}
+
+TEST(MakeJobSpec, AnOutputGivesAnyProgramARunDirectory) {
+  EXPECT_TRUE(make({"--output=x", "p"}).has_run_dir);
+}
+
+TEST(MakeJobSpec, ARunsNameComesFromTheProgram) {
+  EXPECT_EQ(make({"/opt/a b!/train_1-x.py"}).job.text("name"), "train_1-x");
+  EXPECT_EQ(make({"./!!"}).job.text("name"), "run");
+}
+
+TEST(LayerOverrides, FlagsBeatOverridesAndThoseBeatVariables) {
+  const Environment environment{{"PET_NPROC_PER_NODE", "1"}};
+  EXPECT_EQ(make({"p"}, environment).nproc, 1);
+  const auto nproc = [&](const Words& words) {
+    Options options = parse_options(words, environment);
+    options.overrides.push_back({"data.batch_per_rank", "8", "test"});
+    return resolve_job(nullptr, layer_overrides(options)).setting("launch.nproc_per_node").value;
+  };
+  EXPECT_EQ(nproc({"j.yaml", "launch.nproc_per_node=2"}), JobValue(std::int64_t{2}));
+  EXPECT_EQ(nproc({"--nproc-per-node=3", "j.yaml", "launch.nproc_per_node=2"}),
+            JobValue(std::int64_t{3}));
+}
+
+TEST(DeviceOf, OurWorkerTrainsOnCpusWhateverTheNodeHas) {
+  const NodeFacts gpus{4, 2};
+  EXPECT_EQ(device_of(make({"dir/ddp-worker"}, {}, gpus), 0), "cpu");
+  EXPECT_EQ(device_of(make({"other"}, {}, gpus), 1), "cuda:1");
+  EXPECT_EQ(device_of(make({"other"}, {}, gpus), 2), "cpu");
+}
+
+}  // namespace
+}  // namespace ddp::launcher

@@ -1,0 +1,163 @@
+// The report of a verdict, for people and for programs.
+#include "launcher/run/report.h"
+
+#include <gmock/gmock.h>
+
+#include <boost/json/parse.hpp>
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+namespace json = boost::json;
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+WorkerReport worker(int rank, ExitStatus status) {
+  WorkerReport report;
+  report.ending.rank = rank;
+  report.ending.status = status;
+  report.local_rank = rank;
+  report.pid = 100 + rank;
+  return report;
+}
+
+WorkerReport stopped_worker(int rank) {
+  WorkerReport report = worker(rank, ExitStatus{0, SIGTERM, false});
+  report.ending.stop_sent = true;
+  return report;
+}
+
+Verdict failed(std::vector<WorkerReport> workers, std::size_t root) {
+  Verdict verdict;
+  verdict.workers = std::move(workers);
+  Failed outcome;
+  outcome.root_cause = root;
+  for (std::size_t i = 0; i < verdict.workers.size(); ++i) {
+    if (i != root) outcome.victims.push_back(i);
+  }
+  verdict.exit_code = verdict.workers[root].ending.status.exit_code();
+  verdict.outcome = outcome;
+  return verdict;
+}
+
+JobSpec some_job() {
+  JobSpec spec;
+  spec.entry = "train.py";
+  spec.nproc = 2;
+  return spec;
+}
+
+std::string text_of(const Verdict& verdict) {
+  return format_report(verdict, some_job(), "node-a");
+}
+
+json::object members_of(const Verdict& verdict) {
+  return json::parse("{" + to_json_members(verdict, some_job(), "node-a") + "}").as_object();
+}
+
+TEST(Report, SaysNothingOfAJobThatEndedWell) {
+  Verdict verdict;
+  verdict.workers = {worker(0, ExitStatus{})};
+  EXPECT_EQ(text_of(verdict), "");
+  EXPECT_EQ(members_of(verdict).at("decided_by"), "workers");
+  EXPECT_FALSE(members_of(verdict).contains("root_cause"));
+}
+
+TEST(Report, PutsTheRootCauseBeforeItsVictims) {
+  const std::string text =
+      text_of(failed({stopped_worker(0), worker(1, ExitStatus{0, SIGSEGV, true})}, 1));
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("train.py FAILED\n"),
+                    HasSubstr("  host       : node-a\n"),
+                    HasSubstr("  rank       : 1 (local_rank: 1)\n"),
+                    HasSubstr("  exitcode   : -11 (pid: 101)\n"),
+                    HasSubstr("signal SIGSEGV (11) received by pid 101, core dumped\n")));
+  const std::size_t victims = text.find("Failures that followed:\n");
+  ASSERT_NE(victims, std::string::npos);
+  EXPECT_LT(text.find("Root Cause"), victims);
+  EXPECT_THAT(text.substr(victims),
+              HasSubstr("  rank 0 (local_rank: 0, pid: 100): stopped by the launcher\n"));
+}
+
+TEST(Report, QuotesErrorFileAndLastLines) {
+  WorkerReport root = worker(0, ExitStatus{1, 0, false});
+  root.error_file = "/tmp/e.json";
+  root.error_text =
+      R"({"message":{"message":"ValueError: x","extraInfo":{"py_callstack":"a\nb"}}})";
+  root.last_lines = {"one", "two"};
+  EXPECT_THAT(text_of(failed({root}, 0)),
+              AllOf(HasSubstr("  error_file : /tmp/e.json\n"),
+                    HasSubstr("  traceback  : ValueError: x\n    a\n    b\n"),
+                    HasSubstr("  last lines of its stderr:\n    one\n    two\n"),
+                    Not(HasSubstr("Failures that followed"))));
+  EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("message"), "ValueError: x");
+}
+
+TEST(Report, ShowsProgressOnlyWithAPage) {
+  WorkerReport root = worker(0, ExitStatus{1, 0, false});
+  EXPECT_THAT(text_of(failed({root}, 0)), Not(HasSubstr("progress")));
+  root.ending.opened_page = true;
+  root.ending.phase = Phase::training;
+  root.step = 5;
+  root.steps_total = 9;
+  EXPECT_THAT(text_of(failed({root}, 0)),
+              HasSubstr("  progress   : step 5 of 9, phase training\n"));
+  EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("step"), 5);
+}
+
+TEST(Report, NamesWhoeverLeftTooEarly) {
+  WorkerReport root = worker(0, ExitStatus{});
+  root.ending.opened_page = true;
+  root.ending.phase = Phase::loading;
+  EXPECT_THAT(text_of(failed({root}, 0)), HasSubstr("left with exit code 0 in phase loading"));
+}
+
+TEST(Report, AStopIsOneLine) {
+  Verdict verdict;
+  verdict.workers = {stopped_worker(0)};
+  verdict.outcome = Stopped{SIGHUP, -1};
+  verdict.exit_code = 129;
+  EXPECT_EQ(text_of(verdict), "ddp-launch: stopped by SIGHUP; exit code 129.\n");
+  verdict.outcome = Stopped{0, 3};
+  verdict.exit_code = 143;
+  EXPECT_EQ(text_of(verdict),
+            "ddp-launch: stopped after a checkpoint, asked for at rank 3; exit code 143.\n");
+  EXPECT_EQ(members_of(verdict).at("decided_by"), "user");
+}
+
+TEST(Report, TheLaunchersOwnFailureIsSaid) {
+  Verdict verdict;
+  verdict.failure = "fork: no";
+  verdict.exit_code = 126;
+  EXPECT_EQ(text_of(verdict), "ddp-launch: fork: no\n");
+  EXPECT_EQ(members_of(verdict).at("failure"), "fork: no");
+  EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
+}
+
+TEST(Report, LeftoversAreNamed) {
+  Verdict verdict;
+  verdict.leftovers = {"pid 7 (x, state D)"};
+  verdict.exit_code = 125;
+  EXPECT_THAT(text_of(verdict), HasSubstr("could not be killed and is left: pid 7 (x, state D)\n"));
+  EXPECT_EQ(members_of(verdict).at("leftovers").at(0), "pid 7 (x, state D)");
+  EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
+}
+
+TEST(Report, MembersAreThoseOfEveryWorker) {
+  Verdict verdict = failed({worker(0, ExitStatus{3, 0, false}), stopped_worker(1)}, 0);
+  verdict.duration = 1500ms;
+  const json::object members = members_of(verdict);
+  EXPECT_EQ(members.at("host"), "node-a");
+  EXPECT_EQ(members.at("world_size"), 2);
+  EXPECT_EQ(members.at("seconds"), 1.5);
+  ASSERT_EQ(members.at("workers").as_array().size(), 2U);
+  EXPECT_EQ(members.at("workers").at(1).at("signal"), "SIGTERM");
+  EXPECT_EQ(members.at("workers").at(1).at("exit_code"), 143);
+  EXPECT_EQ(members.at("root_cause").at("what"), "exit code 3");
+}
+
+}  // namespace
+}  // namespace ddp::launcher
