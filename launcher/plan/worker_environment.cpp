@@ -88,6 +88,7 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
 
 std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
   std::vector<std::string> arguments = spec.arguments;
+  if (spec.own_worker) return arguments;  // a job file's path and overrides are no templates
   if (spec.append_local_rank) {
     const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
     const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;

@@ -48,6 +48,14 @@ TEST(WorkerEnvironment, ArgumentsAreTemplatesAndTheLocalRankComesFirst) {
             (std::vector<std::string>{"prog", "--local-rank=1", "1", "$x"}));
 }
 
+TEST(WorkerEnvironment, TheArgumentsOfAJobFileAreNoTemplates) {
+  const Options options = parse_options({"dir$$x/j.yaml", "output=$local_rank"}, {});
+  JobValues job = resolve_job(nullptr, layer_overrides(options));
+  const JobSpec spec = make_job_spec(options, std::move(job), {}, {});
+  const std::vector<std::string> arguments = worker_arguments(spec, rank_of_two(1));
+  EXPECT_EQ(arguments, spec.arguments);
+}
+
 TEST(JobSpec, PythonRunsScriptsAndModules) {
   EXPECT_EQ(spec_of({"a.py", "x"}, {}, {}).arguments,
             (std::vector<std::string>{"python3", "-u", "a.py", "x"}));
