@@ -49,7 +49,8 @@ TEST(WorkerEnvironment, ArgumentsAreTemplatesAndTheLocalRankComesFirst) {
 }
 
 TEST(WorkerEnvironment, TheArgumentsOfAJobFileAreNoTemplates) {
-  const Options options = parse_options({"dir$$x/j.yaml", "output=$local_rank"}, {});
+  const Options options =
+      parse_options({"dir$$x/j.yaml", "output=$local_rank", "data.batch=8"}, {});
   JobValues job = resolve_job(nullptr, layer_overrides(options));
   const JobSpec spec = make_job_spec(options, std::move(job), {}, {});
   const std::vector<std::string> arguments = worker_arguments(spec, rank_of_two(1));
