@@ -156,6 +156,11 @@ bool Running::sees(const std::string& text, Milliseconds limit) {
   return has();
 }
 
+void Running::read_for(Milliseconds limit) {
+  for (const auto end = Clock::now() + limit; Clock::now() < end;)
+    read_some(kStep);
+}
+
 int Running::number_after(const std::string& text) {
   for (const std::string* const stream : {&streams_[0].text, &streams_[1].text}) {
     const std::size_t at = stream->find(text);

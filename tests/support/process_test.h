@@ -44,6 +44,8 @@ class Running {
   void signal(int signal) const;
   /// The exit code, or -n for signal n; -1000 when it had not ended within `limit`.
   int wait(std::chrono::milliseconds limit = kPatience);
+  /// Takes what it prints in the meantime.
+  void read_for(std::chrono::milliseconds limit);
   /// From now on its stdout is read by so many bytes every 5 ms; 0: not at all.
   void read_stdout_by(std::size_t bytes) { streams_[0].bytes = bytes; }
   /// The reader of its stdout goes away.
