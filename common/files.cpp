@@ -1,6 +1,7 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -42,6 +43,10 @@ void write_all(int fd, std::string_view text, const std::string& name) {
 }  // namespace
 
 void replace_file(const std::filesystem::path& path, std::string_view text) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+    throw SystemError("cannot replace " + path.string() + ": it is no regular file");
+  }
   const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
   try {
     {

@@ -9,7 +9,8 @@
 namespace ddp {
 
 /// Replaces `path` by `text`: temporary file beside it, fsync, rename, fsync of the directory.
-/// Errors: SystemError; the old file is then as it was.
+/// Errors: SystemError, also when there is a device, a FIFO or a directory; the old file is then as
+/// it was.
 void replace_file(const std::filesystem::path& path, std::string_view text);
 
 /// The whole text, or nothing when there is no regular file that can be opened. Reads at most

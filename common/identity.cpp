@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <string_view>
@@ -69,6 +70,14 @@ Environment read_environment() {
     environment.emplace(text.substr(0, split), text.substr(split + 1));
   }
   return environment;
+}
+
+void hide_variable(const std::string& name) {
+  const std::string start = name + "=";
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (text.starts_with(start)) std::fill_n(*entry, text.size(), '\0');
+  }
 }
 
 std::optional<std::string> find_variable(const Environment& environment, const std::string& name) {

@@ -16,6 +16,11 @@ using Environment = std::map<std::string, std::string>;
 /// first counts, as in getenv.
 Environment read_environment();
 
+/// Blanks `name` in the environment that /proc/PID/environ shows, so that nobody finds this process
+/// by it. Trap: only what the process was started with is shown there; what setenv(3) made later is
+/// not.
+void hide_variable(const std::string& name);
+
 /// The value, or nothing when the variable is missing **or empty**.
 std::optional<std::string> find_variable(const Environment& environment, const std::string& name);
 

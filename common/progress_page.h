@@ -42,6 +42,12 @@ struct ProgressPage {
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
 };
+/// True once a worker of this release has opened the page. A foreign program may have written
+/// anything into it.
+inline bool is_opened(const ProgressPage& page) {
+  return page.version.load(std::memory_order_acquire) == ProgressPage::kVersion;
+}
+
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

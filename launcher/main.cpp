@@ -1,8 +1,6 @@
 // ddp-launch: starts the workers of a distributed job, watches them, and ends all of them when one
 // fails.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -18,6 +16,7 @@
 #include "common/identity.h"
 #include "common/log.h"
 #include "common/run_dir.h"
+#include "common/streams.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
@@ -43,10 +42,7 @@ void leave_at_once(int) {
 /// Descriptors 0 to 2 are taken, so that no pipe of ours is ever somebody's stdout; a closed
 /// console is no reason to die.
 void prepare_process() {
-  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR);  // takes the lowest free one
-  }
-  ::signal(SIGPIPE, SIG_IGN);
+  secure_streams();
   ::signal(SIGABRT, leave_at_once);
 }
 
@@ -95,11 +91,18 @@ int main(int argc, char** argv) try {
     log::info(run_dir->notice());
   }
   const std::filesystem::path path = run_dir ? run_dir->path() : std::filesystem::path();
-  // Beyond this point workers may exist: every way out stops, reaps and reports them.
-  Agent agent(spec, path, level_of(options, environment));
-  const Verdict verdict = agent.run();
-  // Beyond this point nothing of this job lives on this node.
-  return report(verdict, spec, path, environment, agent.console());
+  try {
+    // Beyond this point workers may exist: every way out stops, reaps and reports them.
+    Agent agent(spec, path, level_of(options, environment));
+    const Verdict verdict = agent.run();
+    // Beyond this point nothing of this job lives on this node.
+    return report(verdict, spec, path, environment, agent.console());
+  } catch (const Error& error) {
+    // No worker was started: a port is taken, a limit does not suffice. The record must not say
+    // "running".
+    if (run_dir) write_result(path, error.code(), "\"decided_by\":\"launcher\"", RunState::failed);
+    throw;
+  }
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);
 }

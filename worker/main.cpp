@@ -34,7 +34,7 @@ extern "C" void on_stop_signal(int signal) {
   const Phase phase = page.phase.load(std::memory_order_relaxed);
   const bool is_training = phase != Phase::none && phase != Phase::starting &&
                            phase != Phase::joining && phase != Phase::loading;
-  const bool has_agent = page.version.load(std::memory_order_relaxed) != 0;
+  const bool has_agent = is_opened(page);
   if (!is_training || (stop_requested.exchange(true) && !has_agent))
     ::_exit(exit_code::of_signal(signal));
 }

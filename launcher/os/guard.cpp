@@ -13,6 +13,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +22,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/identity.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/process.h"
 
@@ -98,6 +100,9 @@ void guard_body(int fd) {
   ::prctl(PR_SET_NAME, "ddp-guard");
   // A mounted directory must not stay busy for us.
   if (::chdir("/") != 0) return;
+  // Under another launcher we carry that one's run id. Its guard must not find us: what our own
+  // agent started carries our id alone, and would then outlive both.
+  hide_variable("DDP_RUN_ID");
   ::malloc_trim(0);
   drop_code();
   Charge charge;
@@ -128,6 +133,7 @@ Guard::Guard(const std::string& run_id, const std::filesystem::path& scratch) {
 
 Guard::~Guard() {
   ::close(pipe_);
+  ::kill(pid_, SIGCONT);  // one that was stopped would be left behind
   reap_within(pid_, std::chrono::seconds(5));
 }
 

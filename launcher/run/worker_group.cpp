@@ -128,7 +128,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   ending.at = exit.at - begin_;
   ending.stop_sent = worker.stop_sent;
   ending.kill_sent = worker.kill_sent;
-  ending.opened_page = worker.page->version.load(std::memory_order_acquire) != 0;
+  ending.opened_page = is_opened(*worker.page);
   ending.phase = worker.page->phase.load(std::memory_order_relaxed);
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
@@ -273,7 +273,7 @@ const Worker* WorkerGroup::leaver() const {
 
 bool WorkerGroup::has_open_page() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-    return worker->page->version.load(std::memory_order_acquire) != 0;
+    return is_opened(*worker->page);
   });
 }
 

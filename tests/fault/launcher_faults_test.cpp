@@ -23,6 +23,55 @@ TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
 
+TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncherOfALauncher) {
+  const auto job = launch({"--no-python",
+                           DDP_LAUNCH,
+                           "--no-python",
+                           DDP_FAKE_WORKER,
+                           "spawn",
+                           "[",
+                           "ignore",
+                           "TERM",
+                           "hold",
+                           "]",
+                           "lose",
+                           "[",
+                           "print",
+                           "lost",
+                           "hold",
+                           "]",
+                           "print",
+                           "ready",
+                           "hold"});
+  ASSERT_TRUE(job->sees("ready") && job->sees("lost"));
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
+}
+
+TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
+  const auto job = launch_fakes(1, "print ready wait USR1");
+  ASSERT_TRUE(job->sees("ready"));
+  pid_t guard = 0;
+  pid_t worker = 0;
+  const auto finds_both = [&] {
+    for (const std::string& process : alive()) {
+      const pid_t pid = std::atoi(process.c_str());
+      std::string name;
+      std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+      if (name == "ddp-guard") guard = pid;
+      if (name == "fake_worker") worker = pid;
+    }
+    return guard > 0 && worker > 0;
+  };
+  ASSERT_TRUE(eventually(finds_both, kPatience));
+  ::kill(guard, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
+  ::kill(worker, SIGUSR1);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
+}
+
 TEST_F(LauncherFaults, L1_NothingOutlivesALauncherKilledWhileItStarts) {
   for (int i = 0; i < 20; ++i) {
     const auto job = launch_fakes(8, "hold");

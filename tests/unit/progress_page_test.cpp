@@ -22,6 +22,13 @@ TEST(ProgressPage, BothSidesSeeTheSamePage) {
   EXPECT_EQ(worker->stop_reason.load(), StopReason::preempt);
 }
 
+TEST(ProgressPage, GarbageIsNotAnOpenedPage) {
+  const MappedProgressPage agent = MappedProgressPage::create();
+  EXPECT_FALSE(is_opened(*agent));
+  agent->version = 0xDEADBEEF;
+  EXPECT_FALSE(is_opened(*agent));
+}
+
 TEST(ProgressPage, AWorkerCannotCutItOff) {
   const MappedProgressPage agent = MappedProgressPage::create();
   EXPECT_NE(::ftruncate(agent.fd(), 0), 0);
