@@ -37,7 +37,7 @@ const std::vector<JobKey>& table() {
        .choices = {"auto", "cpu"},
        .later = {"cuda"},
        .may_differ = true,
-       .help = "device of each rank; auto: a GPU if this rank has one"},
+       .help = "device of each rank; auto: cpu, in this version"},
       {.path = "backend",
        .type = JobType::choice,
        .default_value = "auto",
