@@ -214,6 +214,7 @@ run_tests() {
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -d ../shared/data ]] || arguments+=(--missing data)
+  [[ "$(id -u)" == 0 ]] || arguments+=(--missing root)
   echo
   echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
   ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
