@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/run_dir.h"
 #include "common/streams.h"
+#include "launcher/plan/explain.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
@@ -61,8 +62,6 @@ log::Level level_of(const Options& options, const Environment& environment) {
 void show_notes(const Options& options, const JobSpec& spec) {
   for (const std::string& note : options.notes)
     log::info(note);
-  for (const std::string& warning : options.warnings)
-    log::warning(warning);
   for (const std::string& warning : spec.warnings)
     log::warning(warning);
 }
@@ -82,6 +81,7 @@ int main(int argc, char** argv) try {
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
+  if (options.explain) return print(explain(*options.explain, load_values(options)));
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));

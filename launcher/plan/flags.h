@@ -1,7 +1,5 @@
 // Every flag of ddp-launch, once. Splitter, parser, --help, PET_* variables and launch.* keys are
-// derived from this table. The flags of torchrun 2.11 and of torch.distributed.launch are all here,
-// those of later versions of ours too: a flag that is not available is named and refused, never
-// taken for an unknown one.
+// derived from this table. The flags of torchrun 2.11 and of torch.distributed.launch are all here.
 #pragma once
 
 #include <span>
@@ -10,16 +8,16 @@
 namespace ddp::launcher {
 
 enum class FlagValue {
-  none,     // a switch
-  text,     // passed on as a quoted text
-  plain,    // passed on as it is: numbers, words, durations
-  seconds,  // a bare number means seconds, as in torch
+  none,      // a switch
+  text,      // passed on as a quoted text
+  plain,     // passed on as it is: numbers, words, durations
+  seconds,   // a bare number means seconds, as in torch
+  optional,  // with '=': a word; alone: `default_text`
 };
 
 enum class FlagSupport {
   full,
-  ignored,  // accepted, without effect here: one note
-  later,    // refused, unless the value is the default
+  ignored,  // accepted, without effect here: one warning
 };
 
 struct Flag {
@@ -29,7 +27,8 @@ struct Flag {
   FlagSupport support = FlagSupport::full;
   std::string_view variable = {};  // PET_*, or empty
   std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
-  std::string_view default_text = {};  // of flags that come later: the value that is no request
+  std::string_view default_text = {};  // a value that is no request; optional: what the
+                                       // flag means alone
   std::string_view placeholder = {};   // in --help
   std::string_view help = {};          // ignored: why it has no effect
   std::string_view group = {};         // heading in --help

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/exit_status.h"
+#include "launcher/plan/flags.h"
 
 namespace ddp::launcher {
 namespace {
@@ -169,17 +170,39 @@ class Maker {
     spec_.user_run_id = job().text("launch.rdzv_id");
     spec_.random_user_run_id = job().flag("launch.standalone");
     spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
-    if (spec_.max_restarts > 0) {
-      spec_.warnings.push_back(origin("launch.max_restarts") +
-                               ": this version does not restart; the first failure ends the job");
-    }
     spec_.grace = job().duration("launch.grace");
+    spec_.died_within = job().duration("launch.died_within");
+    if (!job().is_null("launch.hang_timeout")) {
+      spec_.hang_timeout = job().duration("launch.hang_timeout");
+    }
     spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
-    spec_.append_local_rank = job().flag("launch.append_local_rank");
+    const std::string& shown = job().text("launch.append_local_rank");
+    if (shown == "dash") spec_.local_rank_flag = "--local-rank";
+    if (shown == "underscore") spec_.local_rank_flag = "--local_rank";
+    spec_.numa_binding = job().maybe_text("launch.numa_binding");
+    take_store();
+    warn_of_ignored();
     check_visible_gpus();
     spec_.environment = base_;
     for (const auto& [name, value] : job().text_map("launch.env"))
       spec_.environment[name] = value;
+  }
+
+  /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.
+  void take_store() {
+    const JobValues::Setting& setting = job().setting("launch.store");
+    const auto torch_says = find_variable(base_, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+    const bool by_variable = setting.origin == "default" && torch_says == "1";
+    spec_.store_in_worker = by_variable || job().text("launch.store") == "worker";
+  }
+
+  void warn_of_ignored() {
+    for (const Flag& flag : flags()) {
+      if (flag.support != FlagSupport::ignored) continue;
+      const JobValues::Setting& setting = job().setting(flag.key);
+      if (setting.origin == "default" || setting.value == JobValue(false)) continue;
+      spec_.warnings.push_back(setting.origin + " has no effect: " + std::string(flag.help) + ".");
+    }
   }
 
   void check_visible_gpus() {

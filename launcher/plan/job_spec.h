@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,11 @@ struct JobSpec {
   std::string stop_signal_names;  // as the workers are told
   std::vector<int> stop_signals;
   bool virtual_local_rank = false;
-  bool append_local_rank = false;
+  std::string local_rank_flag;   // "--local-rank" or "--local_rank": put first; empty: not
+  bool store_in_worker = false;  // rank 0 serves the store, on a port that the agent does not hold
+  std::chrono::milliseconds died_within{30000};
+  std::optional<std::chrono::milliseconds> hang_timeout;
+  std::optional<std::string> numa_binding;
 
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;

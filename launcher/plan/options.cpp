@@ -71,6 +71,7 @@ class Parser {
     if (options_.help || options_.version) return std::move(options_);
     options_.dry_run = typed["dry-run"].as<bool>();
     options_.verbose = typed["verbose"].as<bool>();
+    if (typed.count("explain") != 0) options_.explain = typed["explain"].as<std::string>();
     options_.has_output = typed.count("output") != 0;
     for (const Flag& flag : flags()) {
       take_variable(flag);
@@ -112,20 +113,8 @@ class Parser {
              const std::string& text,
              const std::string& origin,
              std::vector<JobOverride>& target) {
-    const bool is_default = text == flag.default_text;
-    if (flag.support == FlagSupport::later) {
-      if (!is_default) {
-        problems_.push_back(origin + ": not available in this version. Leave it out.");
-      }
-      return;
-    }
-    if (flag.support == FlagSupport::ignored) {
-      if (!is_default) {
-        options_.warnings.push_back(origin + " has no effect: " + std::string(flag.help) + ".");
-      }
-      return;
-    }
-    if (flag.key.empty()) return;
+    const bool is_request = text != flag.default_text || flag.value == FlagValue::optional;
+    if (flag.key.empty() || !is_request) return;
     const std::string value = flag.value == FlagValue::seconds ? with_unit(text) : text;
     target.push_back(JobOverride{std::string(flag.key), value, origin});
   }
@@ -133,6 +122,7 @@ class Parser {
   void take_program() {
     std::vector<std::string> rest = split_.rest;
     if (rest.empty()) {
+      if (options_.explain) return;
       if (!split_.problems.empty()) return;  // what was meant as the program may be hidden by them
       problems_.push_back(
           "no program and no job file. Type ddp-launch job.yaml, or ddp-launch [FLAGS] PROGRAM "
@@ -182,6 +172,7 @@ class Parser {
 std::string usage_of(const Flag& flag) {
   std::string text = flag.letter != '\0' ? std::string("-") + flag.letter + ", " : "    ";
   text += "--" + std::string(flag.name);
+  if (flag.value == FlagValue::optional) return text + std::string(flag.placeholder);
   if (flag.value != FlagValue::none) text += " " + std::string(flag.placeholder);
   return text;
 }
@@ -242,7 +233,6 @@ std::string help_text() {
     line += line.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ')
                                       : std::string(kColumn - line.size(), ' ');
     std::string help(flag.help);
-    if (flag.support == FlagSupport::later) help += " [not available in this version]";
     if (flag.support == FlagSupport::ignored) help = "accepted without effect: " + help;
     if (!flag.variable.empty()) help += " [" + std::string(flag.variable) + "]";
     text += line + wrap(help, kColumn) + "\n";

@@ -24,8 +24,8 @@ struct Options {
   std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
-  std::vector<std::string> warnings;
-  std::vector<std::string> notes;  // how abbreviations were read
+  std::optional<std::string> explain;          // the job key of --explain
+  std::vector<std::string> notes;              // how abbreviations were read
 };
 
 /// `arguments` is argv without the program's own name.

@@ -105,7 +105,7 @@ class Splitter {
     // What follows is its value, not the program: otherwise the flags after it would not be looked
     // at.
     const bool all_want = std::all_of(matches.begin(), matches.end(), [](const Flag* match) {
-      return match->value != FlagValue::none;
+      return match->value != FlagValue::none && match->value != FlagValue::optional;
     });
     if (all_want && !has_value && next_ < arguments_.size()) ++next_;
     return nullptr;
@@ -122,6 +122,7 @@ class Splitter {
       put(shown, shown);
       return;
     }
+    if (!value && flag.value == FlagValue::optional) value = std::string(flag.default_text);
     if (!value && next_ < arguments_.size()) {
       const std::string& word = arguments_[next_];
       const bool is_option = word.size() > 1 && word[0] == '-' && !is_number(word);

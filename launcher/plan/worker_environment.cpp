@@ -89,10 +89,10 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
 std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
   std::vector<std::string> arguments = spec.arguments;
   if (spec.own_worker) return arguments;  // a job file's path and overrides are no templates
-  if (spec.append_local_rank) {
+  if (!spec.local_rank_flag.empty()) {
     const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
     const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;
-    arguments.insert(entry + 1, "--local-rank=" + std::to_string(shown));
+    arguments.insert(entry + 1, spec.local_rank_flag + "=" + std::to_string(shown));
   }
   // The program's own name is no template, nor is the interpreter before it.
   const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);

@@ -34,10 +34,14 @@ void require_descriptors(const JobSpec& spec) {
 
 }  // namespace
 
-JobSpec load_job(const Options& options, const Environment& environment) {
+JobValues load_values(const Options& options) {
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
-  JobValues job = resolve_job(file ? &*file : nullptr, layer_overrides(options));
+  return resolve_job(file ? &*file : nullptr, layer_overrides(options));
+}
+
+JobSpec load_job(const Options& options, const Environment& environment) {
+  JobValues job = load_values(options);
   NodeFacts facts;
   facts.cpus = count_cpus();
   facts.gpus = count_gpus();

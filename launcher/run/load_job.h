@@ -9,6 +9,9 @@
 
 namespace ddp::launcher {
 
+/// The job's keys alone, from file, overrides and flags. Errors: UsageError with all problems.
+JobValues load_values(const Options& options);
+
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
 /// for the program, 126 when the limit of descriptors does not suffice.
 JobSpec load_job(const Options& options, const Environment& environment);

@@ -57,6 +57,23 @@ TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
   EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3"}}), HasSubstr("PET_NNODES: 3 nodes"));
 }
 
+TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
+  EXPECT_THAT(make({"--run-path", "--start-method=fork", "p"}).warnings,
+              ElementsAre(HasSubstr("--run-path has no effect"),
+                          HasSubstr("--start-method has no effect")));
+  EXPECT_THAT(make({"--start-method=spawn", "--monitor-interval=0.1", "p"}).warnings, IsEmpty());
+  EXPECT_THAT(make({"p"}, {{"PET_MONITOR_INTERVAL", "5"}}).warnings,
+              ElementsAre(HasSubstr("PET_MONITOR_INTERVAL has no effect")));
+}
+
+TEST(MakeJobSpec, TorchsVariableGivesTheStoreToAWorkerUnlessTheFlagSaysOtherwise) {
+  const Environment environment{{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}};
+  EXPECT_TRUE(make({"p"}, environment).store_in_worker);
+  EXPECT_FALSE(make({"--store=agent", "p"}, environment).store_in_worker);
+  EXPECT_TRUE(make({"--store=worker", "p"}).store_in_worker);
+  EXPECT_FALSE(make({"p"}).store_in_worker);
+}
+
 TEST(MakeJobSpec, OneNodeMayBeWrittenAsARange) {
   EXPECT_EQ(problems_of({"--nnodes=1:1", "p"}), "");
   EXPECT_THAT(problems_of({"--nnodes=1:2", "p"}), HasSubstr("1:2 nodes"));
@@ -99,11 +116,6 @@ TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
               ElementsAre(HasSubstr("KILL is no signal"),
                           HasSubstr("SIGSTOP is no signal"),
                           HasSubstr("--signals-to-handle: SIGWHAT is no signal")));
-}
-
-TEST(MakeJobSpec, RestartsOfLaterVersionsAreAWarning) {
-  EXPECT_THAT(make({"--max-restarts=3", "p"}).warnings,
-              ElementsAre(HasSubstr("--max-restarts: this version does not restart")));
 }
 
 TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {

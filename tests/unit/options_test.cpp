@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include <set>
+#include <string_view>
+
 #include "common/error.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/job_spec.h"
@@ -82,16 +85,20 @@ TEST(Options, TorchsGraceIsInSeconds) {
             "2.5s");
 }
 
-TEST(Options, FlagsOfLaterVersionsAreRefusedUnlessTheySayNothing) {
-  EXPECT_THAT(problems_of({"--tee", "3", "p"}), HasSubstr("--tee: not available in this version"));
-  EXPECT_EQ(problems_of({"--tee", "0", "-r0", "p"}), "");
-  EXPECT_THAT(problems_of({"p"}, {{"PET_LOG_DIR", "x"}}), HasSubstr("PET_LOG_DIR"));
+TEST(Options, EveryFlagOfAJobHasAKey) {
+  for (const Flag& flag : flags()) {
+    static const std::set<std::string_view> about_this_call{
+        "dry-run", "verbose", "help", "version", "explain"};
+    EXPECT_EQ(flag.key.empty(), about_this_call.contains(flag.name)) << flag.name;
+  }
 }
 
-TEST(Options, FlagsWithoutEffectAreOneWarningEach) {
-  EXPECT_EQ(parse_options({"--run-path", "--start-method=fork", "p"}, {}).warnings.size(), 2U);
-  EXPECT_TRUE(
-      parse_options({"--start-method=spawn", "--monitor-interval=0.1", "p"}, {}).warnings.empty());
+TEST(Options, AFlagWithAnOptionalWordTakesItByTheEqualsSignOnly) {
+  const Options alone = parse_options({"--append-local-rank", "p"}, {});
+  EXPECT_EQ(find(alone.flags, "launch.append_local_rank")->value, "dash");
+  EXPECT_EQ(alone.program, "p");
+  const Options given = parse_options({"--append_local_rank=underscore", "p"}, {});
+  EXPECT_EQ(find(given.flags, "launch.append_local_rank")->value, "underscore");
 }
 
 TEST(Options, AJobFileTakesOverrides) {

@@ -22,6 +22,11 @@ Environment added(const JobSpec& spec, int rank = 0) {
   return added_environment(spec, rank_of_two(rank), RoundFacts(), "", -1);
 }
 
+TEST(WorkerArguments, OldLaunchersSpelledTheLocalRankWithAnUnderscore) {
+  const JobSpec spec = spec_of({"--append-local-rank=underscore", "prog", "x"}, {}, {});
+  EXPECT_EQ(worker_arguments(spec, Placement{})[1], "--local_rank=0");
+}
+
 TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
   const NodeFacts facts{8, 0};
   EXPECT_EQ(added(spec_of({"ddp-worker"}, {}, facts)).at("OMP_NUM_THREADS"), "4");

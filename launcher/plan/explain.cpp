@@ -1,0 +1,110 @@
+#include "launcher/plan/explain.h"
+
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/spelling.h"
+#include "launcher/plan/flags.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::string list(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const std::string_view word : words)
+    text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+/// A limit without a useless fraction.
+std::string show(double limit) {
+  std::ostringstream text;
+  text.precision(12);
+  text << limit;
+  return text.str();
+}
+
+std::string range_of(const JobKey& key) {
+  const std::string low = (key.above_min ? " above " : " from ") + show(key.min);
+  return key.max >= kAnyReal ? low : low + " to " + show(key.max);
+}
+
+std::string type_of(const JobKey& key) {
+  const std::string words = key.choices.empty() ? "" : ", or " + list(key.choices);
+  switch (key.type) {
+    case JobType::boolean:
+      return "true or false";
+    case JobType::integer:
+      return "integer" + range_of(key) + words;
+    case JobType::real:
+      return "number" + range_of(key) + words;
+    case JobType::text:
+      return "text";
+    case JobType::name:
+      return "name of letters, digits, '.', '_' and '-'";
+    case JobType::choice:
+      return "one of " + list(key.choices);
+    case JobType::duration:
+      return "duration with a unit, as 30s or 10min";
+    case JobType::bytes:
+      return "size with a unit, as 25MiB";
+    case JobType::text_map:
+      return "names and texts";
+    case JobType::integer_list:
+      return "ascending integers" + range_of(key);
+  }
+  return "";
+}
+
+std::string flags_of(std::string_view path, bool variables) {
+  std::vector<std::string_view> names;
+  for (const Flag& flag : flags()) {
+    if (flag.key != path) continue;
+    if (!variables) names.push_back(flag.name);
+    if (variables && !flag.variable.empty()) names.push_back(flag.variable);
+  }
+  std::string text;
+  for (const std::string_view name : names)
+    text += (text.empty() ? "" : ", ") + std::string(variables ? "" : "--") + std::string(name);
+  return text;
+}
+
+void add(std::string& text, std::string_view name, const std::string& value) {
+  if (value.empty()) return;
+  text += "  " + std::string(name) + std::string(9 - name.size(), ' ') + value + "\n";
+}
+
+std::string explain_key(const JobKey& key, const JobValues& job) {
+  const JobValues::Setting& setting = job.setting(key.path);
+  std::string text = std::string(key.path) + ": " + std::string(key.help) + "\n";
+  const bool may_be_null = key.default_value == "null";
+  add(text, "type", type_of(key) + (may_be_null ? ", or null" : ""));
+  add(text, "default", std::string(key.default_value));
+  add(text, "value", to_text(key, setting.value));
+  add(text, "from", setting.origin);
+  add(text, "flag", flags_of(key.path, false));
+  add(text, "variable", flags_of(key.path, true));
+  add(text, "later", key.later.empty() ? "" : list(key.later) + ": not in this version");
+  add(text, "nodes", key.may_differ ? "may differ between nodes and runs of a job" : "");
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const std::string& path, const JobValues& job) {
+  std::string text;
+  std::vector<std::string_view> paths;
+  for (const JobKey& key : job_keys()) {
+    paths.push_back(key.path);
+    if (key.path == path || key.path.starts_with(path + ".")) text += explain_key(key, job);
+  }
+  if (!text.empty()) return text;
+  const auto near = did_you_mean(path, paths);
+  throw UsageError("--explain " + path + ": there is no such key" +
+                   (near ? ", did you mean \"" + std::string(*near) + "\"?" : ".") +
+                   " Give a key, as train.epochs, or a section, as train.");
+}
+
+}  // namespace ddp::launcher
