@@ -13,10 +13,12 @@
 #include <iterator>
 #include <optional>
 #include <system_error>
+#include <tuple>
 #include <vector>
 
 #include "common/error.h"
 #include "common/files.h"
+#include "launcher/plan/cgroups.h"
 #include "launcher/plan/limits.h"
 
 namespace ddp::launcher {
@@ -37,15 +39,47 @@ int count_mask() {
   return 1;
 }
 
-/// The lowest quota of our cgroup and those above it.
+/// The lowest quota of our cgroups and those above them.
 std::optional<double> find_quota() {
+  const std::string membership = read_file("/proc/self/cgroup").value_or("");
+  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   std::optional<double> lowest;
-  const std::string text = read_file("/proc/self/cgroup").value_or("");
-  for (const std::string& cgroup : read_cgroups(text)) {
-    const auto quota = read_cpu_max(read_file("/sys/fs/cgroup" + cgroup + "/cpu.max").value_or(""));
+  const auto take = [&lowest](std::optional<double> quota) {
     if (quota && (!lowest || *quota < *lowest)) lowest = quota;
+  };
+  for (const std::string& directory : cgroup_directories(membership, mounts, ""))
+    take(read_cpu_max(read_file(directory + "/cpu.max").value_or("")));
+  for (const std::string& directory : cgroup_directories(membership, mounts, "cpu")) {
+    take(read_cfs_quota(read_file(directory + "/cpu.cfs_quota_us").value_or(""),
+                        read_file(directory + "/cpu.cfs_period_us").value_or("")));
   }
   return lowest;
+}
+
+/// N of /dev/nvidiaN; other files of the driver have no number.
+std::optional<int> gpu_number(const std::string& name) {
+  const std::string number = name.starts_with("nvidia") ? name.substr(6) : "";
+  const bool is_gpu = !number.empty() && number.size() < 6 &&
+                      std::all_of(number.begin(), number.end(), [](unsigned char c) {
+                        return std::isdigit(c) != 0;
+                      });
+  if (!is_gpu) return {};
+  return std::stoi(number);
+}
+
+std::vector<Gpu> described_gpus() {
+  std::vector<Gpu> gpus;
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::optional<Gpu> gpu = read_gpu(read_file(entry.path() / "information").value_or(""));
+    if (!gpu) continue;
+    const std::string node =
+        read_file("/sys/bus/pci/devices/" + gpu->pci + "/numa_node").value_or("");
+    gpu->numa_node = static_cast<int>(read_count(node).value_or(-1));
+    gpus.push_back(*gpu);
+  }
+  return gpus;
 }
 
 }  // namespace
@@ -54,18 +88,25 @@ int count_cpus() {
   return cpus_within(count_mask(), find_quota());
 }
 
-int count_gpus() {
-  int count = 0;
+std::vector<Gpu> find_gpus() {
+  const std::vector<Gpu> described = described_gpus();
+  std::vector<Gpu> gpus;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
-    const std::string name = entry.path().filename().string();
-    const std::string number = name.starts_with("nvidia") ? name.substr(6) : "";
-    const bool is_gpu = !number.empty() && std::all_of(number.begin(), number.end(), [](char c) {
-      return c >= '0' && c <= '9';
-    });
-    if (is_gpu) ++count;
+    const std::optional<int> number = gpu_number(entry.path().filename().string());
+    if (!number) continue;
+    Gpu gpu;
+    gpu.minor = *number;
+    // A container may see the descriptions of GPUs that it has not been given.
+    for (const Gpu& candidate : described) {
+      if (candidate.minor == *number) gpu = candidate;
+    }
+    gpus.push_back(gpu);
   }
-  return count;
+  std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return std::tie(a.pci, a.minor) < std::tie(b.pci, b.minor);
+  });
+  return gpus;
 }
 
 int count_descriptors() {

@@ -49,6 +49,9 @@ class Maker {
   }
 
   JobSpec make() {
+    spec_.environment = base_;
+    for (const auto& [name, value] : job().text_map("launch.env"))
+      spec_.environment[name] = value;
     refuse_several_nodes();
     spec_.nproc = count_workers();
     take_endpoint();
@@ -56,6 +59,7 @@ class Maker {
     take_signals();
     take_rest();
     take_command();
+    check_gpus();
     if (!problems_.empty()) throw UsageError(problems_);
     return std::move(spec_);
   }
@@ -92,10 +96,7 @@ class Maker {
     }
     const std::string word = std::get<std::string>(value);
     if (word == "gpu" && spec_.facts.gpus == 0) {
-      complain(
-          key,
-          "gpu: this node has no GPU device files (/dev/nvidia0, ...). Load the driver, or give "
-          "a number or cpu.");
+      complain(key, spec_.facts.devices.empty() ? no_devices() : no_visible_gpu());
       return 1;
     }
     const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
@@ -182,10 +183,6 @@ class Maker {
     spec_.numa_binding = job().maybe_text("launch.numa_binding");
     take_store();
     warn_of_ignored();
-    check_visible_gpus();
-    spec_.environment = base_;
-    for (const auto& [name, value] : job().text_map("launch.env"))
-      spec_.environment[name] = value;
   }
 
   /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.
@@ -205,14 +202,51 @@ class Maker {
     }
   }
 
-  void check_visible_gpus() {
-    const auto visible = find_variable(base_, "CUDA_VISIBLE_DEVICES");
-    if (!spec_.virtual_local_rank || !visible) return;
-    const std::size_t count = split(*visible, ',').size();
-    if (static_cast<std::size_t>(spec_.nproc) <= count) return;
+  static std::string no_devices() {
+    return "gpu: this node has no GPU device files (/dev/nvidia0, ...). Load the driver, or give a "
+           "number or cpu.";
+  }
+
+  [[nodiscard]] std::string no_visible_gpu() const {
+    return "gpu: CUDA_VISIBLE_DEVICES=" + visible_devices() +
+           " leaves none of this node's GPUs: " + list_gpus(spec_.facts.devices) + ".";
+  }
+
+  /// Of the workers' environment.
+  [[nodiscard]] std::string visible_devices() const {
+    return find_variable(spec_.environment, "CUDA_VISIBLE_DEVICES").value_or("");
+  }
+
+  /// The job needs a GPU for each of its workers.
+  [[nodiscard]] bool wants_gpus() const {
+    const bool by_device = spec_.own_worker && job().text("device").starts_with("cuda");
+    return by_device || (spec_.virtual_local_rank && !spec_.facts.devices.empty());
+  }
+
+  void check_gpus() {
+    const std::vector<Gpu>& devices = spec_.facts.devices;
+    const bool is_set = spec_.environment.contains("CUDA_VISIBLE_DEVICES");
+    if (!devices.empty() && !spec_.facts.refused_gpu.empty()) {
+      spec_.warnings.push_back(
+          "CUDA_VISIBLE_DEVICES=" + visible_devices() + ": CUDA stops at " +
+          spec_.facts.refused_gpu + ", which is no GPU of this node or is named twice, and sees " +
+          std::to_string(spec_.facts.gpus) + ". This node has: " + list_gpus(devices));
+    }
+    if (wants_gpus() && spec_.nproc > spec_.facts.gpus) {
+      problems_.push_back("cannot give each of " + std::to_string(spec_.nproc) +
+                          " workers a GPU: " + std::to_string(spec_.facts.gpus) +
+                          (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
+                                  : std::string(" there")) +
+                          ". This node has: " + list_gpus(devices) +
+                          ". Start fewer workers, or use --nproc-per-node gpu.");
+      return;
+    }
+    // Nothing is known of the devices, but the list must name one per worker all the same.
+    const std::size_t named = split(visible_devices(), ',').size();
+    if (!spec_.virtual_local_rank || !is_set || spec_.nproc <= static_cast<int>(named)) return;
     problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
-                        " workers, but CUDA_VISIBLE_DEVICES=" + *visible + " names " +
-                        std::to_string(count) + ". Name one device per worker.");
+                        " workers, but CUDA_VISIBLE_DEVICES=" + visible_devices() + " names " +
+                        std::to_string(named) + ". Name one device per worker.");
   }
 
   void take_command() {

@@ -9,14 +9,17 @@
 
 #include "common/identity.h"
 #include "common/job_schema.h"
+#include "launcher/plan/gpus.h"
 #include "launcher/plan/options.h"
 
 namespace ddp::launcher {
 
 /// What this node has.
 struct NodeFacts {
-  int cpus = 1;  // that we may use: affinity mask and quota
-  int gpus = 0;  // device files
+  int cpus = 1;                   // that we may use: affinity mask and quota
+  int gpus = 0;                   // that CUDA_VISIBLE_DEVICES lets a program see
+  std::vector<Gpu> devices = {};  // all that are there
+  std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
 };
 
 struct JobSpec {

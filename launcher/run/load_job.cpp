@@ -21,6 +21,23 @@ std::string find_executable(const JobSpec& spec, const std::string& search_path)
   return find_program(spec.arguments.front(), search_path);
 }
 
+NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
+  NodeFacts facts;
+  facts.cpus = count_cpus();
+  facts.devices = find_gpus();
+  Environment whole = environment;
+  for (const auto& [name, value] : job.text_map("launch.env"))
+    whole.insert_or_assign(name, value);
+  std::optional<std::string> listed;  // an empty list says something: no GPU
+  if (const auto entry = whole.find("CUDA_VISIBLE_DEVICES"); entry != whole.end()) {
+    listed = entry->second;
+  }
+  VisibleGpus visible = visible_gpus(facts.devices, listed);
+  facts.gpus = static_cast<int>(visible.gpus.size());
+  facts.refused_gpu = std::move(visible.refused);
+  return facts;
+}
+
 void require_descriptors(const JobSpec& spec) {
   const int needed = descriptors_needed(count_descriptors(), spec.nproc, spec.has_run_dir);
   const int limit = raise_descriptor_limit(needed);
@@ -42,9 +59,7 @@ JobValues load_values(const Options& options) {
 
 JobSpec load_job(const Options& options, const Environment& environment) {
   JobValues job = load_values(options);
-  NodeFacts facts;
-  facts.cpus = count_cpus();
-  facts.gpus = count_gpus();
+  const NodeFacts facts = look_at_node(job, environment);
   JobSpec spec = make_job_spec(options, std::move(job), facts, environment);
   if (options.job_file) (void)plan_batch(spec.job, spec.nproc);  // a batch that cannot be divided
   spec.executable =

@@ -126,6 +126,32 @@ TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {
               HasSubstr("3 workers, but CUDA_VISIBLE_DEVICES=4,5 names 2"));
 }
 
+// S4
+TEST(MakeJobSpec, AGpuForEachWorkerIsRefusedWhenTheyDoNotSuffice) {
+  NodeFacts facts{4, 1};
+  facts.devices.resize(2);
+  const Environment environment{{"CUDA_VISIBLE_DEVICES", "0,7"}};
+  const auto problems = [&](const Words& words) {
+    try {
+      (void)make(words, environment, facts);
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  facts.refused_gpu = "7";
+  EXPECT_THAT(problems({"--virtual-local-rank", "--nproc-per-node=2", "p"}),
+              AllOf(HasSubstr("cannot give each of 2 workers a GPU: 1 visible under "
+                              "CUDA_VISIBLE_DEVICES=0,7. This node has: 0 (/dev/nvidia0), 1 ("),
+                    HasSubstr("Start fewer workers")));
+  EXPECT_THAT(make({"p"}, environment, facts).warnings,
+              ElementsAre(HasSubstr("CUDA stops at 7, which is no GPU of this node")));
+  EXPECT_EQ(problems({"--nproc-per-node=2", "p"}), "");  // it has not asked for any
+  facts.gpus = 0;
+  EXPECT_THAT(problems({"--nproc-per-node=gpu", "p"}),
+              HasSubstr("--nproc-per-node: gpu: CUDA_VISIBLE_DEVICES=0,7 leaves none of this"));
+}
+
 TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
   const Options options = parse_options({"--nproc-per-node=2", "job.yaml", "seed=3"}, {});
   Options with_batch = options;

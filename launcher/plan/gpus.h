@@ -1,0 +1,43 @@
+// The GPUs of a node, and which of them a program sees: CUDA's rules for CUDA_VISIBLE_DEVICES,
+// without CUDA. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddp::launcher {
+
+/// What the driver's files say of one GPU. Order of a list: CUDA's by PCI bus, as far as known.
+struct Gpu {
+  int minor = 0;       // N of /dev/nvidiaN
+  std::string pci;     // "0000:dc:00.0"; empty: not known
+  std::string uuid;    // "GPU-..."; empty: not known
+  std::string model;   // "NVIDIA H200"; empty: not known
+  int numa_node = -1;  // -1: not known
+};
+
+/// One entry of CUDA_VISIBLE_DEVICES that CUDA takes.
+struct VisibleGpu {
+  std::string entry;  // as it stands there; an index when the variable is not set
+  int index = -1;  // into the node's list; -1: a UUID or a part of a GPU (MIG) that we cannot place
+};
+
+struct VisibleGpus {
+  std::vector<VisibleGpu> gpus;
+  std::string refused;  // the entry at which CUDA stops reading; empty: none
+};
+
+/// What a program sees under `visible`, the value of CUDA_VISIBLE_DEVICES. Without it: every GPU.
+/// Empty, or a first entry like -1: none. CUDA stops at the first entry that names no GPU, and sees
+/// nothing at all when one is named twice. Source: CUDA programming guide, environment variables.
+VisibleGpus visible_gpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible);
+
+/// A GPU from the text of /proc/driver/nvidia/gpus/BUS/information; nothing without a minor number.
+std::optional<Gpu> read_gpu(std::string_view information);
+
+/// "0 (NVIDIA H200, 0000:dc:00.0), 1 (...)", or "none".
+std::string list_gpus(const std::vector<Gpu>& gpus);
+
+}  // namespace ddp::launcher

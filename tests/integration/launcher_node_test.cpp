@@ -1,0 +1,83 @@
+// What a node gives and forbids: cgroups, limits, CPUs. Each test makes the condition for real, in
+// a cgroup of its own where this machine lets it.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <optional>
+
+#include "common/files.h"
+#include "launcher/plan/cgroups.h"
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// A cgroup below our own, of a v1 controller or of the v2 hierarchy with that controller.
+class TestCgroup {
+ public:
+  explicit TestCgroup(const std::string& controller) {
+    for (const std::string& hierarchy : {controller, std::string()}) {
+      const auto directories = launcher::cgroup_directories(
+          read("/proc/self/cgroup"), read("/proc/self/mountinfo"), hierarchy);
+      if (directories.empty()) continue;
+      if (hierarchy.empty() && read(directories[0] + "/cgroup.subtree_control").find(controller) ==
+                                   std::string::npos) {
+        continue;
+      }
+      std::error_code error;
+      path_ = directories[0] + "/ddp-test-" + std::to_string(::getpid());
+      if (std::filesystem::create_directory(path_, error)) return;
+    }
+    path_.clear();
+  }
+  TestCgroup(const TestCgroup&) = delete;
+  TestCgroup& operator=(const TestCgroup&) = delete;
+  ~TestCgroup() {
+    if (is_there()) ::rmdir(path_.c_str());
+  }
+  [[nodiscard]] bool is_there() const { return !path_.empty(); }
+  [[nodiscard]] bool has(const std::string& file) const {
+    return std::filesystem::exists(path_ + "/" + file);
+  }
+  void set(const std::string& file, const std::string& text) const {
+    std::ofstream(path_ + "/" + file) << text << std::flush;
+  }
+  /// Before a command: it joins the cgroup.
+  [[nodiscard]] std::vector<std::string> enter() const {
+    return {"/bin/sh", "-c", "echo $$ > " + path_ + "/cgroup.procs && exec \"$@\"", "sh"};
+  }
+
+ private:
+  static std::string read(const std::string& path) { return read_file(path).value_or(""); }
+  std::string path_;
+};
+
+class LauncherNode : public ProcessTest {
+ protected:
+  std::unique_ptr<Running> launch_in(const TestCgroup& cgroup,
+                                     const std::vector<std::string>& arguments) {
+    Command command{.arguments = cgroup.enter(),
+                    .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}};
+    command.arguments.emplace_back(DDP_LAUNCH);
+    for (const std::string& argument : arguments)
+      command.arguments.push_back(argument);
+    return start(command);
+  }
+};
+
+TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
+  const TestCgroup cgroup("cpu");
+  if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the cpu controller of its own";
+  cgroup.set("cpu.cfs_quota_us", "100000");  // v1; 100 ms of each 100 ms: one CPU
+  cgroup.set("cpu.max", "100000 100000");    // v2
+  const auto job = launch_in(cgroup, {"--nproc-per-node=cpu", DDP_FAKE_WORKER, "print", "here"});
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->err(), HasSubstr("workers: 1, one per CPU that we may use (cpu)"));
+  EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
+}
+
+}  // namespace
+}  // namespace ddp::test

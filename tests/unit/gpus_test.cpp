@@ -1,0 +1,87 @@
+// What a program sees of a node's GPUs, with invented nodes.
+#include "launcher/plan/gpus.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+Gpu gpu(int minor, const std::string& uuid = "") {
+  Gpu one;
+  one.minor = minor;
+  one.uuid = uuid;
+  return one;
+}
+
+const std::vector<Gpu> kFour{gpu(0), gpu(1), gpu(2), gpu(3)};
+const std::vector<Gpu> kNamed{gpu(0, "GPU-aa11"), gpu(1, "GPU-ab22")};
+
+std::vector<int> indices(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {
+  std::vector<int> found;
+  for (const VisibleGpu& one : visible_gpus(gpus, visible).gpus)
+    found.push_back(one.index);
+  return found;
+}
+
+TEST(VisibleGpus, WithoutTheVariableAllAreSeen) {
+  EXPECT_THAT(indices(kFour, std::nullopt), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(indices({}, std::nullopt), IsEmpty());
+}
+
+TEST(VisibleGpus, AListChoosesAndOrders) {
+  EXPECT_THAT(indices(kFour, "3, 1"), ElementsAre(3, 1));
+  EXPECT_THAT(indices(kFour, "2"), ElementsAre(2));
+  EXPECT_EQ(visible_gpus(kFour, "3, 1").gpus[1].entry, "1");
+}
+
+TEST(VisibleGpus, NothingIsSeenUnderAnEmptyListOrMinusOne) {
+  EXPECT_THAT(indices(kFour, ""), IsEmpty());
+  EXPECT_THAT(indices(kFour, "-1"), IsEmpty());
+  EXPECT_THAT(indices(kFour, "-1,0"), IsEmpty());
+  EXPECT_THAT(indices(kFour, "NoDevFiles"), IsEmpty());
+}
+
+TEST(VisibleGpus, CudaStopsAtTheFirstInvalidEntry) {
+  EXPECT_THAT(indices(kFour, "0,4,1"), ElementsAre(0));
+  EXPECT_EQ(visible_gpus(kFour, "0,4,1").refused, "4");
+  EXPECT_THAT(indices(kFour, "1,-1,2"), ElementsAre(1));
+  EXPECT_EQ(visible_gpus(kFour, "0,1").refused, "");
+}
+
+TEST(VisibleGpus, OneNamedTwiceHidesAll) {
+  EXPECT_THAT(indices(kFour, "0,1,0"), IsEmpty());
+  EXPECT_EQ(visible_gpus(kFour, "0,1,0").refused, "0");
+  EXPECT_THAT(indices(kNamed, "GPU-aa,GPU-aa11"), IsEmpty());
+}
+
+TEST(VisibleGpus, UuidsMayBeCutAsLongAsTheyNameOne) {
+  EXPECT_THAT(indices(kNamed, "GPU-ab,GPU-aa11"), ElementsAre(1, 0));
+  EXPECT_THAT(indices(kNamed, "GPU-a"), IsEmpty());
+  EXPECT_THAT(indices(kNamed, "GPU-ff"), IsEmpty());
+}
+
+TEST(VisibleGpus, WhatCannotBeLookedUpCounts) {
+  EXPECT_THAT(indices(kNamed, "MIG-1,MIG-2"), ElementsAre(-1, -1));
+  EXPECT_THAT(indices(kFour, "GPU-7"), ElementsAre(-1));
+  EXPECT_THAT(indices({}, "GPU-7,MIG-1"), IsEmpty());
+}
+
+TEST(ReadGpu, TheDriversFileIsRead) {
+  const auto one = read_gpu(
+      "Model: \t\t NVIDIA H200\nIRQ:   \t\t 77\nGPU UUID: \t GPU-aa11\nBus Location: \t "
+      "0000:dc:00.0\nDevice Minor: \t 5\nGPU Excluded:\t No\n");
+  ASSERT_TRUE(one.has_value());
+  EXPECT_EQ(one->minor, 5);
+  EXPECT_EQ(one->uuid, "GPU-aa11");
+  EXPECT_EQ(one->pci, "0000:dc:00.0");
+  EXPECT_EQ(list_gpus({*one}), "0 (NVIDIA H200, 0000:dc:00.0)");
+  EXPECT_FALSE(read_gpu("Model: x\n").has_value());
+  EXPECT_EQ(list_gpus({gpu(1)}), "0 (/dev/nvidia1)");
+  EXPECT_EQ(list_gpus({}), "none");
+}
+
+}  // namespace
+}  // namespace ddp::launcher
