@@ -93,6 +93,7 @@ asio::awaitable<void> Agent::story() {
   const std::vector<Placement> placements = place(workers_of_node, 0);
   // Ranks are fixed.
   say_start();
+  baseline_ = take_baseline();
   group_.start(placements, scratch_.path());
   // If one worker could not start, none trains: start() has thrown.
   co_await watch(group_);
@@ -187,6 +188,13 @@ void Agent::conclude(const WorkerGroup& group, std::vector<std::string> leftover
   verdict_.exit_code = exit_code_of(verdict_.outcome, endings);
   for (const auto& worker : group.workers()) {
     if (worker->ending) verdict_.workers.push_back(describe(*worker));
+  }
+  if (const auto* const failed = std::get_if<Failed>(&verdict_.outcome)) {
+    WorkerReport& root = verdict_.workers[failed->root_cause];
+    DeadWorker dead{root.ending.status, root.pid, spec_.executable, {}};
+    std::error_code ignored;
+    dead.directory = std::filesystem::current_path(ignored);
+    root.findings = post_mortem(dead, baseline_);
   }
   verdict_.leftovers = std::move(leftovers);
   if (!verdict_.leftovers.empty() && verdict_.exit_code == exit_code::kOk) {

@@ -9,6 +9,7 @@
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/port.h"
+#include "launcher/os/post_mortem.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
@@ -51,6 +52,7 @@ class Agent {
   Inbox<Event> inbox_{io_};
   StopSignals signals_;
   WorkerGroup group_;
+  Baseline baseline_;
   std::optional<SignalCame> user_stop_;
   Verdict verdict_;
 };

@@ -88,6 +88,8 @@ std::string describe_root(const WorkerReport& root, const std::string& host) {
     text += "  traceback  : " + error->message + "\n";
     if (error->callstack != error->message) add_lines(text, error->callstack);
   }
+  for (const std::string& finding : root.findings)
+    add_field(text, "found", finding);
   if (!root.last_lines.empty()) {
     text += "  last lines of its stderr:\n";
     for (const std::string& line : root.last_lines)
@@ -181,6 +183,9 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
     json::object cause = to_json(root);
     cause["what"] = what_happened(root);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
+    if (!root.findings.empty()) {
+      cause["findings"] = json::array(root.findings.begin(), root.findings.end());
+    }
     object["root_cause"] = cause;
   }
   if (verdict.failure) object["failure"] = *verdict.failure;

@@ -24,6 +24,7 @@ struct WorkerReport {
   std::string error_file;               // path, when the worker wrote one
   std::string error_text;               // what is in it
   std::vector<std::string> last_lines;  // of its stderr
+  std::vector<std::string> findings;    // of the root cause: what the node says about its death
 };
 
 struct Verdict {

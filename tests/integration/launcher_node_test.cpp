@@ -23,8 +23,8 @@ class TestCgroup {
       const auto directories = launcher::cgroup_directories(
           read("/proc/self/cgroup"), read("/proc/self/mountinfo"), hierarchy);
       if (directories.empty()) continue;
-      if (hierarchy.empty() && read(directories[0] + "/cgroup.subtree_control").find(controller) ==
-                                   std::string::npos) {
+      if (hierarchy.empty() &&
+          read(directories[0] + "/cgroup.subtree_control").find(controller) == std::string::npos) {
         continue;
       }
       std::error_code error;
@@ -77,6 +77,60 @@ TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(), HasSubstr("workers: 1, one per CPU that we may use (cpu)"));
   EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
+}
+
+// W2
+TEST_F(LauncherNode, AKillForLackOfMemoryIsNamed) {
+  const TestCgroup cgroup("memory");
+  if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the memory controller of its own";
+  cgroup.set("memory.limit_in_bytes", "64M");  // v1
+  cgroup.set("memory.max", "64M");             // v2
+  cgroup.set("memory.swap.max", "0");
+  const auto job = launch_in(
+      cgroup,
+      {"--nproc-per-node=2", DDP_FAKE_WORKER, "on", "1", "[", "fill", "500000000", "]", "hold"});
+  EXPECT_EQ(job->wait(), 137);
+  EXPECT_THAT(job->err(), HasSubstr("  rank       : 1 "));
+  EXPECT_THAT(job->err(), HasSubstr(" for lack of memory"));
+  EXPECT_TRUE(nothing_lives_within(kPatience));
+}
+
+// W1
+TEST_F(LauncherNode, ACoreFileIsNamed) {
+  const auto job = start(Command{.arguments = {"/bin/sh",
+                                               "-c",
+                                               "cd \"$0\" && ulimit -c unlimited && exec \"$@\"",
+                                               scratch().string(),
+                                               DDP_LAUNCH,
+                                               DDP_FAKE_WORKER,
+                                               "raise",
+                                               "SEGV"},
+                                 .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(job->wait(), 139);
+  const std::string pattern = read_file("/proc/sys/kernel/core_pattern").value_or("");
+  if (pattern.starts_with('|')) {
+    EXPECT_THAT(job->err(), HasSubstr("  found      : core dump handed to "));
+  } else {
+    const std::size_t at = job->err().find("core file: ");
+    ASSERT_NE(at, std::string::npos) << job->err();
+    const std::string rest = job->err().substr(at + 11);
+    EXPECT_TRUE(std::filesystem::exists(rest.substr(0, rest.find('\n')))) << rest;
+  }
+}
+
+TEST_F(LauncherNode, AForbiddenCoreFileIsAHint) {
+  const auto job = start(Command{.arguments = {"/bin/sh",
+                                               "-c",
+                                               "ulimit -c 0 && exec \"$@\"",
+                                               "sh",
+                                               DDP_LAUNCH,
+                                               DDP_FAKE_WORKER,
+                                               "raise",
+                                               "ABRT"},
+                                 .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(job->wait(), 134);
+  EXPECT_THAT(job->err(),
+              HasSubstr("no core file: the limit is 0. Allow one: ulimit -c unlimited"));
 }
 
 }  // namespace

@@ -1,0 +1,164 @@
+#include "launcher/os/post_mortem.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <optional>
+#include <system_error>
+
+#include "common/files.h"
+#include "launcher/plan/cgroups.h"
+#include "launcher/plan/death_facts.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kKernelLines = 5;  // of one report
+
+/// oom_kill of a cgroup, v2 or v1.
+std::optional<std::int64_t> oom_kills_of(const fs::path& cgroup) {
+  if (const auto events = read_file(cgroup / "memory.events")) {
+    return read_entry(*events, "oom_kill");
+  }
+  return read_entry(read_file(cgroup / "memory.oom_control").value_or(""), "oom_kill");
+}
+
+/// Of our own cgroup; v2 counts those below it too.
+std::uint64_t count_oom_kills() {
+  const std::string membership = read_file("/proc/self/cgroup").value_or("");
+  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
+  for (const char* const controller : {"", "memory"}) {
+    const auto own = cgroup_directories(membership, mounts, controller);
+    const auto count = own.empty() ? std::nullopt : oom_kills_of(own.front());
+    if (count) return static_cast<std::uint64_t>(*count);
+  }
+  return 0;
+}
+
+std::chrono::microseconds uptime() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+      std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
+}
+
+/// Each read of /dev/kmsg gives one record; one that was overwritten in the meantime is EPIPE.
+std::vector<std::string> kernel_findings(pid_t pid, std::chrono::microseconds since) {
+  std::vector<std::string> findings;
+  const int fd = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return findings;
+  std::array<char, 8192> buffer;
+  while (findings.size() < kKernelLines) {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EPIPE) continue;
+    if (got <= 0) break;
+    const auto record =
+        read_kernel_record(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+    if (!record || record->at < since) continue;
+    std::string finding = kernel_finding(record->text, pid);
+    if (!finding.empty()) findings.push_back(std::move(finding));
+  }
+  ::close(fd);
+  return findings;
+}
+
+/// Whether the signal writes a core file by default (signal(7)).
+bool dumps_core(int signal) {
+  constexpr std::array kSignals{SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGSYS};
+  return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
+}
+
+/// The newest file that fits.
+std::string find_file(const std::string& pattern) {
+  glob_t found{};
+  std::string newest;
+  fs::file_time_type newest_time{};
+  if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
+    for (std::size_t i = 0; i < found.gl_pathc; ++i) {
+      std::error_code error;
+      const auto time = fs::last_write_time(found.gl_pathv[i], error);
+      if (error || (!newest.empty() && time < newest_time)) continue;
+      newest = found.gl_pathv[i];
+      newest_time = time;
+    }
+  }
+  ::globfree(&found);
+  return newest;
+}
+
+std::string core_finding(const DeadWorker& worker) {
+  if (!dumps_core(worker.status.signal)) return "";
+  const std::string pattern = read_file("/proc/sys/kernel/core_pattern").value_or("core");
+  if (!worker.status.core) {
+    rlimit limit{};
+    ::getrlimit(RLIMIT_CORE, &limit);
+    return limit.rlim_cur == 0 ? "no core file: the limit is 0. Allow one: ulimit -c unlimited"
+                               : "";
+  }
+  if (pattern.starts_with('|')) {
+    return "core dump handed to " + pattern.substr(1, pattern.find_first_of(" \n") - 1) +
+           ". With systemd: coredumpctl debug " + std::to_string(worker.pid);
+  }
+  CoreFacts facts;
+  facts.pid = worker.pid;
+  facts.signal = worker.status.signal;
+  facts.user = ::getuid();
+  facts.group = ::getgid();
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) == 0) facts.host = host.data();
+  facts.executable = worker.executable;
+  facts.directory = worker.directory.string();
+  const bool uses_pid = read_file("/proc/sys/kernel/core_uses_pid").value_or("0").starts_with('1');
+  const std::string path = core_path(pattern, uses_pid, facts);
+  const std::string found = find_file(path);
+  return found.empty() ? "core file: not found as " + path : "core file: " + found;
+}
+
+Space space_of(const fs::path& path) {
+  struct statvfs facts {};
+  if (::statvfs(path.c_str(), &facts) != 0) return {};
+  return {facts.f_frsize * facts.f_blocks, facts.f_frsize * facts.f_bavail};
+}
+
+void add(std::vector<std::string>& lines, const std::string& line) {
+  if (!line.empty()) lines.push_back(line);
+}
+
+}  // namespace
+
+Baseline take_baseline() {
+  return {count_oom_kills(), uptime()};
+}
+
+std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before) {
+  std::vector<std::string> lines = kernel_findings(worker.pid, before.uptime);
+  const bool is_in_log = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("killed by the kernel");
+  });
+  const std::uint64_t kills = count_oom_kills();
+  if (worker.status.signal == SIGKILL && kills > before.oom_kills && !is_in_log) {
+    const std::uint64_t count = kills - before.oom_kills;
+    add(lines,
+        "the kernel killed " + std::to_string(count) + (count == 1 ? " process" : " processes") +
+            " of this cgroup for lack of memory since the start");
+  }
+  add(lines, core_finding(worker));
+  if (worker.status.signal == SIGBUS) add(lines, shared_memory_finding(space_of("/dev/shm")));
+  const Space disk = space_of(worker.directory);
+  if (disk.total > 0 && disk.free == 0) {
+    add(lines, "the disk of its working directory " + worker.directory.string() + " is full");
+  }
+  return lines;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,53 @@
+// What kernel log, core pattern and file systems tell about a dead worker. Pure: the texts and
+// numbers come from os/post_mortem.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ddp::launcher {
+
+/// One record of /dev/kmsg.
+struct KernelRecord {
+  std::chrono::microseconds at{0};  // the clock of printk, about that of CLOCK_MONOTONIC
+  std::string text;
+};
+
+/// From "PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;TEXT\n..."; nothing for what is not one. Source: the
+/// kernel's Documentation/ABI/testing/dev-kmsg.
+std::optional<KernelRecord> read_kernel_record(std::string_view record);
+
+/// What a line of the kernel log says about process `pid`: killed for lack of memory, a fault that
+/// the kernel saw, an error of a GPU (NVRM Xid). Empty: nothing.
+std::string kernel_finding(std::string_view line, pid_t pid);
+
+/// Who dumped core.
+struct CoreFacts {
+  pid_t pid = 0;
+  int signal = 0;
+  uid_t user = 0;
+  gid_t group = 0;
+  std::string host;
+  std::string executable;  // path
+  std::string directory;   // where it ran
+};
+
+/// The path of a core file by the text of core_pattern, '*' where only the kernel knows. `uses_pid`
+/// is core_uses_pid. Precondition: no pipe. Source: core(5).
+std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts);
+
+/// Space of a file system, in bytes.
+struct Space {
+  std::uint64_t total = 0;
+  std::uint64_t free = 0;
+};
+
+/// After SIGBUS: shared memory that is full, or as small as containers make it. Empty: it is not.
+std::string shared_memory_finding(const Space& space);
+
+}  // namespace ddp::launcher
