@@ -77,9 +77,9 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record) {
 }
 
 std::string kernel_finding(std::string_view line, pid_t pid) {
-  const bool is_oom = names(line, "Killed process ", pid) ||
-                      (line.starts_with("oom-kill:") && names(line, "pid=", pid));
-  if (is_oom) return "killed by the kernel for lack of memory: " + std::string(line);
+  if (names(line, "Killed process ", pid)) {
+    return "killed by the kernel for lack of memory: " + std::string(line);
+  }
   const bool is_fault = contains(line, "segfault") || contains(line, "traps:") ||
                         contains(line, "general protection") || contains(line, "trap ");
   if (is_fault && names(line, "[", pid)) return "kernel log: " + std::string(line);

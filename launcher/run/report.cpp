@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/run_dir.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/hints.h"
 
 namespace ddp::launcher {
 namespace {
@@ -150,7 +151,11 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
     const std::string thin(kWidth, '-');
     text += wide + "\n" + spec.entry + " FAILED\n" + thin + "\n";
     text += "Root Cause (first observed failure):\n";
-    text += describe_root(verdict.workers[failed->root_cause], host);
+    const WorkerReport& root = verdict.workers[failed->root_cause];
+    text += describe_root(root, host);
+    if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) {
+      add_field(text, "hint", *hint);
+    }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : failed->victims) {
       text += describe_victim(verdict.workers[victim]);

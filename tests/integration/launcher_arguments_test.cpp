@@ -38,6 +38,21 @@ TEST_F(LauncherArguments, AllUsageErrorsAreShownAtOnceAndExit2) {
   EXPECT_EQ(job->out(), "");
 }
 
+TEST_F(LauncherArguments, AScriptThatWantsTheOtherSpellingOfItsRankGetsAHint) {
+  const std::string script = write_file("t.py",
+                                        "import argparse\n"
+                                        "parser = argparse.ArgumentParser()\n"
+                                        "parser.add_argument('--local_rank', type=int)\n"
+                                        "parser.parse_args()\n"
+                                        "print('fine')\n");
+  const auto refused = launch({"--append-local-rank", script});
+  EXPECT_EQ(refused->wait(), 2);
+  EXPECT_THAT(refused->err(), HasSubstr("  hint       : the script does not know --local-rank;"));
+  const auto taken = launch({"--append-local-rank=underscore", script});
+  EXPECT_EQ(taken->wait(), 0);
+  EXPECT_THAT(taken->out(), HasSubstr("fine"));
+}
+
 TEST_F(LauncherArguments, ValuesOutOfRangeAreNamedWithTheirFlag) {
   for (const std::string& flag : {std::string("--nproc-per-node=0"),
                                   std::string("--nproc-per-node=2.5"),
