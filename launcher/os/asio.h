@@ -6,6 +6,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -16,6 +17,7 @@
 namespace ddp::launcher {
 
 namespace asio = boost::asio;
+using asio::ip::tcp;
 
 using Clock = std::chrono::steady_clock;
 using Deadline = Clock::time_point;

@@ -6,35 +6,95 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
 
 #include "common/error.h"
 
 namespace ddp::launcher {
+namespace {
 
-PortReservation::PortReservation(int port) {
-  socket_ = check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket", "port of the job");
+namespace fs = std::filesystem;
+
+/// Binds and lets go. Returns the port, or -errno.
+int try_port(int port) {
+  const int fd = check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket", "free port");
   const int on = 1;
-  ::setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_ANY);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   socklen_t size = sizeof address;
   auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  if (::bind(socket_, generic, size) != 0) {
-    const int error = errno;
-    ::close(socket_);
-    const std::string text = system_message("bind", "port " + std::to_string(port), error);
-    if (error != EADDRINUSE && error != EACCES) throw SystemError(text);
-    throw SystemError(text + ". Give another --master-port, or 0 for a free one.",
-                      exit_code::kRendezvous);
-  }
-  ::getsockname(socket_, generic, &size);
-  port_ = ntohs(address.sin_port);
+  const bool bound = ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
+  const int error = errno;
+  ::close(fd);
+  return bound ? ntohs(address.sin_port) : -error;
 }
 
-PortReservation::~PortReservation() {
-  ::close(socket_);
+/// "socket:[INODE]" of everybody who listens at `port`, as their descriptors show it (proc(5)).
+void add_listeners(const char* table, int port, std::set<std::string>& links) {
+  constexpr const char* kListening = "0A";
+  std::ifstream lines(table);
+  std::string line;
+  std::getline(lines, line);  // the heading
+  while (std::getline(lines, line)) {
+    std::istringstream fields(line);
+    std::string number, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+    fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
+        timeout >> inode;
+    const std::size_t colon = local.rfind(':');
+    if (!fields || state != kListening || colon == std::string::npos) continue;
+    if (std::strtol(local.c_str() + colon + 1, nullptr, 16) == port) {
+      links.insert("socket:[" + inode + "]");
+    }
+  }
+}
+
+bool holds_one(const fs::path& process, const std::set<std::string>& links) {
+  std::error_code error;  // gone, or not ours to read
+  for (const auto& entry : fs::directory_iterator(process / "fd", error)) {
+    if (links.contains(fs::read_symlink(entry.path(), error).string())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int free_port() {
+  const int port = try_port(0);
+  if (port < 0) throw SystemError(system_message("bind", "a free port", -port));
+  return port;
+}
+
+void require_free_port(int port) {
+  const int result = try_port(port);
+  if (result >= 0) return;
+  const std::string owner = owner_of_port(port);
+  throw SystemError(system_message("bind", "port " + std::to_string(port), -result) +
+                        (owner.empty() ? "" : ", " + owner) +
+                        ". Give another --master-port, or 0 for a free one.",
+                    exit_code::kRendezvous);
+}
+
+std::string owner_of_port(int port) {
+  std::set<std::string> links;
+  add_listeners("/proc/net/tcp", port, links);
+  add_listeners("/proc/net/tcp6", port, links);
+  if (links.empty()) return "";
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator("/proc", error)) {
+    const std::string pid = entry.path().filename();
+    if (pid.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (!holds_one(entry.path(), links)) continue;
+    std::string name;
+    std::getline(std::ifstream(entry.path() / "comm") >> std::ws, name);
+    return "held by pid " + pid + (name.empty() ? "" : " (" + name + ")");
+  }
+  return "";
 }
 
 }  // namespace ddp::launcher

@@ -1,26 +1,19 @@
-// A TCP port that stays ours between choosing it and its use by a worker.
-// The socket is bound, never listening. Another socket may bind the same port if both say
-// SO_REUSEADDR and neither listens (tcp(7), inet_csk_bind_conflict): so rank 0's store can, and the
-// kernel gives the port to nobody who asks for a free one.
+// TCP ports of this node: a free one, and who holds a taken one.
 #pragma once
 
 #include <string>
 
 namespace ddp::launcher {
 
-class PortReservation {
- public:
-  /// `port` 0: a free one. Errors: SystemError, 202 when the port is taken.
-  explicit PortReservation(int port);
-  PortReservation(const PortReservation&) = delete;
-  PortReservation& operator=(const PortReservation&) = delete;
-  ~PortReservation();
+/// A port that was free a moment ago and that nobody holds: a worker is to listen there. The kernel
+/// hands a port out again only after some thousand others, so the gap is small, but it is there.
+/// Errors: SystemError.
+int free_port();
 
-  [[nodiscard]] int port() const { return port_; }
+/// Whether a worker could listen at `port`. Errors: SystemError, 202 when it is taken.
+void require_free_port(int port);
 
- private:
-  int socket_ = -1;
-  int port_ = 0;
-};
+/// "held by pid 17 (python3)", or "" when nobody listens there or its owner cannot be read.
+std::string owner_of_port(int port);
 
 }  // namespace ddp::launcher

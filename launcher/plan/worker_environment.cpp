@@ -53,7 +53,7 @@ Environment added_environment(const JobSpec& spec,
   identity.role_name = spec.role;
   identity.master_addr = spec.master_addr;
   identity.master_port = facts.master_port;
-  identity.agent_store = false;  // rank 0 of the workers serves
+  identity.agent_store = !spec.store_in_worker;
   identity.restart_count = facts.round;
   identity.max_restarts = spec.max_restarts;
   identity.user_run_id = facts.user_run_id;

@@ -49,7 +49,6 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       facts_(first_round(spec, run_dir)),
       scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
       guard_(facts_.run_id, scratch_.path()),
-      port_(spec.master_port),
       console_(writer_, lowest),
       signals_(io_,
                spec.stop_signals,
@@ -60,9 +59,10 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
                    inbox_.push(SignalCame{signal, Clock::now()});
                  }
                }),
+      store_(io_, console_, spec),
       group_(io_, inbox_, guard_, writer_, console_, spec, facts_) {
   become_subreaper();
-  facts_.master_port = port_.port();
+  facts_.master_port = store_.begin_round();
   if (run_dir.empty()) return;
   const std::filesystem::path logs = run_dir / "logs" / ("round-" + std::to_string(facts_.round));
   std::error_code error;
@@ -95,6 +95,7 @@ asio::awaitable<void> Agent::story() {
   say_start();
   baseline_ = take_baseline();
   group_.start(placements, scratch_.path());
+  store_.start(group_);
   // If one worker could not start, none trains: start() has thrown.
   co_await watch(group_);
   if (group_.alive() > 0) {
@@ -114,6 +115,7 @@ asio::awaitable<void> Agent::story() {
   // The root cause is known and does not change.
   guard_.farewell();
   signals_.close();
+  store_.close();
 }
 
 /// Until all workers have ended, one has failed, or the job is stopped: by the user, or because one

@@ -8,13 +8,13 @@
 
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
-#include "launcher/os/port.h"
 #include "launcher/os/post_mortem.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
+#include "launcher/run/store_host.h"
 #include "launcher/run/verdict.h"
 #include "launcher/run/worker_group.h"
 
@@ -45,12 +45,12 @@ class Agent {
   RoundFacts facts_;
   ScratchDir scratch_;
   Guard guard_;  // before the writer's thread and the loop: it is to be small
-  PortReservation port_;
   FileWriter writer_;
   Console console_;
   asio::io_context io_{1};
   Inbox<Event> inbox_{io_};
   StopSignals signals_;
+  StoreHost store_;
   WorkerGroup group_;
   Baseline baseline_;
   std::optional<SignalCame> user_stop_;

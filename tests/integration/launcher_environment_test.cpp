@@ -72,7 +72,7 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
                           {"TORCHELASTIC_RESTART_COUNT", "0"},
                           {"TORCHELASTIC_MAX_RESTARTS", "0"},
                           {"TORCHELASTIC_RUN_ID", "none"},
-                          {"TORCHELASTIC_USE_AGENT_STORE", "False"},
+                          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                           {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
                           {"OMP_NUM_THREADS", "1"},

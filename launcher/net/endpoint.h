@@ -1,0 +1,84 @@
+// The one port of a job, bound once and kept over its rounds. It listens before the first worker is
+// forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
+// of the store go on to the store, all others are closed.
+// Promises: nothing is allocated by what a stranger sends; one that says nothing is closed after
+// kHandshake; as many as the job can need are served, whoever else connects.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/net/store_server.h"
+#include "launcher/os/asio.h"
+
+namespace ddp::launcher {
+
+class Endpoint {
+ public:
+  using Notice = std::function<void(const std::string&)>;
+
+  struct Place {
+    std::string address;  // what the workers are told; loopback is served in any case
+    int port = 0;         // 0: a free one
+    int world_size = 1;   // for the largest number of connections
+  };
+  /// Listens. All arguments outlive it; `notice` takes a line for the user.
+  /// Blocks: while a host name is resolved. Errors: SystemError, 202 when the port is taken (with
+  /// its owner) or the address is not one of this node.
+  Endpoint(asio::io_context& io, StoreServer& store, Notice notice, const Place& place);
+  Endpoint(const Endpoint&) = delete;
+  Endpoint& operator=(const Endpoint&) = delete;
+
+  [[nodiscard]] int port() const { return port_; }
+
+  /// Serves whoever comes, in the loop.
+  void start();
+
+  /// Connections that processes of the last round have begun are closed, before any of them is
+  /// served in the new one; then the store begins its round.
+  void begin_round();
+
+  /// Stops listening and closes the store's connections, so that the loop can end.
+  void close();
+
+  /// Connections that were neither a client of the store nor silent.
+  [[nodiscard]] std::size_t strangers() const { return strangers_; }
+
+  static constexpr std::chrono::seconds kHandshake{5};
+  /// A process opens one connection, and one for each clone() of its store: 16 of each worker, and
+  /// a thousand for programs with many processes.
+  static constexpr std::size_t most_connections(int world_size) {
+    return 1000 + 16 * static_cast<std::size_t>(world_size);
+  }
+
+ private:
+  struct Arrival;
+
+  bool listen(const std::vector<asio::ip::address>& addresses, int port);
+  asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
+  bool accept_all(tcp::acceptor& acceptor);
+  bool make_room();
+  bool drop_oldest_arrival();
+  void welcome(tcp::socket socket);
+  asio::awaitable<void> greet(std::shared_ptr<Arrival> arrival);
+  void say_once(bool& said, const std::string& text);
+
+  asio::io_context& io_;
+  StoreServer& store_;
+  const Notice notice_;
+  const std::size_t limit_;
+  int port_ = 0;
+  std::list<tcp::acceptor> acceptors_;
+  asio::steady_timer pause_;
+  std::list<std::shared_ptr<Arrival>> arrivals_;  // the oldest first
+  std::size_t strangers_ = 0;
+  bool said_old_ = false;
+  bool said_full_ = false;
+  bool said_descriptors_ = false;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,185 @@
+#include "launcher/net/store_server.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kKeptBytes = 4096;  // of an idle connection's buffer
+
+}  // namespace
+
+/// Owned by the server and by the operations under way on its socket: it is gone when both are.
+struct StoreServer::Session {
+  Session(StoreClientId name, tcp::socket connection)
+      : id(name), socket(std::move(connection)), room(socket.get_executor()) {}
+
+  [[nodiscard]] std::size_t unread() const { return output.size() - sent; }
+
+  const StoreClientId id;
+  tcp::socket socket;
+  asio::steady_timer room;  // cancelled when replies have been read
+  StoreDecoder decoder;
+  std::string output;
+  std::size_t sent = 0;  // of output
+  bool is_writing = false;
+  pid_t pid = 0;
+  std::size_t counted = 0;  // of the server's buffered_
+};
+
+StoreServer::StoreServer(asio::io_context& io, Notice notice)
+    : io_(io), notice_(std::move(notice)), input_(kReadBytes) {}
+
+void StoreServer::admit(tcp::socket socket) {
+  boost::system::error_code error;
+  socket.set_option(tcp::no_delay(true), error);
+  if (!error) socket.non_blocking(true, error);
+  if (error) return;  // it is gone already
+  auto session = std::make_shared<Session>(next_id_++, std::move(socket));
+  sessions_.emplace(session->id, session);
+  asio::co_spawn(io_, serve(session), rethrow);
+}
+
+asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
+  // Without a deadline: a client is silent for as long as its program computes.
+  while (session->socket.is_open()) {
+    const auto [error] = co_await session->socket.async_wait(tcp::socket::wait_read, kResult);
+    if (error || !receive(*session)) break;
+    while (!carry_out(session)) {
+      session->room.expires_at(kNoDeadline);
+      co_await session->room.async_wait(kResult);
+    }
+  }
+  drop(*session);
+}
+
+/// Takes what is there, at most kReadBytes, so that everybody has a turn. False: it has ended.
+bool StoreServer::receive(Session& session) {
+  boost::system::error_code error;
+  const std::size_t size = session.socket.read_some(asio::buffer(input_), error);
+  if (error == asio::error::would_block) return true;
+  if (error) return false;
+  session.decoder.feed(std::string_view(input_.data(), size));
+  return true;
+}
+
+/// Carries out the requests that are there. False: the client must first read its replies.
+bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
+  while (session->socket.is_open()) {
+    if (session->unread() > kUnreadBytes) {
+      send(session);
+      if (session->socket.is_open() && session->unread() > kUnreadBytes) return false;
+      continue;
+    }
+    std::optional<StoreRequest> request = session->decoder.next();
+    if (!request) break;
+    if (request->command == StoreCommand::ping && session->pid == 0) {
+      session->pid = static_cast<pid_t>(request->number);
+      joined_.insert(session->pid);
+    }
+    const KeySpace::Answer answer = keys_.take(session->id, std::move(*request), Clock::now());
+    if (answer.refused.empty()) session->output += answer.reply;
+    for (const StoreClientId id : answer.released) {
+      const std::shared_ptr<Session> other = sessions_.at(id);
+      put_byte(other->output, KeySpace::kReleased);
+      send(other);
+    }
+    if (!answer.refused.empty()) refuse(*session, answer.refused);
+  }
+  send(session);
+  if (session->decoder.is_broken()) {
+    refuse(*session, "it sent what is no request, or a text above 8 KiB (key) or 8 MiB (value)");
+  } else if (!account(*session)) {
+    refuse(*session, "the store is full");
+  }
+  return true;
+}
+
+/// Gives the socket what it takes, and comes back when it takes more.
+void StoreServer::send(const std::shared_ptr<Session>& session) {
+  if (session->is_writing || session->unread() == 0 || !session->socket.is_open()) return;
+  boost::system::error_code error;
+  const auto unsent = asio::buffer(session->output) + session->sent;
+  session->sent += session->socket.write_some(unsent, error);
+  if (error && error != asio::error::would_block) {
+    session->socket.close(error);  // serve() sees it
+    session->room.cancel();
+    return;
+  }
+  if (session->unread() == 0) {
+    session->output.clear();
+    session->sent = 0;
+    if (session->output.capacity() > kKeptBytes) session->output.shrink_to_fit();
+  } else if (session->sent > session->output.size() / 2) {
+    session->output.erase(0, std::exchange(session->sent, 0));
+  }
+  if (session->unread() <= kUnreadBytes) session->room.cancel();
+  if (session->unread() == 0) return;
+  session->is_writing = true;
+  session->socket.async_wait(tcp::socket::wait_write,
+                             [this, session](const boost::system::error_code& failure) {
+                               session->is_writing = false;
+                               if (!failure) send(session);
+                             });
+}
+
+/// False: with this session's buffers, the store holds more than it may.
+bool StoreServer::account(Session& session) {
+  const std::size_t now = session.decoder.held() + session.output.capacity();
+  buffered_ += now - session.counted;
+  session.counted = now;
+  return now <= kReadBytes || keys_.bytes() + buffered_ <= KeySpace::kMaxBytes;
+}
+
+void StoreServer::refuse(Session& session, const std::string& why) {
+  boost::system::error_code ignored;
+  session.socket.close(ignored);
+  if (std::exchange(has_noticed_, true)) return;
+  notice_("a client of the store" +
+          (session.pid == 0 ? "" : " (pid " + std::to_string(session.pid) + ")") +
+          " was disconnected: " + why);
+}
+
+void StoreServer::drop(Session& session) {
+  boost::system::error_code ignored;
+  session.socket.close(ignored);
+  if (sessions_.erase(session.id) == 0) return;  // of an older round
+  keys_.forget(session.id);
+  buffered_ -= session.counted;
+}
+
+void StoreServer::begin_round() {
+  close();
+  keys_ = KeySpace();
+  joined_.clear();
+  has_noticed_ = false;
+}
+
+void StoreServer::close() {
+  for (const auto& [id, session] : std::exchange(sessions_, {})) {
+    boost::system::error_code ignored;
+    session->socket.close(ignored);
+    session->room.cancel();
+  }
+  buffered_ = 0;
+}
+
+std::set<pid_t> StoreServer::connected() const {
+  std::set<pid_t> pids;
+  for (const auto& [id, session] : sessions_) {
+    if (session->pid != 0) pids.insert(session->pid);
+  }
+  return pids;
+}
+
+std::vector<StoreServer::Waiting> StoreServer::waiting() const {
+  std::vector<Waiting> all;
+  for (const KeySpace::Wait& wait : keys_.waits())
+    all.push_back(Waiting{sessions_.at(wait.client)->pid, wait.key, wait.since});
+  std::sort(
+      all.begin(), all.end(), [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
+  return all;
+}
+
+}  // namespace ddp::launcher

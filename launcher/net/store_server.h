@@ -1,0 +1,83 @@
+// The TCP store of the workers, served by the agent: c10d's protocol over sockets, one key space
+// per round. It outlives every worker, so that none has to leave last, and it knows who has joined
+// and who waits for what.
+// Promises: a client that stalls, floods or sends nonsense harms nobody: what it does not read
+// holds back its own requests, what it sends is bounded, and it alone is disconnected.
+#pragma once
+
+#include <sys/types.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "launcher/os/asio.h"
+#include "launcher/plan/key_space.h"
+#include "launcher/plan/store_protocol.h"
+
+namespace ddp::launcher {
+
+class StoreServer {
+ public:
+  using Notice = std::function<void(const std::string&)>;
+
+  /// `notice` takes a line for the user: the first client of a round that had to be disconnected.
+  /// Both outlive the server; nothing calls back once `io` has ended.
+  StoreServer(asio::io_context& io, Notice notice);
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// A connection that has opened with VALIDATE.
+  void admit(tcp::socket socket);
+
+  /// An empty key space; the connections of older rounds are closed.
+  void begin_round();
+
+  /// Closes every connection, so that the loop can end.
+  void close();
+
+  [[nodiscard]] std::size_t clients() const { return sessions_.size(); }
+
+  /// Pids, as torch's clients tell them, of all that joined in this round, also of those that left.
+  [[nodiscard]] const std::set<pid_t>& joined() const { return joined_; }
+  /// Those that are connected now.
+  [[nodiscard]] std::set<pid_t> connected() const;
+
+  struct Waiting {
+    pid_t pid = 0;
+    std::string key;  // one that nobody has set
+    Clock::time_point since;
+  };
+  /// Who waits for a key, the longest first.
+  [[nodiscard]] std::vector<Waiting> waiting() const;
+
+  static constexpr std::size_t kReadBytes = 64 << 10;
+  static constexpr std::size_t kUnreadBytes = 1 << 20;  // of replies: above it, no more requests
+
+ private:
+  struct Session;
+
+  asio::awaitable<void> serve(std::shared_ptr<Session> session);
+  bool receive(Session& session);
+  bool carry_out(const std::shared_ptr<Session>& session);
+  void send(const std::shared_ptr<Session>& session);
+  bool account(Session& session);
+  void refuse(Session& session, const std::string& why);
+  void drop(Session& session);
+
+  asio::io_context& io_;
+  const Notice notice_;
+  KeySpace keys_;
+  std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
+  std::set<pid_t> joined_;
+  StoreClientId next_id_ = 1;
+  std::size_t buffered_ = 0;  // bytes in all sessions
+  bool has_noticed_ = false;  // in this round
+  std::vector<char> input_;   // of whoever is read just now
+};
+
+}  // namespace ddp::launcher

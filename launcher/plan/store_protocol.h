@@ -1,0 +1,101 @@
+// The wire protocol of torch's TCPStore (c10d, torch 2.4 to 2.11): bytes in, whole requests out.
+// Pure. Integers are little endian; a text is a u64 length and its bytes. A client opens with
+// VALIDATE and a magic number, then sends requests in any pieces; every request has its reply, or
+// none, in order.
+// Promises: a decoder holds no more than the bytes it was fed, whatever lengths they announce; what
+// breaks a limit is refused when its length is read.
+// Source: torch/csrc/distributed/c10d/TCPStoreLibUvBackend.cpp of torch 2.11.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddp::launcher {
+
+enum class StoreCommand : std::uint8_t {
+  validate,
+  set,
+  compare_set,
+  get,
+  add,
+  check,
+  wait,
+  count_keys,
+  delete_key,
+  append,
+  multi_get,
+  multi_set,
+  cancel_wait,
+  ping,
+  queue_push,
+  queue_pop,
+  queue_length,
+  list_keys,
+};
+inline constexpr std::size_t kStoreCommands = 18;
+
+struct StoreRequest {
+  StoreCommand command = StoreCommand::validate;
+  std::vector<std::string> texts;  // as sent: keys; or key, value, key, value; or key, old, new
+  std::int64_t number = 0;         // what ADD adds, the nonce of PING, the magic of VALIDATE
+  bool operator==(const StoreRequest&) const = default;
+};
+
+inline constexpr std::size_t kMaxKeyBytes = 8192;
+inline constexpr std::size_t kMaxValueBytes = 8 << 20;
+inline constexpr std::uint64_t kMaxKeys = 131072;              // of one request
+inline constexpr std::size_t kMaxRequestBytes = 256ULL << 20;  // ours; torch has no such limit
+inline constexpr std::uint32_t kStoreMagic = 0x3C85F7CE;
+
+/// What the first bytes of a connection are.
+enum class StoreOpening {
+  unknown,      // too few bytes to tell
+  store,        // VALIDATE and the magic number
+  old_store,    // another command of the protocol: a client of torch 1.x, which does not validate
+  not_a_store,  // anything else
+};
+inline constexpr std::size_t kStoreOpeningBytes = 5;
+/// Looks at up to kStoreOpeningBytes bytes.
+StoreOpening read_opening(std::string_view bytes);
+
+/// From the bytes that follow the opening to requests.
+class StoreDecoder {
+ public:
+  void feed(std::string_view bytes) { input_.append(bytes); }
+
+  /// The next request that is there as a whole. Nothing: more bytes are needed, or it is broken.
+  std::optional<StoreRequest> next();
+
+  /// Bytes came that are no request. Nothing more comes out; the connection is to be closed.
+  [[nodiscard]] bool is_broken() const { return broken_; }
+
+  /// Bytes of memory that a request under way takes.
+  [[nodiscard]] std::size_t held() const { return input_.capacity() + request_bytes_; }
+
+ private:
+  bool begin();
+  bool read_count();
+  bool read_text();
+  bool read_number();
+  bool give_up();
+  std::optional<std::uint64_t> peek(int bytes) const;
+
+  std::string input_;
+  std::size_t position_ = 0;  // into input_: what comes before it has been taken
+  std::optional<StoreRequest> request_;
+  std::optional<std::uint64_t> texts_left_;  // nothing: their count is still to come
+  std::size_t request_bytes_ = 0;
+  bool broken_ = false;
+};
+
+/// Replies, added to the end of `reply`.
+void put_byte(std::string& reply, std::uint8_t value);
+void put_u32(std::string& reply, std::uint32_t value);
+void put_u64(std::string& reply, std::uint64_t value);
+void put_text(std::string& reply, std::string_view text);
+
+}  // namespace ddp::launcher

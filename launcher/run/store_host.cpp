@@ -1,0 +1,101 @@
+#include "launcher/run/store_host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "launcher/os/port.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// The worker that opened a connection, itself or by a process of its session; null for others.
+const Worker* owner_of(pid_t client, const WorkerGroup& group) {
+  const auto& workers = group.workers();
+  const pid_t session = ::getsid(client);
+  const auto found = std::find_if(workers.begin(), workers.end(), [&](const auto& worker) {
+    return worker->pid == client || worker->pid == session;
+  });
+  return found == workers.end() ? nullptr : found->get();
+}
+
+}  // namespace
+
+StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec)
+    : io_(io),
+      console_(console),
+      spec_(spec),
+      store_(io, [this](const std::string& text) { console_.warning(text); }),
+      roll_(io) {
+  if (spec.store_in_worker) return;
+  const auto warn = [this](const std::string& text) { console_.warning(text); };
+  endpoint_.emplace(
+      io, store_, warn, Endpoint::Place{spec.master_addr, spec.master_port, spec.nproc});
+}
+
+int StoreHost::begin_round() {
+  if (endpoint_) {
+    endpoint_->begin_round();
+    return endpoint_->port();
+  }
+  if (spec_.master_port == 0) return free_port();
+  require_free_port(spec_.master_port);
+  return spec_.master_port;
+}
+
+void StoreHost::start(const WorkerGroup& group) {
+  if (!endpoint_) return;
+  endpoint_->start();
+  asio::co_spawn(io_, call_roll(group), rethrow);
+}
+
+void StoreHost::close() {
+  closed_ = true;
+  roll_.cancel();
+  if (endpoint_) endpoint_->close();
+}
+
+asio::awaitable<void> StoreHost::call_roll(const WorkerGroup& group) {
+  while (!closed_) {
+    roll_.expires_after(kRollCall);
+    co_await roll_.async_wait(kResult);
+    if (closed_) break;
+    int strangers = 0;
+    const std::vector<Attendance> ranks = attendance(group, strangers);
+    if (const auto line = who_is_missing(ranks, strangers)) console_.info(*line);
+  }
+}
+
+std::vector<Attendance> StoreHost::attendance(const WorkerGroup& group, int& strangers) const {
+  std::vector<Attendance> ranks;
+  for (const auto& worker : group.workers()) {
+    Attendance attendance;
+    attendance.rank = worker->placement.rank;
+    attendance.pid = worker->pid;
+    attendance.ended = worker->ending.has_value();
+    ranks.push_back(attendance);
+  }
+  strangers = 0;
+  for (const pid_t client : store_.joined()) {
+    const Worker* const worker = owner_of(client, group);
+    const auto rank = std::find_if(ranks.begin(), ranks.end(), [&](const Attendance& one) {
+      return worker != nullptr && one.pid == worker->pid;
+    });
+    if (rank == ranks.end()) {
+      ++strangers;
+    } else {
+      rank->joined = true;
+    }
+  }
+  return ranks;
+}
+
+std::optional<StoreHost::RankWait> StoreHost::longest_wait(const WorkerGroup& group) const {
+  for (const StoreServer::Waiting& wait : store_.waiting()) {
+    const Worker* const worker = owner_of(wait.pid, group);
+    if (worker != nullptr) return RankWait{worker->placement.rank, wait.key, wait.since};
+  }
+  return {};
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,276 @@
+#include "launcher/plan/key_space.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using enum StoreCommand;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using Texts = std::vector<std::string>;
+
+std::string text(std::string_view value) {
+  std::string bytes;
+  put_text(bytes, value);
+  return bytes;
+}
+std::string number(std::uint64_t value) {
+  std::string bytes;
+  put_u64(bytes, value);
+  return bytes;
+}
+const std::string kYes("\0", 1);  // CHECK: all there; WAIT: over
+const std::string kNo("\1", 1);
+
+constexpr StoreClientId kA = 1, kB = 2, kC = 3;
+
+class Keys : public testing::Test {
+ protected:
+  KeySpace::Answer take(StoreClientId client,
+                        StoreCommand command,
+                        Texts texts,
+                        std::int64_t n = 0) {
+    return keys_.take(client, StoreRequest{command, std::move(texts), n}, now_);
+  }
+  std::string reply(StoreCommand command, Texts texts, std::int64_t n = 0) {
+    const KeySpace::Answer answer = take(kA, command, std::move(texts), n);
+    EXPECT_EQ(answer.refused, "");
+    return answer.reply;
+  }
+  std::vector<StoreClientId> released(StoreCommand command, Texts texts, std::int64_t n = 0) {
+    return take(kA, command, std::move(texts), n).released;
+  }
+
+  KeySpace::Time now_{};
+  KeySpace keys_;
+};
+
+TEST_F(Keys, SetAndGet) {
+  EXPECT_EQ(reply(set, {"a", "x"}), "");
+  EXPECT_EQ(reply(get, {"a"}), text("x"));
+  EXPECT_EQ(reply(set, {"a", ""}), "");
+  EXPECT_EQ(reply(get, {"a"}), text(""));
+  EXPECT_EQ(reply(get, {"missing"}), text(""));
+  EXPECT_EQ(reply(count_keys, {}), number(1));
+}
+
+TEST_F(Keys, SeveralAtOnce) {
+  EXPECT_EQ(reply(multi_set, {"a", "1", "b", "2", "a", "3"}), "");
+  EXPECT_EQ(reply(multi_get, {"b", "a", "missing"}), text("2") + text("3") + text(""));
+  EXPECT_EQ(reply(multi_get, {}), "");
+  EXPECT_EQ(reply(multi_set, {}), "");
+  const std::string listed = reply(list_keys, {});
+  EXPECT_THAT(listed,
+              testing::AnyOf(number(2) + text("a") + text("b"), number(2) + text("b") + text("a")));
+}
+
+TEST_F(Keys, AddKeepsDecimalText) {
+  EXPECT_EQ(reply(add, {"n"}, 5), number(5));
+  EXPECT_EQ(reply(add, {"n"}, -8), number(static_cast<std::uint64_t>(-3)));
+  EXPECT_EQ(reply(get, {"n"}), text("-3"));
+  EXPECT_EQ(reply(add, {"zero"}, 0), number(0));
+  EXPECT_EQ(reply(get, {"zero"}), text("0"));
+}
+
+TEST_F(Keys, AddReadsLikeStrtoll) {
+  for (const auto& [value, sum] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"12x", 13}, {" 7", 8}, {"+7", 8}, {"9223372036854775807", 1ULL << 63}}) {
+    reply(set, {"n", value});
+    EXPECT_EQ(reply(add, {"n"}, 1), number(sum)) << value;
+  }
+  for (const std::string value : {"", "abc", "-", "92233720368547758080"}) {
+    reply(set, {"n", value});
+    EXPECT_THAT(take(kA, add, {"n"}, 1).refused, HasSubstr("no number")) << value;
+    EXPECT_EQ(reply(get, {"n"}), text(value));
+  }
+}
+
+TEST_F(Keys, CompareSetHasFiveCases) {
+  EXPECT_EQ(reply(compare_set, {"a", "old", "new"}), text("old"));  // missing, something expected
+  EXPECT_EQ(reply(check, {"a"}), kNo);
+  EXPECT_EQ(reply(compare_set, {"a", "", "new"}), text("new"));  // missing, nothing expected
+  EXPECT_EQ(reply(compare_set, {"a", "new", "x"}), text("x"));   // equal
+  EXPECT_EQ(reply(compare_set, {"a", "new", "y"}), text("x"));   // different
+  EXPECT_EQ(reply(compare_set, {"a", "", "y"}), text("x"));
+  EXPECT_EQ(reply(get, {"a"}), text("x"));
+  reply(set, {"a", ""});
+  EXPECT_EQ(reply(compare_set, {"a", "", "z"}), text("z"));  // an empty value equals it
+}
+
+TEST_F(Keys, DeleteAndAppend) {
+  EXPECT_EQ(reply(append, {"a", "x"}), "");
+  EXPECT_EQ(reply(append, {"a", "yz"}), "");
+  EXPECT_EQ(reply(get, {"a"}), text("xyz"));
+  EXPECT_EQ(reply(delete_key, {"a"}), number(1));
+  EXPECT_EQ(reply(delete_key, {"a"}), number(0));
+  EXPECT_EQ(reply(check, {"a"}), kNo);
+}
+
+TEST_F(Keys, PingIsEchoed) {
+  std::string nonce;
+  put_u32(nonce, 0xdeadbeef);
+  EXPECT_EQ(reply(ping, {}, 0xdeadbeef), nonce);
+}
+
+TEST_F(Keys, QueuesAreApartFromValues) {
+  EXPECT_EQ(reply(queue_pop, {"q"}), number(0));
+  EXPECT_EQ(reply(queue_length, {"q"}), number(0));
+  EXPECT_EQ(reply(queue_push, {"q", "1"}), "");
+  EXPECT_EQ(reply(queue_push, {"q", "2"}), "");
+  EXPECT_EQ(reply(queue_length, {"q"}), number(2));
+  EXPECT_EQ(reply(count_keys, {}), number(0));
+  EXPECT_EQ(reply(check, {"q"}), kYes);
+  EXPECT_EQ(reply(delete_key, {"q"}), number(0));
+  EXPECT_EQ(reply(set, {"q", "value"}), "");
+  EXPECT_EQ(reply(queue_pop, {"q"}), number(1) + text("1"));
+  EXPECT_EQ(reply(queue_pop, {"q"}), number(1) + text("2"));
+  EXPECT_EQ(reply(queue_pop, {"q"}), number(0));
+  EXPECT_EQ(reply(get, {"q"}), text("value"));
+  EXPECT_EQ(reply(delete_key, {"q"}), number(1));
+  EXPECT_EQ(reply(check, {"q"}), kNo);
+}
+
+TEST_F(Keys, CheckWantsAll) {
+  reply(set, {"a", "1"});
+  EXPECT_EQ(reply(check, {"a"}), kYes);
+  EXPECT_EQ(reply(check, {"a", "b"}), kNo);
+  EXPECT_EQ(reply(check, {}), kYes);
+}
+
+TEST_F(Keys, AWaitIsOverAtOnceWhenAllIsThere) {
+  reply(set, {"a", "1"});
+  reply(queue_push, {"q", "1"});
+  EXPECT_EQ(reply(wait, {}), kYes);
+  EXPECT_EQ(reply(wait, {"a", "q"}), kYes);
+  EXPECT_THAT(keys_.waits(), IsEmpty());
+}
+
+TEST_F(Keys, WhateverMakesAKeyEndsWaits) {
+  const std::vector<std::pair<StoreCommand, Texts>> makers = {
+      {set, {"k", "v"}},
+      {multi_set, {"x", "y", "k", "v"}},
+      {add, {"k"}},
+      {append, {"k", "v"}},
+      {compare_set, {"k", "", "v"}},
+      {queue_push, {"k", "v"}},
+  };
+  for (const auto& [command, texts] : makers) {
+    keys_ = KeySpace();
+    EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
+    EXPECT_THAT(released(command, texts), ElementsAre(kB)) << static_cast<int>(command);
+    EXPECT_THAT(released(command, texts), IsEmpty());
+  }
+  keys_ = KeySpace();
+  EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
+  EXPECT_THAT(released(compare_set, {"k", "other", "v"}), IsEmpty());  // it stores nothing
+}
+
+TEST_F(Keys, AKeyThatAppearsEndsTheWaitsOfAll) {
+  EXPECT_EQ(take(kC, wait, {"k"}).reply, "");
+  EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
+  EXPECT_THAT(released(set, {"k", "v"}), ElementsAre(kC, kB));
+}
+
+TEST_F(Keys, AWaitCountsAKeyWhenItAppears) {
+  EXPECT_EQ(take(kB, wait, {"a", "b"}).reply, "");
+  EXPECT_THAT(released(set, {"a", "1"}), IsEmpty());
+  reply(delete_key, {"a"});
+  EXPECT_THAT(released(set, {"a", "2"}), IsEmpty());  // not twice
+  reply(delete_key, {"a"});
+  EXPECT_THAT(released(set, {"b", "1"}), ElementsAre(kB));
+}
+
+TEST_F(Keys, AKeyNamedTwiceComesOnce) {
+  EXPECT_EQ(take(kB, wait, {"a", "a"}).reply, "");
+  EXPECT_THAT(released(set, {"a", "1"}), ElementsAre(kB));
+  EXPECT_THAT(keys_.waits(), IsEmpty());
+}
+
+TEST_F(Keys, APushEndsAtMostOneWaitTheOldest) {
+  EXPECT_EQ(take(kC, wait, {"q"}).reply, "");
+  EXPECT_EQ(take(kB, wait, {"q"}).reply, "");
+  EXPECT_THAT(released(queue_push, {"q", "1"}), ElementsAre(kC));
+  EXPECT_THAT(released(queue_push, {"q", "2"}), ElementsAre(kB));
+  EXPECT_THAT(released(queue_push, {"q", "3"}), IsEmpty());
+}
+
+TEST_F(Keys, APushOnlyCountsForWhoWaitsForMore) {
+  EXPECT_EQ(take(kB, wait, {"q", "other"}).reply, "");
+  EXPECT_EQ(take(kC, wait, {"q"}).reply, "");
+  EXPECT_THAT(released(queue_push, {"q", "1"}), ElementsAre(kC));
+  EXPECT_THAT(released(set, {"other", "1"}), ElementsAre(kB));
+}
+
+TEST_F(Keys, CancelIsAlwaysAnsweredAndEndsTheWait) {
+  EXPECT_EQ(reply(cancel_wait, {}), kNo);
+  EXPECT_EQ(take(kB, wait, {"k", "l"}).reply, "");
+  EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);
+  EXPECT_THAT(released(multi_set, {"k", "v", "l", "v"}), IsEmpty());
+  EXPECT_EQ(take(kB, wait, {"k"}).reply, kYes);
+  EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);
+}
+
+TEST_F(Keys, WhoIsGoneWaitsNoMore) {
+  EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
+  keys_.forget(kB);
+  keys_.forget(kC);
+  EXPECT_THAT(released(set, {"k", "v"}), IsEmpty());
+}
+
+TEST_F(Keys, WaitsTellWhatHasNotCome) {
+  now_ += std::chrono::seconds(3);
+  EXPECT_EQ(take(kB, wait, {"a", "b", "c"}).reply, "");
+  reply(set, {"a", "1"});
+  const std::vector<KeySpace::Wait> waits = keys_.waits();
+  ASSERT_EQ(waits.size(), 1U);
+  EXPECT_EQ(waits[0].client, kB);
+  EXPECT_EQ(waits[0].key, "b");
+  EXPECT_EQ(waits[0].missing, 2U);
+  EXPECT_EQ(waits[0].since, now_);
+}
+
+TEST_F(Keys, WhatIsGoneTakesNoRoom) {
+  reply(multi_set, {"a", "1", "b", std::string(1000, 'x')});
+  reply(set, {"b", "short"});
+  reply(append, {"b", "er"});
+  reply(add, {"n"}, 99999);
+  reply(queue_push, {"q", "1"});
+  EXPECT_EQ(take(kB, wait, {"w", "w", "x"}).reply, "");
+  EXPECT_EQ(take(kC, wait, {"w", "y"}).reply, "");
+  EXPECT_EQ(take(kA, wait, {"w", "q2"}).reply, "");
+  EXPECT_GT(keys_.bytes(), 0U);
+  keys_.forget(kC);
+  reply(queue_push, {"q2", "1"});
+  reply(set, {"w", "1"});
+  reply(queue_pop, {"q"});
+  reply(queue_pop, {"q2"});
+  keys_.forget(kB);
+  for (const char* const key : {"a", "b", "n", "w"})
+    reply(delete_key, {key});
+  EXPECT_EQ(keys_.bytes(), 0U);
+}
+
+TEST_F(Keys, AFullStoreRefusesAndKeepsWhatItHas) {
+  keys_ = KeySpace(1 << 20);
+  const std::string big(200'000, 'x');
+  EXPECT_EQ(take(kA, set, {"a", big}).refused, "");
+  EXPECT_EQ(take(kA, set, {"b", big}).refused, "");
+  EXPECT_EQ(take(kA, set, {"c", big}).refused, "");
+  EXPECT_EQ(take(kA, set, {"d", big}).refused, "");
+  EXPECT_EQ(take(kA, set, {"e", big}).refused, "");
+  EXPECT_THAT(take(kA, set, {"f", big}).refused, HasSubstr("full (1 MiB)"));
+  EXPECT_EQ(reply(get, {"a"}), text(big));
+  EXPECT_EQ(reply(check, {"f"}), kNo);
+}
+
+TEST_F(Keys, AReplyIsBounded) {
+  const std::string big(kMaxValueBytes, 'x');
+  reply(set, {"a", big});
+  EXPECT_EQ(reply(multi_get, Texts(31, "a")).size(), 31 * (big.size() + 8));
+  EXPECT_THAT(take(kA, multi_get, Texts(33, "a")).refused, HasSubstr("256 MiB"));
+}
+
+}  // namespace
+}  // namespace ddp::launcher

@@ -1,0 +1,174 @@
+#include "launcher/plan/store_protocol.h"
+
+#include <gtest/gtest.h>
+
+namespace ddp::launcher {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+std::string number(std::uint64_t value) {
+  std::string bytes;
+  put_u64(bytes, value);
+  return bytes;
+}
+std::string text(std::string_view value) {
+  std::string bytes;
+  put_text(bytes, value);
+  return bytes;
+}
+std::string command(StoreCommand value) {
+  return std::string(1, static_cast<char>(value));
+}
+
+/// One request of every command, as a client sends it, and what it is.
+struct Sample {
+  std::string bytes;
+  StoreRequest request;
+};
+Sample sample(StoreCommand which, const std::string& body, Texts texts = {}, std::int64_t n = 0) {
+  return {command(which) + body, {which, std::move(texts), n}};
+}
+std::vector<Sample> samples() {
+  using enum StoreCommand;
+  const std::string nonce("\x39\x30\0\0", 4);
+  return {
+      sample(set, text("/a") + text("x"), {"/a", "x"}),
+      sample(compare_set, text("/a") + text("") + text("y"), {"/a", "", "y"}),
+      sample(get, text("/a"), {"/a"}),
+      sample(add, text("/n") + number(static_cast<std::uint64_t>(-3)), {"/n"}, -3),
+      sample(check, number(2) + text("/a") + text("/b"), {"/a", "/b"}),
+      sample(wait, number(0)),
+      sample(wait, number(1) + text("/w"), {"/w"}),
+      sample(count_keys, ""),
+      sample(delete_key, text("/a"), {"/a"}),
+      sample(append, text("/a") + text("more"), {"/a", "more"}),
+      sample(multi_get, number(1) + text("/a"), {"/a"}),
+      sample(
+          multi_set, number(2) + text("a") + text("1") + text("b") + text(""), {"a", "1", "b", ""}),
+      sample(cancel_wait, ""),
+      sample(ping, nonce, {}, 12345),
+      sample(queue_push, text("q") + text("e"), {"q", "e"}),
+      sample(queue_pop, text("q"), {"q"}),
+      sample(queue_length, text("q"), {"q"}),
+      sample(list_keys, ""),
+  };
+}
+
+std::vector<StoreRequest> drain(StoreDecoder& decoder) {
+  std::vector<StoreRequest> requests;
+  while (auto request = decoder.next())
+    requests.push_back(std::move(*request));
+  return requests;
+}
+
+bool breaks(const std::string& bytes) {
+  StoreDecoder decoder;
+  decoder.feed(bytes);
+  EXPECT_FALSE(decoder.next());
+  return decoder.is_broken();
+}
+
+TEST(StoreProtocol, EveryCommandIsReadInWhateverPiecesItComes) {
+  std::string all;
+  std::vector<StoreRequest> expected;
+  for (const Sample& one : samples()) {
+    all += one.bytes;
+    expected.push_back(one.request);
+  }
+  for (std::size_t split = 0; split <= all.size(); ++split) {
+    StoreDecoder decoder;
+    decoder.feed(std::string_view(all).substr(0, split));
+    std::vector<StoreRequest> seen = drain(decoder);
+    decoder.feed(std::string_view(all).substr(split));
+    for (StoreRequest& request : drain(decoder))
+      seen.push_back(std::move(request));
+    EXPECT_EQ(seen, expected) << "split at byte " << split;
+    EXPECT_FALSE(decoder.is_broken());
+  }
+  StoreDecoder bytewise;
+  std::vector<StoreRequest> seen;
+  for (const char byte : all) {
+    bytewise.feed(std::string_view(&byte, 1));
+    for (StoreRequest& request : drain(bytewise))
+      seen.push_back(std::move(request));
+  }
+  EXPECT_EQ(seen, expected);
+}
+
+TEST(StoreProtocol, KeysAreBytes) {
+  const std::string key("\0/\xff", 3);
+  StoreDecoder decoder;
+  decoder.feed(command(StoreCommand::get) + text(key));
+  EXPECT_EQ(decoder.next()->texts, Texts{key});
+}
+
+TEST(StoreProtocol, LimitsAreThoseOfTorch) {
+  using enum StoreCommand;
+  EXPECT_FALSE(breaks(command(get) + number(kMaxKeyBytes)));
+  EXPECT_TRUE(breaks(command(get) + number(kMaxKeyBytes + 1)));
+  EXPECT_FALSE(breaks(command(set) + text("k") + number(kMaxValueBytes)));
+  EXPECT_TRUE(breaks(command(set) + text("k") + number(kMaxValueBytes + 1)));
+  EXPECT_FALSE(breaks(command(wait) + number(kMaxKeys)));
+  EXPECT_TRUE(breaks(command(wait) + number(kMaxKeys + 1)));
+  EXPECT_TRUE(breaks(command(set) + text("k") + number(1ULL << 62)));
+  EXPECT_TRUE(breaks(command(multi_set) + number(~0ULL)));
+  EXPECT_TRUE(breaks(command(compare_set) + text("k") + text("") + number(kMaxValueBytes + 1)));
+}
+
+TEST(StoreProtocol, UnknownCommandsAndASecondValidateBreakIt) {
+  for (int byte = static_cast<int>(kStoreCommands); byte < 256; ++byte)
+    EXPECT_TRUE(breaks(std::string(1, static_cast<char>(byte)))) << byte;
+  EXPECT_TRUE(breaks(std::string("\0\xce\xf7\x85\x3c", 5)));
+}
+
+TEST(StoreProtocol, NothingComesAfterABrokenRequest) {
+  StoreDecoder decoder;
+  decoder.feed(command(StoreCommand::list_keys) + "\xff" + command(StoreCommand::list_keys));
+  EXPECT_TRUE(decoder.next());
+  EXPECT_FALSE(decoder.next());
+  decoder.feed(command(StoreCommand::list_keys));
+  EXPECT_FALSE(decoder.next());
+  EXPECT_TRUE(decoder.is_broken());
+}
+
+TEST(StoreProtocol, AnAnnouncedLengthTakesNoMemory) {
+  StoreDecoder decoder;
+  decoder.feed(command(StoreCommand::set) + text("k") + number(kMaxValueBytes) + "begin");
+  EXPECT_FALSE(decoder.next());
+  EXPECT_LT(decoder.held(), 1024U);
+  StoreDecoder many;
+  many.feed(command(StoreCommand::multi_set) + number(kMaxKeys));
+  EXPECT_FALSE(many.next());
+  EXPECT_LT(many.held(), 1024U);
+}
+
+TEST(StoreProtocol, OneRequestIsBounded) {
+  const std::string entry = text("k") + text(std::string(kMaxValueBytes, 'v'));
+  StoreDecoder decoder;
+  decoder.feed(command(StoreCommand::multi_set) + number(kMaxKeys));
+  std::size_t most = 0;
+  for (int i = 0; i < 64 && !decoder.is_broken(); ++i) {
+    decoder.feed(entry);
+    EXPECT_FALSE(decoder.next());
+    most = std::max(most, decoder.held());
+  }
+  EXPECT_TRUE(decoder.is_broken());
+  EXPECT_LT(most, kMaxRequestBytes + 4 * kMaxValueBytes);
+}
+
+TEST(StoreProtocol, TheOpeningTellsWhoComes) {
+  const std::string magic("\0\xce\xf7\x85\x3c", 5);
+  for (std::size_t size = 0; size < magic.size(); ++size)
+    EXPECT_EQ(read_opening(magic.substr(0, size)), StoreOpening::unknown);
+  EXPECT_EQ(read_opening(magic), StoreOpening::store);
+  // torch 1.x: SET is 0 and ADD is 3, and neither is preceded by a magic number.
+  EXPECT_EQ(read_opening(std::string("\0\6\0\0\0", 5)), StoreOpening::old_store);
+  EXPECT_EQ(read_opening("\3"), StoreOpening::old_store);
+  EXPECT_EQ(read_opening("GET / HTTP"), StoreOpening::not_a_store);
+  EXPECT_EQ(read_opening("\x16\x03\x01"), StoreOpening::not_a_store);  // TLS
+  EXPECT_EQ(read_opening("\xff"), StoreOpening::not_a_store);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
