@@ -54,6 +54,7 @@ struct ChildPlan {
   int stdout_fd;
   int stderr_fd;
   int kept_fd;
+  int lock_fd;
   int error_fd;
   pid_t parent;
   const sigset_t* mask;
@@ -91,6 +92,7 @@ void reset_signals() {
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   if (plan.kept_fd >= 0) ::fcntl(plan.kept_fd, F_SETFD, 0);
+  if (plan.lock_fd >= 0) ::fcntl(plan.lock_fd, F_SETFD, 0);
   reset_signals();
   ::pthread_sigmask(SIG_SETMASK, plan.mask, nullptr);
   ::execve(plan.executable, plan.arguments, plan.environment);
@@ -160,6 +162,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
                          spec.stdout_fd,
                          spec.stderr_fd,
                          spec.kept_fd,
+                         spec.lock_fd,
                          ends[1],
                          ::getpid(),
                          &blocked.before()};

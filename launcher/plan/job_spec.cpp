@@ -170,6 +170,7 @@ class Maker {
     spec_.role = job().text("launch.role");
     spec_.user_run_id = job().text("launch.rdzv_id");
     spec_.random_user_run_id = job().flag("launch.standalone");
+    take_lock_name();
     spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
     spec_.grace = job().duration("launch.grace");
     spec_.died_within = job().duration("launch.died_within");
@@ -183,6 +184,17 @@ class Maker {
     spec_.numa_binding = job().maybe_text("launch.numa_binding");
     take_store();
     warn_of_ignored();
+  }
+
+  /// Only a run id that the user gave says that two starts are one run.
+  void take_lock_name() {
+    if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
+    const std::string endpoint =
+        job()
+            .maybe_text("launch.rdzv_endpoint")
+            .value_or(spec_.master_addr + ":" + std::to_string(spec_.master_port));
+    spec_.lock_name = "run " + spec_.user_run_id + " at " + endpoint + " as node " +
+                      std::to_string(job().integer("launch.node_rank"));
   }
 
   /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.

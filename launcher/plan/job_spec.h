@@ -36,6 +36,7 @@ struct JobSpec {
   std::string role;
   std::string user_run_id;
   bool random_user_run_id = false;  // --standalone
+  std::string lock_name;            // what may run once only on this node; empty: no lock
   int max_restarts = 0;
   std::chrono::milliseconds grace{30000};
   std::string stop_signal_names;  // as the workers are told

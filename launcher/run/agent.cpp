@@ -23,6 +23,11 @@ RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir
   return facts;
 }
 
+std::optional<RunLock> lock_run(const JobSpec& spec, const std::filesystem::path& directory) {
+  if (spec.lock_name.empty()) return {};
+  return std::make_optional<RunLock>(directory, spec.lock_name);
+}
+
 std::string count(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
@@ -49,6 +54,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       facts_(first_round(spec, run_dir)),
       scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
       guard_(facts_.run_id, scratch_.path()),
+      lock_(lock_run(spec, scratch_.path().parent_path())),
       console_(writer_, lowest),
       signals_(io_,
                spec.stop_signals,
@@ -63,6 +69,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       group_(io_, inbox_, guard_, writer_, console_, spec, facts_) {
   become_subreaper();
   facts_.master_port = store_.begin_round();
+  if (lock_) group_.share_lock(lock_->fd());
   if (run_dir.empty()) return;
   const std::filesystem::path logs = run_dir / "logs" / ("round-" + std::to_string(facts_.round));
   std::error_code error;

@@ -9,6 +9,7 @@
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/post_mortem.h"
+#include "launcher/os/run_lock.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
@@ -44,7 +45,8 @@ class Agent {
   const JobSpec& spec_;
   RoundFacts facts_;
   ScratchDir scratch_;
-  Guard guard_;  // before the writer's thread and the loop: it is to be small
+  Guard guard_;                  // before the writer's thread and the loop: it is to be small
+  std::optional<RunLock> lock_;  // before the store: it knows who has the port
   FileWriter writer_;
   Console console_;
   asio::io_context io_{1};

@@ -90,6 +90,7 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   process.stdout_fd = worker->output->write_end();
   process.stderr_fd = worker->errors->write_end();
   process.kept_fd = worker->page.fd();
+  process.lock_fd = lock_fd_;
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
   guard_.watch(worker->pid);

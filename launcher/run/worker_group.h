@@ -66,6 +66,9 @@ class WorkerGroup {
   /// (end_now() or the destructor ends them).
   void start(const std::vector<Placement>& placements, const std::filesystem::path& scratch);
 
+  /// Every worker started from now on inherits this descriptor.
+  void share_lock(int fd) { lock_fd_ = fd; }
+
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
   void note(const Event& event);
 
@@ -129,6 +132,7 @@ class WorkerGroup {
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
+  int lock_fd_ = -1;
 };
 
 }  // namespace ddp::launcher

@@ -341,5 +341,104 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
   EXPECT_TRUE(nothing_lives_within(0ms));
 }
 
+std::vector<std::string> locks_in(const std::filesystem::path& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("lock-")) names.push_back(name);
+  }
+  return names;
+}
+
+TEST_F(LauncherFaults, L10_ARunIdThatTheUserGaveRunsOnce) {
+  const std::map<std::string, std::string> environment{{"XDG_RUNTIME_DIR", scratch().string()}};
+  const auto command = [&](const std::string& id) {
+    return Command{
+        .arguments =
+            {DDP_LAUNCH, "--rdzv-id=" + id, DDP_FAKE_WORKER, "print", "ready", "wait", "TERM"},
+        .environment = environment};
+  };
+  const auto first = start(command("a/b"));
+  ASSERT_TRUE(first->sees("ready"));
+  const auto second = start(command("a/b"));
+  EXPECT_EQ(second->wait(), 202);
+  EXPECT_LT(second->lived(), 500ms);
+  EXPECT_TRUE(second->sees("it is running already, locked by pid " + std::to_string(first->pid())));
+  const auto other = start(command("c"));
+  EXPECT_TRUE(other->sees("ready"));
+  other->signal(SIGTERM);
+  first->signal(SIGTERM);
+  EXPECT_EQ(first->wait(), 143);
+  EXPECT_EQ(other->wait(), 143);
+  EXPECT_EQ(locks_in(scratch() / "ddp"), std::vector<std::string>());
+}
+
+TEST_F(LauncherFaults, L10_TheLockOfAKilledLauncherGoesWithItsWorkers) {
+  const Command command{.arguments = {DDP_LAUNCH,
+                                      "--rdzv-id=a",
+                                      DDP_FAKE_WORKER,
+                                      "lose",
+                                      "[",
+                                      "print",
+                                      "lost",
+                                      "hold",
+                                      "]",
+                                      "print",
+                                      "ready",
+                                      "wait",
+                                      "TERM"},
+                        .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}};
+  const auto first = start(command);
+  ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
+  first->signal(SIGKILL);
+  EXPECT_EQ(first->wait(), -SIGKILL);
+  EXPECT_EQ(locks_in(scratch() / "ddp").size(), 1U);
+  const auto second = start(command);  // at once, while the guard may still be at work
+  ASSERT_TRUE(second->sees("ready"));
+  second->signal(SIGTERM);
+  EXPECT_EQ(second->wait(), 143);
+}
+
+TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
+  // The guard is stopped, so that a daemon of the first run stays.
+  const auto command = [&](const std::string& id) {
+    return Command{.arguments = {DDP_LAUNCH,
+                                 id,
+                                 DDP_FAKE_WORKER,
+                                 "lose",
+                                 "[",
+                                 "print",
+                                 "lost",
+                                 "hold",
+                                 "]",
+                                 "print",
+                                 "ready",
+                                 "hold"},
+                   .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}};
+  };
+  const auto first = start(command("--rdzv-id=a"));
+  ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
+  pid_t guard = 0;
+  ASSERT_TRUE(eventually(
+      [&] {
+        for (const std::string& process : alive()) {
+          const pid_t pid = std::atoi(process.c_str());
+          std::string name;
+          std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+          if (name == "ddp-guard") guard = pid;
+        }
+        return guard > 0;
+      },
+      kPatience));
+  ::kill(guard, SIGSTOP);
+  first->signal(SIGKILL);
+  EXPECT_EQ(first->wait(), -SIGKILL);
+  const auto second = start(command("--rdzv-id=a"));
+  EXPECT_EQ(second->wait(), 202);
+  EXPECT_TRUE(second->sees("locked by what pid " + std::to_string(first->pid()) + " has left"));
+  ::kill(guard, SIGCONT);
+  EXPECT_TRUE(nothing_lives_within(kPatience));
+}
+
 }  // namespace
 }  // namespace ddp::test

@@ -109,6 +109,18 @@ TEST(MakeJobSpec, AStandaloneJobTakesAFreePortAndItsOwnId) {
   EXPECT_TRUE(spec.random_user_run_id);
 }
 
+// L10
+TEST(MakeJobSpec, OnlyARunIdOfTheUsersIsLocked) {
+  EXPECT_EQ(make({"p"}).lock_name, "");
+  EXPECT_EQ(make({"--rdzv-id=none", "p"}).lock_name, "");
+  EXPECT_EQ(make({"--standalone", "--rdzv-id=j", "p"}).lock_name, "");
+  EXPECT_EQ(make({"--rdzv-id=j", "p"}).lock_name, "run j at 127.0.0.1:0 as node 0");
+  EXPECT_EQ(make({"--rdzv-id=j", "--master-port=7", "p"}).lock_name,
+            "run j at 127.0.0.1:7 as node 0");
+  EXPECT_EQ(make({"--rdzv-id=j", "--rdzv-backend=c10d", "--rdzv-endpoint=h:8", "p"}).lock_name,
+            "run j at h:8 as node 0");
+}
+
 TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
   const JobSpec spec = make({"--signals-to-handle=TERM, SIGUSR1,KILL,SIGSTOP,SIGWHAT", "p"});
   EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGUSR1));

@@ -1,0 +1,95 @@
+#include "launcher/os/run_lock.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(400);  // a guard needs some 10 ms
+constexpr int kPauseMs = 5;
+
+/// FNV-1a: a run id may hold anything and be of any length, a file name not.
+std::string file_name(const std::string& name) {
+  std::uint64_t hash = 14695981039346656037U;
+  for (const unsigned char byte : name)
+    hash = (hash ^ byte) * 1099511628211U;
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "lock-%016llx", static_cast<unsigned long long>(hash));
+  return text.data();
+}
+
+int open_file(const std::filesystem::path& path) {
+  return check(
+      ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600), "open", path.string());
+}
+
+/// False for a file that its last holder has removed in the meantime: the name is another's now.
+bool is_named(int fd, const std::filesystem::path& path) {
+  struct stat ours {};
+  struct stat there {};
+  return ::fstat(fd, &ours) == 0 && ::stat(path.c_str(), &there) == 0 &&
+         ours.st_ino == there.st_ino && ours.st_dev == there.st_dev;
+}
+
+pid_t read_holder(int fd) {
+  std::array<char, 32> text{};
+  if (::pread(fd, text.data(), text.size() - 1, 0) <= 0) return 0;
+  return std::atoi(text.data());
+}
+
+bool is_alive(pid_t pid) {
+  return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
+}
+
+[[noreturn]] void refuse(const std::string& name, pid_t holder, const std::string& path) {
+  const std::string who =
+      is_alive(holder) ? "pid " + std::to_string(holder)
+                       : "what pid " + std::to_string(holder) + " has left (fuser " + path + ")";
+  throw SystemError("cannot start " + name + ": it is running already, locked by " + who +
+                        ". Stop that, or give another --rdzv-id.",
+                    exit_code::kRendezvous);
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& directory, const std::string& name)
+    : path_(directory / file_name(name)) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (true) {
+    fd_ = open_file(path_);
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 && is_named(fd_, path_)) break;
+    const pid_t holder = read_holder(fd_);
+    ::close(fd_);
+    if (is_alive(holder) || std::chrono::steady_clock::now() >= deadline) {
+      refuse(name, holder, path_.string());
+    }
+    ::poll(nullptr, 0, kPauseMs);
+  }
+  const std::string text = std::to_string(::getpid()) + "\n" + name + "\n";
+  // Without the text the lock holds all the same; only its holder is not named.
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) return;
+}
+
+RunLock::~RunLock() {
+  ::close(fd_);
+  const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  if (fd < 0) return;
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, path_)) ::unlink(path_.c_str());
+  ::close(fd);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,30 @@
+// One agent per run id, endpoint and node: a locked file that names its holder. Workers inherit the
+// descriptor, so the lock lives as long as anything of the run does, even if the agent was killed.
+// A file that nobody holds is no lock: stale ones do no harm.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ddp::launcher {
+
+class RunLock {
+ public:
+  /// `name` is what may run once only, as people read it; the file lies in `directory`. Blocks:
+  /// half a second at most, when the holder has just died and its workers are being killed.
+  /// Errors: SystemError, 202 with the holder's pid when it is held.
+  RunLock(const std::filesystem::path& directory, const std::string& name);
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+  /// Lets go; the file is removed when nothing of the run holds it any more.
+  ~RunLock();
+
+  /// To be inherited by the workers.
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  std::filesystem::path path_;
+  int fd_ = -1;
+};
+
+}  // namespace ddp::launcher
