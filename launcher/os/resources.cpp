@@ -10,8 +10,10 @@
 #include <cctype>
 #include <climits>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <tuple>
 #include <vector>
@@ -54,6 +56,64 @@ std::optional<double> find_quota() {
                         read_file(directory + "/cpu.cfs_period_us").value_or("")));
   }
   return lowest;
+}
+
+std::optional<ProcessShortage> shortage_of_cgroups(int needed) {
+  const std::string membership = read_file("/proc/self/cgroup").value_or("");
+  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
+  for (const char* const controller : {"", "pids"}) {
+    for (const std::string& directory : cgroup_directories(membership, mounts, controller)) {
+      const auto most = read_count(read_file(directory + "/pids.max").value_or(""));
+      const auto used = read_count(read_file(directory + "/pids.current").value_or(""));
+      if (!most || !used || *used + needed <= *most) continue;
+      return ProcessShortage{std::max<std::int64_t>(0, *most - *used),
+                             "pids.max of the cgroup " + directory + " is " +
+                                 std::to_string(*most) + ", " + std::to_string(*used) + " in use"};
+    }
+  }
+  return {};
+}
+
+/// RLIMIT_NPROC does not hold for root, nor for who may raise it (setrlimit(2), kernel/fork.c).
+bool is_exempt() {
+  if (::getuid() == 0) return true;
+  constexpr int kSysAdmin = 21;
+  constexpr int kSysResource = 24;
+  std::istringstream status(read_file("/proc/self/status").value_or(""));
+  for (std::string word; status >> word;) {
+    if (word != "CapEff:") continue;
+    std::uint64_t held = 0;
+    status >> std::hex >> held;
+    return ((held >> kSysAdmin) & 1) != 0 || ((held >> kSysResource) & 1) != 0;
+  }
+  return false;
+}
+
+/// Of everybody, as "0.1 0.2 0.3 RUNNING/ALL PID" says.
+std::optional<std::int64_t> count_all_threads() {
+  const std::string text = read_file("/proc/loadavg").value_or("");
+  const std::size_t slash = text.find('/');
+  if (slash == std::string::npos) return {};
+  return read_count(text.substr(slash + 1, text.find(' ', slash) - slash - 1));
+}
+
+std::int64_t count_own_threads() {
+  const std::string user = std::to_string(::getuid());
+  std::int64_t count = 0;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", ignored)) {
+    if (std::isdigit(static_cast<unsigned char>(entry.path().filename().c_str()[0])) == 0) continue;
+    std::ifstream status(entry.path() / "status");  // it may be gone by now
+    bool is_own = false;
+    for (std::string word; status >> word;) {
+      std::string value;
+      if (word == "Uid:") is_own = (status >> value) && value == user;
+      if (word != "Threads:") continue;
+      if (is_own && (status >> value)) count += read_count(value).value_or(0);
+      break;
+    }
+  }
+  return count;
 }
 
 /// N of /dev/nvidiaN; other files of the driver have no number.
@@ -123,6 +183,21 @@ int raise_descriptor_limit(int needed) {
     check(::setrlimit(RLIMIT_NOFILE, &limit), "setrlimit", "descriptors");
   }
   return static_cast<int>(std::min<rlim_t>(limit.rlim_cur, INT_MAX));
+}
+
+std::optional<ProcessShortage> find_process_shortage(int needed) {
+  if (auto shortage = shortage_of_cgroups(needed)) return shortage;
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_NPROC, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (!is_limited || is_exempt()) return {};
+  const auto most = static_cast<std::int64_t>(limit.rlim_cur);
+  // Reading all of /proc takes milliseconds; most limits are far away.
+  if (count_all_threads().value_or(most) + needed <= most) return {};
+  const std::int64_t used = count_own_threads();
+  if (used + needed <= most) return {};
+  return ProcessShortage{std::max<std::int64_t>(0, most - used),
+                         "the limit of processes of this user is " + std::to_string(most) +
+                             " (ulimit -u), " + std::to_string(used) + " in use"};
 }
 
 std::string host_name() {

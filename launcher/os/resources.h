@@ -1,6 +1,8 @@
 // What this node has: CPUs that we may use, GPUs that are there, descriptors; and its name.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +22,16 @@ int count_descriptors();
 /// Raises the limit of descriptors to the hard one when it is below `needed`; workers inherit it.
 /// Returns the limit.
 int raise_descriptor_limit(int needed);
+
+/// A limit that does not suffice.
+struct ProcessShortage {
+  std::int64_t left = 0;
+  std::string limit;  // "the limit of processes of this user is 6 (ulimit -u), 3 in use"
+};
+
+/// Looks whether `needed` more processes and threads may be started: RLIMIT_NPROC, which counts all
+/// of the user's, and pids.max of our cgroups. Nothing when they may, or when nobody knows.
+std::optional<ProcessShortage> find_process_shortage(int needed);
 
 /// The node's host name, as reports show it.
 std::string host_name();

@@ -17,6 +17,10 @@ int descriptors_needed(int open, int workers, bool logs) {
   return open + kOurs + workers * (kPerWorker + (logs ? kLogsPerWorker : 0));
 }
 
+int processes_needed(int workers) {
+  return workers + 2;
+}
+
 int cpus_within(int cpus, std::optional<double> quota) {
   if (!quota || *quota >= cpus) return std::max(1, cpus);
   return std::max(1, static_cast<int>(*quota));

@@ -9,6 +9,10 @@ namespace ddp::launcher {
 /// worker two pipes, a pidfd and a progress page, with `logs` two log files.
 int descriptors_needed(int open, int workers, bool logs);
 
+/// Processes and threads that the launcher starts: the guard, the writer's thread, the workers.
+/// What a worker starts itself is not known.
+int processes_needed(int workers);
+
 /// Of `cpus` in the affinity mask, those that a quota lets run all the time; at least 1.
 int cpus_within(int cpus, std::optional<double> quota);
 

@@ -49,6 +49,17 @@ void require_descriptors(const JobSpec& spec) {
                     exit_code::kCannotExecute);
 }
 
+void require_processes(const JobSpec& spec) {
+  const int needed = processes_needed(spec.nproc);
+  const std::optional<ProcessShortage> shortage = find_process_shortage(needed);
+  if (!shortage) return;
+  throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
+                        std::to_string(needed) + " processes and threads, " +
+                        std::to_string(shortage->left) + " are left: " + shortage->limit +
+                        ". Raise it, or start fewer workers.",
+                    exit_code::kCannotExecute);
+}
+
 }  // namespace
 
 JobValues load_values(const Options& options) {
@@ -65,6 +76,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   spec.executable =
       find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
   require_descriptors(spec);
+  require_processes(spec);
   return spec;
 }
 

@@ -13,7 +13,7 @@ namespace ddp::launcher {
 JobValues load_values(const Options& options);
 
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
-/// for the program, 126 when the limit of descriptors does not suffice.
+/// for the program, 126 when a limit (descriptors, processes) does not suffice.
 JobSpec load_job(const Options& options, const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -317,27 +317,60 @@ TEST_F(LauncherFaults, L8_TooFewDescriptorsAreRefusedWithTheNumberNeeded) {
   EXPECT_EQ(soft->wait(), 0) << soft->err();
 }
 
+/// Before a command: it runs as a user of its own, who may have so many processes. RLIMIT_NPROC
+/// counts all processes and threads of a user: this one has no others, and is not root.
+std::vector<std::string> as_limited_user(int limit) {
+  return {"/usr/bin/setpriv",
+          "--reuid=" + std::to_string(200000 + ::getpid()),
+          "--clear-groups",
+          "/bin/bash",
+          "-c",
+          "ulimit -u " + std::to_string(limit) + "; exec \"$@\"",
+          "sh"};
+}
+
+std::vector<std::string> operator+(std::vector<std::string> words,
+                                   const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+TEST_F(LauncherFaults, S2_ALimitOfProcessesIsSeenBeforeAnythingStarts) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
+  std::filesystem::permissions(scratch(), std::filesystem::perms::all);
+  const auto job = start(
+      Command{.arguments = as_limited_user(6) +
+                           std::vector<std::string>{
+                               DDP_LAUNCH, "--nproc-per-node=8", DDP_FAKE_WORKER, "print", "on"},
+              .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(job->wait(), 126);
+  EXPECT_TRUE(
+      job->sees("cannot start 8 workers: this needs 10 processes and threads, 5 are left: "
+                "the limit of processes of this user is 6 (ulimit -u), 1 in use"));
+  EXPECT_EQ(job->out(), "");
+}
+
 TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
-  // RLIMIT_NPROC counts all processes and threads of a user: ours is nobody else's, and not root.
-  const std::string user = std::to_string(200000 + ::getpid());
   std::filesystem::permissions(scratch(), std::filesystem::perms::all);
-  const auto job = start(Command{.arguments = {"/usr/bin/setpriv",
-                                               "--reuid=" + user,
-                                               "--clear-groups",
-                                               "/bin/bash",
-                                               "-c",
-                                               "ulimit -u 6; exec \"$@\"",
-                                               "sh",
-                                               DDP_LAUNCH,
-                                               "--nproc-per-node=8",
-                                               DDP_FAKE_WORKER,
-                                               "print",
-                                               "on",
-                                               "hold"},
+  // Two processes of the user that the launcher, in a pid namespace, cannot see: with the guard,
+  // the writer's thread and one worker the limit is reached.
+  const std::vector<std::string> hold{DDP_FAKE_WORKER, "print", "on", "hold"};
+  const auto one = start(Command{.arguments = as_limited_user(6) + hold});
+  const auto two = start(Command{.arguments = as_limited_user(6) + hold});
+  ASSERT_TRUE(one->sees("on") && two->sees("on"));
+  const std::vector<std::string> inside{
+      "/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
+  const std::vector<std::string> launch{DDP_LAUNCH, "--nproc-per-node=2"};
+  const auto job = start(Command{.arguments = inside + as_limited_user(6) + launch + hold,
                                  .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
   EXPECT_EQ(job->wait(), 126);
+  EXPECT_TRUE(job->sees("cannot start rank 1: fork: "));
   EXPECT_TRUE(job->sees("The limit of processes is 6 (ulimit -u)"));
+  one->signal(SIGKILL);
+  two->signal(SIGKILL);
+  one->wait();
+  two->wait();
   EXPECT_TRUE(nothing_lives_within(0ms));
 }
 

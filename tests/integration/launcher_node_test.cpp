@@ -79,6 +79,21 @@ TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
 }
 
+// S2
+TEST_F(LauncherNode, TheProcessLimitOfACgroupIsSeenBeforeAnythingStarts) {
+  const TestCgroup cgroup("pids");
+  if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the pids controller of its own";
+  cgroup.set("pids.max", "4");
+  const auto refused = launch_in(cgroup, {"--nproc-per-node=2", DDP_FAKE_WORKER, "print", "on"});
+  EXPECT_EQ(refused->wait(), 126);
+  EXPECT_THAT(refused->err(),
+              HasSubstr("this needs 4 processes and threads, 3 are left: pids.max"));
+  EXPECT_EQ(refused->out(), "");
+  cgroup.set("pids.max", "5");
+  const auto started = launch_in(cgroup, {"--nproc-per-node=2", DDP_FAKE_WORKER, "print", "on"});
+  EXPECT_EQ(started->wait(), 0);
+}
+
 // W2
 TEST_F(LauncherNode, AKillForLackOfMemoryIsNamed) {
   const TestCgroup cgroup("memory");

@@ -11,6 +11,10 @@ TEST(Limits, EveryWorkerCostsDescriptorsAndLogsCostMore) {
   EXPECT_EQ(descriptors_needed(9, 2, true) - descriptors_needed(5, 2, true), 4);
 }
 
+TEST(Limits, EveryWorkerIsAProcessBesideGuardAndWriter) {
+  EXPECT_EQ(processes_needed(8), 10);
+}
+
 TEST(Limits, AQuotaLeavesWholeCpusAndAtLeastOne) {
   EXPECT_EQ(cpus_within(8, std::nullopt), 8);
   EXPECT_EQ(cpus_within(8, 2.5), 2);
