@@ -1,0 +1,57 @@
+#include "launcher/plan/restart_policy.h"
+
+#include <algorithm>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// Another round would end in the same way.
+bool is_final(int exit_code) {
+  constexpr int kFinal[] = {exit_code::kUsage,
+                            exit_code::kNoRestart,
+                            exit_code::kCannotExecute,
+                            exit_code::kNotFound,
+                            exit_code::kRefused};
+  return std::find(std::begin(kFinal), std::end(kFinal), exit_code) != std::end(kFinal);
+}
+
+}  // namespace
+
+RestartDecision RestartPolicy::decide(const RoundResult& round) {
+  RestartDecision decision;
+  decision.exit_code = round.exit_code;
+  if (!std::holds_alternative<Failed>(round.outcome) || limits_.max_restarts == 0) return decision;
+  if (is_final(round.exit_code)) {
+    decision.reason = "exit code " + std::to_string(round.exit_code) + " is never restarted";
+    return decision;
+  }
+  if (!round.is_clean) {
+    decision.reason = "processes of this round could not be killed";
+    return decision;
+  }
+  stuck_rounds_ =
+      round.has_page && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
+  checkpoint_step_ = std::max(checkpoint_step_, round.checkpoint_step);
+  if (used_ == limits_.max_restarts) {
+    decision.reason = "all " + std::to_string(used_) + " restarts are used up";
+    return decision;
+  }
+  if (stuck_rounds_ == kStuckRounds) {
+    decision.exit_code = exit_code::kNoRestart;
+    decision.reason = std::to_string(kStuckRounds) + " rounds without a newer checkpoint";
+    return decision;
+  }
+  short_rounds_ = round.lived < limits_.died_within ? short_rounds_ + 1 : 0;
+  ++used_;
+  decision.restart = true;
+  if (short_rounds_ >= 2) {
+    constexpr int kDoublings = 5;  // 2^5 s is above the longest pause
+    const std::chrono::seconds pause(1 << std::min(short_rounds_ - 2, kDoublings));
+    decision.pause = std::min(pause, kLongestPause);
+  }
+  return decision;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,62 @@
+// Whether a failed round is followed by another one, and after which pause. A pure table over what
+// is known of the rounds so far.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "launcher/plan/outcome.h"
+
+namespace ddp::launcher {
+
+struct RestartLimits {
+  int max_restarts = 0;
+  std::chrono::milliseconds died_within{30000};  // a round shorter than this was a short one
+};
+
+/// What a round has left behind.
+struct RoundResult {
+  Outcome outcome;
+  int exit_code = 0;
+  std::chrono::nanoseconds lived{0};
+  bool has_page = false;              // some worker had opened its progress page
+  std::int64_t checkpoint_step = -1;  // newest one that a page told of
+  bool is_clean = true;               // nothing was left that could not be killed
+};
+
+struct RestartDecision {
+  bool restart = false;
+  std::chrono::milliseconds pause{0};
+  int exit_code = 0;   // of the job when there is no restart
+  std::string reason;  // why not, where somebody may wonder; else empty
+
+  bool operator==(const RestartDecision&) const = default;
+};
+
+/// Counts the rounds of one job.
+class RestartPolicy {
+ public:
+  static constexpr int kStuckRounds = 3;
+  static constexpr std::chrono::seconds kLongestPause{30};
+
+  explicit RestartPolicy(RestartLimits limits) : limits_(limits) {}
+
+  /// To be called once for each round, in their order. Restarts while max_restarts is not used up:
+  /// at once, but after the second and later short rounds in a row with a pause of 1, 2, 4 ... 30
+  /// s. Never after success, a stop by the user, the codes 2, 93, 126, 127 and 203, or with
+  /// processes left over. Programs with a progress page end with 93 after three rounds in a row
+  /// without a newer checkpoint.
+  [[nodiscard]] RestartDecision decide(const RoundResult& round);
+
+  [[nodiscard]] int used() const { return used_; }
+
+ private:
+  RestartLimits limits_;
+  int used_ = 0;
+  int short_rounds_ = 0;  // in a row
+  int stuck_rounds_ = 0;  // in a row
+  std::int64_t checkpoint_step_ = -1;
+};
+
+}  // namespace ddp::launcher

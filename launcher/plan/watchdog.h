@@ -1,0 +1,85 @@
+// Who hangs: a pure judgement over samples of the workers that the agent takes about once a second.
+// Promises: it names the worker that others wait for (a stopped one, one in an uninterruptible
+// sleep, the one that is behind), not those that wait; nobody is judged by liveness alone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/progress_page.h"
+
+namespace ddp::launcher {
+
+/// One look at one worker. Times are steady and count from any fixed point.
+struct WorkerSample {
+  int rank = 0;
+  bool alive = true;
+  bool has_page = false;
+  Phase phase = Phase::none;
+  std::int64_t step = 0;
+  std::int64_t written_ns = 0;  // when it last wrote its page, by the page
+  char state = '?';             // of its main thread: R, S, D, T, ... (proc(5))
+  std::uint64_t cpu_ticks = 0;  // used so far by all its threads
+  std::uint64_t output_bytes = 0;
+  bool ended_well = false;                              // a foreign program that left with 0
+  std::chrono::nanoseconds ended_at{0};                 // when `alive` is false
+  bool joined_store = false;                            // it has been a client of our store
+  std::optional<std::chrono::nanoseconds> waits_since;  // in our store for a key nobody has set
+};
+
+struct WatchLimits {
+  std::optional<std::chrono::nanoseconds> hang_timeout;  // the user's; nothing: automatic
+  bool own_worker = false;                               // automatic limits apply
+};
+
+/// A line to say, or the reason to end the job.
+struct Finding {
+  bool ends_job = false;
+  int rank = 0;      // whom it is about; of a hang: the root cause
+  std::string text;  // of a hang: what is wrong with that rank
+  bool operator==(const Finding&) const = default;
+};
+
+class Watchdog {
+ public:
+  static constexpr std::chrono::seconds kShortestLimit{60};  // of the automatic ones
+  static constexpr int kStepFactor = 10;                     // times the p99 of the step time
+  static constexpr std::chrono::seconds kFrozenFor{3};       // before a stopped worker is named
+  static constexpr std::chrono::seconds kStoreWait{10};      // for a key, once a rank has left
+
+  explicit Watchdog(WatchLimits limits) : limits_(limits) {}
+
+  /// Takes one look at all workers of the round. Warnings come once for each time that a worker
+  /// freezes; at most one finding ends the job.
+  [[nodiscard]] std::vector<Finding> look(std::chrono::nanoseconds now,
+                                          std::span<const WorkerSample> samples);
+
+  /// Ranks that are stopped, or were at the last look: the root cause when their peers give up.
+  [[nodiscard]] std::vector<int> frozen() const;
+
+ private:
+  struct Track {
+    WorkerSample last;
+    bool seen = false;
+    std::chrono::nanoseconds moved_at{0};              // last sign of progress
+    std::chrono::nanoseconds step_at{0};               // last change of `step`
+    std::vector<std::chrono::nanoseconds> step_times;  // the newest, a ring
+    std::size_t next_step_time = 0;
+    std::optional<std::chrono::nanoseconds> frozen_since;
+    bool is_named = false;
+  };
+  void follow(std::chrono::nanoseconds now, const WorkerSample& sample, Track& track);
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> limit_of(const Track& track) const;
+  [[nodiscard]] bool hangs(std::chrono::nanoseconds now, const Track& track) const;
+  [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
+  [[nodiscard]] std::optional<Finding> find_left_alone(std::chrono::nanoseconds now) const;
+
+  WatchLimits limits_;
+  std::vector<Track> tracks_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,121 @@
+#include "launcher/plan/restart_policy.h"
+
+#include <gmock/gmock.h>
+
+#include <vector>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+RoundResult failed(int exit_code, std::chrono::nanoseconds lived = 1min) {
+  RoundResult round;
+  round.outcome = Failed{};
+  round.exit_code = exit_code;
+  round.lived = lived;
+  return round;
+}
+
+TEST(RestartPolicy, RestartsAtOnceUntilItsRestartsAreUsedUp) {
+  RestartPolicy policy(RestartLimits{2});
+  for (int used = 1; used <= 2; ++used) {
+    const RestartDecision decision = policy.decide(failed(7));
+    EXPECT_TRUE(decision.restart);
+    EXPECT_EQ(decision.pause, 0ms);
+    EXPECT_EQ(policy.used(), used);
+  }
+  const RestartDecision last = policy.decide(failed(7));
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.exit_code, 7);
+  EXPECT_EQ(last.reason, "all 2 restarts are used up");
+}
+
+TEST(RestartPolicy, WithoutRestartsNothingIsSaid) {
+  RestartPolicy policy(RestartLimits{0});
+  const RestartDecision decision = policy.decide(failed(7));
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(decision.reason, "");
+}
+
+TEST(RestartPolicy, OnlyAFailureIsRestarted) {
+  for (const Outcome& outcome :
+       {Outcome(Succeeded()), Outcome(Stopped{15}), Outcome(Stopped{0, 1})}) {
+    RoundResult round = failed(0);
+    round.outcome = outcome;
+    EXPECT_FALSE(RestartPolicy(RestartLimits{3}).decide(round).restart);
+  }
+}
+
+TEST(RestartPolicy, SomeCodesAreNeverRestarted) {
+  for (const int code : {2, 93, 126, 127, 203}) {
+    const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(failed(code));
+    EXPECT_FALSE(decision.restart) << code;
+    EXPECT_EQ(decision.exit_code, code);
+    EXPECT_THAT(decision.reason, HasSubstr("never restarted"));
+  }
+  for (const int code : {1, 7, 96, 97, 124, 125, 134, 137, 139, 143, 201, 202}) {
+    EXPECT_TRUE(RestartPolicy(RestartLimits{3}).decide(failed(code)).restart) << code;
+  }
+}
+
+TEST(RestartPolicy, ShortRoundsInARowArePausedFromTheSecondOn) {
+  RestartPolicy policy(RestartLimits{100, 30s});
+  std::vector<std::int64_t> pauses;
+  for (int i = 0; i < 8; ++i)
+    pauses.push_back(policy.decide(failed(1, 5s)).pause / 1s);
+  EXPECT_THAT(pauses, ElementsAre(0, 1, 2, 4, 8, 16, 30, 30));
+  EXPECT_EQ(policy.decide(failed(1, 30s)).pause, 0s);  // a long one: from the beginning
+  EXPECT_EQ(policy.decide(failed(1, 5s)).pause, 0s);
+  EXPECT_EQ(policy.decide(failed(1, 5s)).pause, 1s);
+}
+
+TEST(RestartPolicy, ThreeRoundsWithoutANewerCheckpointEndTheJob) {
+  RestartPolicy policy(RestartLimits{100});
+  RoundResult round = failed(1);
+  round.has_page = true;
+  round.checkpoint_step = 40;
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_TRUE(policy.decide(round).restart);
+  const RestartDecision last = policy.decide(round);
+  EXPECT_FALSE(last.restart);
+  EXPECT_EQ(last.exit_code, 93);
+  EXPECT_THAT(last.reason, HasSubstr("3 rounds without a newer checkpoint"));
+}
+
+TEST(RestartPolicy, AJobThatNeverSavesEndsAfterThreeRounds) {
+  RestartPolicy policy(RestartLimits{100});
+  RoundResult round = failed(1);
+  round.has_page = true;
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_EQ(policy.decide(round).exit_code, 93);
+}
+
+TEST(RestartPolicy, ANewerCheckpointCountsAsProgress) {
+  RestartPolicy policy(RestartLimits{100});
+  RoundResult round = failed(1);
+  round.has_page = true;
+  for (int i = 0; i < 10; ++i) {
+    round.checkpoint_step = i / 2;
+    EXPECT_TRUE(policy.decide(round).restart) << i;
+  }
+}
+
+TEST(RestartPolicy, ForeignProgramsNeedNoCheckpoint) {
+  RestartPolicy policy(RestartLimits{100});
+  for (int i = 0; i < 10; ++i)
+    EXPECT_TRUE(policy.decide(failed(1)).restart);
+}
+
+TEST(RestartPolicy, NothingIsStartedBesideWhatCouldNotBeKilled) {
+  RoundResult round = failed(1);
+  round.is_clean = false;
+  EXPECT_FALSE(RestartPolicy(RestartLimits{3}).decide(round).restart);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
