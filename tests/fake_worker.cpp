@@ -16,10 +16,12 @@
 //   sleep T            seconds
 //   session            leave session and group
 //   progress STEP      open and set the page
+//   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished
 //   reason             "reason N" on stdout: why the page says that we are to stop
 //   message TEXT       write the error file
 //   on RANK [ VERBS ]  only this rank
+//   round N [ VERBS ]  only in this round
 //   spawn [ VERBS ]    a grandchild that does them, and ends
 //   lose [ VERBS ]     like spawn, in a session of its own and with init (or a subreaper) as
 //                      parent: a daemon
@@ -177,6 +179,8 @@ class Script {
     } else if (verb == "progress") {
       open_page().phase = ddp::Phase::training;
       open_page().step = std::stol(take());
+    } else if (verb == "checkpoint") {
+      open_page().checkpoint_step = std::stol(take());
     } else if (verb == "finish") {
       open_page().phase = ddp::Phase::finished;
     } else if (verb == "message") {
@@ -187,6 +191,10 @@ class Script {
       const std::string rank = take();
       const Words block = take_block();
       if (rank == variable("RANK")) Script(block).run();
+    } else if (verb == "round") {
+      const std::string round = take();
+      const Words block = take_block();
+      if (round == variable("TORCHELASTIC_RESTART_COUNT")) Script(block).run();
     } else if (verb == "spawn" || verb == "lose") {
       spawn(verb == "lose");
     } else {

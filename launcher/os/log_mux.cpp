@@ -69,6 +69,7 @@ asio::awaitable<void> LogStream::pump() {
     held_back_ = false;
     const auto [error, size] = co_await pipe_.async_read_some(asio::buffer(piece), kResult);
     if (error) break;  // end of file, or closed
+    bytes_ += size;
     take(std::string_view(piece.data(), size));
   }
   std::string block;

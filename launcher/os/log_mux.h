@@ -6,6 +6,7 @@
 // worker.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -46,6 +47,8 @@ class LogStream {
   void close_read_end();
 
   [[nodiscard]] bool is_drained() const { return drained_; }
+  /// What has come through it so far.
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// True while it reads nothing because too much is queued for the writer.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
   /// The newest lines of a stream for stderr, oldest first: what the report quotes.
@@ -63,6 +66,7 @@ class LogStream {
   bool has_file_ = false;
   std::string prefix_;
   int write_end_ = -1;
+  std::uint64_t bytes_ = 0;
   bool drained_ = false;
   bool held_back_ = false;
   LineSplitter splitter_;

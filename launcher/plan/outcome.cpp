@@ -25,6 +25,43 @@ bool has_saved(const Ending& ending) {
   return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
+/// A foreign rank that others could count on left with 0 before `failure`.
+std::optional<std::size_t> find_leaver(std::span<const Ending> endings, const Ending& failure) {
+  if (failure.opened_page || !failure.joined_store) return std::nullopt;
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    const Ending& ending = endings[i];
+    const bool left = !ending.opened_page && ending.joined_store && ending.status.is_success();
+    if (!left || ending.at >= failure.at) continue;
+    if (!first || ending.at < endings[*first].at) first = i;
+  }
+  return first;
+}
+
+std::optional<std::size_t> find_frozen(std::span<const Ending> endings) {
+  for (std::size_t i = 0; i < endings.size(); ++i) {
+    if (endings[i].was_frozen && was_stopped(endings[i])) return i;
+  }
+  return std::nullopt;
+}
+
+int code_of(const Ending& failure) {
+  const int code = failure.status.exit_code();
+  return code != 0 ? code : exit_code::kInternal;
+}
+
+/// All other failures are victims, in order of time.
+Failed blame(std::span<const Ending> endings,
+             std::size_t root_cause,
+             std::vector<std::size_t> failures,
+             int exit_code) {
+  std::erase(failures, root_cause);
+  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
+  });
+  return Failed{root_cause, std::move(failures), exit_code};
+}
+
 }  // namespace
 
 // A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
@@ -46,16 +83,22 @@ bool has_failed(const Ending& ending) {
   return ending.opened_page && ending.phase != Phase::finished;
 }
 
-Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal) {
-  if (user_signal) {
+Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
+  if (cause.user_signal) {
     // The signal came too late for a job whose every rank says that it had finished.
     const bool finished = std::all_of(endings.begin(), endings.end(), has_finished);
     if (finished && !endings.empty()) return Succeeded();
-    return Stopped{*user_signal};
+    return Stopped{*cause.user_signal};
   }
   std::vector<std::size_t> failures;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     if (has_failed(endings[i]) || has_left(endings[i])) failures.push_back(i);
+  }
+  if (cause.hung_rank) {
+    for (std::size_t i = 0; i < endings.size(); ++i) {
+      if (endings[i].rank == *cause.hung_rank)
+        return blame(endings, i, std::move(failures), exit_code::kTimeout);
+    }
   }
   if (failures.empty()) return Succeeded();
   std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
@@ -67,20 +110,16 @@ Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal) {
   if (std::all_of(endings.begin(), endings.end(), followed)) {
     return Stopped{0, endings[failures.front()].rank};
   }
-  Failed failed;
-  failed.root_cause = failures.front();
-  failed.victims.assign(failures.begin() + 1, failures.end());
-  std::sort(failed.victims.begin(), failed.victims.end(), [&](std::size_t a, std::size_t b) {
-    return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
-  });
-  return failed;
+  const std::size_t failure = failures.front();
+  const int code = code_of(endings[failure]);
+  std::size_t root_cause = failure;
+  if (const auto leaver = find_leaver(endings, endings[failure])) root_cause = *leaver;
+  if (const auto frozen = find_frozen(endings)) root_cause = *frozen;
+  return blame(endings, root_cause, std::move(failures), code);
 }
 
 int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
-  if (const auto* const failed = std::get_if<Failed>(&outcome)) {
-    const int code = endings[failed->root_cause].status.exit_code();
-    return code != 0 ? code : exit_code::kInternal;
-  }
+  if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // Workers that save before they leave say so; whoever requeues the job goes by that code.
     const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);

@@ -24,6 +24,8 @@ struct Ending {
   bool kill_sent = false;          // SIGKILL too
   bool opened_page = false;        // it is no foreign program
   Phase phase = Phase::none;       // as it left it
+  bool joined_store = false;       // it had been a client of our store
+  bool was_frozen = false;         // it was stopped (SIGSTOP) when the group was
 
   bool operator==(const Ending&) const = default;
 };
@@ -45,6 +47,7 @@ struct Succeeded {
 struct Failed {
   std::size_t root_cause = 0;        // index into the endings
   std::vector<std::size_t> victims;  // in order of time
+  int exit_code = 0;                 // of the job: the root cause's own, or of what it led to
   bool operator==(const Failed&) const = default;
 };
 struct Stopped {
@@ -54,14 +57,22 @@ struct Stopped {
 };
 using Outcome = std::variant<Succeeded, Failed, Stopped>;
 
-/// `user_signal` is the listed signal that stopped the job, if one came before any failure.
+/// Why a group was stopped, when it was not for a worker's failure.
+struct StopCause {
+  std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
+  std::optional<int> hung_rank;    // the watchdog's verdict
+};
+
 /// The root cause is the earliest failure, but for three kinds that are victims whenever another
 /// failure is known: what ended by what we had sent (SIGTERM or 143; SIGKILL once we had sent
 /// that), and 97, lost a peer. When all workers have left with 143 of their own accord, the job is
 /// stopped; when only some have, the first of them is the root cause unless another has failed.
-[[nodiscard]] Outcome judge(std::span<const Ending> endings, std::optional<int> user_signal);
+/// Three rules put the cause elsewhere, and leave the code with what it led to: a rank that hangs
+/// (124); a stopped one whose peers failed; a foreign one that had joined the store and left with 0
+/// before another that had joined failed.
+[[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
 
-/// The code of the job: the root cause's own, 128+n for a signal. A worker that left with 0 too
+/// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too
 /// early counts as 125. A stopped job: 143 when every worker has saved first, else 128+n of the
 /// user's signal.
 [[nodiscard]] int exit_code_of(const Outcome& outcome, std::span<const Ending> endings);

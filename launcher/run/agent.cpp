@@ -9,11 +9,16 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/placement.h"
+#include "launcher/run/report.h"
+#include "launcher/run/sampler.h"
 
 namespace ddp::launcher {
 namespace {
 
 constexpr int kRunIdBytes = 16;
+constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
+constexpr int kLooksPerTimeout = 10;                             // when that is shorter
+constexpr std::chrono::seconds kStackWait(2);  // for the stacks of a hanging group
 
 RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir) {
   RoundFacts facts;
@@ -32,8 +37,32 @@ std::string count(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
-WorkerReport describe(const Worker& worker) {
+/// A hang is to be seen no later than a second after its time.
+Clock::duration look_pause(const JobSpec& spec) {
+  if (!spec.hang_timeout) return kLookPause;
+  return std::min<Clock::duration>(kLookPause, *spec.hang_timeout / kLooksPerTimeout);
+}
+
+std::vector<pid_t> children_but(pid_t known) {
+  std::vector<pid_t> pids = children();
+  std::erase(pids, known);
+  return pids;
+}
+
+std::string who(const Worker& worker) {
+  return "rank " + std::to_string(worker.placement.rank) + " (pid " + std::to_string(worker.pid) +
+         ")";
+}
+
+std::string progress_text(const ProgressPage& page) {
+  if (!is_opened(page)) return "";
+  return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
+         std::to_string(page.step.load(std::memory_order_relaxed));
+}
+
+WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   WorkerReport report;
+  report.lived = begin + worker.ending->at - worker.started_at;
   report.ending = *worker.ending;
   report.local_rank = worker.placement.local_rank;
   report.pid = worker.pid;
@@ -66,15 +95,9 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
                  }
                }),
       store_(io_, console_, spec),
-      group_(io_, inbox_, guard_, writer_, console_, spec, facts_) {
+      strangers_(children_but(guard_.pid())) {
   become_subreaper();
-  facts_.master_port = store_.begin_round();
-  if (lock_) group_.share_lock(lock_->fd());
-  if (run_dir.empty()) return;
-  const std::filesystem::path logs = run_dir / "logs" / ("round-" + std::to_string(facts_.round));
-  std::error_code error;
-  std::filesystem::create_directories(logs, error);
-  if (error) throw SystemError("cannot make " + logs.string() + ": " + error.message());
+  begin_round(0);
 }
 
 Verdict Agent::run() {
@@ -89,7 +112,7 @@ Verdict Agent::run() {
     verdict_.exit_code = ours != nullptr ? ours->code() : exit_code::kInternal;
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
-  group_.end_now();
+  group_->end_now();
   verdict_.duration = Clock::now() - begin;
   return std::move(verdict_);
 }
@@ -100,64 +123,159 @@ asio::awaitable<void> Agent::story() {
   const std::vector<Placement> placements = place(workers_of_node, 0);
   // Ranks are fixed.
   say_start();
-  baseline_ = take_baseline();
-  group_.start(placements, scratch_.path());
-  store_.start(group_);
-  // If one worker could not start, none trains: start() has thrown.
-  co_await watch(group_);
-  if (group_.alive() > 0) {
-    StopOrder order;
-    const bool announced = user_stop_ && user_stop_->signal == SIGUSR1;
-    order.signal = user_stop_ && !announced ? user_stop_->signal : SIGTERM;
-    order.reason = user_stop_ ? StopReason::preempt : StopReason::teardown;
-    order.grace = spec_.grace;
-    // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
-    if (user_stop_ && !announced) order.first_press = user_stop_->at;
-    co_await group_.stop(order);
+  store_.start();
+  RestartPolicy policy(RestartLimits{spec_.max_restarts, spec_.died_within});
+  while (true) {
+    baseline_ = take_baseline();
+    group_->start(placements, scratch_.path());
+    // If one worker could not start, none trains: start() has thrown.
+    co_await watch();
+    if (group_->alive() > 0) co_await stop();
+    std::vector<std::string> leftovers = co_await group_->sweep();
+    // No process of this round lives on this node, or it is named in `leftovers`.
+    co_await group_->drain();
+    const RoundResult round = conclude(std::move(leftovers));
+    // The root cause is known and does not change.
+    const RestartDecision decision = policy.decide(round);
+    say_restart(round, decision);
+    if (!decision.restart) break;
+    co_await pause(decision);
+    if (user_stop_) break;
+    begin_round(policy.used());
   }
-  std::vector<std::string> leftovers = co_await group_.sweep();
-  // No process of this round lives on this node, or it is named in `leftovers`.
-  co_await group_.drain();
-  conclude(group_, std::move(leftovers));
-  // The root cause is known and does not change.
+  if (user_stop_ && std::holds_alternative<Failed>(verdict_.outcome)) {
+    // It came between two rounds: no worker was there to be told.
+    verdict_.outcome = Stopped{user_stop_->signal};
+    verdict_.exit_code = exit_code::of_signal(user_stop_->signal);
+  }
+  // Error files stay after a bad end: the report names them.
+  for (const WorkerReport& worker : verdict_.workers) {
+    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
+  }
   guard_.farewell();
   signals_.close();
   store_.close();
 }
 
-/// Until all workers have ended, one has failed, or the job is stopped: by the user, or because one
-/// worker was asked to, by somebody else, and the others do not follow it in time.
-asio::awaitable<void> Agent::watch(WorkerGroup& group) {
-  // Without a deadline: a job may run for weeks, and everything that can happen is an event.
-  Deadline deadline = kNoDeadline;
-  while (group.alive() > 0 && !group.has_failure() && !user_stop_) {
-    const std::optional<Event> event = co_await inbox_.next(deadline);
-    if (!event) break;
-    group.note(*event);
-    if (const auto* const signal = std::get_if<SignalCame>(&*event)) take_signal(*signal);
-    const Worker* const leaver = group.leaver();
-    if (leaver == nullptr || deadline != kNoDeadline) continue;
+/// A new group, and a place for its logs. Errors: SystemError in the first round; later ones go on
+/// without log files.
+void Agent::begin_round(int round) {
+  facts_.round = round;
+  facts_.master_port = store_.begin_round();
+  hang_.reset();
+  group_ = std::make_unique<WorkerGroup>(
+      io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
+  if (lock_) group_->share_lock(lock_->fd());
+  watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
+  if (facts_.run_dir.empty()) return;
+  const std::filesystem::path logs = facts_.run_dir / "logs" / ("round-" + std::to_string(round));
+  std::error_code error;
+  std::filesystem::create_directories(logs, error);
+  const std::string text = "cannot make " + logs.string() + ": " + error.message();
+  if (error && round == 0) throw SystemError(text);
+  if (error) console_.warning(text);
+}
+
+/// Until all workers have ended, one has failed or hangs, or the job is stopped: by the user, or
+/// because one worker was asked to, by somebody else, and the others do not follow it in time.
+asio::awaitable<void> Agent::watch() {
+  // A job may run for weeks: what ends it is an event, or the look that is taken once a second.
+  Deadline leave_deadline = kNoDeadline;
+  const Clock::duration pause = look_pause(spec_);
+  Deadline look = Clock::now() + pause;
+  while (group_->alive() > 0 && !group_->has_failure() && !user_stop_ && !hang_) {
+    const std::optional<Event> event = co_await inbox_.next(std::min(leave_deadline, look));
+    // An ending remembers whether its worker had been in the store.
+    if (event && std::holds_alternative<WorkerExited>(*event)) store_.note_joined(*group_);
+    if (event) group_->note(*event);
+    const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
+    if (signal != nullptr) take_signal(*signal);
+    const Clock::time_point now = Clock::now();
+    if (now >= look) {
+      look_after_workers();
+      look = now + pause;
+    }
+    if (now >= leave_deadline) break;
+    const Worker* const leaver = group_->leaver();
+    if (leaver == nullptr || leave_deadline != kNoDeadline) continue;
     // All ranks agree to stop before one does: they are on their way.
-    deadline = Clock::now() + spec_.grace;
-    group.tell(StopReason::preempt);
-    console_.info("rank " + std::to_string(leaver->placement.rank) + " (pid " +
-                  std::to_string(leaver->pid) +
-                  ") was asked to stop and has left after a checkpoint; waiting " +
+    leave_deadline = now + spec_.grace;
+    group_->tell(StopReason::preempt);
+    console_.info(who(*leaver) + " was asked to stop and has left after a checkpoint; waiting " +
                   format_duration(spec_.grace) + " for the others.");
   }
-  if (group.alive() > 0) say_why_stopping();
+  store_.note_joined(*group_);
+  if (group_->alive() > 0) say_why_stopping();
+}
+
+asio::awaitable<void> Agent::stop() {
+  for (const int rank : watchdog_->frozen())
+    group_->note_frozen(rank);
+  if (hang_) co_await collect_stacks();
+  StopOrder order;
+  const bool announced = user_stop_ && user_stop_->signal == SIGUSR1;
+  order.signal = user_stop_ && !announced ? user_stop_->signal : SIGTERM;
+  order.reason = user_stop_ ? StopReason::preempt : StopReason::teardown;
+  order.grace = spec_.grace;
+  // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
+  if (user_stop_ && !announced) order.first_press = user_stop_->at;
+  co_await group_->stop(order);
+}
+
+/// Every process that prints its stacks on SIGUSR2 is asked to, and gets the time to do so.
+asio::awaitable<void> Agent::collect_stacks() {
+  const std::size_t asked = group_->forward(SIGUSR2);
+  if (asked == 0) co_return;
+  group_->wake();  // a stopped one prints nothing
+  console_.warning("SIGUSR2: " + count(asked) + " asked for stacks; they are in the lines below.");
+  const Deadline deadline = Clock::now() + kStackWait;
+  while (group_->alive() > 0) {
+    const std::optional<Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
+    group_->note(*event);
+    const auto* const signal = std::get_if<SignalCame>(&*event);
+    if (signal != nullptr) take_signal(*signal);
+    if (user_stop_) break;
+  }
+}
+
+/// Suspends: for the decision's pause, or until the user stops the job.
+asio::awaitable<void> Agent::pause(const RestartDecision& decision) {
+  const Deadline deadline = Clock::now() + decision.pause;
+  while (!user_stop_) {
+    const std::optional<Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
+    group_->note(*event);
+    const auto* const signal = std::get_if<SignalCame>(&*event);
+    if (signal != nullptr) take_signal(*signal);
+  }
+}
+
+void Agent::look_after_workers() {
+  store_.note_joined(*group_);
+  store_.call_roll(*group_);
+  std::vector<WorkerSample> samples = take_samples(*group_);
+  store_.note_waits(*group_, samples);
+  for (const Finding& finding : watchdog_->look(Clock::now() - group_->begin(), samples)) {
+    const std::string text = who(group_->worker_of(finding.rank)) + " " + finding.text;
+    if (finding.ends_job) {
+      hang_ = finding;
+    } else {
+      console_.warning(text + ". Others may wait for it.");
+    }
+  }
 }
 
 void Agent::take_signal(const SignalCame& came) {
   const auto& listed = spec_.stop_signals;
   const bool stops = std::find(listed.begin(), listed.end(), came.signal) != listed.end();
   // Schedulers announce the end of a node by SIGUSR1: whoever saves checkpoints is to save one.
-  const bool announces = came.signal == SIGUSR1 && (spec_.own_worker || group_.has_open_page());
+  const bool announces = came.signal == SIGUSR1 && (spec_.own_worker || group_->has_open_page());
   if (stops || announces) {
     user_stop_ = came;
     return;
   }
-  const std::size_t sent = group_.forward(came.signal);
+  const std::size_t sent = group_->forward(came.signal);
   console_.debug(signal_name(came.signal) + ": passed on to " + count(sent) + " that handle it");
 }
 
@@ -171,33 +289,51 @@ void Agent::say_start() {
 
 void Agent::say_why_stopping() {
   if (user_stop_) {
-    console_.warning(signal_name(user_stop_->signal) + ": stopping " + count(group_.alive()) +
+    console_.warning(signal_name(user_stop_->signal) + ": stopping " + count(group_->alive()) +
                      ", they have " + format_duration(spec_.grace) +
                      ". A second SIGINT or SIGTERM kills them now.");
     return;
   }
-  if (!group_.has_failure()) {
-    console_.error(count(group_.alive()) + " did not follow within " +
+  if (hang_) {
+    console_.error(who(group_->worker_of(hang_->rank)) + " " + hang_->text + "; stopping " +
+                   count(group_->alive()) + ".");
+    for (const auto& worker : group_->workers()) {
+      if (worker->ending) continue;
+      console_.info("rank " + std::to_string(worker->placement.rank) + ": " +
+                    describe_process(worker->pid) + progress_text(*worker->page));
+    }
+    return;
+  }
+  if (!group_->has_failure()) {
+    console_.error(count(group_->alive()) + " did not follow within " +
                    format_duration(spec_.grace) + "; stopping them.");
   }
-  for (const auto& worker : group_.workers()) {
+  for (const auto& worker : group_->workers()) {
     if (!worker->ending || !has_failed(*worker->ending)) continue;
-    console_.error("rank " + std::to_string(worker->placement.rank) + " (pid " +
-                   std::to_string(worker->pid) +
-                   ") has failed: " + to_text(worker->ending->status) + "; stopping the other " +
-                   count(group_.alive()) + ".");
+    console_.error(who(*worker) + " has failed: " + to_text(worker->ending->status) +
+                   "; stopping the other " + count(group_->alive()) + ".");
   }
 }
 
-void Agent::conclude(const WorkerGroup& group, std::vector<std::string> leftovers) {
-  const std::vector<Ending> endings = group.endings();
-  std::optional<int> user_signal;
-  if (user_stop_) user_signal = user_stop_->signal;
-  verdict_.outcome = judge(endings, user_signal);
-  verdict_.exit_code = exit_code_of(verdict_.outcome, endings);
-  for (const auto& worker : group.workers()) {
-    if (worker->ending) verdict_.workers.push_back(describe(*worker));
+RoundResult Agent::conclude(std::vector<std::string> leftovers) {
+  const std::vector<Ending> endings = group_->endings();
+  StopCause cause;
+  if (user_stop_) cause.user_signal = user_stop_->signal;
+  if (hang_) cause.hung_rank = hang_->rank;
+  RoundResult round;
+  round.outcome = judge(endings, cause);
+  round.exit_code = exit_code_of(round.outcome, endings);
+  round.lived = Clock::now() - group_->begin();
+  round.has_page = group_->has_open_page();
+  round.is_clean = leftovers.empty();
+  verdict_.workers.clear();
+  for (const auto& worker : group_->workers()) {
+    round.checkpoint_step = std::max(round.checkpoint_step,
+                                     worker->page->checkpoint_step.load(std::memory_order_relaxed));
+    if (worker->ending) verdict_.workers.push_back(describe(*worker, group_->begin()));
   }
+  verdict_.outcome = round.outcome;
+  verdict_.exit_code = round.exit_code;
   if (const auto* const failed = std::get_if<Failed>(&verdict_.outcome)) {
     WorkerReport& root = verdict_.workers[failed->root_cause];
     DeadWorker dead{root.ending.status, root.pid, spec_.executable, {}};
@@ -205,14 +341,29 @@ void Agent::conclude(const WorkerGroup& group, std::vector<std::string> leftover
     dead.directory = std::filesystem::current_path(ignored);
     root.findings = post_mortem(dead, baseline_);
   }
+  verdict_.hang = hang_ ? hang_->text : "";
   verdict_.leftovers = std::move(leftovers);
-  if (!verdict_.leftovers.empty() && verdict_.exit_code == exit_code::kOk) {
-    verdict_.exit_code = exit_code::kInternal;
+  if (!round.is_clean && verdict_.exit_code == exit_code::kOk) {
+    verdict_.exit_code = hang_ ? exit_code::kTimeout : exit_code::kInternal;
   }
-  // Error files stay after a bad end: the report names them.
-  for (const WorkerReport& worker : verdict_.workers) {
-    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
+  return round;
+}
+
+void Agent::say_restart(const RoundResult& round, const RestartDecision& decision) {
+  if (decision.restart) {
+    verdict_.earlier_rounds.push_back(summarize_round(verdict_, facts_.round, round.lived));
+    const int left = spec_.max_restarts - facts_.round - 1;
+    const std::string when =
+        decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
+    console_.error(verdict_.earlier_rounds.back() + "; round " + std::to_string(facts_.round + 1) +
+                   " starts " + when + ", " + std::to_string(left) +
+                   (left == 1 ? " restart is left." : " restarts are left."));
+    return;
   }
+  if (!std::holds_alternative<Failed>(round.outcome)) return;
+  if (decision.exit_code != round.exit_code) verdict_.policy = decision.reason;
+  verdict_.exit_code = decision.exit_code;
+  if (!decision.reason.empty()) console_.info("no further round: " + decision.reason + ".");
 }
 
 }  // namespace ddp::launcher

@@ -1,10 +1,13 @@
-// The launcher on one node, as a story: it starts the workers, watches them, ends all of them when
-// one fails or the user says so, and comes to a verdict. It alone changes the state of a job;
-// everything else is a source or a tool.
+// The launcher on one node, as a story: round after round it starts the workers, watches them, and
+// ends all of them when one fails, hangs, or the user says so; then it comes to a verdict. It alone
+// changes the state of a job; everything else is a source or a tool.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
@@ -13,6 +16,8 @@
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/restart_policy.h"
+#include "launcher/plan/watchdog.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/store_host.h"
@@ -36,11 +41,17 @@ class Agent {
 
  private:
   asio::awaitable<void> story();
-  asio::awaitable<void> watch(WorkerGroup& group);
+  void begin_round(int round);
+  asio::awaitable<void> watch();
+  asio::awaitable<void> stop();
+  asio::awaitable<void> collect_stacks();
+  asio::awaitable<void> pause(const RestartDecision& decision);
   void take_signal(const SignalCame& signal);
+  void look_after_workers();
   void say_start();
   void say_why_stopping();
-  void conclude(const WorkerGroup& group, std::vector<std::string> leftovers);
+  RoundResult conclude(std::vector<std::string> leftovers);
+  void say_restart(const RoundResult& round, const RestartDecision& decision);
 
   const JobSpec& spec_;
   RoundFacts facts_;
@@ -53,9 +64,12 @@ class Agent {
   Inbox<Event> inbox_{io_};
   StopSignals signals_;
   StoreHost store_;
-  WorkerGroup group_;
-  Baseline baseline_;
+  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
+  std::unique_ptr<WorkerGroup> group_;  // of this round
+  std::optional<Watchdog> watchdog_;    // of this round
+  Baseline baseline_;                   // of this round
   std::optional<SignalCame> user_stop_;
+  std::optional<Finding> hang_;
   Verdict verdict_;
 };
 

@@ -34,9 +34,15 @@ int shown_code(const ExitStatus& status) {
   return status.signal != 0 ? -status.signal : status.code;
 }
 
+std::string seconds(std::chrono::nanoseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(time).count());
+  return text.data();
+}
+
 std::string what_happened(const WorkerReport& worker) {
   const Ending& ending = worker.ending;
-  if (ending.status.is_success()) {
+  if (ending.status.is_success() && ending.opened_page) {
     return "left with exit code 0 in phase " + std::string(to_text(ending.phase)) +
            ", before it had finished";
   }
@@ -68,7 +74,19 @@ void add_lines(std::string& text, const std::string& lines) {
   }
 }
 
-std::string describe_root(const WorkerReport& root, const std::string& host) {
+/// Why the root cause is the root cause; the rest of the job may have failed by another status.
+std::string why_root(const Verdict& verdict, const Failed& failed) {
+  const WorkerReport& root = verdict.workers[failed.root_cause];
+  if (!verdict.hang.empty()) return verdict.hang;
+  if (root.ending.was_frozen) return "was stopped (SIGSTOP) while its peers waited and failed";
+  if (root.ending.status.is_success() && !root.ending.opened_page) {
+    return "left with exit code 0 while others counted on it; what failed afterwards is below";
+  }
+  return what_happened(root);
+}
+
+std::string describe_root(const Verdict& verdict, const Failed& failed, const std::string& host) {
+  const WorkerReport& root = verdict.workers[failed.root_cause];
   std::string text = "[0]:\n";
   add_field(text, "time", local_time(root.ended_at));
   add_field(text, "host", host);
@@ -80,7 +98,8 @@ std::string describe_root(const WorkerReport& root, const std::string& host) {
       text,
       "exitcode",
       std::to_string(shown_code(root.ending.status)) + " (pid: " + std::to_string(root.pid) + ")");
-  add_field(text, "what", what_happened(root));
+  add_field(text, "what", why_root(verdict, failed));
+  add_field(text, "uptime", seconds(root.lived));
   if (const std::string progress = progress_of(root); !progress.empty()) {
     add_field(text, "progress", progress);
   }
@@ -100,8 +119,8 @@ std::string describe_root(const WorkerReport& root, const std::string& host) {
 }
 
 std::string describe_victim(const WorkerReport& worker) {
-  const std::string what =
-      was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
+  std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
+  if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
   return "  rank " + std::to_string(worker.ending.rank) +
          " (local_rank: " + std::to_string(worker.local_rank) +
          ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
@@ -113,7 +132,7 @@ std::string describe_stop(const Stopped& stopped) {
 }
 
 std::string decided_by(const Verdict& verdict) {
-  if (verdict.failure) return "launcher";
+  if (verdict.failure || !verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
   return verdict.leftovers.empty() ? "workers" : "launcher";
@@ -143,6 +162,14 @@ RunState state_of(const Verdict& verdict) {
 
 }  // namespace
 
+std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived) {
+  const Failed& failed = std::get<Failed>(verdict.outcome);
+  const WorkerReport& root = verdict.workers[failed.root_cause];
+  return "round " + std::to_string(round) + " failed after " + seconds(lived) + ": rank " +
+         std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) + "), " +
+         why_root(verdict, failed);
+}
+
 std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
   std::string text;
   if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n";
@@ -151,14 +178,21 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
     const std::string thin(kWidth, '-');
     text += wide + "\n" + spec.entry + " FAILED\n" + thin + "\n";
     text += "Root Cause (first observed failure):\n";
+    text += describe_root(verdict, *failed, host);
     const WorkerReport& root = verdict.workers[failed->root_cause];
-    text += describe_root(root, host);
     if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) {
       add_field(text, "hint", *hint);
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : failed->victims) {
       text += describe_victim(verdict.workers[victim]);
+    }
+    for (const std::string& round : verdict.earlier_rounds)
+      text += (&round == &verdict.earlier_rounds.front() ? thin + "\n" : "") + "Earlier: " + round +
+              "\n";
+    if (!verdict.policy.empty()) {
+      text +=
+          thin + "\nExit code " + std::to_string(verdict.exit_code) + ": " + verdict.policy + ".\n";
     }
     text += wide + "\n";
   }
@@ -178,6 +212,7 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
       {"host", host},
       {"world_size", spec.nproc},
       {"seconds", std::chrono::duration<double>(verdict.duration).count()},
+      {"rounds", verdict.earlier_rounds.size() + 1},
   };
   json::array workers;
   for (const WorkerReport& worker : verdict.workers)
@@ -186,13 +221,18 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
     json::object cause = to_json(root);
-    cause["what"] = what_happened(root);
+    cause["what"] = why_root(verdict, *failed);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
     if (!root.findings.empty()) {
       cause["findings"] = json::array(root.findings.begin(), root.findings.end());
     }
     object["root_cause"] = cause;
   }
+  if (!verdict.earlier_rounds.empty()) {
+    object["earlier_rounds"] =
+        json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());
+  }
+  if (!verdict.policy.empty()) object["policy"] = verdict.policy;
   if (verdict.failure) object["failure"] = *verdict.failure;
   if (!verdict.leftovers.empty()) {
     object["leftovers"] = json::array(verdict.leftovers.begin(), verdict.leftovers.end());

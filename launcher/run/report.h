@@ -2,6 +2,7 @@
 // (result.json).
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -11,6 +12,9 @@
 #include "launcher/run/verdict.h"
 
 namespace ddp::launcher {
+
+/// "round 0 failed after 2.1 s: rank 1 (pid 17), exit code 7". Precondition: its outcome is Failed.
+std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived);
 
 /// Root cause first, victims after in one line each. Empty for a job that ended well.
 std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host);

@@ -22,11 +22,9 @@ const Worker* owner_of(pid_t client, const WorkerGroup& group) {
 }  // namespace
 
 StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec)
-    : io_(io),
-      console_(console),
+    : console_(console),
       spec_(spec),
-      store_(io, [this](const std::string& text) { console_.warning(text); }),
-      roll_(io) {
+      store_(io, [this](const std::string& text) { console_.warning(text); }) {
   if (spec.store_in_worker) return;
   const auto warn = [this](const std::string& text) { console_.warning(text); };
   endpoint_.emplace(
@@ -34,6 +32,7 @@ StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec
 }
 
 int StoreHost::begin_round() {
+  next_roll_ = Clock::now() + kRollCall;
   if (endpoint_) {
     endpoint_->begin_round();
     return endpoint_->port();
@@ -43,26 +42,38 @@ int StoreHost::begin_round() {
   return spec_.master_port;
 }
 
-void StoreHost::start(const WorkerGroup& group) {
-  if (!endpoint_) return;
-  endpoint_->start();
-  asio::co_spawn(io_, call_roll(group), rethrow);
+void StoreHost::start() {
+  if (endpoint_) endpoint_->start();
 }
 
 void StoreHost::close() {
-  closed_ = true;
-  roll_.cancel();
   if (endpoint_) endpoint_->close();
 }
 
-asio::awaitable<void> StoreHost::call_roll(const WorkerGroup& group) {
-  while (!closed_) {
-    roll_.expires_after(kRollCall);
-    co_await roll_.async_wait(kResult);
-    if (closed_) break;
-    int strangers = 0;
-    const std::vector<Attendance> ranks = attendance(group, strangers);
-    if (const auto line = who_is_missing(ranks, strangers)) console_.info(*line);
+void StoreHost::note_joined(WorkerGroup& group) const {
+  for (const pid_t client : store_.joined()) {
+    if (const Worker* const worker = owner_of(client, group)) {
+      group.note_joined(worker->placement.rank);
+    }
+  }
+}
+
+void StoreHost::call_roll(const WorkerGroup& group) {
+  if (!endpoint_ || Clock::now() < next_roll_) return;
+  next_roll_ += kRollCall;
+  int strangers = 0;
+  const std::vector<Attendance> ranks = attendance(group, strangers);
+  if (const auto line = who_is_missing(ranks, strangers)) console_.info(*line);
+}
+
+void StoreHost::note_waits(const WorkerGroup& group, std::vector<WorkerSample>& samples) const {
+  for (const StoreServer::Waiting& wait : store_.waiting()) {  // the longest first
+    const Worker* const worker = owner_of(wait.pid, group);
+    if (worker == nullptr) continue;
+    for (WorkerSample& sample : samples) {
+      if (sample.rank != worker->placement.rank || sample.waits_since) continue;
+      sample.waits_since = wait.since - group.begin();
+    }
   }
 }
 
@@ -88,14 +99,6 @@ std::vector<Attendance> StoreHost::attendance(const WorkerGroup& group, int& str
     }
   }
   return ranks;
-}
-
-std::optional<StoreHost::RankWait> StoreHost::longest_wait(const WorkerGroup& group) const {
-  for (const StoreServer::Waiting& wait : store_.waiting()) {
-    const Worker* const worker = owner_of(wait.pid, group);
-    if (worker != nullptr) return RankWait{worker->placement.rank, wait.key, wait.since};
-  }
-  return {};
 }
 
 }  // namespace ddp::launcher

@@ -11,6 +11,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/plan/attendance.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/watchdog.h"
 #include "launcher/run/console.h"
 #include "launcher/run/worker_group.h"
 
@@ -27,37 +28,31 @@ class StoreHost {
   /// 0. Errors: SystemError, 202 when rank 0's port is taken.
   int begin_round();
 
-  /// Serves in the loop, and names every kRollCall who has not come while others have, until
-  /// close(). `group` outlives that.
-  void start(const WorkerGroup& group);
+  /// Serves in the loop, until close().
+  void start();
 
   /// Lets go of port and connections, so that the loop can end.
   void close();
 
-  /// A rank that waits in our store for a key that nobody has set.
-  struct RankWait {
-    int rank = 0;
-    std::string key;
-    Clock::time_point since;
-  };
-  /// The one that waits longest.
-  [[nodiscard]] std::optional<RankWait> longest_wait(const WorkerGroup& group) const;
+  /// Tells the group which of its workers have become clients in this round.
+  void note_joined(WorkerGroup& group) const;
 
-  /// Who has joined in this round. `strangers`: clients that belong to no worker of ours.
-  [[nodiscard]] std::vector<Attendance> attendance(const WorkerGroup& group, int& strangers) const;
+  /// Names who has not come while others have, once every kRollCall.
+  void call_roll(const WorkerGroup& group);
+
+  /// Adds to the samples who waits for a key that nobody has set, and since when.
+  void note_waits(const WorkerGroup& group, std::vector<WorkerSample>& samples) const;
 
   static constexpr std::chrono::seconds kRollCall{10};
 
  private:
-  asio::awaitable<void> call_roll(const WorkerGroup& group);
+  [[nodiscard]] std::vector<Attendance> attendance(const WorkerGroup& group, int& strangers) const;
 
-  asio::io_context& io_;
   Console& console_;
   const JobSpec& spec_;
   StoreServer store_;
   std::optional<Endpoint> endpoint_;  // none: rank 0 serves
-  asio::steady_timer roll_;
-  bool closed_ = false;
+  Clock::time_point next_roll_;
 };
 
 }  // namespace ddp::launcher

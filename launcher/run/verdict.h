@@ -18,6 +18,7 @@ struct WorkerReport {
   Ending ending;
   int local_rank = 0;
   pid_t pid = 0;
+  std::chrono::nanoseconds lived{0};
   std::chrono::system_clock::time_point ended_at;
   std::int64_t step = 0;
   std::int64_t steps_total = 0;
@@ -32,6 +33,9 @@ struct Verdict {
   int exit_code = 0;
   std::vector<WorkerReport> workers;   // those that ended, by rank
   std::vector<std::string> leftovers;  // what could not be killed
+  std::string hang;    // what is wrong with the root cause, when the watchdog ended the job
+  std::string policy;  // why the exit code is not the root cause's
+  std::vector<std::string> earlier_rounds;  // one line each
   std::optional<std::string>
       failure;  // of the launcher itself, after the first worker was to be started
   std::chrono::nanoseconds duration{0};  // first worker started to last process gone

@@ -1,6 +1,7 @@
 #include "launcher/run/worker_group.h"
 
 #include <algorithm>
+#include <cassert>
 #include <csignal>
 
 #include "launcher/os/descendants.h"
@@ -21,12 +22,6 @@ std::filesystem::path log_file(const RoundFacts& facts, int rank, const char* su
          ("rank-" + std::to_string(rank) + suffix);
 }
 
-std::vector<pid_t> children_but(pid_t known) {
-  std::vector<pid_t> pids = children();
-  std::erase(pids, known);
-  return pids;
-}
-
 }  // namespace
 
 WorkerGroup::WorkerGroup(asio::io_context& io,
@@ -35,7 +30,8 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
                          FileWriter& writer,
                          Console& console,
                          const JobSpec& spec,
-                         const RoundFacts& facts)
+                         const RoundFacts& facts,
+                         const std::vector<pid_t>& strangers)
     : io_(io),
       inbox_(inbox),
       guard_(guard),
@@ -44,7 +40,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
       spec_(spec),
       facts_(facts),
       variable_("DDP_RUN_ID=" + facts.run_id),
-      strangers_(children_but(guard.pid())) {}
+      strangers_(strangers) {}
 
 WorkerGroup::~WorkerGroup() {
   end_now();
@@ -93,6 +89,7 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   process.lock_fd = lock_fd_;
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
+  worker->started_at = Clock::now();
   guard_.watch(worker->pid);
   console_.debug(label + ": pid " + std::to_string(worker->pid));
   worker->output->close_write_end();
@@ -131,6 +128,8 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   ending.kill_sent = worker.kill_sent;
   ending.opened_page = is_opened(*worker.page);
   ending.phase = worker.page->phase.load(std::memory_order_relaxed);
+  ending.joined_store = worker.joined_store;
+  ending.was_frozen = worker.was_frozen;
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
@@ -234,6 +233,11 @@ asio::awaitable<void> WorkerGroup::drain() {
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
+  // Their coroutines end by that; the group may go away after them only.
+  while (count(&LogStream::is_drained, false) > 0) {
+    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    if (event) note(*event);
+  }
 }
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
@@ -245,9 +249,24 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
   stream.close_read_end();
 }
 
+void WorkerGroup::note_frozen(int rank) {
+  for (const auto& worker : workers_)
+    if (worker->placement.rank == rank) worker->was_frozen = true;
+}
+
+void WorkerGroup::note_joined(int rank) {
+  for (const auto& worker : workers_)
+    if (worker->placement.rank == rank) worker->joined_store = true;
+}
+
 void WorkerGroup::tell(StopReason reason) {
   for (const auto& worker : workers_)
     worker->page->stop_reason.store(reason, std::memory_order_relaxed);
+}
+
+void WorkerGroup::wake() {
+  for (const auto& worker : workers_)
+    worker->process->signal(SIGCONT);
 }
 
 std::size_t WorkerGroup::forward(int signal) {
@@ -261,6 +280,14 @@ bool WorkerGroup::has_failure() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
     return worker->ending && has_failed(*worker->ending);
   });
+}
+
+const Worker& WorkerGroup::worker_of(int rank) const {
+  const auto found = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& worker) {
+    return worker->placement.rank == rank;
+  });
+  assert(found != workers_.end());
+  return **found;
 }
 
 const Worker* WorkerGroup::leaver() const {

@@ -35,7 +35,10 @@ struct Worker {
   pid_t pid = 0;                     // for the report: also after the reaping
   bool stop_sent = false;
   bool kill_sent = false;
+  bool was_frozen = false;
+  bool joined_store = false;
   std::optional<Ending> ending;
+  Clock::time_point started_at;
   std::chrono::system_clock::time_point ended_at;  // shown, never compared
 };
 
@@ -49,14 +52,16 @@ struct StopOrder {
 
 class WorkerGroup {
  public:
-  /// All arguments outlive the group.
+  /// All arguments outlive the group. `strangers` are children from before we were ddp-launch (a
+  /// shell's exec): not ours to kill.
   WorkerGroup(asio::io_context& io,
               Inbox<Event>& inbox,
               Guard& guard,
               FileWriter& writer,
               Console& console,
               const JobSpec& spec,
-              const RoundFacts& facts);
+              const RoundFacts& facts,
+              const std::vector<pid_t>& strangers);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
   /// As end_now().
@@ -82,6 +87,11 @@ class WorkerGroup {
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
+  /// Remembers that a worker was stopped (SIGSTOP) while its peers failed.
+  void note_frozen(int rank);
+  /// Remembers that a worker has been a client of the store.
+  void note_joined(int rank);
+
   /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
   /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
   /// at most kDrainWait, as a process that is not ours to kill may hold a pipe.
@@ -94,11 +104,17 @@ class WorkerGroup {
   /// Tells every worker why it is to end; those that look at their page.
   void tell(StopReason reason);
 
+  /// SIGCONT to every worker.
+  void wake();
+
   /// Sends `signal` to the workers that have a handler for it. Returns to how many.
   std::size_t forward(int signal);
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
+  [[nodiscard]] Clock::time_point begin() const { return begin_; }
   [[nodiscard]] bool has_failure() const;
+  /// The worker of a rank of this group.
+  [[nodiscard]] const Worker& worker_of(int rank) const;
   /// The first that left with 143 though we had sent nothing (has_left), or null.
   [[nodiscard]] const Worker* leaver() const;
   /// Whether one is no foreign program: it saves a checkpoint when it is asked to stop.
@@ -127,8 +143,8 @@ class WorkerGroup {
   Console& console_;
   const JobSpec& spec_;
   const RoundFacts& facts_;
-  const std::string variable_;          // DDP_RUN_ID=..., the proof of belonging
-  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch (a shell's exec)
+  const std::string variable_;  // DDP_RUN_ID=..., the proof of belonging
+  const std::vector<pid_t>& strangers_;
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;

@@ -8,16 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class WorkerFaults : public ProcessTest {
- protected:
-  static std::size_t count(const std::string& text, const std::string& word) {
-    std::size_t found = 0;
-    for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1)) {
-      ++found;
-    }
-    return found;
-  }
-};
+class WorkerFaults : public ProcessTest {};
 
 TEST_F(WorkerFaults, W1_ASegmentationFaultIsTheCodeOfTheJob) {
   const auto job = launch_fakes(2, "on 1 [ raise SEGV ] hold");

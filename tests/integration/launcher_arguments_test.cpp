@@ -66,8 +66,9 @@ TEST_F(LauncherArguments, ValuesOutOfRangeAreNamedWithTheirFlag) {
                                   std::string("--grace=5"),
                                   std::string("--rdzv-endpoint=h:70000"),
                                   std::string("--rdzv-conf=a"),
-                                  std::string("--log-dir=/tmp/x"),
-                                  std::string("--tee=3")}) {
+                                  std::string("--numa-binding=half"),
+                                  std::string("--store=rank0"),
+                                  std::string("--append-local-rank=camel")}) {
     const auto job = launch({flag, DDP_FAKE_WORKER, "print", "no"});
     EXPECT_EQ(job->wait(), 2) << flag;
     EXPECT_THAT(job->err(), HasSubstr(flag.substr(0, flag.find('=')))) << flag;

@@ -25,18 +25,6 @@ using Milliseconds = std::chrono::milliseconds;
 constexpr Milliseconds kStep(5);
 
 /// Files of /proc vanish while they are read: what was there until then counts.
-std::string read_all(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return "";
-  std::string text;
-  std::array<char, 4096> piece;
-  for (ssize_t got = 0; (got = ::read(fd, piece.data(), piece.size())) > 0;) {
-    text.append(piece.data(), static_cast<std::size_t>(got));
-  }
-  ::close(fd);
-  return text;
-}
-
 std::vector<std::string> make_environment(const Command& command, const std::string& marker) {
   Environment values = read_environment();
   values["DDP_TEST_MARKER"] = marker;
@@ -217,6 +205,36 @@ std::string state_of(pid_t pid) {
   return close == std::string::npos ? "" : text.substr(close + 2, 1);
 }
 
+std::string read_all(const std::filesystem::path& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return "";
+  std::string text;
+  std::array<char, 4096> piece;
+  for (ssize_t got = 0; (got = ::read(fd, piece.data(), piece.size())) > 0;) {
+    text.append(piece.data(), static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return text;
+}
+
+std::size_t count(const std::string& text, const std::string& word) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at + 1))
+    ++found;
+  return found;
+}
+
+std::size_t status_number(pid_t pid, const std::string& name) {
+  const std::string text = read_all("/proc/" + std::to_string(pid) + "/status");
+  const std::size_t at = text.find("\n" + name + ":");
+  return at == std::string::npos ? 0 : std::stoul(text.substr(at + name.size() + 2));
+}
+
+std::size_t count_descriptors(pid_t pid) {
+  const std::filesystem::directory_iterator entries("/proc/" + std::to_string(pid) + "/fd");
+  return static_cast<std::size_t>(std::distance(begin(entries), end(entries)));
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
@@ -253,9 +271,12 @@ std::unique_ptr<Running> ProcessTest::launch(std::vector<std::string> arguments)
   return start(Command{.arguments = std::move(arguments)});
 }
 
-std::unique_ptr<Running> ProcessTest::launch_fakes(int workers, const std::string& verbs) {
-  std::vector<std::string> arguments{
-      "--nproc-per-node", std::to_string(workers), "--grace", "2s", DDP_FAKE_WORKER};
+std::unique_ptr<Running> ProcessTest::launch_fakes(int workers,
+                                                   const std::string& verbs,
+                                                   const std::vector<std::string>& flags) {
+  std::vector<std::string> arguments{"--nproc-per-node", std::to_string(workers), "--grace", "2s"};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  arguments.emplace_back(DDP_FAKE_WORKER);
   std::istringstream words(verbs);
   for (std::string word; words >> word;)
     arguments.push_back(word);

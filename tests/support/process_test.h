@@ -81,6 +81,18 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 /// "R", "S", "T", ... of a process, or "" when it is gone.
 std::string state_of(pid_t pid);
 
+/// The whole file, or "" when there is none.
+std::string read_all(const std::filesystem::path& path);
+
+/// How often `word` is in `text`.
+std::size_t count(const std::string& text, const std::string& word);
+
+/// A number of /proc/PID/status, as "VmRSS" in KiB.
+std::size_t status_number(pid_t pid, const std::string& name);
+
+/// Descriptors that a process has open.
+std::size_t count_descriptors(pid_t pid);
+
 /// Lines of `text`, without their newlines.
 std::vector<std::string> lines_of(const std::string& text);
 
@@ -94,7 +106,9 @@ class ProcessTest : public testing::Test {
   /// ddp-launch with these arguments.
   std::unique_ptr<Running> launch(std::vector<std::string> arguments);
   /// ddp-launch --nproc-per-node N fake_worker VERBS; the grace is 2 s, as in all fault tests.
-  std::unique_ptr<Running> launch_fakes(int workers, const std::string& verbs);
+  std::unique_ptr<Running> launch_fakes(int workers,
+                                        const std::string& verbs,
+                                        const std::vector<std::string>& flags = {});
 
   /// Living processes of this test, "pid command".
   [[nodiscard]] std::vector<std::string> alive() const;

@@ -29,18 +29,18 @@ ExitStatus code(int value) {
 }
 
 std::size_t root_of(const std::vector<Ending>& endings) {
-  return std::get<Failed>(judge(endings, std::nullopt)).root_cause;
+  return std::get<Failed>(judge(endings, {})).root_cause;
 }
 
 TEST(Outcome, AllGoodIsSuccess) {
-  EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, std::nullopt),
+  EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, {}),
             Outcome(Succeeded()));
 }
 
 TEST(Outcome, TheEarliestFailureIsTheRootCause) {
   const std::vector endings{ended(0, 20ns, code(3)), ended(1, 10ns, code(7))};
   EXPECT_EQ(root_of(endings), 1U);
-  EXPECT_EQ(exit_code_of(judge(endings, std::nullopt), endings), 7);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
 }
 
 TEST(Outcome, ATieGoesToTheLowerRank) {
@@ -72,8 +72,7 @@ TEST(Outcome, VictimsAreInOrderOfTime) {
                             ended(1, 10ns, code(2)),
                             ended(2, 20ns, code(3)),
                             ended(3, 5ns, kGood)};
-  EXPECT_EQ(std::get<Failed>(judge(endings, std::nullopt)).victims,
-            (std::vector<std::size_t>{2, 0}));
+  EXPECT_EQ(std::get<Failed>(judge(endings, {})).victims, (std::vector<std::size_t>{2, 0}));
 }
 
 TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
@@ -82,7 +81,7 @@ TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
   EXPECT_FALSE(has_failed(early));
   early.opened_page = true;
   EXPECT_TRUE(has_failed(early));
-  EXPECT_EQ(exit_code_of(judge(std::vector{early}, std::nullopt), std::vector{early}), 125);
+  EXPECT_EQ(exit_code_of(judge(std::vector{early}, {}), std::vector{early}), 125);
   early.phase = Phase::finished;
   EXPECT_FALSE(has_failed(early));
 }
@@ -91,9 +90,9 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   Ending saved = stopped(ended(0, 1ns, code(143)));
   saved.opened_page = true;
   const std::vector all{saved, saved};
-  EXPECT_EQ(exit_code_of(judge(all, SIGINT), all), 143);
+  EXPECT_EQ(exit_code_of(judge(all, {SIGINT, {}}), all), 143);
   const std::vector one{saved, stopped(ended(1, 2ns, kKill), true)};
-  EXPECT_EQ(exit_code_of(judge(one, SIGINT), one), 130);
+  EXPECT_EQ(exit_code_of(judge(one, {SIGINT, {}}), one), 130);
 }
 
 TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
@@ -105,8 +104,8 @@ TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   second.rank = 1;
   second.at = 5ns;
   const std::vector all{first, second};
-  EXPECT_EQ(judge(all, std::nullopt), Outcome(Stopped{0, 1}));
-  EXPECT_EQ(exit_code_of(judge(all, std::nullopt), all), 143);
+  EXPECT_EQ(judge(all, {}), Outcome(Stopped{0, 1}));
+  EXPECT_EQ(exit_code_of(judge(all, {}), all), 143);
 }
 
 TEST(Outcome, AForeignWorkersOwn143IsAFailure) {
@@ -130,22 +129,57 @@ TEST(Outcome, WhoLeftAloneIsTheRootCauseWhenTheOthersHadToBeStopped) {
   EXPECT_EQ(root_of({left, stopped(ended(1, 9ns, kKill), true)}), 0U);
 }
 
+Ending joined(Ending ending) {
+  ending.joined_store = true;
+  return ending;
+}
+
+TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
+  const std::vector endings{stopped(ended(0, 9ns, kTerm)), stopped(ended(1, 8ns, kTerm))};
+  const Outcome outcome = judge(endings, {{}, 1});
+  EXPECT_EQ(std::get<Failed>(outcome).root_cause, 1U);
+  EXPECT_EQ(std::get<Failed>(outcome).victims, std::vector<std::size_t>{0});
+  EXPECT_EQ(exit_code_of(outcome, endings), 124);
+}
+
+TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
+  const std::vector endings{joined(ended(0, 1ns, kGood)), joined(ended(1, 9ns, code(7)))};
+  EXPECT_EQ(root_of(endings), 0U);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
+  const std::vector other_order{joined(ended(0, 9ns, kGood)), joined(ended(1, 1ns, code(7)))};
+  EXPECT_EQ(root_of(other_order), 1U);
+}
+
+TEST(Outcome, WhoNeverMetTheOthersCannotHaveLeftThem) {
+  EXPECT_EQ(root_of({ended(0, 1ns, kGood), ended(1, 9ns, code(7))}), 1U);
+  EXPECT_EQ(root_of({joined(ended(0, 1ns, kGood)), ended(1, 9ns, code(7))}), 1U);
+  EXPECT_EQ(root_of({ended(0, 1ns, kGood), joined(ended(1, 9ns, code(7)))}), 1U);
+}
+
+TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
+  Ending frozen = stopped(ended(0, 9ns, kTerm));
+  frozen.was_frozen = true;
+  const std::vector endings{frozen, ended(1, 1ns, code(97))};
+  EXPECT_EQ(root_of(endings), 0U);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 97);
+}
+
 TEST(Outcome, AStoppedJobEndsBySignal) {
   const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
-  EXPECT_EQ(judge(endings, SIGINT), Outcome(Stopped{SIGINT}));
-  EXPECT_EQ(exit_code_of(judge(endings, SIGINT), endings), 130);
+  EXPECT_EQ(judge(endings, {SIGINT, {}}), Outcome(Stopped{SIGINT}));
+  EXPECT_EQ(exit_code_of(judge(endings, {SIGINT, {}}), endings), 130);
 }
 
 TEST(Outcome, AStopThatCameTooLateChangesNothing) {
   Ending finished = stopped(ended(0, 1ns, kGood));
   finished.opened_page = true;
   finished.phase = Phase::finished;
-  EXPECT_EQ(judge(std::vector{finished}, SIGTERM), Outcome(Succeeded()));
+  EXPECT_EQ(judge(std::vector{finished}, {SIGTERM, {}}), Outcome(Succeeded()));
 }
 
 TEST(Outcome, SignalsAre128Plus) {
   const std::vector endings{ended(0, 1ns, ExitStatus{0, SIGSEGV, true})};
-  EXPECT_EQ(exit_code_of(judge(endings, std::nullopt), endings), 139);
+  EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 139);
 }
 
 }  // namespace

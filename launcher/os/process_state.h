@@ -1,0 +1,17 @@
+// What the kernel tells of a running process: its state and the CPU time it has used.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace ddp::launcher {
+
+struct ProcessState {
+  char state = '?';             // R, S, D, T, Z, ... (proc(5)); '?' when it cannot be read
+  std::uint64_t cpu_ticks = 0;  // user and system time of all its threads, in clock ticks
+};
+
+ProcessState look_at(pid_t pid);
+
+}  // namespace ddp::launcher

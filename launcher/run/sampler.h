@@ -1,0 +1,14 @@
+// One look at the workers of a group, for the watchdog and for `ddp-launch status`.
+#pragma once
+
+#include <vector>
+
+#include "launcher/plan/watchdog.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// By rank; times count from group.begin(). Two small reads of /proc for each living worker.
+std::vector<WorkerSample> take_samples(const WorkerGroup& group);
+
+}  // namespace ddp::launcher
