@@ -3,12 +3,14 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
@@ -47,6 +49,35 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+/// A set of any number of CPUs, as the kernel wants it. Empty: none was asked for.
+class CpuMask {
+ public:
+  explicit CpuMask(const std::vector<int>& cpus) {
+    if (cpus.empty()) return;
+    const auto count = static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1;
+    words_.resize(CPU_ALLOC_SIZE(count) / sizeof(unsigned long));
+    for (const int cpu : cpus) {
+      const auto index = static_cast<std::size_t>(cpu);
+      CPU_SET_S(index, bytes(), reinterpret_cast<cpu_set_t*>(words_.data()));
+    }
+  }
+  [[nodiscard]] const cpu_set_t* set() const {
+    return words_.empty() ? nullptr : reinterpret_cast<const cpu_set_t*>(words_.data());
+  }
+  [[nodiscard]] std::size_t bytes() const { return words_.size() * sizeof(unsigned long); }
+
+ private:
+  std::vector<unsigned long> words_;
+};
+
+/// What a child could not do, told over the pipe.
+struct ChildFailure {
+  char step = 0;  // kBind, kExec
+  int error = 0;
+};
+constexpr char kBind = 'b';
+constexpr char kExec = 'e';
+
 struct ChildPlan {
   const char* executable;
   char* const* arguments;
@@ -55,6 +86,8 @@ struct ChildPlan {
   int stderr_fd;
   int kept_fd;
   int lock_fd;
+  const cpu_set_t* cpus;
+  std::size_t cpus_bytes;
   int error_fd;
   pid_t parent;
   const sigset_t* mask;
@@ -75,10 +108,10 @@ void reset_signals() {
   }
 }
 
-[[noreturn]] void report_failure(int error_fd) {
-  const int error = errno;
+[[noreturn]] void report_failure(int error_fd, char step = kExec) {
+  const ChildFailure failure{step, errno};
   // Nobody is left to be told if this fails: the parent then sees an exit by 127.
-  if (::write(error_fd, &error, sizeof error) < 0) ::_exit(127);
+  if (::write(error_fd, &failure, sizeof failure) < 0) ::_exit(127);
   ::_exit(127);
 }
 
@@ -87,6 +120,9 @@ void reset_signals() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the death signal was armed, so look once more.
   if (::getppid() != plan.parent) ::_exit(127);
+  if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) {
+    report_failure(plan.error_fd, kBind);
+  }
   if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan.error_fd);
   if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan.error_fd);
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
@@ -101,18 +137,22 @@ void reset_signals() {
 
 // ---- the parent --------------------------------------------------------------------------------
 
-/// The errno that the child met before or in exec, or 0 when the pipe was closed by a successful
-/// exec.
-int read_failure(int fd) {
-  int error = 0;
+/// What the child met before or in exec; error 0 when the pipe was closed by a successful exec.
+ChildFailure read_failure(int fd) {
+  ChildFailure failure;
   ssize_t got = 0;
   do {
-    got = ::read(fd, &error, sizeof error);
+    got = ::read(fd, &failure, sizeof failure);
   } while (got < 0 && errno == EINTR);
-  return got == static_cast<ssize_t>(sizeof error) ? error : 0;
+  return got == static_cast<ssize_t>(sizeof failure) ? failure : ChildFailure();
 }
 
-[[noreturn]] void throw_exec_failure(const ProcessSpec& spec, int error) {
+[[noreturn]] void throw_child_failure(const ProcessSpec& spec, const ChildFailure& failure) {
+  const int error = failure.error;
+  if (failure.step == kBind) {
+    throw SystemError("cannot bind " + spec.label + " to its CPUs: sched_setaffinity: " +
+                      std::strerror(error) + ". They have left our cpuset since the start.");
+  }
   const int code = error == ENOENT ? exit_code::kNotFound : exit_code::kCannotExecute;
   std::string text = "cannot start " + spec.label + ": exec " + spec.executable + ": " +
                      std::strerror(error) + ".";
@@ -150,6 +190,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     environment.push_back(name + "=" + value);
   const std::vector<char*> argv = pointers_to(arguments);
   const std::vector<char*> envp = pointers_to(environment);
+  const CpuMask mask(spec.cpus);
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "start of " + spec.label);
 
@@ -163,6 +204,8 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
                          spec.stderr_fd,
                          spec.kept_fd,
                          spec.lock_fd,
+                         mask.set(),
+                         mask.bytes(),
                          ends[1],
                          ::getpid(),
                          &blocked.before()};
@@ -176,11 +219,11 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     ::close(ends[0]);
     throw_fork_failure(spec, fork_error);
   }
-  const int error = read_failure(ends[0]);
+  const ChildFailure failure = read_failure(ends[0]);
   ::close(ends[0]);
-  if (error != 0) {
+  if (failure.error != 0) {
     reap();
-    throw_exec_failure(spec, error);
+    throw_child_failure(spec, failure);
   }
   const int pidfd = open_pidfd(pid_);
   if (pidfd < 0) take_back("pidfd_open", spec, errno);

@@ -25,8 +25,9 @@ struct ProcessSpec {
   Environment environment;
   int stdout_fd = -1;
   int stderr_fd = -1;
-  int kept_fd = -1;  // stays open under its number: the progress page
-  int lock_fd = -1;  // stays open too: the run is locked as long as anything of it lives
+  int kept_fd = -1;       // stays open under its number: the progress page
+  std::vector<int> cpus;  // that it may use; empty: as we
+  int lock_fd = -1;       // stays open too: the run is locked as long as anything of it lives
 };
 
 class Process {

@@ -181,7 +181,6 @@ class Maker {
     const std::string& shown = job().text("launch.append_local_rank");
     if (shown == "dash") spec_.local_rank_flag = "--local-rank";
     if (shown == "underscore") spec_.local_rank_flag = "--local_rank";
-    spec_.numa_binding = job().maybe_text("launch.numa_binding");
     take_store();
     warn_of_ignored();
   }

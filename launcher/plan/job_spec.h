@@ -46,7 +46,7 @@ struct JobSpec {
   bool store_in_worker = false;  // rank 0 serves the store, on a port that the agent does not hold
   std::chrono::milliseconds died_within{30000};
   std::optional<std::chrono::milliseconds> hang_timeout;
-  std::optional<std::string> numa_binding;
+  std::vector<std::vector<int>> cpu_sets;  // --numa-binding: by local rank; empty: not bound
 
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "launcher/plan/numa.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/worker_environment.h"
 
@@ -46,7 +47,12 @@ std::string describe_plan(const JobSpec& spec) {
     const std::vector<std::string> arguments = worker_arguments(spec, placement);
     for (std::size_t i = 1; i < arguments.size(); ++i)
       text += " " + quote(arguments[i]);
-    text += "\n  device: " + device_of(spec, placement.local_rank) + "\n  environment:\n";
+    text += "\n  device: " + device_of(spec, placement.local_rank) + "\n";
+    if (!spec.cpu_sets.empty()) {
+      const auto rank = static_cast<std::size_t>(placement.local_rank);
+      text += "  CPUs: " + format_cpu_list(spec.cpu_sets[rank]) + "\n";
+    }
+    text += "  environment:\n";
     for (const auto& [name, value] : added)
       text += "    " + name + "=" + value + "\n";
   }

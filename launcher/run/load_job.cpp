@@ -7,7 +7,9 @@
 #include "common/yaml.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
+#include "launcher/os/topology.h"
 #include "launcher/plan/limits.h"
+#include "launcher/plan/numa.h"
 
 namespace ddp::launcher {
 namespace {
@@ -21,10 +23,10 @@ std::string find_executable(const JobSpec& spec, const std::string& search_path)
   return find_program(spec.arguments.front(), search_path);
 }
 
-NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
-  NodeFacts facts;
-  facts.cpus = count_cpus();
-  facts.devices = find_gpus();
+/// Under the CUDA_VISIBLE_DEVICES of the workers.
+VisibleGpus see_gpus(const std::vector<Gpu>& devices,
+                     const JobValues& job,
+                     const Environment& environment) {
   Environment whole = environment;
   for (const auto& [name, value] : job.text_map("launch.env"))
     whole.insert_or_assign(name, value);
@@ -32,10 +34,32 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   if (const auto entry = whole.find("CUDA_VISIBLE_DEVICES"); entry != whole.end()) {
     listed = entry->second;
   }
-  VisibleGpus visible = visible_gpus(facts.devices, listed);
+  return visible_gpus(devices, listed);
+}
+
+NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
+  NodeFacts facts;
+  facts.cpus = count_cpus();
+  facts.devices = find_gpus();
+  VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());
   facts.refused_gpu = std::move(visible.refused);
   return facts;
+}
+
+void bind(JobSpec& spec, const Environment& environment) {
+  const std::optional<std::string> mode = spec.job.maybe_text("launch.numa_binding");
+  if (!mode) return;
+  std::vector<int> gpu_nodes;
+  for (const VisibleGpu& gpu : see_gpus(spec.facts.devices, spec.job, environment).gpus) {
+    const bool is_known = gpu.index >= 0;
+    gpu_nodes.push_back(is_known ? spec.facts.devices[static_cast<std::size_t>(gpu.index)].numa_node
+                                 : -1);
+  }
+  Bindings bindings = bind_workers(*mode, read_topology(), spec.nproc, gpu_nodes);
+  spec.cpu_sets = std::move(bindings.cpus);
+  if (!bindings.note.empty())
+    spec.warnings.push_back("--numa-binding " + *mode + ": " + bindings.note);
 }
 
 void require_descriptors(const JobSpec& spec) {
@@ -75,6 +99,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   if (options.job_file) (void)plan_batch(spec.job, spec.nproc);  // a batch that cannot be divided
   spec.executable =
       find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
+  bind(spec, environment);
   require_descriptors(spec);
   require_processes(spec);
   return spec;

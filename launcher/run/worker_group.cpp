@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "launcher/os/descendants.h"
+#include "launcher/plan/numa.h"
 
 namespace ddp::launcher {
 namespace {
@@ -87,6 +88,10 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   process.stderr_fd = worker->errors->write_end();
   process.kept_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
+  if (!spec_.cpu_sets.empty()) {
+    process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
+    console_.debug(label + ": CPUs " + format_cpu_list(process.cpus));
+  }
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
   worker->started_at = Clock::now();

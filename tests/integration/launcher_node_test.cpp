@@ -8,6 +8,7 @@
 
 #include "common/files.h"
 #include "launcher/plan/cgroups.h"
+#include "launcher/plan/numa.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -77,6 +78,37 @@ TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(), HasSubstr("workers: 1, one per CPU that we may use (cpu)"));
   EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
+}
+
+TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
+  const std::vector<std::string> show{"/bin/grep", "Cpus_allowed_list", "/proc/self/status"};
+  const std::string status = read_file("/proc/self/status").value_or("");
+  const std::size_t at = status.find("Cpus_allowed_list:\t") + 19;
+  const std::vector<int> own =
+      launcher::read_cpu_list(status.substr(at, status.find('\n', at) - at));
+  std::vector<std::string> arguments{"-v", "--numa-binding=exclusive", "--nproc-per-node=2"};
+  arguments.insert(arguments.end(), show.begin(), show.end());
+  const auto job = launch(arguments);
+  const int code = job->wait();
+  if (code == 2) GTEST_SKIP() << "needs two physical cores: " << job->err();
+  EXPECT_EQ(code, 0);
+  std::vector<std::vector<int>> bound;
+  for (const char* const prefix : {"[0:0] Cpus_allowed_list:\t", "[0:1] Cpus_allowed_list:\t"}) {
+    const std::size_t line = job->out().find(prefix);
+    ASSERT_NE(line, std::string::npos) << job->out();
+    const std::string list = job->out().substr(line + std::string(prefix).size());
+    bound.push_back(launcher::read_cpu_list(list.substr(0, list.find('\n'))));
+    EXPECT_THAT(job->err(), HasSubstr(": CPUs " + launcher::format_cpu_list(bound.back())));
+  }
+  for (const int cpu : bound[0])
+    EXPECT_THAT(bound[1], testing::Not(testing::Contains(cpu)));
+  EXPECT_THAT(own, testing::IsSupersetOf(bound[0]));
+  EXPECT_THAT(own, testing::IsSupersetOf(bound[1]));
+  EXPECT_FALSE(bound[0].empty() || bound[1].empty());
+  arguments[0] = "--dry-run";
+  const auto plan = launch(arguments);
+  EXPECT_EQ(plan->wait(), 0);
+  EXPECT_THAT(plan->out(), HasSubstr("  CPUs: " + launcher::format_cpu_list(bound[1]) + "\n"));
 }
 
 // S2
