@@ -21,6 +21,7 @@
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
+#include "launcher/run/commands.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/load_job.h"
 #include "launcher/run/report.h"
@@ -81,6 +82,7 @@ int main(int argc, char** argv) try {
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
+  if (!options.command.empty()) return run_command(options, environment);
   if (options.explain) return print(explain(*options.explain, load_values(options)));
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);

@@ -116,6 +116,7 @@ void guard_body(int fd) {
     empty_scans = found == 0 ? empty_scans + 1 : 0;
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
+  ::unlink((charge.scratch + "/control").c_str());  // the agent's socket: nobody answers there
   ::rmdir(charge.scratch.c_str());  // fails, as it should, when there are error files in it
 }
 

@@ -32,11 +32,15 @@ void make_own(const fs::path& path) {
 
 }  // namespace
 
-ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id) {
+fs::path scratch_base(const std::optional<std::string>& runtime_dir) {
   // A runtime directory that is not there (su, containers) is as good as none.
   const bool usable = runtime_dir && ::access(runtime_dir->c_str(), W_OK) == 0;
-  const fs::path base = usable ? fs::path(*runtime_dir) / "ddp"
-                               : fs::path("/tmp") / ("ddp-" + std::to_string(::geteuid()));
+  return usable ? fs::path(*runtime_dir) / "ddp"
+                : fs::path("/tmp") / ("ddp-" + std::to_string(::geteuid()));
+}
+
+ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id) {
+  const fs::path base = scratch_base(runtime_dir);
   make_own(base);
   path_ = fs::absolute(base) / run_id;
   make_own(path_);

@@ -9,6 +9,9 @@
 
 namespace ddp::launcher {
 
+/// Where the scratch directories of this user's jobs lie: $XDG_RUNTIME_DIR/ddp, else /tmp/ddp-UID.
+std::filesystem::path scratch_base(const std::optional<std::string>& runtime_dir);
+
 class ScratchDir {
  public:
   /// Errors: SystemError when the directory cannot be made or belongs to somebody else.

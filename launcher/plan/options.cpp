@@ -129,14 +129,7 @@ class Parser {
           "[ARGUMENTS]; ddp-launch --help says more.");
       return;
     }
-    for (const std::string_view command : kCommands) {
-      if (rest[0] != command) continue;
-      problems_.push_back(rest[0] +
-                          ": this command is not available in this version. A program of "
-                          "that name is started as ./" +
-                          rest[0] + ".");
-      return;
-    }
+    if (take_command(rest)) return;
     // `ddp-launch ddp-worker job.yaml key=value` is the long form of `ddp-launch job.yaml
     // key=value`.
     const bool is_long_form = rest.size() > 1 && is_job_file(rest[1]) &&
@@ -161,6 +154,22 @@ class Parser {
                             (is_flag ? " Flags of ddp-launch come before the job file." : ""));
       }
     }
+  }
+
+  bool take_command(const std::vector<std::string>& rest) {
+    if (std::find(std::begin(kCommands), std::end(kCommands), rest[0]) == std::end(kCommands)) {
+      return false;
+    }
+    const std::string file = " A program of that name is started as ./" + rest[0] + ".";
+    if (rest[0] == "doctor") {
+      problems_.push_back("doctor: this command is not available in this version." + file);
+    } else if (rest.size() > 2) {
+      problems_.push_back(rest[0] + " takes one job, got " + std::to_string(rest.size() - 1) +
+                          " words. Type ddp-launch " + rest[0] + " RUN." + file);
+    }
+    options_.command = rest[0];
+    if (rest.size() == 2) options_.command_run = rest[1];
+    return true;
   }
 
   const Environment& environment_;
@@ -212,6 +221,9 @@ std::string help_text() {
       "\n"
       "  ddp-launch [FLAGS] JOB.yaml [KEY=VALUE...]         train by a job file with ddp-worker\n"
       "  ddp-launch [FLAGS] PROGRAM [ARGUMENTS...]          start any program, as torchrun does\n"
+      "  ddp-launch status|stop|logs [RUN]                  look at a running job, stop it, or "
+      "show "
+      "its last lines\n"
       "\n"
       "Examples:\n"
       "  ddp-launch job.yaml train.epochs=3                 the job file's launch: section says "

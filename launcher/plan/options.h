@@ -24,6 +24,8 @@ struct Options {
   std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
+  std::string command;                         // status, stop, logs: nothing is started then
+  std::string command_run;                     // which job; empty: the only one
   std::optional<std::string> explain;          // the job key of --explain
   std::vector<std::string> notes;              // how abbreviations were read
 };

@@ -1,5 +1,7 @@
 #include "launcher/run/agent.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -11,6 +13,7 @@
 #include "launcher/plan/placement.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
+#include "launcher/run/status.h"
 
 namespace ddp::launcher {
 namespace {
@@ -95,6 +98,8 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
                  }
                }),
       store_(io_, console_, spec),
+      control_(
+          io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
       strangers_(children_but(guard_.pid())) {
   become_subreaper();
   begin_round(0);
@@ -124,6 +129,7 @@ asio::awaitable<void> Agent::story() {
   // Ranks are fixed.
   say_start();
   store_.start();
+  control_.start();
   RestartPolicy policy(RestartLimits{spec_.max_restarts, spec_.died_within});
   while (true) {
     baseline_ = take_baseline();
@@ -155,6 +161,7 @@ asio::awaitable<void> Agent::story() {
   guard_.farewell();
   signals_.close();
   store_.close();
+  control_.close();
 }
 
 /// A new group, and a place for its logs. Errors: SystemError in the first round; later ones go on
@@ -249,6 +256,17 @@ asio::awaitable<void> Agent::pause(const RestartDecision& decision) {
     const auto* const signal = std::get_if<SignalCame>(&*event);
     if (signal != nullptr) take_signal(*signal);
   }
+}
+
+/// Of `ddp-launch status|stop|logs`.
+std::string Agent::answer(const std::string& request) {
+  if (request == "status") return describe_status(spec_, facts_, *group_);
+  if (request == "logs") return describe_logs(spec_, facts_, *group_);
+  if (request != "stop") return "unknown request";
+  const SignalCame press{SIGTERM, Clock::now()};
+  if (!user_stop_) user_stop_ = press;  // whatever signals the user has listed
+  inbox_.push(press);
+  return "stopping " + count(group_->alive()) + " of pid " + std::to_string(::getpid());
 }
 
 void Agent::look_after_workers() {

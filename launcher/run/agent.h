@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/net/control_socket.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/post_mortem.h"
@@ -47,6 +48,7 @@ class Agent {
   asio::awaitable<void> collect_stacks();
   asio::awaitable<void> pause(const RestartDecision& decision);
   void take_signal(const SignalCame& signal);
+  std::string answer(const std::string& request);
   void look_after_workers();
   void say_start();
   void say_why_stopping();
@@ -64,6 +66,7 @@ class Agent {
   Inbox<Event> inbox_{io_};
   StopSignals signals_;
   StoreHost store_;
+  ControlSocket control_;
   const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
   std::unique_ptr<WorkerGroup> group_;  // of this round
   std::optional<Watchdog> watchdog_;    // of this round

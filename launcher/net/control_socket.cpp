@@ -1,0 +1,129 @@
+#include "launcher/net/control_socket.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+using Local = asio::local::stream_protocol;
+
+constexpr std::size_t kRequestBytes = 256;
+
+/// A directory held open, and the short name of the socket in it.
+class SocketName {
+ public:
+  explicit SocketName(const std::filesystem::path& directory)
+      : fd_(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+  SocketName(const SocketName&) = delete;
+  SocketName& operator=(const SocketName&) = delete;
+  ~SocketName() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] Local::endpoint endpoint() const {
+    return {"/proc/self/fd/" + std::to_string(fd_) + "/" + std::string(ControlSocket::kName)};
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace
+
+struct ControlSocket::Client {
+  explicit Client(Local::socket accepted)
+      : socket(std::move(accepted)), deadline(socket.get_executor()) {}
+  Local::socket socket;
+  asio::steady_timer deadline;
+  std::string request;
+};
+
+ControlSocket::ControlSocket(asio::io_context& io,
+                             const std::filesystem::path& directory,
+                             Answer answer)
+    : io_(io), path_(directory / kName), answer_(std::move(answer)), acceptor_(io) {
+  const SocketName name(directory);
+  boost::system::error_code error;
+  acceptor_.open(Local(), error);
+  const mode_t before = ::umask(0177);
+  if (!error) acceptor_.bind(name.endpoint(), error);
+  ::umask(before);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (error) throw SystemError(system_message("bind", path_.string(), error.value()));
+}
+
+ControlSocket::~ControlSocket() {
+  close();
+}
+
+void ControlSocket::start() {
+  asio::co_spawn(io_, accept_all(), rethrow);
+}
+
+void ControlSocket::close() {
+  if (!acceptor_.is_open()) return;
+  boost::system::error_code ignored;
+  for (const auto& client : clients_)
+    client->deadline.cancel();  // closes the socket
+  acceptor_.close(ignored);
+  std::error_code missing;
+  std::filesystem::remove(path_, missing);
+}
+
+asio::awaitable<void> ControlSocket::accept_all() {
+  while (acceptor_.is_open()) {
+    auto [error, socket] = co_await acceptor_.async_accept(kResult);
+    if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) break;
+    if (error) {  // no descriptor left: those who wait stay in the kernel's queue
+      asio::steady_timer pause(io_, std::chrono::seconds(1));
+      co_await pause.async_wait(kResult);
+      continue;
+    }
+    const auto client = std::make_shared<Client>(std::move(socket));
+    client->deadline.expires_after(kTimeout);
+    client->deadline.async_wait([client](boost::system::error_code) {
+      boost::system::error_code ignored;
+      client->socket.close(ignored);
+    });
+    clients_.insert(client);
+    asio::co_spawn(io_, serve(client), rethrow);
+  }
+}
+
+asio::awaitable<void> ControlSocket::serve(std::shared_ptr<Client> client) {
+  auto buffer = asio::dynamic_buffer(client->request, kRequestBytes);
+  const auto [error, size] = co_await asio::async_read_until(client->socket, buffer, '\n', kResult);
+  if (!error) {
+    const std::string answer = answer_(client->request.substr(0, size - 1));
+    co_await asio::async_write(client->socket, asio::buffer(answer), kResult);
+  }
+  client->deadline.cancel();  // closes the socket
+  clients_.erase(client);
+}
+
+std::optional<std::string> ask(const std::filesystem::path& directory, const std::string& request) {
+  const SocketName name(directory);
+  asio::io_context io(1);
+  Local::socket socket(io);
+  boost::system::error_code error;
+  socket.connect(name.endpoint(), error);
+  if (error) return std::nullopt;
+  // A stopped agent accepts by its kernel and never answers.
+  const timeval limit{std::chrono::seconds(ControlSocket::kTimeout).count(), 0};
+  ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  const std::string line = request + "\n";
+  asio::write(socket, asio::buffer(line), error);
+  std::string answer;
+  if (!error) asio::read(socket, asio::dynamic_buffer(answer), error);
+  if (error != asio::error::eof || answer.empty()) return std::nullopt;
+  return answer;
+}
+
+}  // namespace ddp::launcher

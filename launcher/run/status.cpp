@@ -1,0 +1,92 @@
+#include "launcher/run/status.h"
+
+#include <unistd.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+
+#include "launcher/os/process_state.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace json = boost::json;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+json::value number(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);  // JSON knows no NaN
+}
+
+json::object describe_worker(const Worker& worker) {
+  json::object object{
+      {"rank", worker.placement.rank},
+      {"local_rank", worker.placement.local_rank},
+      {"pid", worker.pid},
+  };
+  if (worker.ending) {
+    object["ended"] = to_text(worker.ending->status);
+  } else {
+    object["state"] = std::string(1, look_at(worker.pid).state);
+    object["uptime"] = seconds_since(worker.started_at);
+  }
+  const ProgressPage& page = *worker.page;
+  if (!is_opened(page)) return object;
+  object["phase"] = to_text(page.phase.load(std::memory_order_relaxed));
+  object["epoch"] = page.epoch.load(std::memory_order_relaxed);
+  object["step"] = page.step.load(std::memory_order_relaxed);
+  object["steps_total"] = page.steps_total.load(std::memory_order_relaxed);
+  object["samples"] = page.samples.load(std::memory_order_relaxed);
+  object["loss"] = number(page.loss.load(std::memory_order_relaxed));
+  object["lr"] = number(page.lr.load(std::memory_order_relaxed));
+  object["checkpoint_step"] = page.checkpoint_step.load(std::memory_order_relaxed);
+  return object;
+}
+
+json::object describe_job(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group) {
+  json::array workers;
+  for (const auto& worker : group.workers())
+    workers.push_back(describe_worker(*worker));
+  return json::object{
+      {"run", facts.run_id},
+      {"rdzv_id", facts.user_run_id},
+      {"program", spec.entry},
+      {"pid", ::getpid()},
+      {"run_dir", facts.run_dir.string()},
+      {"endpoint", spec.master_addr + ":" + std::to_string(facts.master_port)},
+      {"round", facts.round},
+      {"max_restarts", spec.max_restarts},
+      {"world_size", spec.nproc},
+      {"uptime", seconds_since(group.begin())},
+      {"workers", workers},
+  };
+}
+
+json::array lines_of(const LogStream& stream) {
+  return json::array(stream.tail().begin(), stream.tail().end());
+}
+
+}  // namespace
+
+std::string describe_status(const JobSpec& spec,
+                            const RoundFacts& facts,
+                            const WorkerGroup& group) {
+  return json::serialize(describe_job(spec, facts, group));
+}
+
+std::string describe_logs(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group) {
+  json::object object = describe_job(spec, facts, group);
+  json::array& workers = object["workers"].as_array();
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const Worker& worker = *group.workers()[i];
+    workers[i].as_object()["stdout"] = lines_of(*worker.output);
+    workers[i].as_object()["stderr"] = lines_of(*worker.errors);
+  }
+  return json::serialize(object);
+}
+
+}  // namespace ddp::launcher

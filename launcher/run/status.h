@@ -1,0 +1,18 @@
+// What a running job tells about itself, as JSON: the answer of an agent to `status` and `logs`.
+#pragma once
+
+#include <string>
+
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// One object: the job, its round, and every worker with what its progress page says.
+std::string describe_status(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group);
+
+/// The same, and the last lines of every worker.
+std::string describe_logs(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,149 @@
+// status, stop and logs: a running job is looked at and stopped from another shell.
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// Each test has a runtime directory of its own, so that it sees its own jobs only.
+class LauncherCommands : public ProcessTest {
+ protected:
+  std::unique_ptr<Running> start_job(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {DDP_LAUNCH, "--grace", "2s"});
+    return start(Command{.arguments = std::move(arguments), .environment = runtime()});
+  }
+  /// What the command prints, after it has ended by `code`.
+  std::string run(std::vector<std::string> words, int code = 0) {
+    words.insert(words.begin(), DDP_LAUNCH);
+    const auto command = start(Command{.arguments = std::move(words), .environment = runtime()});
+    EXPECT_EQ(command->wait(), code) << command->err();
+    return command->out() + command->err();
+  }
+  [[nodiscard]] std::map<std::string, std::string> runtime() const {
+    return {{"XDG_RUNTIME_DIR", scratch().string()}};
+  }
+  [[nodiscard]] std::filesystem::path socket() const {
+    for (const auto& entry : std::filesystem::directory_iterator(scratch() / "ddp")) {
+      if (std::filesystem::exists(entry.path() / "control")) return entry.path() / "control";
+    }
+    return {};
+  }
+};
+
+TEST_F(LauncherCommands, StatusShowsEveryWorkerAndItsProgress) {
+  EXPECT_THAT(run({"status"}), HasSubstr("no job of yours runs on this node"));
+  const auto job = start_job({"--nproc-per-node",
+                              "2",
+                              "--rdzv-id",
+                              "mine",
+                              DDP_FAKE_WORKER,
+                              "on",
+                              "0",
+                              "[",
+                              "progress",
+                              "7",
+                              "]",
+                              "print",
+                              "ready",
+                              "hold"});
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"status"},
+                                                {"status", "mine"},
+                                                {"status", std::to_string(job->pid())}}) {
+    EXPECT_THAT(run(words),
+                AllOf(HasSubstr("pid " + std::to_string(job->pid())),
+                      HasSubstr("rank 0"),
+                      HasSubstr("step 7/"),
+                      HasSubstr("rank 1")));
+  }
+  EXPECT_THAT(run({"status", "other"}, 2), HasSubstr("no such job of yours runs"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_THAT(run({"status"}), HasSubstr("no job of yours runs on this node"));
+}
+
+TEST_F(LauncherCommands, StopStopsAsSigtermDoes) {
+  const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "wait", "TERM", "print", "bye"});
+  ASSERT_TRUE(job->sees("ready"));
+  EXPECT_THAT(run({"stop"}), HasSubstr("stopping 1 worker of pid " + std::to_string(job->pid())));
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_TRUE(job->sees("[0:0] bye"));
+}
+
+TEST_F(LauncherCommands, StopWorksWithOtherSignalsToHandle) {
+  const auto job =
+      start_job({"--signals-to-handle", "SIGINT", DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(job->sees("ready"));
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherCommands, OfSeveralJobsOneHasToBeNamed) {
+  const auto first = start_job({"--rdzv-id", "one", DDP_FAKE_WORKER, "print", "ready", "hold"});
+  const auto second = start_job({"--rdzv-id", "two", DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(first->sees("ready") && second->sees("ready"));
+  EXPECT_THAT(run({"stop"}, 2), HasSubstr("2 jobs are meant"));
+  run({"stop", "one"});
+  EXPECT_EQ(first->wait(), 143);
+  run({"stop"});
+  EXPECT_EQ(second->wait(), 143);
+}
+
+TEST_F(LauncherCommands, LogsShowTheLastLinesOfEveryRank) {
+  const auto job = start_job({"--nproc-per-node",
+                              "2",
+                              DDP_FAKE_WORKER,
+                              "error",
+                              "first trouble",
+                              "print",
+                              "ready",
+                              "hold"});
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
+  EXPECT_THAT(run({"logs"}),
+              AllOf(HasSubstr("[0 stderr] first trouble"), HasSubstr("[1 stderr] first trouble")));
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherCommands, TheSocketIsTheUsersAlone) {
+  const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(job->sees("ready"));
+  struct stat status {};
+  ASSERT_EQ(::stat(socket().c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, 0600U);
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(eventually([&] { return socket().empty(); }, 2s));  // the guard tidies up
+}
+
+TEST_F(LauncherCommands, GarbageAndSilenceOnTheSocketHarmNobody) {
+  const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(job->sees("ready"));
+  std::vector<int> clients;
+  for (int i = 0; i < 50; ++i) {
+    clients.push_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socket().string().copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(::connect(clients.back(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    const std::string garbage(i % 2 == 0 ? 0 : 100000, 'x');
+    (void)::send(clients.back(), garbage.data(), garbage.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  }
+  EXPECT_THAT(run({"status"}), HasSubstr("rank 0"));
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+  for (const int client : clients)
+    ::close(client);
+}
+
+}  // namespace
+}  // namespace ddp::test
