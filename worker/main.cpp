@@ -12,6 +12,7 @@
 #include "worker/plan/options.h"
 #include "worker/train/error_file.h"
 #include "worker/train/session.h"
+#include "worker/train/stacks.h"
 #include "worker/train/versions.h"
 
 using namespace ddp;
@@ -75,6 +76,7 @@ int main(int argc, char** argv) {
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     handle_stop_signals(**page);
+    print_stacks_on_signal();
     const JobValues job = load_job(options);
     code = train({job, self, environment, options.command, **page, stop_requested, own_run_dir});
   } catch (const std::exception& error) {

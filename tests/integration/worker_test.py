@@ -375,6 +375,31 @@ class Faults(WorkerTest):
         self.assertRegex(running.text, r"rank +: 1 ")
         self.assertEqual(self.alive(), [])
 
+    def test_a_restarted_round_goes_on_from_the_newest_checkpoint(self):
+        job = ("data.train_size=3200", "train.epochs=4", "seed=7")
+        self.launch(2, *job, "name=straight", "checkpoint.resume=never")
+        # The rounds of one job continue whatever checkpoint.resume says of its start.
+        arguments = ["--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", *job, "name=broken", "checkpoint.resume=never"]
+        running = self.start(self.bin / "ddp-launch", *arguments)
+        running.wait_for("epoch 2/4")
+        pids = {int(r): int(pid) for r, pid in re.findall(r"rank (\d) of \d: .*pid (\d+)", running.text)}
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertEqual(running.finish(), 0, running.text)
+        self.assertIn("round 1 starts now, 0 restarts are left", running.text)
+        self.assertRegex(running.text, r"resumes at step (100|200|300), epoch ")
+        self.assert_same_run(self.run_dir("straight"), self.run_dir("broken"))
+        self.assertEqual(json.loads((self.run_dir("broken") / "result.json").read_text(encoding="utf-8"))["rounds"], 2)
+
+    def test_a_hang_is_named_with_phase_step_and_every_ranks_stacks(self):
+        running, pids = self.started(2, "launch.hang_timeout=3s")
+        os.kill(pids[1], signal.SIGSTOP)
+        self.assertEqual(running.finish(), 124, running.text)
+        self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase training, step \d+; it is stopped")
+        for rank in (0, 1):
+            self.assertRegex(running.text, rf"\[0:{rank}\] stack of thread {pids[rank]}:")
+            self.assertRegex(running.text, rf"\[0:{rank}\] .*libtorch_cpu.so")
+        self.assertEqual(self.alive(), [])
+
     def test_a_rank_that_lost_its_peer_says_so_and_leaves_by_97(self):
         # Without a launcher of ours that would end it first.
         with socket.socket() as free:

@@ -1,8 +1,6 @@
-""
-    "Runs the real programs for a test, and proves that nothing of them is left alive.
+"""Runs the real programs for a test, and proves that nothing of them is left alive.
 
-    Every process inherits a marker variable;
-at the end no / proc/*/environ may hold it.
+Every process inherits a marker variable; at the end no /proc/*/environ may hold it.
 """
 
 import os

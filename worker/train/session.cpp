@@ -82,7 +82,9 @@ Model make_model(const Job& job, const ImageSet& images, const Group& group) {
 
 int train_here(const Session& session) {
   const WorkerIdentity& self = session.self;
-  const Job job = make_job(session.job, self.world_size);
+  Job job = make_job(session.job, self.world_size);
+  // Rounds of one job always continue, whatever was asked for at its start.
+  if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
   if (job.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group = join(self, session.environment, job_digest(session.job));

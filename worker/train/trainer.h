@@ -73,6 +73,7 @@ class Trainer {
   void say(const std::string& text) const;
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   void update_page(double lr, double loss) const;
+  void touch_page() const;
 
   Parts parts_;
   Loader train_loader_;

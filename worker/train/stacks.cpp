@@ -1,0 +1,117 @@
+// In the handler async-signal-safe calls only (signal-safety(7)): so the directory of threads is
+// read by the system call itself. backtrace(3) is safe once it has been called before.
+#include "worker/train/stacks.h"
+
+#include <dirent.h>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <string_view>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr int kFrames = 64;
+constexpr int kThreads = 512;
+constexpr int kThreadWaitMs = 50;  // for one thread to print
+
+std::atomic<int> printed{0};  // the threads that have
+
+struct LinuxDirent {  // getdents64(2)
+  std::uint64_t inode;
+  std::int64_t offset;
+  unsigned short size;
+  unsigned char type;
+  char name[1];
+};
+
+pid_t this_thread() {
+  return static_cast<pid_t>(::syscall(SYS_gettid));
+}
+
+void put(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void put_number(long number) {
+  std::array<char, 24> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  put({text.data(), static_cast<std::size_t>(end - text.data())});
+}
+
+void print_own_stack() {
+  std::array<void*, kFrames> frames;
+  const int count = ::backtrace(frames.data(), kFrames);
+  put("stack of thread ");
+  put_number(this_thread());
+  put(":\n");
+  ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
+  printed.fetch_add(1);
+}
+
+/// Ids of this process's threads. Returns how many.
+int list_threads(std::array<pid_t, kThreads>& threads) {
+  const int fd = ::open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int count = 0;
+  alignas(LinuxDirent) std::array<char, 4096> buffer;
+  long size = 0;
+  while (fd >= 0 && (size = ::syscall(SYS_getdents64, fd, buffer.data(), buffer.size())) > 0) {
+    for (long at = 0; at < size;) {
+      LinuxDirent entry;
+      std::memcpy(&entry, buffer.data() + at, sizeof entry);
+      const char* const name = buffer.data() + at + offsetof(LinuxDirent, name);
+      pid_t thread = 0;
+      std::from_chars(name, name + ::strlen(name), thread);
+      if (thread > 0 && count < kThreads) threads[static_cast<std::size_t>(count++)] = thread;
+      at += entry.size;
+    }
+  }
+  if (fd >= 0) ::close(fd);
+  return count;
+}
+
+extern "C" void on_stack_signal(int signal, siginfo_t* info, void*) {
+  const int saved_errno = errno;
+  print_own_stack();
+  if (info->si_code != SI_TKILL) {  // from outside: ask the other threads, one after the other
+    std::array<pid_t, kThreads> threads;
+    const int count = list_threads(threads);
+    for (int i = 0; i < count; ++i) {
+      const pid_t thread = threads[static_cast<std::size_t>(i)];
+      if (thread == this_thread()) continue;
+      const int before = printed.load();
+      if (::syscall(SYS_tgkill, ::getpid(), thread, signal) != 0) continue;
+      for (int ms = 0; ms < kThreadWaitMs && printed.load() == before; ++ms)
+        ::poll(nullptr, 0, 1);
+    }
+  }
+  errno = saved_errno;
+}
+
+}  // namespace
+
+void print_stacks_on_signal() {
+  std::array<void*, 1> first;
+  ::backtrace(first.data(), 1);  // loads what it needs, outside of the handler
+  struct sigaction action {};
+  action.sa_sigaction = on_stack_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  check(::sigaction(SIGUSR2, &action, nullptr), "sigaction", "SIGUSR2");
+}
+
+}  // namespace ddp::worker
