@@ -88,9 +88,10 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
     if (!answer.refused.empty()) refuse(*session, answer.refused);
   }
   send(session);
+  account(*session);
   if (session->decoder.is_broken()) {
     refuse(*session, "it sent what is no request, or a text above 8 KiB (key) or 8 MiB (value)");
-  } else if (!account(*session)) {
+  } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > KeySpace::kMaxBytes) {
     refuse(*session, "the store is full");
   }
   return true;
@@ -120,16 +121,17 @@ void StoreServer::send(const std::shared_ptr<Session>& session) {
   session->socket.async_wait(tcp::socket::wait_write,
                              [this, session](const boost::system::error_code& failure) {
                                session->is_writing = false;
-                               if (!failure) send(session);
+                               if (failure) return;
+                               send(session);
+                               account(*session);
                              });
 }
 
-/// False: with this session's buffers, the store holds more than it may.
-bool StoreServer::account(Session& session) {
+void StoreServer::account(Session& session) {
+  if (!sessions_.contains(session.id)) return;  // of an older round
   const std::size_t now = session.decoder.held() + session.output.capacity();
   buffered_ += now - session.counted;
   session.counted = now;
-  return now <= kReadBytes || keys_.bytes() + buffered_ <= KeySpace::kMaxBytes;
 }
 
 void StoreServer::refuse(Session& session, const std::string& why) {

@@ -65,7 +65,7 @@ class StoreServer {
   bool receive(Session& session);
   bool carry_out(const std::shared_ptr<Session>& session);
   void send(const std::shared_ptr<Session>& session);
-  bool account(Session& session);
+  void account(Session& session);
   void refuse(Session& session, const std::string& why);
   void drop(Session& session);
 

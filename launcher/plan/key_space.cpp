@@ -10,6 +10,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kEntryBytes = 128;  // what a map's entry takes besides its texts, roughly
+constexpr std::size_t kDigits = 20;       // of an i64, with its sign
 constexpr const char* kTooLarge = "the reply would be larger than 256 MiB";
 
 std::size_t cost(const std::string& key, const std::string& value) {
@@ -23,7 +24,7 @@ std::size_t cost(const StoreRequest& request) {
   const auto* const keeping = std::find(kKeeping.begin(), kKeeping.end(), request.command);
   if (keeping == kKeeping.end()) return 0;
   const std::size_t copies = request.command == wait ? 2 : 1;  // a wait is kept by key, too
-  std::size_t bytes = 0;
+  std::size_t bytes = request.command == add ? kDigits : 0;
   for (const std::string& text : request.texts)
     bytes += copies * (kEntryBytes + text.size());
   return bytes;

@@ -1,0 +1,305 @@
+// Bytes, silence and numbers that harm the store of a job, and its port. Rows C9 to C11 and N10 of
+// the list of faults.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "tests/support/process_test.h"
+#include "tests/support/store_client.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+/// Commands of the protocol.
+const std::string kSet("\x01"), kGet("\x03"), kCheck("\x05"), kWait("\x06"), kMultiGet("\x0a"),
+    kMultiSet("\x0b");
+
+class StoreFaults : public ProcessTest {
+ protected:
+  /// Two fake workers that live until they get SIGUSR1, and the port of their store.
+  void start_job() {
+    job_ = launch({"--verbose",
+                   "--nproc-per-node",
+                   "2",
+                   "--grace",
+                   "2s",
+                   "--no-python",
+                   DDP_FAKE_WORKER,
+                   "print",
+                   "ready",
+                   "hold"});
+    ASSERT_TRUE(job_->sees("[0:0] ready") && job_->sees("[0:1] ready"));
+    port_ = job_->number_after("endpoint: 127.0.0.1:");
+    ASSERT_GT(port_, 0);
+  }
+  void TearDown() override {
+    if (job_) {
+      job_->signal(SIGTERM);
+      EXPECT_EQ(job_->wait(), 143) << job_->err();
+    }
+    ProcessTest::TearDown();
+  }
+
+  [[nodiscard]] std::size_t resident_kilobytes() const {
+    std::ifstream statm("/proc/" + std::to_string(job_->pid()) + "/statm");
+    std::size_t size = 0, resident = 0;
+    statm >> size >> resident;
+    return resident * static_cast<std::size_t>(::getpagesize()) / 1024;
+  }
+
+  /// The store answers `client`, which was there before.
+  void expect_served(StoreClient& client) {
+    client.set("still", "here");
+    EXPECT_EQ(client.get("still"), "here");
+  }
+
+  std::unique_ptr<Running> job_;
+  int port_ = 0;
+};
+
+// Case C9: garbage, HTTP, TLS hello, port scan.
+TEST_F(StoreFaults, C9_ForeignBytesAreDroppedBeforeAnythingIsAllocated) {
+  start_job();
+  StoreClient good(port_);
+  const std::size_t before = resident_kilobytes();
+  for (int i = 0; i < 300; ++i) {
+    for (const std::string bytes : {"GET / HTTP/1.1\r\n\r\n",
+                                    "\x16\x03\x01\x02",
+                                    "\xff\xff\xff\xff\xff\xff",
+                                    "SSH-2.0-x\r\n"}) {
+      StoreClient stranger(port_, false);
+      stranger.send(bytes);
+      ASSERT_TRUE(stranger.is_closed_within());
+    }
+    const StoreClient scanner(port_, false);  // says nothing and leaves
+  }
+  expect_served(good);
+  EXPECT_LT(resident_kilobytes(), before + 512);
+}
+
+// Case C9, of the store itself: what follows a good opening is nonsense.
+TEST_F(StoreFaults, C9_AClientThatSendsNonsenseIsDisconnectedAlone) {
+  start_job();
+  StoreClient good(port_);
+  StoreClient bad(port_, true, 4242);
+  bad.send(std::string(1000, '\xee'));
+  EXPECT_TRUE(bad.is_closed_within());
+  EXPECT_TRUE(job_->sees("a client of the store (pid 4242) was disconnected"));
+  StoreClient word(port_);
+  word.set("word", "abc");
+  word.send("\x04" + text("word") + u64(1));  // ADD
+  EXPECT_TRUE(word.is_closed_within());
+  expect_served(good);
+}
+
+// Case C10: half a frame, then silence.
+TEST_F(StoreFaults, C10_SilenceBeforeTheOpeningIsClosedAfterFiveSeconds) {
+  start_job();
+  StoreClient good(port_);
+  StoreClient silent(port_, false);
+  StoreClient half(port_, false);
+  half.send(std::string("\0\xce\xf7", 3));
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(silent.is_closed_within(6s));
+  EXPECT_TRUE(half.is_closed_within(1s));
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 4s);
+  expect_served(good);  // it is silent for as long as it likes
+}
+
+// Case C10: half a request, then silence, harms nobody and takes no memory.
+TEST_F(StoreFaults, C10_HalfARequestStaysAlone) {
+  start_job();
+  StoreClient good(port_);
+  const std::size_t before = resident_kilobytes();
+  std::vector<StoreClient> halves;
+  for (int i = 0; i < 100; ++i) {
+    halves.emplace_back(port_);
+    halves.back().send(kSet + text("key") + u64(8 << 20) + "begin");
+    halves.emplace_back(port_);
+    halves.back().send(kMultiSet + u64(131072) + text("k"));
+    expect_served(good);
+  }
+  EXPECT_LT(resident_kilobytes(), before + 2048);
+}
+
+// Case C10: 1,000 idle sockets.
+TEST_F(StoreFaults, C10_IdleSocketsKeepNobodyOut) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  start_job();
+  StoreClient good(port_);
+  std::vector<StoreClient> idle;
+  for (int i = 0; i < 1500; ++i)
+    idle.emplace_back(port_, false);
+  StoreClient late(port_);  // above the number of connections: the oldest idle one has gone
+  expect_served(late);
+  expect_served(good);
+  EXPECT_TRUE(idle.front().is_closed_within(1s));
+  EXPECT_TRUE(idle.back().is_closed_within(6s));
+  EXPECT_LT(resident_kilobytes(), 16U << 10);
+}
+
+// Case C11: lengths that no honest client sends.
+TEST_F(StoreFaults, C11_AHugeLengthClosesOneConnection) {
+  start_job();
+  StoreClient good(port_);
+  const std::size_t before = resident_kilobytes();
+  const std::vector<std::string> requests = {kSet + u64(1ULL << 62),
+                                             kSet + u64(~0ULL),
+                                             kSet + text("k") + u64(1 << 31),
+                                             kSet + text("k") + u64((8 << 20) + 1),
+                                             kGet + u64(8193),
+                                             kWait + u64(131073),
+                                             kMultiGet + u64(0xffffffff),
+                                             kCheck + u64(1ULL << 63),
+                                             kMultiSet + u64(1) + u64(1 << 30)};
+  for (const std::string& request : requests) {
+    StoreClient bad(port_);
+    bad.send(request);
+    EXPECT_TRUE(bad.is_closed_within()) << testing::PrintToString(request);
+    expect_served(good);
+  }
+  EXPECT_LT(resident_kilobytes(), before + 512);
+}
+
+TEST_F(StoreFaults, AClientThatReadsNothingHoldsBackOnlyItself) {
+  start_job();
+  StoreClient good(port_);
+  const std::string value(8 << 20, 'v');
+  good.set("big", value);
+  EXPECT_EQ(good.get("big"), value);
+  const std::size_t before = resident_kilobytes();
+  StoreClient stalled(port_);
+  std::string requests;
+  for (int i = 0; i < 1000; ++i)
+    requests += kGet + text("big");  // 8 GB of replies
+  stalled.send(requests);
+  StoreClient other(port_);
+  expect_served(other);
+  expect_served(good);
+  EXPECT_LT(resident_kilobytes(), before + (64 << 10));
+  // It gets what it has asked for as soon as it reads.
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(stalled.receive(8 + value.size()), text(value));
+}
+
+TEST_F(StoreFaults, AThousandClientsAreServedAtOnce) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  start_job();
+  std::vector<StoreClient> clients;
+  for (std::uint32_t i = 0; i < 1000; ++i)
+    clients.emplace_back(port_, true, i + 1);
+  for (StoreClient& client : clients)
+    client.send(kWait + u64(1) + text("go"));
+  clients[0].send("\x0c");  // CANCEL_WAIT
+  EXPECT_EQ(clients[0].receive(1), "\x01");
+  clients[0].set("go", "");
+  for (std::size_t i = 1; i < clients.size(); ++i)
+    ASSERT_EQ(clients[i].receive(1), std::string(1, '\0')) << i;
+  EXPECT_LT(resident_kilobytes(), 24U << 10);
+}
+
+TEST_F(StoreFaults, AClientOfTorch1IsToldFromAStrangerAndTheFlagIsNamed) {
+  start_job();
+  for (int i = 0; i < 2; ++i) {
+    StoreClient old(port_, false);
+    old.send("\x03" + text("init/") + u64(1));  // ADD was 3
+    EXPECT_TRUE(old.is_closed_within());
+  }
+  ASSERT_TRUE(job_->sees("--store worker"));
+  const std::string& text = job_->err();
+  EXPECT_EQ(text.find("--store worker"), text.rfind("--store worker")) << text;  // once
+}
+
+// A rank that never comes: it is named once another has joined.
+TEST_F(StoreFaults, ARankThatDoesNotJoinIsNamed) {
+  job_ = launch({"--verbose",
+                 "--nproc-per-node",
+                 "2",
+                 "--no-python",
+                 DDP_FAKE_WORKER,
+                 "on",
+                 "0",
+                 "[",
+                 "pid",
+                 "]",
+                 "print",
+                 "ready",
+                 "hold"});
+  ASSERT_TRUE(job_->sees("[0:0] ready") && job_->sees("[0:1] ready"));
+  const int port = job_->number_after("endpoint: 127.0.0.1:");
+  const int first = job_->number_after("rank 0: pid ");
+  const int second = job_->number_after("rank 1: pid ");
+  const StoreClient client(port, true, static_cast<std::uint32_t>(first));
+  ASSERT_TRUE(job_->sees("1 of 2 ranks have joined the store; still to come: rank 1 (pid " +
+                         std::to_string(second) + ")"))
+      << job_->err();
+}
+
+/// Listens at a port of its own.
+class Listener {
+ public:
+  Listener() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(fd_, generic, size) == 0 && ::listen(fd_, 1) == 0 &&
+        ::getsockname(fd_, generic, &size) == 0)
+      port_ = ntohs(address.sin_port);
+  }
+  Listener(const Listener&) = delete;
+  Listener& operator=(const Listener&) = delete;
+  ~Listener() { ::close(fd_); }
+  [[nodiscard]] int port() const { return port_; }
+
+ private:
+  int fd_;
+  int port_ = 0;
+};
+
+// Case N10: port taken.
+TEST_F(StoreFaults, N10_ATakenPortIsRefusedWithItsOwner) {
+  const Listener other;
+  for (const std::string store : {"agent", "worker"}) {
+    const auto job = launch({"--store",
+                             store,
+                             "--master-port",
+                             std::to_string(other.port()),
+                             "--no-python",
+                             DDP_FAKE_WORKER,
+                             "print",
+                             "no"});
+    EXPECT_EQ(job->wait(), 202);
+    EXPECT_THAT(job->err(), HasSubstr("held by pid " + std::to_string(::getpid()) + " (fault_"));
+    EXPECT_THAT(job->err(), HasSubstr("Give another --master-port"));
+    EXPECT_EQ(job->out(), "");
+  }
+}
+
+// Case N10: the node's address is another node's.
+TEST_F(StoreFaults, N10_AnAddressOfAnotherNodeIsRefused) {
+  const auto job =
+      launch({"--master-addr", "192.0.2.7", "--no-python", DDP_FAKE_WORKER, "print", "no"});
+  EXPECT_EQ(job->wait(), 202);
+  EXPECT_THAT(job->err(), HasSubstr("192.0.2.7"));
+  EXPECT_THAT(job->err(), HasSubstr("not one of this node"));
+}
+
+}  // namespace
+}  // namespace ddp::test
