@@ -13,32 +13,32 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
-#include <mutex>
+#include <set>
 #include <string_view>
+#include <system_error>
+#include <thread>
+
+#include "common/error.h"
 
 namespace ddp::launcher {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Target = FileWriter::Target;
 
 constexpr std::chrono::milliseconds kLook(20);  // between two looks at whether something moves
-
-struct Output {
-  std::filesystem::path path;
-  int fd = -1;
-  bool is_file = true;  // no console, pipe or terminal: takes any size at once
-  bool failed = false;
-};
-
-struct Block {
-  Target target = 0;
-  std::string bytes;
-};
+constexpr std::size_t kBlockBytes = 64 << 10;   // small writes are put together up to this
 
 bool is_regular(int fd) {
   struct stat status {};
   return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+/// One terminal, pipe or file under both numbers.
+bool is_same(int left, int right) {
+  struct stat a {};
+  struct stat b {};
+  return ::fstat(left, &a) == 0 && ::fstat(right, &b) == 0 && a.st_dev == b.st_dev &&
+         a.st_ino == b.st_ino;
 }
 
 /// What one write() takes of `bytes`.
@@ -50,73 +50,159 @@ std::string_view piece_of(std::string_view bytes, bool is_file) {
 
 }  // namespace
 
-/// What the two threads share. Its owners are the FileWriter and the thread; once that is left
-/// behind, itself.
-struct FileWriter::Shared {
-  std::mutex mutex;
-  std::condition_variable filled;
-  std::condition_variable ended_now;
-  std::deque<Block> blocks;
-  std::deque<Output> outputs;  // a deque: references stay good while others are added
-  Target target = 0;           // of the block that is being written
-  bool busy = false;
-  bool closing = false;
-  bool left = false;  // nobody hears what this thread does any more
-  bool ended = false;
-  std::atomic<std::size_t> queued{0};
-  std::atomic<Clock::rep> moved_at{0};  // when a byte was last taken, or could begin to be
-  std::thread thread;                   // when left behind; see leave_stuck()
-  std::shared_ptr<Shared> self;
+/// Its descriptor belongs to the lane's thread.
+struct FileWriter::Output {
+  std::filesystem::path path;
+  int fd = -1;
+  bool is_file = true;  // no console, pipe or terminal: takes any size at once
+  std::atomic<bool> failed{false};
+  bool is_free = false;  // closed: the next open() may have it
+};
 
-  void note_move() {
-    moved_at.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
-  }
+class FileWriter::Lane {
+ public:
+  /// `errors`: where its own lines go; null: it is that lane itself.
+  explicit Lane(std::shared_ptr<Lane> errors) : errors_(std::move(errors)) {}
+
+  /// Errors: SystemError.
+  static void start(const std::shared_ptr<Lane>& lane);
+  [[nodiscard]] bool is_started() const { return thread_.joinable(); }
+
+  Output* add(std::filesystem::path path, int fd, bool is_file);
+  void push(Output* output, std::string bytes, bool closes = false);
+  [[nodiscard]] std::size_t queued() const { return queued_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
+  /// Gives it up if it has taken nothing for kStallWait.
+  static void leave_if_stuck(const std::shared_ptr<Lane>& lane);
+  static void finish(const std::shared_ptr<Lane>& lane);
+
+ private:
+  struct Block {
+    Output* output = nullptr;
+    std::string bytes;
+    bool closes = false;
+  };
+
   void run();
   void put(Output& output, const std::string& bytes);
   int write_all(int fd, std::string_view bytes, bool is_file);
   void give_up(Output& output, int error);
+  void say(const std::string& text);
+  void note_move() {
+    moved_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::condition_variable ended_now_;
+  std::deque<Block> blocks_;
+  std::deque<Output> outputs_;  // a deque: they stay where they are while others are added
+  Output* current_ = nullptr;   // what is being written to
+  bool closing_ = false;
+  bool left_ = false;  // nobody hears what this thread does any more
+  bool ended_ = false;
+  std::atomic<std::size_t> queued_{0};
+  std::atomic<bool> busy_{false};        // closing a file may take as long as writing it
+  std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or could begin to be
+  std::set<int> told_;                   // errors of files: a full disk is one line, not one each
+  std::thread thread_;
+  std::shared_ptr<Lane> errors_;
+  std::shared_ptr<Lane> self_;  // once left behind
 };
 
-void FileWriter::Shared::run() {
-  std::unique_lock lock(mutex);
-  while (true) {
-    filled.wait(lock, [this] { return closing || !blocks.empty(); });
-    if (blocks.empty()) break;
-    const Block block = std::move(blocks.front());
-    blocks.pop_front();
-    Output& output = outputs[block.target];
-    target = block.target;
-    busy = true;
-    note_move();
-    lock.unlock();
-    put(output, block.bytes);
-    queued.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
-    lock.lock();
-    busy = false;
-    if (left) break;
+void FileWriter::Lane::start(const std::shared_ptr<Lane>& lane) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
+  std::error_code error;
+  try {
+    lane->thread_ = std::thread([lane] { lane->run(); });
+  } catch (const std::system_error& refused) {
+    error = refused.code();
   }
-  ended = true;
-  ended_now.notify_all();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (error) {
+    throw SystemError("cannot start a thread that writes output: " + error.message() +
+                          ". Raise the limit of processes (ulimit -u, pids.max).",
+                      exit_code::kCannotExecute);
+  }
 }
 
-/// Fields of `output` change under the lock: leave_stuck() may copy them meanwhile.
-void FileWriter::Shared::put(Output& output, const std::string& bytes) {
-  if (output.failed) return;
-  if (output.fd < 0) {
-    const int fd = ::open(output.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd < 0) {
-      give_up(output, errno);
-      return;
-    }
-    const std::lock_guard lock(mutex);
-    output.fd = fd;
+FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path, int fd, bool is_file) {
+  const std::lock_guard lock(mutex_);
+  auto place = std::find_if(
+      outputs_.begin(), outputs_.end(), [](const Output& output) { return output.is_free; });
+  if (place == outputs_.end()) {
+    outputs_.emplace_back();
+    place = std::prev(outputs_.end());
   }
-  const int error = write_all(output.fd, bytes, output.is_file);
+  place->path = std::move(path);
+  place->fd = fd;
+  place->is_file = is_file;
+  place->failed = left_;
+  place->is_free = false;
+  return &*place;
+}
+
+void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
+  if (bytes.empty() && !closes) return;
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_) return;
+    if (queued_.fetch_add(bytes.size(), std::memory_order_relaxed) == 0) {
+      note_move();  // nothing could move before
+    }
+    const bool joins = !blocks_.empty() && blocks_.back().output == output &&
+                       !blocks_.back().closes &&
+                       blocks_.back().bytes.size() + bytes.size() <= kBlockBytes;
+    if (joins) {
+      blocks_.back().bytes += bytes;
+      blocks_.back().closes = closes;
+    } else {
+      blocks_.push_back(Block{output, std::move(bytes), closes});
+    }
+  }
+  filled_.notify_one();
+}
+
+void FileWriter::Lane::run() {
+  std::unique_lock lock(mutex_);
+  while (!left_) {
+    filled_.wait(lock, [this] { return closing_ || !blocks_.empty(); });
+    if (blocks_.empty()) break;
+    const Block block = std::move(blocks_.front());
+    blocks_.pop_front();
+    current_ = block.output;
+    busy_ = true;
+    note_move();
+    lock.unlock();
+    put(*block.output, block.bytes);
+    if (block.closes && block.output->fd >= 0) ::close(block.output->fd);
+    lock.lock();
+    current_ = nullptr;
+    busy_ = false;
+    if (block.closes) {
+      block.output->fd = -1;
+      block.output->is_free = true;
+    }
+    if (!left_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
+  }
+  ended_ = true;
+  ended_now_.notify_all();
+}
+
+void FileWriter::Lane::put(Output& output, const std::string& bytes) {
+  if (output.failed || bytes.empty()) return;
+  if (output.fd < 0) {
+    output.fd = ::open(output.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  }
+  const int error = output.fd < 0 ? errno : write_all(output.fd, bytes, output.is_file);
   if (error != 0) give_up(output, error);
 }
 
 /// Writes all of it. Returns 0 or errno. Blocks: as long as the other side does.
-int FileWriter::Shared::write_all(int fd, std::string_view bytes, bool is_file) {
+int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
   while (!bytes.empty()) {
     const std::string_view piece = piece_of(bytes, is_file);
     const ssize_t written = ::write(fd, piece.data(), piece.size());
@@ -134,115 +220,116 @@ int FileWriter::Shared::write_all(int fd, std::string_view bytes, bool is_file) 
 }
 
 /// A full disk or a closed console never ends the job.
-void FileWriter::Shared::give_up(Output& output, int error) {
-  bool was_left = false;
-  {
-    const std::lock_guard lock(mutex);
-    output.failed = true;
-    was_left = left;
-  }
-  if (was_left || output.fd == STDERR_FILENO) return;
-  write_all(STDERR_FILENO,
-            "ddp-launch: cannot write " + output.path.string() + ": " + std::strerror(error) +
-                "; the job goes on without it.\n",
-            false);
+void FileWriter::Lane::give_up(Output& output, int error) {
+  output.failed = true;
+  if (output.fd == STDERR_FILENO || !told_.insert(error).second) return;
+  say("cannot write " + output.path.string() + ": " + std::strerror(error) +
+      "; the job goes on without it.");
 }
 
-FileWriter::FileWriter() : shared_(std::make_shared<Shared>()) {
-  shared_->outputs.push_back(Output{"stdout", STDOUT_FILENO, is_regular(STDOUT_FILENO), false});
-  shared_->outputs.push_back(Output{"stderr", STDERR_FILENO, is_regular(STDERR_FILENO), false});
-  start();
+void FileWriter::Lane::say(const std::string& text) {
+  Lane& errors = errors_ ? *errors_ : *this;
+  errors.push(&errors.outputs_.front(), "ddp-launch: " + text + "\n");
 }
 
-void FileWriter::start() {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
-  thread_ = std::thread([shared = shared_] { shared->run(); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
-
-FileWriter::~FileWriter() {
-  while (true) {
-    {
-      std::unique_lock lock(shared_->mutex);
-      shared_->closing = true;
-      shared_->filled.notify_one();
-      if (shared_->ended_now.wait_for(lock, kLook, [this] { return shared_->ended; })) break;
-    }
-    if (stalled_for() >= kStallWait) leave_stuck();
-  }
-  thread_.join();
-  for (std::size_t i = kStderr + 1; i < shared_->outputs.size(); ++i) {
-    const Output& output = shared_->outputs[i];
-    // One that failed may still be in use by a thread that was left behind.
-    if (output.fd >= 0 && !output.failed) ::close(output.fd);
-  }
-}
-
-FileWriter::Target FileWriter::open(std::filesystem::path path) {
-  const std::lock_guard lock(shared_->mutex);
-  shared_->outputs.push_back(Output{std::move(path), -1, true, false});
-  return shared_->outputs.size() - 1;
-}
-
-void FileWriter::write(Target target, std::string bytes) {
-  if (bytes.empty()) return;
-  if (shared_->queued.fetch_add(bytes.size(), std::memory_order_relaxed) == 0) {
-    shared_->note_move();  // nothing could move before
-  }
-  {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->blocks.push_back(Block{target, std::move(bytes)});
-  }
-  shared_->filled.notify_one();
-}
-
-std::size_t FileWriter::queued_bytes() const {
-  return shared_->queued.load(std::memory_order_relaxed);
-}
-
-std::chrono::nanoseconds FileWriter::stalled_for() const {
-  if (queued_bytes() == 0) return std::chrono::nanoseconds(0);
-  const Clock::duration moved_at(shared_->moved_at.load(std::memory_order_relaxed));
+std::chrono::nanoseconds FileWriter::Lane::stalled_for() const {
+  if (queued() == 0 && !busy_) return std::chrono::nanoseconds(0);
+  const Clock::duration moved_at(moved_at_.load(std::memory_order_relaxed));
   return Clock::now().time_since_epoch() - moved_at;
 }
 
-void FileWriter::leave_stuck() {
-  const auto next = std::make_shared<Shared>();
+void FileWriter::Lane::leave_if_stuck(const std::shared_ptr<Lane>& lane) {
+  if (lane->stalled_for() < kStallWait) return;
+  std::string name;
   {
-    const std::lock_guard lock(shared_->mutex);
-    if (!shared_->busy) return;
-    const Target stuck = shared_->target;
-    const std::string name = shared_->outputs[stuck].path.string();
-    next->outputs = shared_->outputs;
-    for (Target i = 0; i < next->outputs.size(); ++i) {
-      if (i == stuck || (stuck > kStderr && i > kStderr)) next->outputs[i].failed = true;
-    }
-    if (!next->outputs[kStderr].failed) {
-      const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(kStallWait).count();
-      next->blocks.push_back(Block{kStderr,
-                                   "ddp-launch: " + name + " has taken nothing for " +
-                                       std::to_string(seconds) +
-                                       " s; what is left for it is dropped.\n"});
-    }
-    for (Block& block : shared_->blocks) {
-      if (!next->outputs[block.target].failed) next->blocks.push_back(std::move(block));
-    }
-    shared_->blocks.clear();
-    shared_->left = true;
-    next->closing = shared_->closing;
-    for (const Block& block : next->blocks)
-      next->queued.fetch_add(block.bytes.size(), std::memory_order_relaxed);
-    next->note_move();
+    const std::lock_guard lock(lane->mutex_);
+    if (lane->current_ == nullptr || lane->left_) return;
+    name = lane->current_->path.string();
+    lane->left_ = true;
+    lane->blocks_.clear();
+    for (Output& output : lane->outputs_)
+      output.failed = true;
+    lane->queued_ = 0;
   }
   // The thread cannot be woken from a write() to a dead disk, only the end of the process ends it.
   // Until then its state keeps itself and the thread's handle alive.
-  shared_->thread = std::move(thread_);
-  shared_->self = shared_;
-  shared_ = next;
-  start();
+  lane->self_ = lane;
+  if (!lane->errors_) return;
+  lane->say(name + " has taken nothing for " +
+            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kStallWait).count()) +
+            " s; what is left for it is dropped.");
+}
+
+void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
+  if (!lane->is_started()) return;
+  while (true) {
+    {
+      std::unique_lock lock(lane->mutex_);
+      lane->closing_ = true;
+      lane->filled_.notify_one();
+      if (lane->left_) return;
+      if (lane->ended_now_.wait_for(lock, kLook, [&] { return lane->ended_; })) break;
+    }
+    leave_if_stuck(lane);
+  }
+  lane->thread_.join();
+  for (Output& output : lane->outputs_) {
+    if (output.fd > STDERR_FILENO) ::close(output.fd);
+  }
+}
+
+FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
+  Output* const errors = errors_->add("stderr", STDERR_FILENO, is_regular(STDERR_FILENO));
+  const bool is_one = is_same(STDOUT_FILENO, STDERR_FILENO);
+  output_ = is_one ? errors_ : std::make_shared<Lane>(errors_);
+  Output* const output = output_->add("stdout", STDOUT_FILENO, is_regular(STDOUT_FILENO));
+  files_ = std::make_shared<Lane>(errors_);
+  places_ = {Place{output_.get(), output}, Place{errors_.get(), errors}};
+  Lane::start(errors_);
+  if (!is_one) Lane::start(output_);
+}
+
+FileWriter::~FileWriter() {
+  // The last is the one that the others speak through.
+  Lane::finish(files_);
+  if (output_ != errors_) Lane::finish(output_);
+  Lane::finish(errors_);
+}
+
+FileWriter::Target FileWriter::open(std::filesystem::path path) {
+  if (!files_->is_started()) Lane::start(files_);
+  Output* const output = files_->add(std::move(path), -1, true);
+  const auto known = std::find_if(
+      places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });
+  if (known != places_.end()) return static_cast<Target>(known - places_.begin());
+  places_.push_back(Place{files_.get(), output});
+  return places_.size() - 1;
+}
+
+void FileWriter::close(Target target) {
+  const Place& place = places_.at(target);
+  place.lane->push(place.output, "", true);
+}
+
+void FileWriter::write(Target target, std::string bytes) {
+  const Place& place = places_.at(target);
+  place.lane->push(place.output, std::move(bytes));
+}
+
+std::size_t FileWriter::queued_bytes(Target target) const {
+  return places_.at(target).lane->queued();
+}
+
+std::chrono::nanoseconds FileWriter::stalled_for(Target target) const {
+  return places_.at(target).lane->stalled_for();
+}
+
+bool FileWriter::has_failed(Target target) const {
+  return places_.at(target).output->failed;
+}
+
+void FileWriter::leave_stuck_files() {
+  Lane::leave_if_stuck(files_);
 }
 
 }  // namespace ddp::launcher

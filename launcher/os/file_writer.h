@@ -1,19 +1,23 @@
-// The launcher's second thread, the only one: it writes log files and the console, so that a
-// stalled disk or a terminal that was stopped by Ctrl-S never stops the loop that watches workers.
+// The launcher's other threads: they write log files and the console, so that a stalled disk or a
+// terminal that was stopped by Ctrl-S never stops the loop that watches workers. Each lane is one
+// thread with one queue: stdout, stderr (the same lane where both are one terminal or file, so that
+// their order stays), and all log files, as they are on one disk. So a lane that is stuck in a
+// write() holds nobody else: without its own thread a dead disk would take the console with it.
 // Promises: bytes of one target arrive in order; a target that fails is reported once and then
-// skipped; the queue is bounded by its users, who look at queued_bytes() before they read more; a
-// target that takes nothing any more never holds the end of the job. On a pipe or a terminal one
-// write() is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between
-// them (pipe(7)). Trap: this thread must never fork, and all signals are blocked in it, so that
-// they reach the loop.
+// skipped; a queue is bounded by its users, who look at queued_bytes() before they add more; a lane
+// that takes nothing any more never holds the end of the job. On a pipe or a terminal one write()
+// is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between them
+// (pipe(7)). Traps: these threads must never fork; all signals are blocked in them, so that they
+// reach the loop; O_NONBLOCK would change the console of everybody who shares it.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
-#include <thread>
+#include <vector>
 
 namespace ddp::launcher {
 
@@ -22,38 +26,48 @@ class FileWriter {
   using Target = std::size_t;
   static constexpr Target kStdout = 0;
   static constexpr Target kStderr = 1;
-  /// A target that has taken no byte for so long, at the end of a job, is given up.
+  /// A lane that has taken no byte for so long, at the end of a job, is given up.
   static constexpr std::chrono::seconds kStallWait{3};
 
+  /// Errors: SystemError.
   FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
-  /// Blocks: until all is written, as long as something moves; kStallWait for a target that takes
-  /// nothing, at most for both console streams and the disk.
+  /// Blocks: until all is written, as long as something moves; kStallWait for lanes that take
+  /// nothing.
   ~FileWriter();
 
-  /// A new file, opened by the writer's thread when its first bytes come. Errors: none here, one
-  /// line on stderr.
+  /// A new file, opened by the files' thread when its first bytes come. Errors: SystemError when
+  /// this is the first one and the thread cannot be started; one line on stderr for the file.
   Target open(std::filesystem::path path);
+  /// After what was written before. The number may come again from open().
+  void close(Target target);
 
   void write(Target target, std::string bytes);
 
-  /// For how long nothing has moved although something is queued.
-  [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
+  /// Of the lane of `target`.
+  [[nodiscard]] std::size_t queued_bytes(Target target) const;
+  /// For how long nothing has moved in the lane of `target` although something is queued.
+  [[nodiscard]] std::chrono::nanoseconds stalled_for(Target target) const;
+  /// A target that failed, or whose lane was given up: what is written to it is lost.
+  [[nodiscard]] bool has_failed(Target target) const;
 
-  /// Gives up the target that is being written to, with one line, and goes on with the others; a
-  /// log file stands for all of them, as they are on one disk. Nothing when nothing is being
-  /// written.
-  void leave_stuck();
-
-  [[nodiscard]] std::size_t queued_bytes() const;
+  /// Gives up the log files when they have taken nothing for kStallWait, with one line.
+  void leave_stuck_files();
 
  private:
-  struct Shared;
-  void start();
+  struct Output;
+  class Lane;
+  struct Place {
+    Lane* lane = nullptr;
+    Output* output = nullptr;
+  };
 
-  std::shared_ptr<Shared> shared_;  // with its thread, which may be left behind in a write()
-  std::thread thread_;
+  // A lane's owners are the FileWriter and its thread, which may be left behind in a write().
+  std::shared_ptr<Lane> errors_;
+  std::shared_ptr<Lane> output_;
+  std::shared_ptr<Lane> files_;
+  std::vector<Place> places_;  // by target
 };
 
 }  // namespace ddp::launcher

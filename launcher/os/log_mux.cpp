@@ -3,28 +3,163 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
 
 #include "common/error.h"
+#include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 << 10;  // what one read takes
-constexpr std::size_t kConsoleBytes =
-    2 << 20;  // queued: above it, console copies of logged streams are left out
-constexpr std::size_t kQueueBytes = 4 << 20;    // queued: above it, pipes wait
-constexpr std::chrono::milliseconds kPause(1);  // between two looks at a full queue
+constexpr std::size_t kPieceBytes = 64 << 10;    // what one read takes
+constexpr std::size_t kConsoleBytes = 2 << 20;   // queued: above it, the console is behind
+constexpr std::size_t kFileBytes = 4 << 20;      // queued: above it, pipes wait
+constexpr std::chrono::milliseconds kPause(1);   // between two looks at a full queue
+constexpr std::chrono::seconds kConsoleWait(1);  // for a console that takes nothing
+constexpr std::chrono::seconds kSecond(1);
+constexpr std::chrono::milliseconds kLook(50);  // between two looks at lines that wait
+constexpr std::int64_t kTerminalLimit = 1000;   // lines per second that a person's terminal gets
+
+std::string local_time() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  const int size = std::snprintf(text.data(),
+                                 text.size(),
+                                 "%02d:%02d:%02d.%03d",
+                                 parts.tm_hour,
+                                 parts.tm_min,
+                                 parts.tm_sec,
+                                 static_cast<int>(millis));
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+bool allows_color(const Environment& environment) {
+  return find_variable(environment, "NO_COLOR").value_or("").empty() &&
+         find_variable(environment, "TERM").value_or("dumb") != "dumb";
+}
+
+std::size_t count_shown(const JobSpec& spec) {
+  return static_cast<std::size_t>(std::count(spec.logs.shown.begin(), spec.logs.shown.end(), true));
+}
 
 }  // namespace
 
+LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
+    : writer_(writer),
+      spec_(spec.logs),
+      timer_(io),
+      alive_(std::make_shared<bool>(true)),
+      folders_{LineFolder(count_shown(spec)), LineFolder(count_shown(spec))},
+      piece_(kPieceBytes, '\0') {
+  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
+    const int fd = console == FileWriter::kStdout ? STDOUT_FILENO : STDERR_FILENO;
+    const bool is_terminal = ::isatty(fd) == 1;
+    limits_[console] = spec_.console_limit;
+    if (!spec_.console_limit && is_terminal) limits_[console] = kTerminalLimit;
+    colors_[console] = is_colored(spec_.color, is_terminal, allows_color(spec.environment));
+  }
+}
+
+LogMux::~LogMux() {
+  *alive_ = false;
+  for (const auto& [path, target] : filtered_)
+    writer_.close(target);
+}
+
+void LogMux::flush() {
+  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr})
+    show_folded(console, folders_[console].take_all());
+}
+
+void LogMux::enter(LogStream& stream) {
+  streams_.insert(&stream);
+}
+
+void LogMux::leave(LogStream& stream) {
+  flush();  // while it is known whose they are
+  streams_.erase(&stream);
+}
+
+FileWriter::Target LogMux::filtered(const std::filesystem::path& path) {
+  const auto known = filtered_.find(path);
+  if (known != filtered_.end()) return known->second;
+  return filtered_[path] = writer_.open(path);
+}
+
+void LogMux::fold(const LogStream& stream, std::string_view text) {
+  const Clock::time_point now = Clock::now();
+  LineFolder& folder = folders_[stream.console_];
+  folder.add(stream.placement_.rank, text, now);
+  show_folded(stream.console_, folder.take_due(now));
+  if (!folder.is_empty()) wake_soon();
+}
+
+void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& lines) {
+  std::string block;
+  for (const LineFolder::Line& line : lines) {
+    const auto stream = std::find_if(streams_.begin(), streams_.end(), [&](const LogStream* one) {
+      return one->console_ == console && one->placement_.rank == line.ranks.front();
+    });
+    if (stream == streams_.end()) continue;
+    if (line.ranks.size() == 1) {
+      block += (*stream)->prefix_.text((*stream)->prefix_.tells_time() ? local_time() : "");
+    } else {
+      block += "[" + std::to_string((*stream)->placement_.node_rank) + ":" +
+               format_ranks(line.ranks) + "] ";
+    }
+    block += line.text;
+    block += '\n';
+  }
+  writer_.write(console, std::move(block));
+}
+
+/// Calls look() in a moment.
+void LogMux::wake_soon() {
+  if (is_armed_) return;
+  is_armed_ = true;
+  timer_.expires_after(kLook);
+  timer_.async_wait([this, alive = alive_](const boost::system::error_code&) {
+    if (*alive) look();
+  });
+}
+
+void LogMux::look() {
+  is_armed_ = false;
+  const Clock::time_point now = Clock::now();
+  bool waits = false;
+  for (LogStream* const stream : streams_) {
+    if (stream->hidden_lines_ == 0 || stream->drained_) continue;
+    if (!stream->is_console_behind() && now - stream->second_ >= kSecond) {
+      stream->say_hidden();
+      stream->flush();
+    }
+    waits = waits || stream->hidden_lines_ != 0;
+  }
+  for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
+    show_folded(console, folders_[console].take_due(now));
+    waits = waits || !folders_[console].is_empty();
+  }
+  if (waits) wake_soon();
+}
+
 LogStream::LogStream(asio::io_context& io,
-                     FileWriter& writer,
-                     FileWriter::Target console,
-                     std::string prefix,
-                     const std::filesystem::path& log_file,
+                     LogMux& mux,
+                     const Course& course,
                      const std::string& label)
-    : pipe_(io), pause_(io), writer_(writer), console_(console), prefix_(std::move(prefix)) {
+    : pipe_(io),
+      pause_(io),
+      mux_(mux),
+      writer_(mux.writer_),
+      course_(course),
+      console_(course.stream == WorkerStream::output ? FileWriter::kStdout : FileWriter::kStderr) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
@@ -37,14 +172,23 @@ LogStream::LogStream(asio::io_context& io,
     close_write_end();  // no destructor runs for what was never made
     throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
   }
-  if (!log_file.empty()) {
-    file_ = writer_.open(log_file);
-    has_file_ = true;
-  }
+  if (!course.log_file.empty()) file_ = writer_.open(course.log_file);
+  if (!course.filtered_file.empty()) filtered_ = mux.filtered(course.filtered_file);
+  mux_.enter(*this);
 }
 
 LogStream::~LogStream() {
   close_write_end();
+  mux_.leave(*this);
+  if (file_) writer_.close(*file_);
+}
+
+void LogStream::set_prefix(const Prefix& prefix, const Placement& placement) {
+  prefix_ = prefix;
+  plain_ = prefix;
+  placement_ = placement;
+  if (mux_.colors_[console_]) prefix_.set_color(placement.rank);
+  fill_prefixes();
 }
 
 void LogStream::close_write_end() {
@@ -58,57 +202,146 @@ void LogStream::close_read_end() {
   pause_.cancel();
 }
 
+bool LogStream::is_logged() const {
+  return file_ && !writer_.has_failed(*file_);
+}
+
+bool LogStream::is_console_behind() const {
+  return writer_.queued_bytes(console_) > kConsoleBytes;
+}
+
+bool LogStream::is_console_stuck() const {
+  return writer_.stalled_for(console_) >= kConsoleWait;
+}
+
+bool LogStream::must_wait() const {
+  if (is_logged()) return writer_.queued_bytes(*file_) > kFileBytes;
+  return is_shown() && is_console_behind() && !is_console_stuck();
+}
+
 asio::awaitable<void> LogStream::pump() {
-  std::string piece(kPieceBytes, '\0');
-  while (pipe_.is_open()) {
-    while (writer_.queued_bytes() > kQueueBytes && pipe_.is_open()) {
+  while (true) {
+    const auto [error] =
+        co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read, kResult);
+    if (error) break;  // closed
+    // Looked at last, one stream after the other: so what is queued is at most a piece too much.
+    while (must_wait()) {
       held_back_ = true;
       pause_.expires_after(kPause);
       co_await pause_.async_wait(kResult);
+      if (!pipe_.is_open()) break;
     }
     held_back_ = false;
-    const auto [error, size] = co_await pipe_.async_read_some(asio::buffer(piece), kResult);
-    if (error) break;  // end of file, or closed
-    bytes_ += size;
-    take(std::string_view(piece.data(), size));
+    if (!pipe_.is_open()) break;
+    const ssize_t size = ::read(pipe_.native_handle(), mux_.piece_.data(), mux_.piece_.size());
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (size <= 0) break;  // end of file
+    bytes_ += static_cast<std::size_t>(size);
+    take(std::string_view(mux_.piece_).substr(0, static_cast<std::size_t>(size)));
   }
-  std::string block;
-  splitter_.finish([&](std::string_view line) {
-    note_tail(line);
-    block.append(prefix_).append(line).append("\n");
-  });
-  if (hidden_lines_ != 0) {
-    block += prefix_ + "... " + std::to_string(hidden_lines_) + " lines are in the log file only\n";
-  }
-  writer_.write(console_, std::move(block));
+  hides_ = false;
+  splitter_.finish([this](std::string_view line) { take_line(line); });
+  say_hidden();
+  flush();
   boost::system::error_code ignored;
   pipe_.close(ignored);
   drained_ = true;
 }
 
 void LogStream::take(std::string_view bytes) {
-  if (has_file_) writer_.write(file_, std::string(bytes));
-  const bool hides = has_file_ && writer_.queued_bytes() > kConsoleBytes;
-  std::string block;
-  if (!hides && hidden_lines_ != 0) {
-    block += prefix_ + "... " + std::to_string(hidden_lines_) + " lines are in the log file only\n";
-    hidden_lines_ = 0;
+  if (file_) writer_.write(*file_, std::string(bytes));
+  hides_ = is_console_behind() && (is_logged() || is_console_stuck());
+  fill_prefixes();
+  splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
+  flush();
+}
+
+void LogStream::take_line(std::string_view line) {
+  note_tail(line);
+  if (!is_shown()) return;
+  if (filtered_) copy(line);
+  if (hides_ || is_over_limit()) {
+    ++hidden_lines_;
+    return;
   }
-  splitter_.feed(bytes, [&](std::string_view line) {
-    note_tail(line);
-    if (hides) {
-      ++hidden_lines_;
-    } else {
-      block.append(prefix_).append(line).append("\n");
-    }
+  say_hidden();
+  show(line);
+}
+
+/// One of the second's lines is used up by asking.
+bool LogStream::is_over_limit() {
+  const std::optional<std::int64_t>& limit = mux_.limits_[console_];
+  if (!limit || !is_logged()) return false;
+  if (const Clock::time_point now = Clock::now(); now - second_ >= kSecond) {
+    second_ = now;
+    shown_lines_ = 0;
+  }
+  return ++shown_lines_ > *limit;
+}
+
+void LogStream::show(std::string_view line) {
+  if (mux_.spec_.fold) {
+    std::string text;
+    append_clean(text, line);
+    mux_.fold(*this, text);
+    return;
+  }
+  block_ += shown_prefix_;
+  append_clean(block_, line);
+  block_ += '\n';
+}
+
+/// torchrun's filtered files: lines as on the console, raw.
+void LogStream::copy(std::string_view line) {
+  const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(course_.stream)];
+  const bool matches = std::any_of(texts.begin(), texts.end(), [line](const std::string& text) {
+    return line.find(text) != std::string_view::npos;
   });
-  writer_.write(console_, std::move(block));
+  if (matches) copies_.append(plain_prefix_).append(line).append("\n");
+}
+
+void LogStream::say_hidden() {
+  if (hidden_lines_ == 0) return;
+  const bool is_one = hidden_lines_ == 1;
+  const std::string lines =
+      "... " + std::to_string(hidden_lines_) + (is_one ? " line " : " lines ");
+  hidden_lines_ = 0;
+  if (is_logged()) {
+    show(lines + (is_one ? "is" : "are") + " in the log file only");
+  } else {
+    show(lines + (is_one ? "was" : "were") + " dropped: the console takes nothing");
+  }
+}
+
+void LogStream::flush() {
+  writer_.write(console_, std::move(block_));
+  if (filtered_) writer_.write(*filtered_, std::move(copies_));
+  block_.clear();
+  copies_.clear();
+  if (hidden_lines_ != 0) mux_.wake_soon();
+}
+
+void LogStream::fill_prefixes() {
+  const std::string time = prefix_.tells_time() ? local_time() : "";
+  shown_prefix_ = prefix_.text(time);
+  if (filtered_) plain_prefix_ = plain_.text(time);
 }
 
 void LogStream::note_tail(std::string_view line) {
-  if (console_ != FileWriter::kStderr) return;
-  if (tail_.size() == kTailLines) tail_.pop_front();
-  tail_.emplace_back(line.substr(0, kTailBytes));
+  line = line.substr(0, kTailBytes);
+  if (tail_.size() < kTailLines) {
+    tail_.emplace_back(line);
+  } else {
+    tail_[tail_next_++ % kTailLines].assign(line);
+  }
+}
+
+std::vector<std::string> LogStream::tail() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < tail_.size(); ++i) {
+    append_clean(lines.emplace_back(), tail_[(tail_next_ + i) % tail_.size()]);
+  }
+  return lines;
 }
 
 }  // namespace ddp::launcher

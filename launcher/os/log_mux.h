@@ -1,24 +1,72 @@
 // The workers' stdout and stderr: from pipes to whole, prefixed lines on the console, and raw to
 // their log files. It feeds os/file_writer, and that is all it knows of os/. Promises: a line is
 // never mixed with another rank's; order is kept per stream; lines longer than 64 KiB come in
-// pieces; a last line without newline is shown and marked; memory is bounded: when the writer falls
-// behind, console copies that are also in a file go first, then the pipe waits, and with it the
-// worker.
+// pieces; a last line without newline is shown and marked; memory is bounded. What gives way, in
+// this order: console copies of lines that are also in a file, when the console is behind or the
+// limit of lines per second is reached; lines without a file, when the console has taken nothing
+// for a second; and the worker, whose pipe waits while the disk is behind. What is left out is
+// counted and said.
 #pragma once
 
+#include <array>
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/line_folder.h"
 #include "launcher/plan/line_splitter.h"
+#include "launcher/plan/prefix.h"
 
 namespace ddp::launcher {
+
+class LogStream;
+
+/// What the streams of one node share: the console's rules, folding, the filtered files.
+class LogMux {
+ public:
+  /// All arguments outlive it.
+  LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec);
+  LogMux(const LogMux&) = delete;
+  LogMux& operator=(const LogMux&) = delete;
+  ~LogMux();
+
+  /// Shows what still waits for equal lines.
+  void flush();
+
+ private:
+  friend class LogStream;
+  using Console = FileWriter::Target;  // stdout or stderr
+
+  void enter(LogStream& stream);
+  void leave(LogStream& stream);
+  void fold(const LogStream& stream, std::string_view text);
+  void show_folded(Console console, const std::vector<LineFolder::Line>& lines);
+  FileWriter::Target filtered(const std::filesystem::path& path);
+  void wake_soon();
+  void look();
+
+  FileWriter& writer_;
+  const LogSpec& spec_;
+  asio::steady_timer timer_;
+  bool is_armed_ = false;
+  std::shared_ptr<bool> alive_;  // owners: this, and a handler of the timer that came too late
+  std::array<std::optional<std::int64_t>, 2> limits_;  // lines per second, by console
+  std::array<bool, 2> colors_{};
+  std::array<LineFolder, 2> folders_;
+  std::set<LogStream*> streams_;
+  std::map<std::filesystem::path, FileWriter::Target> filtered_;
+  std::string piece_;  // what one read takes
+};
 
 /// One stream of one worker.
 class LogStream {
@@ -26,16 +74,22 @@ class LogStream {
   static constexpr std::size_t kTailLines = 20;
   static constexpr std::size_t kTailBytes = 2 << 10;  // of one line
 
-  /// Makes the pipe. `log_file` is empty for none. Errors: SystemError.
-  LogStream(asio::io_context& io,
-            FileWriter& writer,
-            FileWriter::Target console,
-            std::string prefix,
-            const std::filesystem::path& log_file,
-            const std::string& label);
+  /// What it is and where it goes; empty paths for no file.
+  struct Course {
+    WorkerStream stream = WorkerStream::output;
+    StreamPlan plan;
+    std::filesystem::path log_file;
+    std::filesystem::path filtered_file;
+  };
+
+  /// Makes the pipe. `mux` outlives it. Errors: SystemError.
+  LogStream(asio::io_context& io, LogMux& mux, const Course& course, const std::string& label);
   LogStream(const LogStream&) = delete;
   LogStream& operator=(const LogStream&) = delete;
   ~LogStream();
+
+  /// Before pump().
+  void set_prefix(const Prefix& prefix, const Placement& placement);
 
   /// The end for the worker; close_write_end() once it has been started.
   [[nodiscard]] int write_end() const { return write_end_; }
@@ -51,27 +105,54 @@ class LogStream {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// True while it reads nothing because too much is queued for the writer.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
-  /// The newest lines of a stream for stderr, oldest first: what the report quotes.
-  [[nodiscard]] const std::deque<std::string>& tail() const { return tail_; }
+  [[nodiscard]] bool is_shown() const { return course_.plan.is_shown; }
+  /// The newest lines, oldest first, as a console would show them: what the report quotes.
+  [[nodiscard]] std::vector<std::string> tail() const;
 
  private:
+  friend class LogMux;
+
+  [[nodiscard]] bool is_logged() const;
+  [[nodiscard]] bool is_console_behind() const;
+  [[nodiscard]] bool is_console_stuck() const;
+  [[nodiscard]] bool must_wait() const;
   void take(std::string_view bytes);
+  void take_line(std::string_view line);
+  void show(std::string_view line);
+  void copy(std::string_view line);
+  bool is_over_limit();
+  void say_hidden();
+  void flush();
+  void fill_prefixes();
   void note_tail(std::string_view line);
 
   asio::posix::stream_descriptor pipe_;
   asio::steady_timer pause_;
+  LogMux& mux_;
   FileWriter& writer_;
+  Course course_;
   FileWriter::Target console_;
-  FileWriter::Target file_ = 0;
-  bool has_file_ = false;
-  std::string prefix_;
+  std::optional<FileWriter::Target> file_;
+  std::optional<FileWriter::Target> filtered_;
+  Prefix prefix_;
+  Prefix plain_;  // without colours
+  Placement placement_;
   int write_end_ = -1;
   std::uint64_t bytes_ = 0;
   bool drained_ = false;
   bool held_back_ = false;
   LineSplitter splitter_;
-  std::deque<std::string> tail_;
-  std::size_t hidden_lines_ = 0;  // not shown on the console, in the file
+  std::vector<std::string> tail_;  // a ring, once it is full
+  std::size_t tail_next_ = 0;
+  // For the lines of one piece:
+  bool hides_ = false;
+  std::string shown_prefix_;
+  std::string plain_prefix_;      // without colours
+  std::string block_;             // for the console
+  std::string copies_;            // for the filtered file
+  Clock::time_point second_;      // when the limit's second began
+  std::int64_t shown_lines_ = 0;  // in it
+  std::size_t hidden_lines_ = 0;  // not shown on the console, and not yet said so
 };
 
 }  // namespace ddp::launcher

@@ -1,12 +1,20 @@
-// Program arguments are templates, as under torchrun: ${local_rank} and $local_rank become the
-// number, $$ becomes $, any other $NAME stays as it is (Python's string.Template.safe_substitute).
+// Program arguments and prefixes are templates, as under torchrun: ${NAME} and $NAME become the
+// value, $$ becomes $, and a NAME that nobody knows stays as it is (Python's
+// string.Template.safe_substitute).
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
 namespace ddp::launcher {
 
+using TemplateValues = std::map<std::string, std::string, std::less<>>;
+
+std::string fill_template(std::string_view text, const TemplateValues& values);
+
+/// A program's argument: its only name is local_rank.
 std::string fill_template(std::string_view text, int local_rank);
 
 }  // namespace ddp::launcher

@@ -182,6 +182,7 @@ class Maker {
     if (shown == "dash") spec_.local_rank_flag = "--local-rank";
     if (shown == "underscore") spec_.local_rank_flag = "--local_rank";
     take_store();
+    take_logs();
     warn_of_ignored();
   }
 
@@ -202,6 +203,21 @@ class Maker {
     const auto torch_says = find_variable(base_, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
     const bool by_variable = setting.origin == "default" && torch_says == "1";
     spec_.store_in_worker = by_variable || job().text("launch.store") == "worker";
+  }
+
+  void take_logs() {
+    spec_.logs = make_log_spec(job(), spec_.nproc, problems_);
+    spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
+    for (const WorkerStream stream : {WorkerStream::output, WorkerStream::errors}) {
+      const std::string key = "launch.duplicate_" + std::string(to_text(stream)) + "_filters";
+      if (spec_.logs.duplicates[static_cast<std::size_t>(stream)].empty()) continue;
+      bool is_used = false;
+      for (int rank = 0; rank < spec_.nproc; ++rank)
+        is_used |= plan_stream(spec_.logs, spec_.has_run_dir, rank, stream).is_copied;
+      if (is_used) continue;
+      spec_.warnings.push_back(origin(key) + " has no effect: no " + std::string(to_text(stream)) +
+                               " goes both to a log file and to the console. Add --tee 3.");
+    }
   }
 
   void warn_of_ignored() {
@@ -285,7 +301,6 @@ class Maker {
         spec_.arguments.push_back(given.path + "=" + given.value);
       }
     }
-    spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
   }
 
   const Options& options_;

@@ -10,6 +10,7 @@
 #include "common/identity.h"
 #include "common/job_schema.h"
 #include "launcher/plan/gpus.h"
+#include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"
 
 namespace ddp::launcher {
@@ -47,6 +48,7 @@ struct JobSpec {
   std::chrono::milliseconds died_within{30000};
   std::optional<std::chrono::milliseconds> hang_timeout;
   std::vector<std::vector<int>> cpu_sets;  // --numa-binding: by local rank; empty: not bound
+  LogSpec logs;
 
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;

@@ -17,8 +17,8 @@ int descriptors_needed(int open, int workers, bool logs) {
   return open + kOurs + workers * (kPerWorker + (logs ? kLogsPerWorker : 0));
 }
 
-int processes_needed(int workers) {
-  return workers + 2;
+int processes_needed(int workers, bool logs) {
+  return workers + 3 + (logs ? 1 : 0);
 }
 
 int cpus_within(int cpus, std::optional<double> quota) {

@@ -9,9 +9,10 @@ namespace ddp::launcher {
 /// worker two pipes, a pidfd and a progress page, with `logs` two log files.
 int descriptors_needed(int open, int workers, bool logs);
 
-/// Processes and threads that the launcher starts: the guard, the writer's thread, the workers.
+/// Processes and threads that the launcher starts: the guard, the writers' threads (stdout, stderr,
+/// with `logs` one for the files), the workers.
 /// What a worker starts itself is not known.
-int processes_needed(int workers);
+int processes_needed(int workers, bool logs);
 
 /// Of `cpus` in the affinity mask, those that a quota lets run all the time; at least 1.
 int cpus_within(int cpus, std::optional<double> quota);

@@ -19,6 +19,7 @@ struct RoundFacts {
   int round = 0;
   int master_port = 0;
   std::filesystem::path run_dir;  // empty: none
+  std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
 };
 
 /// The variables laid over the launcher's own environment for this worker.

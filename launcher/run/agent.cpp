@@ -11,6 +11,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/placement.h"
+#include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
 #include "launcher/run/status.h"
@@ -28,6 +29,8 @@ RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir
   facts.run_id = random_hex(kRunIdBytes);
   facts.user_run_id = spec.random_user_run_id ? facts.run_id : spec.user_run_id;
   facts.run_dir = run_dir;
+  facts.log_dir = make_log_dir(spec, facts.user_run_id);
+  if (!facts.log_dir.empty()) log::info("logs in " + facts.log_dir.string());
   return facts;
 }
 
@@ -74,8 +77,8 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
   report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
   if (!report.error_text.empty()) report.error_file = worker.error_file.string();
-  const auto& tail = worker.errors->tail();
-  report.last_lines.assign(tail.begin(), tail.end());
+  report.last_lines = worker.errors->tail();
+  if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
   return report;
 }
 
@@ -119,6 +122,7 @@ Verdict Agent::run() {
   // After a failure: what had been started. The guard ends what that may have left behind.
   group_->end_now();
   verdict_.duration = Clock::now() - begin;
+  verdict_.log_dir = facts_.log_dir;
   return std::move(verdict_);
 }
 

@@ -62,8 +62,12 @@ void bind(JobSpec& spec, const Environment& environment) {
     spec.warnings.push_back("--numa-binding " + *mode + ": " + bindings.note);
 }
 
+bool has_log_files(const JobSpec& spec) {
+  return spec.has_run_dir || wants_log_dir(spec.logs, spec.has_run_dir);
+}
+
 void require_descriptors(const JobSpec& spec) {
-  const int needed = descriptors_needed(count_descriptors(), spec.nproc, spec.has_run_dir);
+  const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
   const int limit = raise_descriptor_limit(needed);
   if (limit >= needed) return;
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
@@ -74,7 +78,7 @@ void require_descriptors(const JobSpec& spec) {
 }
 
 void require_processes(const JobSpec& spec) {
-  const int needed = processes_needed(spec.nproc);
+  const int needed = processes_needed(spec.nproc, has_log_files(spec));
   const std::optional<ProcessShortage> shortage = find_process_shortage(needed);
   if (!shortage) return;
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +

@@ -115,6 +115,11 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, const st
     for (const std::string& line : root.last_lines)
       add_lines(text, line);
   }
+  if (!root.hidden_lines.empty()) {
+    text += "  last lines of its stdout, which was not shown:\n";
+    for (const std::string& line : root.hidden_lines)
+      add_lines(text, line);
+  }
   return text;
 }
 
@@ -249,13 +254,13 @@ int report(const Verdict& verdict,
   const std::string host = host_name();
   console.print(format_report(verdict, spec, host));
   try {
-    if (!run_dir.empty()) {
-      write_result(
-          run_dir, verdict.exit_code, to_json_members(verdict, spec, host), state_of(verdict));
+    for (const auto& dir : {run_dir, verdict.log_dir}) {
+      if (dir.empty()) continue;
+      write_result(dir, verdict.exit_code, to_json_members(verdict, spec, host), state_of(verdict));
     }
     const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
     const auto* const failed = std::get_if<Failed>(&verdict.outcome);
-    if (above && failed != nullptr) {
+    if (above && !above->empty() && failed != nullptr) {
       const std::string& text = verdict.workers[failed->root_cause].error_text;
       if (!text.empty()) replace_file(*above, with_error_code(text, verdict.exit_code));
     }

@@ -67,7 +67,8 @@ json::object describe_job(const JobSpec& spec, const RoundFacts& facts, const Wo
 }
 
 json::array lines_of(const LogStream& stream) {
-  return json::array(stream.tail().begin(), stream.tail().end());
+  const std::vector<std::string> lines = stream.tail();
+  return json::array(lines.begin(), lines.end());
 }
 
 }  // namespace

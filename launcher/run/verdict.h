@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,16 +23,18 @@ struct WorkerReport {
   std::chrono::system_clock::time_point ended_at;
   std::int64_t step = 0;
   std::int64_t steps_total = 0;
-  std::string error_file;               // path, when the worker wrote one
-  std::string error_text;               // what is in it
-  std::vector<std::string> last_lines;  // of its stderr
-  std::vector<std::string> findings;    // of the root cause: what the node says about its death
+  std::string error_file;                 // path, when the worker wrote one
+  std::string error_text;                 // what is in it
+  std::vector<std::string> last_lines;    // of its stderr
+  std::vector<std::string> hidden_lines;  // the last of its stdout, when the console has none
+  std::vector<std::string> findings;      // of the root cause: what the node says about its death
 };
 
 struct Verdict {
   Outcome outcome;
   int exit_code = 0;
   std::vector<WorkerReport> workers;   // those that ended, by rank
+  std::filesystem::path log_dir;       // in torchrun's layout: result.json stands there, too
   std::vector<std::string> leftovers;  // what could not be killed
   std::string hang;    // what is wrong with the root cause, when the watchdog ended the job
   std::string policy;  // why the exit code is not the root cause's

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <csignal>
 
+#include "common/error.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/numa.h"
 
@@ -13,14 +14,15 @@ namespace {
 constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-std::string prefix_of(const Placement& placement) {
-  return "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
-}
-
-std::filesystem::path log_file(const RoundFacts& facts, int rank, const char* suffix) {
-  if (facts.run_dir.empty()) return {};
-  return facts.run_dir / "logs" / ("round-" + std::to_string(facts.round)) /
-         ("rank-" + std::to_string(rank) + suffix);
+void make_directories(const WorkerFiles& files) {
+  for (const auto& file : {files.output, files.errors, files.error_file}) {
+    if (file.empty()) continue;
+    std::error_code error;
+    std::filesystem::create_directories(file.parent_path(), error);
+    if (error) {
+      throw SystemError("cannot make " + file.parent_path().string() + ": " + error.message());
+    }
+  }
 }
 
 }  // namespace
@@ -40,6 +42,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
       console_(console),
       spec_(spec),
       facts_(facts),
+      mux_(io, writer, spec),
       variable_("DDP_RUN_ID=" + facts.run_id),
       strangers_(strangers) {}
 
@@ -68,15 +71,13 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
 
 void WorkerGroup::start_one(const Placement& placement, const std::filesystem::path& scratch) {
   const std::string label = "rank " + std::to_string(placement.rank);
-  const std::string prefix = prefix_of(placement);
   auto worker = std::make_unique<Worker>();
   worker->placement = placement;
-  worker->error_file = scratch / ("round-" + std::to_string(facts_.round) + "-rank-" +
-                                  std::to_string(placement.rank) + ".json");
-  worker->output = std::make_unique<LogStream>(
-      io_, writer_, FileWriter::kStdout, prefix, log_file(facts_, placement.rank, ".out"), label);
-  worker->errors = std::make_unique<LogStream>(
-      io_, writer_, FileWriter::kStderr, prefix, log_file(facts_, placement.rank, ".err"), label);
+  const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
+  make_directories(files);
+  worker->error_file = files.error_file;
+  worker->output = open_stream(placement, files, WorkerStream::output);
+  worker->errors = open_stream(placement, files, WorkerStream::errors);
   ProcessSpec process;
   process.label = label;
   process.executable = spec_.executable;
@@ -95,6 +96,8 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
   worker->started_at = Clock::now();
+  set_prefix(*worker, *worker->output, WorkerStream::output);
+  set_prefix(*worker, *worker->errors, WorkerStream::errors);
   guard_.watch(worker->pid);
   console_.debug(label + ": pid " + std::to_string(worker->pid));
   worker->output->close_write_end();
@@ -106,6 +109,30 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   asio::co_spawn(io_, watch(index), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
+}
+
+std::unique_ptr<LogStream> WorkerGroup::open_stream(const Placement& placement,
+                                                    const WorkerFiles& files,
+                                                    WorkerStream stream) {
+  const bool is_output = stream == WorkerStream::output;
+  LogStream::Course course;
+  course.stream = stream;
+  course.plan = plan_stream(spec_.logs, spec_.has_run_dir, placement.local_rank, stream);
+  course.log_file = is_output ? files.output : files.errors;
+  course.filtered_file = is_output ? files.filtered_output : files.filtered_errors;
+  return std::make_unique<LogStream>(io_, mux_, course, "rank " + std::to_string(placement.rank));
+}
+
+void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind) {
+  PrefixFacts facts;
+  facts.placement = worker.placement;
+  facts.role = spec_.role;
+  facts.host = host_;
+  facts.pid = worker.pid;
+  facts.stream = kind;
+  const int local_rank = worker.placement.local_rank;
+  const StreamPlan plan = plan_stream(spec_.logs, spec_.has_run_dir, local_rank, kind);
+  stream.set_prefix(Prefix(spec_.logs, plan, facts), worker.placement);
 }
 
 asio::awaitable<void> WorkerGroup::watch(std::size_t index) {
@@ -230,8 +257,8 @@ asio::awaitable<void> WorkerGroup::drain() {
     if (event) note(*event);
     if (count(&LogStream::is_held_back, true) == 0) {
       waited += Clock::now() - begin;
-    } else if (writer_.stalled_for() >= FileWriter::kStallWait) {
-      writer_.leave_stuck();
+    } else {
+      writer_.leave_stuck_files();
     }
   }
   for (const auto& worker : workers_) {
@@ -243,6 +270,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
+  mux_.flush();
 }
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {

@@ -15,7 +15,9 @@
 #include "launcher/os/guard.h"
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
+#include "launcher/os/resources.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/log_layout.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/worker_environment.h"
@@ -27,7 +29,7 @@ namespace ddp::launcher {
 /// One worker, and what is left of it for the report when it has ended.
 struct Worker {
   Placement placement;
-  std::filesystem::path error_file;
+  std::filesystem::path error_file;  // empty: none
   MappedProgressPage page = MappedProgressPage::create();
   std::unique_ptr<LogStream> output;
   std::unique_ptr<LogStream> errors;
@@ -128,6 +130,10 @@ class WorkerGroup {
 
  private:
   void start_one(const Placement& placement, const std::filesystem::path& scratch);
+  std::unique_ptr<LogStream> open_stream(const Placement& placement,
+                                         const WorkerFiles& files,
+                                         WorkerStream stream);
+  void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
   asio::awaitable<void> watch(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
@@ -143,6 +149,8 @@ class WorkerGroup {
   Console& console_;
   const JobSpec& spec_;
   const RoundFacts& facts_;
+  LogMux mux_;  // before the workers, whose streams use it
+  const std::string host_ = host_name();
   const std::string variable_;  // DDP_RUN_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
   const Clock::time_point begin_ = Clock::now();

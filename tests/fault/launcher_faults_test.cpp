@@ -345,7 +345,7 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesIsSeenBeforeAnythingStarts) {
               .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
   EXPECT_EQ(job->wait(), 126);
   EXPECT_TRUE(
-      job->sees("cannot start 8 workers: this needs 10 processes and threads, 5 are left: "
+      job->sees("cannot start 8 workers: this needs 11 processes and threads, 5 are left: "
                 "the limit of processes of this user is 6 (ulimit -u), 1 in use"));
   EXPECT_EQ(job->out(), "");
 }
@@ -354,19 +354,19 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
   std::filesystem::permissions(scratch(), std::filesystem::perms::all);
   // Two processes of the user that the launcher, in a pid namespace, cannot see: with the guard,
-  // the writer's thread and one worker the limit is reached.
+  // the writers' two threads and one worker the limit is reached.
   const std::vector<std::string> hold{DDP_FAKE_WORKER, "print", "on", "hold"};
-  const auto one = start(Command{.arguments = as_limited_user(6) + hold});
-  const auto two = start(Command{.arguments = as_limited_user(6) + hold});
+  const auto one = start(Command{.arguments = as_limited_user(7) + hold});
+  const auto two = start(Command{.arguments = as_limited_user(7) + hold});
   ASSERT_TRUE(one->sees("on") && two->sees("on"));
   const std::vector<std::string> inside{
       "/usr/bin/unshare", "--pid", "--fork", "--kill-child", "--mount-proc"};
   const std::vector<std::string> launch{DDP_LAUNCH, "--nproc-per-node=2"};
-  const auto job = start(Command{.arguments = inside + as_limited_user(6) + launch + hold,
+  const auto job = start(Command{.arguments = inside + as_limited_user(7) + launch + hold,
                                  .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
   EXPECT_EQ(job->wait(), 126);
   EXPECT_TRUE(job->sees("cannot start rank 1: fork: "));
-  EXPECT_TRUE(job->sees("The limit of processes is 6 (ulimit -u)"));
+  EXPECT_TRUE(job->sees("The limit of processes is 7 (ulimit -u)"));
   one->signal(SIGKILL);
   two->signal(SIGKILL);
   one->wait();

@@ -66,6 +66,8 @@ TEST_F(LauncherArguments, ValuesOutOfRangeAreNamedWithTheirFlag) {
                                   std::string("--grace=5"),
                                   std::string("--rdzv-endpoint=h:70000"),
                                   std::string("--rdzv-conf=a"),
+                                  std::string("--log-dir=/dev/null/x"),
+                                  std::string("--tee=4"),
                                   std::string("--numa-binding=half"),
                                   std::string("--store=rank0"),
                                   std::string("--append-local-rank=camel")}) {

@@ -115,13 +115,13 @@ TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
 TEST_F(LauncherNode, TheProcessLimitOfACgroupIsSeenBeforeAnythingStarts) {
   const TestCgroup cgroup("pids");
   if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the pids controller of its own";
-  cgroup.set("pids.max", "4");
+  cgroup.set("pids.max", "5");
   const auto refused = launch_in(cgroup, {"--nproc-per-node=2", DDP_FAKE_WORKER, "print", "on"});
   EXPECT_EQ(refused->wait(), 126);
   EXPECT_THAT(refused->err(),
-              HasSubstr("this needs 4 processes and threads, 3 are left: pids.max"));
+              HasSubstr("this needs 5 processes and threads, 4 are left: pids.max"));
   EXPECT_EQ(refused->out(), "");
-  cgroup.set("pids.max", "5");
+  cgroup.set("pids.max", "6");
   const auto started = launch_in(cgroup, {"--nproc-per-node=2", DDP_FAKE_WORKER, "print", "on"});
   EXPECT_EQ(started->wait(), 0);
 }

@@ -66,14 +66,17 @@ TEST_F(LauncherRefusal, AWorkerThatCannotBeWatchedIsTakenBack) {
 TEST_F(LauncherRefusal, ALogPipeThatCannotBeWatchedLeavesNoDescriptor) {
   asio::io_context io(1);
   FileWriter writer;
-  const LogStream good(io, writer, FileWriter::kStdout, "", "", "rank 0");
+  const JobSpec spec;
+  LogMux mux(io, writer, spec);
+  const LogStream::Course course;
+  const LogStream good(io, mux, course, "rank 0");
   break_epoll();
   const auto count = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));
   };
   const auto before = count();
-  EXPECT_THROW(LogStream(io, writer, FileWriter::kStdout, "", "", "rank 0"), SystemError);
+  EXPECT_THROW(LogStream(io, mux, course, "rank 0"), SystemError);
   EXPECT_EQ(count(), before);
 }
 

@@ -12,7 +12,8 @@ TEST(Limits, EveryWorkerCostsDescriptorsAndLogsCostMore) {
 }
 
 TEST(Limits, EveryWorkerIsAProcessBesideGuardAndWriter) {
-  EXPECT_EQ(processes_needed(8), 10);
+  EXPECT_EQ(processes_needed(8, false), 11);
+  EXPECT_EQ(processes_needed(8, true), 12);
 }
 
 TEST(Limits, AQuotaLeavesWholeCpusAndAtLeastOne) {

@@ -1,0 +1,123 @@
+#include "launcher/plan/console_text.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr char kEscape = '\x1b';
+constexpr std::string_view kReset = "\x1b[0m";
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
+
+constexpr bool is_plain(unsigned char c) {
+  return (c >= 0x20 && c < 0x7f) || c == '\t';
+}
+
+/// Length of the UTF-8 sequence at the head of `text`; 0 when there is none. Source: Unicode 15,
+/// table 3-7.
+std::size_t sequence_length(std::string_view text) {
+  const auto at = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto is_tail = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return at(i) >= low && at(i) <= high;
+  };
+  const unsigned lead = at(0);
+  if (lead >= 0xc2 && lead <= 0xdf) return is_tail(1) ? 2 : 0;
+  if (lead >= 0xe0 && lead <= 0xef) {
+    // No longer form than needed, no half of a surrogate pair.
+    const bool second = is_tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf);
+    return second && is_tail(2) ? 3 : 0;
+  }
+  if (lead >= 0xf0 && lead <= 0xf4) {
+    const bool second = is_tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf);
+    return second && is_tail(2) && is_tail(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+/// U+0080 to U+009F: a terminal takes them as control characters, too.
+bool is_control(std::string_view sequence) {
+  return sequence.size() == 2 && sequence[0] == '\xc2' && sequence[1] < '\xa0';
+}
+
+bool is_between(char c, char low, char high) {
+  return c >= low && c <= high;
+}
+
+/// Length of the control sequence (ECMA-48, 5.4) at the head of `text`, which starts with ESC [.
+std::size_t control_sequence(std::string_view text) {
+  std::size_t end = 2;
+  while (end < text.size() && is_between(text[end], '\x20', '\x3f'))
+    ++end;
+  const bool has_final = end < text.size() && is_between(text[end], '\x40', '\x7e');
+  return end + (has_final ? 1 : 0);
+}
+
+/// Length of the string (a title, a link) that ESC and one of "]PX^_" open: to BEL or ESC \, or to
+/// the end of the line.
+std::size_t control_string(std::string_view text) {
+  for (std::size_t i = 2; i < text.size(); ++i) {
+    if (text[i] == '\a') return i + 1;
+    if (text[i] == kEscape && i + 1 < text.size() && text[i + 1] == '\\') return i + 2;
+  }
+  return text.size();
+}
+
+bool is_color(std::string_view sequence) {
+  return sequence.size() > 2 && sequence.back() == 'm' &&
+         sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
+}
+
+std::size_t escape_length(std::string_view text) {
+  if (text.size() < 2) return 1;
+  if (text[1] == '[') return control_sequence(text);
+  if (std::string_view("]PX^_").find(text[1]) != std::string_view::npos) {
+    return control_string(text);
+  }
+  std::size_t end = 1;  // ESC, intermediate characters, a final one
+  while (end < text.size() && is_between(text[end], '\x20', '\x2f'))
+    ++end;
+  return std::min(text.size(), end + 1);
+}
+
+}  // namespace
+
+void append_clean(std::string& text, std::string_view line) {
+  while (line.ends_with('\r'))
+    line.remove_suffix(1);
+  if (const std::size_t back = line.rfind('\r'); back != std::string_view::npos) {
+    line.remove_prefix(back + 1);
+  }
+  bool is_colored = false;
+  while (!line.empty()) {
+    const auto odd = std::find_if(
+        line.begin(), line.end(), [](char c) { return !is_plain(static_cast<unsigned char>(c)); });
+    const auto plain = static_cast<std::size_t>(odd - line.begin());
+    text.append(line.substr(0, plain));
+    line.remove_prefix(plain);
+    if (line.empty()) break;
+    std::size_t taken = 1;
+    if (line[0] == kEscape) {
+      taken = escape_length(line);
+      const std::string_view sequence = line.substr(0, taken);
+      if (is_color(sequence)) {
+        text.append(sequence);
+        is_colored = sequence != kReset && sequence != "\x1b[m";
+      }
+    } else if (static_cast<unsigned char>(line[0]) < 0x80) {
+      text += '?';
+    } else if (const std::size_t length = sequence_length(line); length == 0) {
+      text.append(kReplacement);
+    } else {
+      taken = length;
+      const std::string_view sequence = line.substr(0, length);
+      text.append(is_control(sequence) ? "?" : sequence);
+    }
+    line.remove_prefix(taken);
+  }
+  if (is_colored) text.append(kReset);
+}
+
+}  // namespace ddp::launcher

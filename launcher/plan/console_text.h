@@ -1,0 +1,16 @@
+// What of a worker's line a console is given. A training program prints progress bars, colours and,
+// when it is broken, anything: a console must not be moved, retitled or garbled by one rank's
+// bytes. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddp::launcher {
+
+/// Appends `line` as a terminal would leave it: of a line with carriage returns what follows the
+/// last one; tabs and colours (SGR sequences) stay, and colours end with the line; other escape
+/// sequences go, other control characters become '?', bytes that are not UTF-8 become U+FFFD.
+void append_clean(std::string& text, std::string_view line);
+
+}  // namespace ddp::launcher

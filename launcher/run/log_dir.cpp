@@ -1,0 +1,46 @@
+#include "launcher/run/log_dir.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "common/error.h"
+#include "launcher/os/resources.h"
+#include "launcher/plan/log_layout.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRandomBytes = 4;  // eight characters, as torchrun's
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+  throw UsageError("log directory: cannot make " + path.string() + ": " + why +
+                   ". Name a directory that you can write with --log-dir.");
+}
+
+}  // namespace
+
+fs::path make_log_dir(const JobSpec& spec, const std::string& user_run_id) {
+  if (!wants_log_dir(spec.logs, spec.has_run_dir)) return {};
+  fs::path base;
+  if (!spec.logs.directory.empty()) {
+    base = fs::absolute(spec.logs.directory);
+  } else {
+    const std::string temporary = find_variable(spec.environment, "TMPDIR").value_or("");
+    base = fs::path(temporary.empty() ? "/tmp" : temporary) /
+           ("torchelastic_" + random_hex(kRandomBytes));
+  }
+  std::error_code error;
+  fs::create_directories(base, error);
+  if (error) refuse(base, error.message());
+  // For its owner alone, as torchrun's: what workers print may be anything.
+  const fs::path own = base / log_dir_name(user_run_id, random_hex(kRandomBytes));
+  if (::mkdir(own.c_str(), 0700) != 0) refuse(own, std::strerror(errno));
+  return own;
+}
+
+}  // namespace ddp::launcher
