@@ -25,7 +25,9 @@
 //   spawn [ VERBS ]    a grandchild that does them, and ends
 //   lose [ VERBS ]     like spawn, in a session of its own and with init (or a subreaper) as
 //                      parent: a daemon
+//   bomb               processes that start processes, for ever
 //   FILE.yaml ...      print the arguments, one line, and end
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -174,6 +176,9 @@ class Script {
         ::pause();
     } else if (verb == "sleep") {
       ::usleep(static_cast<useconds_t>(std::stod(take()) * 1e6));
+    } else if (verb == "bomb") {
+      while (true)
+        if (::fork() < 0) ::sched_yield();
     } else if (verb == "session") {
       ::setsid();
     } else if (verb == "progress") {

@@ -1,5 +1,5 @@
-// The helper's fork is process.cpp's and its scan is descendants.cpp's: the one file of os/ that
-// puts two others to use, as run/ has no say in the guard.
+// The helper's fork is process.cpp's, its scan descendants.cpp's, its first blow cgroup.cpp's: the
+// one file of os/ that puts others to use, as run/ has no say in the guard.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>
@@ -23,6 +23,7 @@
 
 #include "common/error.h"
 #include "common/identity.h"
+#include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/process.h"
 
@@ -34,12 +35,13 @@ constexpr std::chrono::seconds kKillTime(30);
 
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
-  char kind = 0;  // kRunId, kScratch, kWatch, kForget, kFarewell
+  char kind = 0;  // kRunId, kScratch, kCgroup, kWatch, kForget, kFarewell
   pid_t session = 0;
   std::array<char, kTextBytes> text{};
 };
 constexpr char kRunId = 'i';
 constexpr char kScratch = 's';
+constexpr char kCgroup = 'c';
 constexpr char kWatch = 'w';
 constexpr char kForget = 'f';
 constexpr char kFarewell = 'b';
@@ -48,6 +50,7 @@ constexpr char kFarewell = 'b';
 struct Charge {
   std::string variable;  // DDP_RUN_ID=...
   std::string scratch;
+  std::string cgroup;
   std::vector<pid_t> sessions;
 };
 
@@ -64,6 +67,9 @@ bool listen(int fd, Charge& charge) {
         break;
       case kScratch:
         charge.scratch = message.text.data();
+        break;
+      case kCgroup:
+        charge.cgroup = message.text.data();
         break;
       case kWatch:
         charge.sessions.push_back(message.session);
@@ -112,11 +118,13 @@ void guard_body(int fd) {
   // when it wakes up.
   const auto deadline = std::chrono::steady_clock::now() + kKillTime;
   for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
+    kill_cgroup(charge.cgroup);
     const std::size_t found = kill_descendants(charge.variable, charge.sessions);
     empty_scans = found == 0 ? empty_scans + 1 : 0;
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
   ::unlink((charge.scratch + "/control").c_str());  // the agent's socket: nobody answers there
+  remove_cgroup(charge.cgroup);
   ::rmdir(charge.scratch.c_str());  // fails, as it should, when there are error files in it
 }
 
@@ -136,6 +144,10 @@ Guard::~Guard() {
   ::close(pipe_);
   ::kill(pid_, SIGCONT);  // one that was stopped would be left behind
   reap_within(pid_, std::chrono::seconds(5));
+}
+
+void Guard::cover(const std::filesystem::path& cgroup) {
+  if (cgroup.native().size() < kTextBytes) send(kCgroup, 0, cgroup.string());
 }
 
 void Guard::watch(pid_t session) {

@@ -24,6 +24,8 @@ class Guard {
   /// most 5 s.
   ~Guard();
 
+  /// All of the job is in this cgroup: its kill comes first, and it is removed.
+  void cover(const std::filesystem::path& cgroup);
   /// A worker's session begins; tell it before anything of it can be lost.
   void watch(pid_t session);
   /// The session's leader is about to be reaped: from then on the number may be anybody's.

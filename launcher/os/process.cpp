@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -137,6 +138,17 @@ void reset_signals() {
 
 // ---- the parent --------------------------------------------------------------------------------
 
+/// fork(2), but the child is born in a cgroup (clone3(2), CLONE_INTO_CGROUP): moving it there later
+/// would stop all forks of the machine for a moment. Handlers of pthread_atfork do not run: the
+/// child makes async-signal-safe calls only.
+pid_t fork_into(int cgroup_fd) {
+  clone_args arguments{};
+  arguments.flags = CLONE_INTO_CGROUP;
+  arguments.exit_signal = SIGCHLD;
+  arguments.cgroup = static_cast<std::uint64_t>(cgroup_fd);
+  return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
 /// What the child met before or in exec; error 0 when the pipe was closed by a successful exec.
 ChildFailure read_failure(int fd) {
   ChildFailure failure;
@@ -209,7 +221,10 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
                          ends[1],
                          ::getpid(),
                          &blocked.before()};
-    pid_ = ::fork();
+    pid_ = spec.cgroup_fd >= 0 ? fork_into(spec.cgroup_fd) : -1;
+    if (pid_ == 0) become(plan);
+    is_in_cgroup_ = pid_ > 0;
+    if (!is_in_cgroup_) pid_ = ::fork();  // older kernels and containers refuse the call
     if (pid_ == 0) become(plan);
     fork_error = errno;
   }
@@ -286,6 +301,16 @@ bool catches_signal(pid_t pid, int signal) {
     return ((caught >> (signal - 1)) & 1) != 0;
   }
   return false;
+}
+
+bool can_be_born_in(int cgroup_fd) {
+  const SignalsBlocked blocked;
+  const pid_t pid = fork_into(cgroup_fd);
+  if (pid == 0) ::_exit(0);
+  int status = -1;
+  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status == 0;
 }
 
 pid_t fork_helper(void (*body)(int), int kept_fd) {

@@ -26,6 +26,7 @@ struct ProcessSpec {
   int stdout_fd = -1;
   int stderr_fd = -1;
   int kept_fd = -1;       // stays open under its number: the progress page
+  int cgroup_fd = -1;     // directory of a cgroup to be born in; where the kernel refuses: as we
   std::vector<int> cpus;  // that it may use; empty: as we
   int lock_fd = -1;       // stays open too: the run is locked as long as anything of it lives
 };
@@ -57,14 +58,21 @@ class Process {
   [[nodiscard]] bool forward(int signal) const;
 
   [[nodiscard]] pid_t pid() const { return pid_; }  // 0 once reaped
+  /// Whether it was born in the cgroup of its spec.
+  [[nodiscard]] bool is_in_cgroup() const { return is_in_cgroup_; }
   [[nodiscard]] bool is_reaped() const { return pid_ == 0; }
 
  private:
   [[noreturn]] void take_back(const char* call, const ProcessSpec& spec, int error);
 
   pid_t pid_ = 0;
+  bool is_in_cgroup_ = false;
   asio::posix::stream_descriptor pidfd_;
 };
+
+/// Whether a process can be born in that cgroup, tried with one that ends at once. Blocks: until it
+/// has ended.
+bool can_be_born_in(int cgroup_fd);
 
 /// Forks a helper of our own: new session, all signals ignored, no descriptor but `kept_fd`, never
 /// returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.

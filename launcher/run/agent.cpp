@@ -89,6 +89,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       facts_(first_round(spec, run_dir)),
       scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
       guard_(facts_.run_id, scratch_.path()),
+      cgroup_(facts_.run_id),
       lock_(lock_run(spec, scratch_.path().parent_path())),
       console_(writer_, lowest),
       signals_(io_,
@@ -105,6 +106,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
       strangers_(children_but(guard_.pid())) {
   become_subreaper();
+  prepare_cgroup();
   begin_round(0);
 }
 
@@ -170,12 +172,22 @@ asio::awaitable<void> Agent::story() {
 
 /// A new group, and a place for its logs. Errors: SystemError in the first round; later ones go on
 /// without log files.
+/// Told to the guard before the first process is in it.
+void Agent::prepare_cgroup() {
+  cgroup_.begin_round(0);
+  if (cgroup_.path().empty()) return;
+  guard_.cover(cgroup_.path());
+  if (!can_be_born_in(cgroup_.fd())) cgroup_.give_up();
+}
+
 void Agent::begin_round(int round) {
   facts_.round = round;
   facts_.master_port = store_.begin_round();
   hang_.reset();
   group_ = std::make_unique<WorkerGroup>(
       io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
+  if (round > 0) cgroup_.begin_round(round);
+  group_->use_cgroup(cgroup_);
   if (lock_) group_->share_lock(lock_->fd());
   watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
   if (facts_.run_dir.empty()) return;
@@ -306,7 +318,9 @@ void Agent::say_start() {
   console_.debug("endpoint: " + spec_.master_addr + ":" + std::to_string(facts_.master_port));
   console_.debug(
       "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
-      "run id");
+      "run id, " +
+      (cgroup_.path().empty() ? "no cgroup: none is delegated to us"
+                              : "cgroup " + cgroup_.path().string()));
 }
 
 void Agent::say_why_stopping() {

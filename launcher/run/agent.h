@@ -42,6 +42,7 @@ class Agent {
 
  private:
   asio::awaitable<void> story();
+  void prepare_cgroup();
   void begin_round(int round);
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
@@ -58,7 +59,8 @@ class Agent {
   const JobSpec& spec_;
   RoundFacts facts_;
   ScratchDir scratch_;
-  Guard guard_;                  // before the writer's thread and the loop: it is to be small
+  Guard guard_;  // before the writer's thread and the loop: it is to be small
+  JobCgroup cgroup_;
   std::optional<RunLock> lock_;  // before the store: it knows who has the port
   FileWriter writer_;
   Console console_;

@@ -56,6 +56,7 @@ void WorkerGroup::end_now() {
     if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
   }
+  if (!sessions.empty()) kill_all_in_cgroup();
   if (!sessions.empty()) kill_descendants(variable_, sessions);
   for (const pid_t session : sessions)
     guard_.forget(session);
@@ -89,6 +90,7 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   process.stderr_fd = worker->errors->write_end();
   process.kept_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
+  if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
   if (!spec_.cpu_sets.empty()) {
     process.cpus = spec_.cpu_sets[static_cast<std::size_t>(placement.local_rank)];
     console_.debug(label + ": CPUs " + format_cpu_list(process.cpus));
@@ -99,7 +101,8 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
   guard_.watch(worker->pid);
-  console_.debug(label + ": pid " + std::to_string(worker->pid));
+  console_.debug(label + ": pid " + std::to_string(worker->pid) +
+                 (worker->process->is_in_cgroup() ? ", in the job's cgroup" : ""));
   worker->output->close_write_end();
   worker->errors->close_write_end();
 
@@ -178,6 +181,10 @@ void WorkerGroup::signal_all(int signal) {
   }
 }
 
+void WorkerGroup::kill_all_in_cgroup() const {
+  if (cgroup_ != nullptr) kill_cgroup(cgroup_->round_path());
+}
+
 asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
   tell(order.reason);
   signal_all(order.signal);
@@ -217,6 +224,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     for (const auto& worker : workers_) {
       if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
     }
+    kill_all_in_cgroup();
     const std::size_t found = kill_descendants(variable_, sessions);
     if (strangers_.empty()) {
       for (const pid_t pid : adopted())

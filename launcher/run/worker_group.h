@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/progress_page.h"
+#include "launcher/os/cgroup.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
 #include "launcher/os/log_mux.h"
@@ -75,6 +76,8 @@ class WorkerGroup {
 
   /// Every worker started from now on inherits this descriptor.
   void share_lock(int fd) { lock_fd_ = fd; }
+  /// Every worker started from now on is born in it. `cgroup` outlives the group.
+  void use_cgroup(const JobCgroup& cgroup) { cgroup_ = &cgroup; }
 
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
   void note(const Event& event);
@@ -138,6 +141,7 @@ class WorkerGroup {
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
   void signal_all(int signal);
+  void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
   [[nodiscard]] std::vector<pid_t> adopted() const;
   void reap_adopted();
@@ -157,6 +161,7 @@ class WorkerGroup {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
   int lock_fd_ = -1;
+  const JobCgroup* cgroup_ = nullptr;
 };
 
 }  // namespace ddp::launcher

@@ -1,0 +1,96 @@
+#include "launcher/os/cgroup.h"
+
+#include <fcntl.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "common/files.h"
+#include "launcher/plan/cgroups.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kKill = "cgroup.kill";  // Linux 5.14
+
+/// Root may write everywhere, but systemd alone manages what it has not marked as given away.
+/// Source: systemd's CGROUP_DELEGATION.
+bool is_given_away(const fs::path& directory) {
+  if (::geteuid() != 0 || ::access("/run/systemd/system", F_OK) != 0) return true;
+  for (const char* const name : {"trusted.delegate", "user.delegate"}) {
+    if (::getxattr(directory.c_str(), name, nullptr, 0) > 0) return true;
+  }
+  return false;
+}
+
+bool is_delegated(const fs::path& directory) {
+  return ::access(directory.c_str(), W_OK) == 0 &&
+         ::access((directory / "cgroup.procs").c_str(), W_OK) == 0 && is_given_away(directory);
+}
+
+}  // namespace
+
+JobCgroup::JobCgroup(const std::string& run_id) {
+  const auto own = cgroup_directories(read_file("/proc/self/cgroup").value_or(""),
+                                      read_file("/proc/self/mountinfo").value_or(""),
+                                      "");
+  if (own.empty() || !is_delegated(own.front())) return;
+  const fs::path path = fs::path(own.front()) / ("ddp-" + run_id);
+  std::error_code error;
+  if (!fs::create_directory(path, error)) return;
+  if (::access((path / kKill).c_str(), W_OK) != 0) {
+    ::rmdir(path.c_str());
+    return;
+  }
+  path_ = path;
+}
+
+JobCgroup::~JobCgroup() {
+  give_up();
+}
+
+void JobCgroup::begin_round(int round) {
+  if (path_.empty()) return;
+  if (fd_ >= 0) ::close(fd_);
+  remove_cgroup(round_path_);
+  round_path_ = path_ / ("round-" + std::to_string(round));
+  std::error_code ignored;
+  fs::create_directory(round_path_, ignored);
+  fd_ = ::open(round_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+void JobCgroup::give_up() {
+  if (fd_ >= 0) ::close(fd_);
+  fd_ = -1;
+  remove_cgroup(path_);
+  path_.clear();
+  round_path_.clear();
+}
+
+void kill_cgroup(const fs::path& path) {
+  if (path.empty()) return;
+  const int fd = ::open((path / kKill).c_str(), O_WRONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const bool was_written = ::write(fd, "1", 1) == 1;  // if not: the other layers
+  ::close(fd);
+  static_cast<void>(was_written);
+}
+
+void remove_cgroup(const fs::path& path) {
+  if (path.empty()) return;
+  std::vector<fs::path> below;  // those of a launcher that one of the workers was
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(path, ignored)) {
+    if (entry.is_directory(ignored)) below.push_back(entry.path());
+  }
+  for (const fs::path& one : below)
+    remove_cgroup(one);
+  ::rmdir(path.c_str());
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,47 @@
+// A cgroup (v2) of the job's own, where we may make one: one write to its cgroup.kill ends
+// everything in it at once, a fork bomb too, and whatever left its session and cleared its
+// environment. Where none can be made the other layers of supervision stand alone.
+// Trap, seen on Linux 6.18: who is born (CLONE_INTO_CGROUP) in a cgroup that was killed before dies
+// at once. So each round has a new one, and whether it works at all is tried once.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace ddp::launcher {
+
+class JobCgroup {
+ public:
+  /// Makes "ddp-RUN_ID" below our own cgroup if that is delegated to us. Errors: none; path() is
+  /// empty then.
+  explicit JobCgroup(const std::string& run_id);
+  JobCgroup(const JobCgroup&) = delete;
+  JobCgroup& operator=(const JobCgroup&) = delete;
+  /// Removes it, if nothing is in it any more.
+  ~JobCgroup();
+
+  /// A new cgroup below it for the workers of a round; the last one's is removed.
+  void begin_round(int round);
+  /// Workers cannot be started into it after all.
+  void give_up();
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Of the round.
+  [[nodiscard]] const std::filesystem::path& round_path() const { return round_path_; }
+  /// Its directory, open: workers are started into it. -1: none.
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path round_path_;
+  int fd_ = -1;
+};
+
+/// SIGKILL to every process of the cgroup and of those below it. Nothing for an empty path.
+void kill_cgroup(const std::filesystem::path& path);
+
+/// Removes the cgroup and those below it; what still has processes stays. Nothing for an empty
+/// path.
+void remove_cgroup(const std::filesystem::path& path);
+
+}  // namespace ddp::launcher
