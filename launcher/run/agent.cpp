@@ -12,6 +12,7 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/log_dir.h"
+#include "launcher/plan/rerun.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
 #include "launcher/run/status.h"
@@ -64,6 +65,15 @@ std::string progress_text(const ProgressPage& page) {
   if (!is_opened(page)) return "";
   return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
          std::to_string(page.step.load(std::memory_order_relaxed));
+}
+
+/// When the first worker ended that had not ended well, since the group's begin.
+std::chrono::nanoseconds first_failure(const std::vector<Ending>& endings) {
+  std::chrono::nanoseconds first = std::chrono::nanoseconds::max();
+  for (const Ending& ending : endings) {
+    if (!ending.status.is_success() || ending.opened_page) first = std::min(first, ending.at);
+  }
+  return first;
 }
 
 WorkerReport describe(const Worker& worker, Clock::time_point begin) {
@@ -376,6 +386,9 @@ RoundResult Agent::conclude(std::vector<std::string> leftovers) {
     std::error_code ignored;
     dead.directory = std::filesystem::current_path(ignored);
     root.findings = post_mortem(dead, baseline_);
+    verdict_.rerun =
+        rerun_command(spec_, group_->worker_of(root.ending.rank).placement, dead.directory);
+    verdict_.teardown = round.lived - first_failure(endings);
   }
   verdict_.hang = hang_ ? hang_->text : "";
   verdict_.leftovers = std::move(leftovers);

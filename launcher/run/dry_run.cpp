@@ -6,26 +6,10 @@
 
 #include "launcher/plan/numa.h"
 #include "launcher/plan/placement.h"
+#include "launcher/plan/rerun.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace ddp::launcher {
-namespace {
-
-/// As a shell would read it back.
-std::string quote(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word)
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-}  // namespace
-
 std::string describe_plan(const JobSpec& spec) {
   RoundFacts facts;
   facts.run_id = "(random)";

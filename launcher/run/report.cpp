@@ -40,6 +40,13 @@ std::string seconds(std::chrono::nanoseconds time) {
   return text.data();
 }
 
+std::string milliseconds(std::chrono::nanoseconds time) {
+  std::array<char, 32> text{};
+  std::snprintf(
+      text.data(), text.size(), "%.1f ms", std::chrono::duration<double, std::milli>(time).count());
+  return text.data();
+}
+
 std::string what_happened(const WorkerReport& worker) {
   const Ending& ending = worker.ending;
   if (ending.status.is_success() && ending.opened_page) {
@@ -85,6 +92,20 @@ std::string why_root(const Verdict& verdict, const Failed& failed) {
   return what_happened(root);
 }
 
+/// What it said itself: its error file, and the last lines of its stderr.
+void add_words(std::string& text, const WorkerReport& worker) {
+  if (const std::optional<WorkerError> error = read_error(worker.error_text)) {
+    text += "  traceback  : " + error->message + "\n";
+    if (error->callstack != error->message) add_lines(text, error->callstack);
+  }
+  if (!worker.last_lines.empty()) text += "  last lines of its stderr:\n";
+  for (const std::string& line : worker.last_lines)
+    add_lines(text, line);
+  if (!worker.hidden_lines.empty()) text += "  last lines of its stdout, which was not shown:\n";
+  for (const std::string& line : worker.hidden_lines)
+    add_lines(text, line);
+}
+
 std::string describe_root(const Verdict& verdict, const Failed& failed, const std::string& host) {
   const WorkerReport& root = verdict.workers[failed.root_cause];
   std::string text = "[0]:\n";
@@ -104,22 +125,11 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, const st
     add_field(text, "progress", progress);
   }
   add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
-  if (const std::optional<WorkerError> error = read_error(root.error_text)) {
-    text += "  traceback  : " + error->message + "\n";
-    if (error->callstack != error->message) add_lines(text, error->callstack);
-  }
+  add_words(text, root);
   for (const std::string& finding : root.findings)
     add_field(text, "found", finding);
-  if (!root.last_lines.empty()) {
-    text += "  last lines of its stderr:\n";
-    for (const std::string& line : root.last_lines)
-      add_lines(text, line);
-  }
-  if (!root.hidden_lines.empty()) {
-    text += "  last lines of its stdout, which was not shown:\n";
-    for (const std::string& line : root.hidden_lines)
-      add_lines(text, line);
-  }
+  add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown));
+  if (!verdict.rerun.empty()) add_field(text, "alone", verdict.rerun);
   return text;
 }
 
@@ -190,7 +200,10 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : failed->victims) {
-      text += describe_victim(verdict.workers[victim]);
+      const WorkerReport& worker = verdict.workers[victim];
+      text += describe_victim(worker);
+      // Where the root cause has no words of its own, those of what it led to are what is known.
+      if (!has_failed(root.ending) && !was_stopped(worker.ending)) add_words(text, worker);
     }
     for (const std::string& round : verdict.earlier_rounds)
       text += (&round == &verdict.earlier_rounds.front() ? thin + "\n" : "") + "Earlier: " + round +
@@ -231,6 +244,8 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
     if (!root.findings.empty()) {
       cause["findings"] = json::array(root.findings.begin(), root.findings.end());
     }
+    if (!verdict.rerun.empty()) cause["alone"] = verdict.rerun;
+    cause["teardown_seconds"] = std::chrono::duration<double>(verdict.teardown).count();
     object["root_cause"] = cause;
   }
   if (!verdict.earlier_rounds.empty()) {
