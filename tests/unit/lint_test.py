@@ -164,6 +164,54 @@ class LintTest(unittest.TestCase):
                 tree = Tree(files | {name: text})
                 self.assertIn(finding, tree.findings("L13"), tree.text)
 
+    PAGE = "tests/fault/CASES.md"
+    ROWS = (
+        "# Faults\n\n| # | injection | bound | tests |\n|---|---|---|---|\n"
+        "| W1 | it dies | 1 s | `Faults.W1_ItIsNamed` `a_test.py Killed.test_it_is_named` `a_test.py test_it_ends`. Missing: a core |\n"
+        "| W2 | it hangs | none | not yet: nobody looks |\n"
+    )
+    TESTS = {
+        "tests/fault/a_test.cpp": "TEST_F(Faults, W1_ItIsNamed) {}\nTEST(Faults, AnythingElse) {}\n",
+        "tests/fault/a_test.py": "class Killed(Test):\n    def test_it_is_named(self):\n        pass\n\n\ndef test_it_ends():\n    pass\n",
+    }
+
+    def test_cases_and_tests_agree(self):
+        self.assertEqual(Tree({self.PAGE: self.ROWS, **self.TESTS}).findings("L14"), [])
+        self.assertEqual(Tree({"common/a.cpp": "int a;\n"}).findings("L14"), [], "nothing to compare")
+
+    def test_cases_and_tests_that_do_not_agree_are_found(self):
+        page, code, script = self.PAGE, "tests/fault/a_test.cpp", "tests/fault/a_test.py"
+        for name, old, new, place, what in [
+            (page, "`Faults.W1_ItIsNamed`", "`Faults.W1_ItIsNamed` `Faults.Gone`", page + ":5", "there is no test Faults.Gone"),
+            (page, "Killed.test_it_is_named", "test_it_is_named", page + ":5", "there is no test a_test.py test_it_is_named"),
+            (page, "`Faults.W1_ItIsNamed` ", "", code + ":1", "W1_ItIsNamed is not in the row W1"),
+            (page, "| W1 |", "| W3 |", page + ":1", "W1 has no row"),
+            (page, "| W2 |", "| W1 |", page + ":6", "W1 is there twice"),
+            (page, "| W2 |", "| second |", page + ":6", "'second' is no number of a case"),
+            (page, "| none |", "|  |", page + ":6", "none of them is empty"),
+            (page, "not yet: nobody looks", "", page + ":6", "none of them is empty"),
+            (page, "not yet: nobody looks", "not yet:", page + ":6", "what is missing"),
+            (page, "not yet: nobody looks", "not yet: all but `Faults.AnythingElse`", page + ":6", "either tests, or"),
+            (page, "not yet: nobody looks", "nobody looks", page + ":6", "either tests, or"),
+            (page, " none | not", " not", page + ":6", "none of them is empty"),
+            (code, "AnythingElse", "W1_AnythingElse", code + ":2", "W1_AnythingElse is not in the row W1"),
+            (code, "AnythingElse", "W2_AnythingElse", code + ":2", "W2_AnythingElse is not in the row W2"),
+            (code, "AnythingElse", "X9_AnythingElse", code + ":2", "X9_AnythingElse is not in the row X9"),
+            (code, "TEST_F(Faults, W1", "// TEST_F(Faults, W1", page + ":5", "there is no test Faults.W1_ItIsNamed"),
+            (script, "def test_it_ends", "def it_ends", page + ":5", "there is no test a_test.py test_it_ends"),
+            (script, "class Killed", "class Lost", page + ":5", "there is no test a_test.py Killed.test_it_is_named"),
+        ]:
+            with self.subTest(file=name, text=new):
+                files = {page: self.ROWS, **self.TESTS}
+                self.assertIn(old, files[name])
+                files[name] = files[name].replace(old, new, 1)
+                tree = Tree(files)
+                self.assertIn(place, tree.findings("L14"), tree.text)
+                self.assertIn(what, tree.text)
+
+    def test_a_missing_list_of_cases_is_found(self):
+        self.assertEqual(Tree(self.TESTS).findings("L14"), ["tests/fault/CASES.md:1"])
+
     def test_raw_strings_and_digit_separators_do_not_hide_code(self):
         tree = Tree({"common/a.cpp": 'auto a = R"(")"; int b = 1\'000; auto c = \'"\';\nstd::abort();\n'})
         self.assertEqual(tree.findings("L8"), ["common/a.cpp:2"], tree.text)
