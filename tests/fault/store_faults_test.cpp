@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -248,6 +249,28 @@ TEST_F(StoreFaults, ARankThatDoesNotJoinIsNamed) {
   ASSERT_TRUE(job_->sees("1 of 2 ranks have joined the store; still to come: rank 1 (pid " +
                          std::to_string(second) + ")"))
       << job_->err();
+}
+
+TEST_F(StoreFaults, ARestartBeginsAnEmptyStoreOnTheSamePort) {
+  job_ = launch({"--verbose",
+                 "--max-restarts",
+                 "1",
+                 "--no-python",
+                 DDP_FAKE_WORKER,
+                 "pid",
+                 "environment",
+                 "hold"});
+  ASSERT_TRUE(job_->sees("TORCHELASTIC_RESTART_COUNT=0") && job_->sees("WORLD_SIZE=1"));
+  const int port = job_->number_after("MASTER_PORT=");
+  StoreClient old(port);
+  old.set("key", "of round 0");
+  EXPECT_EQ(old.get("key"), "of round 0");
+  ::kill(job_->number_after("[0:0] pid "), SIGKILL);
+  ASSERT_TRUE(job_->sees("TORCHELASTIC_RESTART_COUNT=1"));
+  EXPECT_TRUE(old.is_closed_within());
+  StoreClient fresh(port);
+  fresh.send(kCheck + u64(1) + text("key"));
+  EXPECT_EQ(fresh.receive(1), "\x01");  // not there
 }
 
 /// Listens at a port of its own.
