@@ -67,12 +67,12 @@ ddp::ProgressPage& open_page() {
   return **page;
 }
 
+/// One write, so that a second signal that comes meanwhile does not land inside the line.
 extern "C" void say_caught(int signal) {
-  const char* const name = ::sigabbrev_np(signal);
-  if (::write(STDOUT_FILENO, "caught ", 7) < 0 || ::write(STDOUT_FILENO, name, strlen(name)) < 0 ||
-      ::write(STDOUT_FILENO, "\n", 1) < 0) {
-    ::_exit(2);
-  }
+  char line[32] = "caught ";
+  ::strncat(line, ::sigabbrev_np(signal), sizeof line - 9);
+  ::strcat(line, "\n");
+  if (::write(STDOUT_FILENO, line, ::strlen(line)) < 0) ::_exit(2);
 }
 
 void wait_for(int signal) {
