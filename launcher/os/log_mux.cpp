@@ -41,11 +41,6 @@ std::string local_time() {
   return std::string(text.data(), static_cast<std::size_t>(size));
 }
 
-bool allows_color(const Environment& environment) {
-  return find_variable(environment, "NO_COLOR").value_or("").empty() &&
-         find_variable(environment, "TERM").value_or("dumb") != "dumb";
-}
-
 std::size_t count_shown(const JobSpec& spec) {
   return static_cast<std::size_t>(std::count(spec.logs.shown.begin(), spec.logs.shown.end(), true));
 }
@@ -64,7 +59,7 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
     const bool is_terminal = ::isatty(fd) == 1;
     limits_[console] = spec_.console_limit;
     if (!spec_.console_limit && is_terminal) limits_[console] = kTerminalLimit;
-    colors_[console] = is_colored(spec_.color, is_terminal, allows_color(spec.environment));
+    colors_[console] = is_colored(spec_, is_terminal, spec.environment);
   }
 }
 

@@ -181,8 +181,10 @@ StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, Wo
   return plan;
 }
 
-bool is_colored(const std::string& choice, bool is_terminal, bool environment_allows) {
-  return choice == "always" || (choice == "auto" && is_terminal && environment_allows);
+bool is_colored(const LogSpec& spec, bool is_terminal, const Environment& environment) {
+  if (spec.color != "auto") return spec.color == "always";
+  return is_terminal && find_variable(environment, "NO_COLOR").value_or("").empty() &&
+         find_variable(environment, "TERM").value_or("dumb") != "dumb";
 }
 
 }  // namespace ddp::launcher

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/identity.h"
 #include "common/job_values.h"
 
 namespace ddp::launcher {
@@ -55,7 +56,8 @@ bool wants_log_dir(const LogSpec& spec, bool has_run_dir);
 
 StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, WorkerStream stream);
 
-/// Whether prefixes are coloured. `environment_allows`: neither NO_COLOR nor TERM=dumb.
-bool is_colored(const std::string& choice, bool is_terminal, bool environment_allows);
+/// Whether what is written to a console is coloured: auto means on a terminal, unless NO_COLOR or
+/// TERM=dumb says no.
+bool is_colored(const LogSpec& spec, bool is_terminal, const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <csignal>
 
@@ -11,8 +13,8 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/placement.h"
-#include "launcher/run/log_dir.h"
 #include "launcher/plan/rerun.h"
+#include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
 #include "launcher/run/status.h"
@@ -101,7 +103,8 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       guard_(facts_.run_id, scratch_.path()),
       cgroup_(facts_.run_id),
       lock_(lock_run(spec, scratch_.path().parent_path())),
-      console_(writer_, lowest),
+      console_(
+          writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
       signals_(io_,
                spec.stop_signals,
                [this](int signal) {
@@ -200,13 +203,6 @@ void Agent::begin_round(int round) {
   group_->use_cgroup(cgroup_);
   if (lock_) group_->share_lock(lock_->fd());
   watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
-  if (facts_.run_dir.empty()) return;
-  const std::filesystem::path logs = facts_.run_dir / "logs" / ("round-" + std::to_string(round));
-  std::error_code error;
-  std::filesystem::create_directories(logs, error);
-  const std::string text = "cannot make " + logs.string() + ": " + error.message();
-  if (error && round == 0) throw SystemError(text);
-  if (error) console_.warning(text);
 }
 
 /// Until all workers have ended, one has failed or hangs, or the job is stopped: by the user, or

@@ -13,7 +13,8 @@ namespace ddp::launcher {
 class Console {
  public:
   /// `writer` outlives it. Lines below `lowest` are not shown.
-  Console(FileWriter& writer, log::Level lowest) : writer_(writer), lowest_(lowest) {}
+  Console(FileWriter& writer, log::Level lowest, bool colors)
+      : writer_(writer), lowest_(lowest), colors_(colors) {}
 
   void debug(const std::string& text) { say(log::Level::debug, text); }
   void info(const std::string& text) { say(log::Level::info, text); }
@@ -24,11 +25,19 @@ class Console {
 
  private:
   void say(log::Level level, const std::string& text) {
-    if (level >= lowest_) print("ddp-launch: " + text + "\n");
+    if (level >= lowest_) print(head_of(level) + text + "\n");
+  }
+
+  /// Errors are red, warnings yellow.
+  [[nodiscard]] std::string head_of(log::Level level) const {
+    const std::string head = "ddp-launch: ";
+    if (!colors_ || level < log::Level::warning) return head;
+    return (level == log::Level::error ? "\x1b[31m" : "\x1b[33m") + head + "\x1b[0m";
   }
 
   FileWriter& writer_;
   log::Level lowest_;
+  bool colors_;
 };
 
 }  // namespace ddp::launcher

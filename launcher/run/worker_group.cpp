@@ -14,15 +14,15 @@ namespace {
 constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-void make_directories(const WorkerFiles& files) {
+/// What went wrong, or nothing.
+std::string make_directories(const WorkerFiles& files) {
   for (const auto& file : {files.output, files.errors, files.error_file}) {
     if (file.empty()) continue;
     std::error_code error;
     std::filesystem::create_directories(file.parent_path(), error);
-    if (error) {
-      throw SystemError("cannot make " + file.parent_path().string() + ": " + error.message());
-    }
+    if (error) return "cannot make " + file.parent_path().string() + ": " + error.message();
   }
+  return "";
 }
 
 }  // namespace
@@ -75,7 +75,12 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   auto worker = std::make_unique<Worker>();
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
-  make_directories(files);
+  if (const std::string problem = make_directories(files); !problem.empty()) {
+    // A later round has something to lose: it goes on without these files.
+    if (facts_.round == 0) throw SystemError(problem);
+    if (!has_told_problem_) console_.warning(problem);
+    has_told_problem_ = true;
+  }
   worker->error_file = files.error_file;
   worker->output = open_stream(placement, files, WorkerStream::output);
   worker->errors = open_stream(placement, files, WorkerStream::errors);

@@ -155,7 +155,8 @@ class WorkerGroup {
   const RoundFacts& facts_;
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
-  const std::string variable_;  // DDP_RUN_ID=..., the proof of belonging
+  bool has_told_problem_ = false;  // with directories: once, not for each worker
+  const std::string variable_;     // DDP_RUN_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -128,12 +128,18 @@ TEST(LogSpec, ADirectoryIsMadeOnlyWhenSomethingGoesThere) {
   EXPECT_TRUE(wants({"--log-dir=logs", "--output=runs"}));
 }
 
-TEST(LogSpec, ColorsAreForTerminals) {
-  EXPECT_TRUE(is_colored("auto", true, true));
-  EXPECT_FALSE(is_colored("auto", false, true));
-  EXPECT_FALSE(is_colored("auto", true, false));
-  EXPECT_TRUE(is_colored("always", false, false));
-  EXPECT_FALSE(is_colored("never", true, true));
+TEST(LogSpec, ColorsAreForTerminalsThatWantThem) {
+  const auto colors = [](const std::string& choice, bool is_terminal, Environment environment) {
+    environment.emplace("TERM", "xterm");
+    return is_colored(make({"--color=" + choice}).logs, is_terminal, environment);
+  };
+  EXPECT_TRUE(colors("auto", true, {}));
+  EXPECT_TRUE(colors("auto", true, {{"NO_COLOR", ""}}));
+  EXPECT_FALSE(colors("auto", false, {}));
+  EXPECT_FALSE(colors("auto", true, {{"NO_COLOR", "1"}}));
+  EXPECT_FALSE(colors("auto", true, {{"TERM", "dumb"}}));
+  EXPECT_TRUE(colors("always", false, {{"NO_COLOR", "1"}}));
+  EXPECT_FALSE(colors("never", true, {}));
 }
 
 RoundFacts second_round() {
