@@ -13,6 +13,7 @@ Usage: ./make.sh COMMAND
   test                set up, build, and run every test that needs no GPU
   build               build/release/ddp-launch and build/release/ddp-worker
   check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
+  bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   lint                format, the project's own rules, shellcheck
   deps                install what building, testing and linting need: Debian packages, LibTorch
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
@@ -256,6 +257,18 @@ test_under() {
   run_tests "$1"
 }
 
+bench() {
+  [[ "${1:-launcher}" == launcher && $# -le 1 ]] || fail "bench knows: launcher"
+  need_torch
+  need_python
+  build
+  local python
+  python="$(python_for_tests)"
+  [[ -n "$python" ]] || fail "bench compares with torchrun: set DDP_PYTHON to a Python that imports torch"
+  "$python" -B tests/bench/launcher.py build/release/ddp-launch --json build/release/bench-launcher.json
+  "$python" -B tests/bench/store_bench.py build/release/ddp-launch build/release/tests/store_load build/release/tests/fake_worker
+}
+
 command="${1:-help}"
 shift || true
 case "$command" in
@@ -272,6 +285,7 @@ case "$command" in
     ;;
   build) build ;;
   check) check ;;
+  bench) bench "$@" ;;
   lint) lint ;;
   deps)
     need_packages "${build_packages[@]}" "${lint_packages[@]}"

@@ -106,12 +106,18 @@ def switches(pid):
     return total
 
 
+def let_it_run(process, seconds):
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(seconds)
+        raise AssertionError("the job ended too early")
+
+
 def at_rest(launcher):
     """(resident MB, share of one CPU, wake-ups per second) while two workers sleep."""
     with running_job(launcher) as (process, _):
-        time.sleep(1)
+        let_it_run(process, 1)
         cpu, woken, begin = cpu_seconds(process.pid), switches(process.pid), time.monotonic()
-        time.sleep(IDLE_SECONDS)
+        let_it_run(process, IDLE_SECONDS)
         seconds = time.monotonic() - begin
         status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         resident = int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1000

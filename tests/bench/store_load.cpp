@@ -1,9 +1,9 @@
 // Load on a TCP store, whoever serves it: the same program for both sides of a comparison.
-//   store_load PORT round-trips N            one client, a get after the other: operations per
-//   second store_load PORT operations CLIENTS N     so many clients, each with one request on its
-//   way store_load PORT connects N               connect, VALIDATE, PING, answer, close: connects
-//   per second store_load PORT barrier CLIENTS          connect all, all wait, one sets:
-//   milliseconds
+//   round-trips N         one client, a get after the other: operations per second
+//   operations CLIENTS N  so many clients, each with one request on its way: operations per second
+//   connects N            connect, VALIDATE, PING, answer, close: connects per second
+//   barrier CLIENTS       connect all, all wait, one sets: milliseconds
+// Usage: store_load PORT LOAD.
 // Prints one number.
 #include <arpa/inet.h>
 #include <netinet/in.h>
