@@ -66,7 +66,7 @@ std::size_t control_string(std::string_view text) {
 }
 
 bool is_color(std::string_view sequence) {
-  return sequence.size() > 2 && sequence.back() == 'm' &&
+  return sequence.size() > 2 && sequence[1] == '[' && sequence.back() == 'm' &&
          sequence.find_first_not_of("0123456789;:", 2) == sequence.size() - 1;
 }
 
