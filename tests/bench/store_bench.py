@@ -16,9 +16,9 @@ import sys
 import tempfile
 
 LOADS = [
-    ("round trips of 1 client", "1/s", ["round-trips", "20000"]),
-    ("operations of 64 clients", "1/s", ["operations", "64", "100000"]),
-    ("operations of 1,000 clients", "1/s", ["operations", "1000", "100000"]),
+    ("round trips of 1 client", "1/s", ["round-trips", "10000"]),
+    ("operations of 64 clients", "1/s", ["operations", "64", "30000"]),
+    ("operations of 1,000 clients", "1/s", ["operations", "1000", "30000"]),
     ("connects", "1/s", ["connects", "2000"]),
     ("1,000 clients connect, wait and are released", "ms", ["barrier", "1000"]),
 ]
@@ -80,7 +80,7 @@ def main():
     parser.add_argument("load")
     parser.add_argument("fake_worker")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
 
     figures = {}

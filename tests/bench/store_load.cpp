@@ -105,7 +105,8 @@ double operations(int port, int clients, int count) {
     event.data.u32 = static_cast<std::uint32_t>(i);
     ::epoll_ctl(poll, EPOLL_CTL_ADD, all.back().fd(), &event);
   }
-  all[0].send(kSet);
+  all[0].send(kSet + kGet);
+  all[0].receive(kGetReply);  // the others must not come before it
   const auto begin = Clock::now();
   for (const Client& client : all)
     client.send(kGet);
