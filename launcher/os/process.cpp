@@ -263,14 +263,20 @@ Process::~Process() {
   reap_within(pid_, std::chrono::seconds(1));
 }
 
-asio::awaitable<ExitStatus> Process::wait() {
-  co_await pidfd_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
+asio::awaitable<std::optional<ExitStatus>> Process::wait() {
+  const auto [error] = co_await pidfd_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
+  if (error) co_return std::nullopt;
   siginfo_t info{};
   check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT),
         "waitid",
         "worker " + std::to_string(pid_));
   ::kill(-pid_, SIGKILL);  // what the leader left behind in its group
   co_return to_status(info);
+}
+
+void Process::unwatch() {
+  boost::system::error_code ignored;
+  pidfd_.close(ignored);
 }
 
 void Process::reap() {

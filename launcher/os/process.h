@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,7 +46,11 @@ class Process {
 
   /// Suspends: until the leader has ended; then the rest of its group is killed. Not yet reaped:
   /// until then the group's number is nobody else's.
-  asio::awaitable<ExitStatus> wait();
+  /// Nothing when unwatch() came first.
+  asio::awaitable<std::optional<ExitStatus>> wait();
+
+  /// It cannot be killed: wait() ends, so that nobody waits for ever.
+  void unwatch();
 
   /// Gives the pid back. Precondition: wait() has returned.
   void reap();

@@ -144,8 +144,8 @@ void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStre
 }
 
 asio::awaitable<void> WorkerGroup::watch(std::size_t index) {
-  const ExitStatus status = co_await workers_[index]->process->wait();
-  inbox_.push(WorkerExited{index, status, Clock::now()});
+  const std::optional<ExitStatus> status = co_await workers_[index]->process->wait();
+  if (status) inbox_.push(WorkerExited{index, *status, Clock::now()});
 }
 
 asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
@@ -184,6 +184,7 @@ void WorkerGroup::signal_all(int signal) {
     if (signal == SIGKILL) worker->kill_sent = true;
     worker->process->signal(signal);
   }
+  if (signal == SIGKILL && !kill_deadline_) kill_deadline_ = Clock::now() + kKillWait;
 }
 
 void WorkerGroup::kill_all_in_cgroup() const {
@@ -219,7 +220,7 @@ asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
 }
 
 asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
-  const Deadline deadline = Clock::now() + kKillWait;
+  const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   reap_adopted();
   // Every process that a worker ever started is below a child of ours now: a subreaper inherits
   // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
@@ -244,7 +245,9 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   }
   std::vector<std::string> leftovers;
   for (const auto& worker : workers_) {
-    if (!worker->process->is_reaped()) leftovers.push_back(describe_process(worker->pid));
+    if (worker->process->is_reaped()) continue;
+    leftovers.push_back(describe_process(worker->pid));
+    worker->process->unwatch();
   }
   if (strangers_.empty()) {
     for (const pid_t pid : adopted())
@@ -289,8 +292,9 @@ asio::awaitable<void> WorkerGroup::drain() {
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
     console_.warning("rank " + std::to_string(worker.placement.rank) + " (pid " +
-                     std::to_string(worker.pid) + "): its " + name +
-                     " is cut here: a process that is not of this job still holds it open.");
+                     std::to_string(worker.pid) + "): its " + name + " is cut here: " +
+                     (worker.ending ? "a process that is not of this job still holds it open."
+                                    : "it could not be killed."));
   }
   stream.close_read_end();
 }

@@ -161,6 +161,7 @@ class WorkerGroup {
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
+  std::optional<Clock::time_point> kill_deadline_;  // of what got SIGKILL, once some did
   int lock_fd_ = -1;
   const JobCgroup* cgroup_ = nullptr;
 };

@@ -109,6 +109,40 @@ TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(cgroup); }, 2s)) << cgroup;
 }
 
+TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
+  const TestCgroup freezer("freezer");  // of v1: SIGKILL waits for the thaw
+  if (!freezer.is_there() || !freezer.has("freezer.state")) {
+    GTEST_SKIP() << "needs a cgroup v1 with the freezer controller of its own";
+  }
+  const auto job = launch({"--nproc-per-node=2",
+                           "--grace=200ms",
+                           DDP_FAKE_WORKER,
+                           "print",
+                           "up",
+                           "on",
+                           "1",
+                           "[",
+                           "pid",
+                           "hold",
+                           "]",
+                           "wait",
+                           "USR1"});
+  ASSERT_TRUE(job->sees("[0:0] up") && job->sees("[0:1] pid "));
+  job->read_for(20ms);
+  const pid_t pid = job->number_after("[0:1] pid ");
+  freezer.set("cgroup.procs", std::to_string(pid));
+  freezer.set("freezer.state", "FROZEN");
+  job->signal(SIGTERM);
+  const int code = job->wait(30s);
+  freezer.set("freezer.state", "THAWED");
+  EXPECT_EQ(code, 143);          // the verdict keeps its code
+  EXPECT_LT(job->lived(), 15s);  // the grace, 10 s of SIGKILL, 2 s for its output, 1 s to reap it
+  EXPECT_THAT(job->err(),
+              HasSubstr("could not be killed and is left: pid " + std::to_string(pid) + " (fake"));
+  EXPECT_THAT(job->err(), HasSubstr("its stdout is cut here: it could not be killed."));
+  EXPECT_TRUE(nothing_lives_within(5s));
+}
+
 TEST_F(NodeFaults, W11_WhatHidesEndsWithItsJob) {
   const auto job = launch({"/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
   ASSERT_TRUE(job->sees("[0:0] pid "));
