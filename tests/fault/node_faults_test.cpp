@@ -107,6 +107,7 @@ TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
   // Init may let its zombie stand for a while.
   EXPECT_TRUE(eventually([&] { return state_of(pid).empty() || state_of(pid) == "Z"; }, 2s));
   EXPECT_TRUE(eventually([&] { return !std::filesystem::exists(cgroup); }, 2s)) << cgroup;
+  EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());  // the guard
 }
 
 TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
