@@ -105,15 +105,7 @@ Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Lev
       lock_(lock_run(spec, scratch_.path().parent_path())),
       console_(
           writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
-      signals_(io_,
-               spec.stop_signals,
-               [this](int signal) {
-                 if (signal == SIGCHLD) {
-                   inbox_.push(ChildChanged());
-                 } else {
-                   inbox_.push(SignalCame{signal, Clock::now()});
-                 }
-               }),
+      signals_(io_, spec.stop_signals, [this](int signal) { note_signal(signal); }),
       store_(io_, console_, spec),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
@@ -165,13 +157,13 @@ asio::awaitable<void> Agent::story() {
     say_restart(round, decision);
     if (!decision.restart) break;
     co_await pause(decision);
-    if (user_stop_) break;
+    if (press_) {
+      // It came after the failure: there is no worker any more that could be told.
+      verdict_.outcome = Stopped{press_->signal};
+      verdict_.exit_code = exit_code::of_signal(press_->signal);
+      break;
+    }
     begin_round(policy.used());
-  }
-  if (user_stop_ && std::holds_alternative<Failed>(verdict_.outcome)) {
-    // It came between two rounds: no worker was there to be told.
-    verdict_.outcome = Stopped{user_stop_->signal};
-    verdict_.exit_code = exit_code::of_signal(user_stop_->signal);
   }
   // Error files stay after a bad end: the report names them.
   for (const WorkerReport& worker : verdict_.workers) {
@@ -183,8 +175,6 @@ asio::awaitable<void> Agent::story() {
   control_.close();
 }
 
-/// A new group, and a place for its logs. Errors: SystemError in the first round; later ones go on
-/// without log files.
 /// Told to the guard before the first process is in it.
 void Agent::prepare_cgroup() {
   cgroup_.begin_round(0);
@@ -193,6 +183,7 @@ void Agent::prepare_cgroup() {
   if (!can_be_born_in(cgroup_.fd())) cgroup_.give_up();
 }
 
+/// An empty store and a new group.
 void Agent::begin_round(int round) {
   facts_.round = round;
   facts_.master_port = store_.begin_round();
@@ -271,12 +262,10 @@ asio::awaitable<void> Agent::collect_stacks() {
 /// Suspends: for the decision's pause, or until the user stops the job.
 asio::awaitable<void> Agent::pause(const RestartDecision& decision) {
   const Deadline deadline = Clock::now() + decision.pause;
-  while (!user_stop_) {
+  while (!press_) {
     const std::optional<Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     group_->note(*event);
-    const auto* const signal = std::get_if<SignalCame>(&*event);
-    if (signal != nullptr) take_signal(*signal);
   }
 }
 
@@ -285,9 +274,8 @@ std::string Agent::answer(const std::string& request) {
   if (request == "status") return describe_status(spec_, facts_, *group_);
   if (request == "logs") return describe_logs(spec_, facts_, *group_);
   if (request != "stop") return "unknown request";
-  const SignalCame press{SIGTERM, Clock::now()};
-  if (!user_stop_) user_stop_ = press;  // whatever signals the user has listed
-  inbox_.push(press);
+  press_ = SignalCame{SIGTERM, true, Clock::now()};  // whatever signals the user has listed
+  inbox_.push(*press_);
   return "stopping " + count(group_->alive()) + " of pid " + std::to_string(::getpid());
 }
 
@@ -306,12 +294,23 @@ void Agent::look_after_workers() {
   }
 }
 
-void Agent::take_signal(const SignalCame& came) {
+/// From outside, at any time: also while no story waits for it.
+void Agent::note_signal(int signal) {
+  if (signal == SIGCHLD) {
+    inbox_.push(ChildChanged());
+    return;
+  }
   const auto& listed = spec_.stop_signals;
-  const bool stops = std::find(listed.begin(), listed.end(), came.signal) != listed.end();
   // Schedulers announce the end of a node by SIGUSR1: whoever saves checkpoints is to save one.
-  const bool announces = came.signal == SIGUSR1 && (spec_.own_worker || group_->has_open_page());
-  if (stops || announces) {
+  const bool announces = signal == SIGUSR1 && (spec_.own_worker || group_->has_open_page());
+  const bool stops = announces || std::find(listed.begin(), listed.end(), signal) != listed.end();
+  const SignalCame came{signal, stops, Clock::now()};
+  if (stops) press_ = came;
+  inbox_.push(came);
+}
+
+void Agent::take_signal(const SignalCame& came) {
+  if (came.stops) {
     user_stop_ = came;
     return;
   }

@@ -48,6 +48,7 @@ class Agent {
   asio::awaitable<void> stop();
   asio::awaitable<void> collect_stacks();
   asio::awaitable<void> pause(const RestartDecision& decision);
+  void note_signal(int signal);
   void take_signal(const SignalCame& signal);
   std::string answer(const std::string& request);
   void look_after_workers();
@@ -69,11 +70,12 @@ class Agent {
   StopSignals signals_;
   StoreHost store_;
   ControlSocket control_;
-  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
-  std::unique_ptr<WorkerGroup> group_;  // of this round
-  std::optional<Watchdog> watchdog_;    // of this round
-  Baseline baseline_;                   // of this round
-  std::optional<SignalCame> user_stop_;
+  const std::vector<pid_t> strangers_;   // children from before we were ddp-launch
+  std::unique_ptr<WorkerGroup> group_;   // of this round
+  std::optional<Watchdog> watchdog_;     // of this round
+  Baseline baseline_;                    // of this round
+  std::optional<SignalCame> press_;      // the newest signal that stops the job, whenever it came
+  std::optional<SignalCame> user_stop_;  // the one that did
   std::optional<Finding> hang_;
   Verdict verdict_;
 };

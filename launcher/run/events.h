@@ -20,6 +20,7 @@ struct OutputEnded {};   // one stream of one worker is drained
 struct ChildChanged {};  // SIGCHLD: perhaps an adopted orphan
 struct SignalCame {
   int signal = 0;
+  bool stops = false;  // the job is to end; else it is for the workers
   Clock::time_point at;
 };
 

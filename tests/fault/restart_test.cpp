@@ -91,6 +91,15 @@ TEST_F(Restart, AStopBetweenTwoRoundsEndsTheJobAtOnce) {
   EXPECT_TRUE(job->sees("stopped by SIGTERM; exit code 143"));
 }
 
+TEST_F(Restart, AStopWhileAFailedRoundIsEndedLeavesNoFurtherRound) {
+  const auto job = launch_with(5, "catch TERM on 1 [ exit 7 ] print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] caught TERM"));  // the teardown is under way
+  job->signal(SIGINT);
+  EXPECT_EQ(job->wait(), 130);
+  EXPECT_TRUE(job->sees("stopped by SIGINT; exit code 130"));
+  EXPECT_EQ(count(job->out(), "[0:0] ready"), 1U);
+}
+
 TEST_F(Restart, AStopByTheUserIsNoFailure) {
   const auto job = launch_with(5, "print ready hold");
   ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
