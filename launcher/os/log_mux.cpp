@@ -15,11 +15,12 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kPieceBytes = 64 << 10;    // what one read takes
-constexpr std::size_t kConsoleBytes = 2 << 20;   // queued: above it, the console is behind
+constexpr std::size_t kConsoleBytes = 4 << 20;   // queued: above it, the console is behind
 constexpr std::size_t kFileBytes = 4 << 20;      // queued: above it, pipes wait
 constexpr std::chrono::milliseconds kPause(1);   // between two looks at a full queue
 constexpr std::chrono::seconds kConsoleWait(1);  // for a console that takes nothing
 constexpr std::chrono::seconds kSecond(1);
+constexpr std::chrono::seconds kBarPause(5);    // between two states of a progress bar
 constexpr std::chrono::milliseconds kLook(50);  // between two looks at lines that wait
 constexpr std::int64_t kTerminalLimit = 1000;   // lines per second that a person's terminal gets
 
@@ -94,7 +95,7 @@ void LogMux::fold(const LogStream& stream, std::string_view text) {
   LineFolder& folder = folders_[stream.console_];
   folder.add(stream.placement_.rank, text, now);
   show_folded(stream.console_, folder.take_due(now));
-  if (!folder.is_empty()) wake_soon();
+  if (!folder.is_empty()) wake_within(kLook);
 }
 
 void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& lines) {
@@ -116,13 +117,15 @@ void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& l
   writer_.write(console, std::move(block));
 }
 
-/// Calls look() in a moment.
-void LogMux::wake_soon() {
-  if (is_armed_) return;
+/// Calls look() no later than after `pause`.
+void LogMux::wake_within(Clock::duration pause) {
+  const Clock::time_point at = Clock::now() + pause;
+  if (is_armed_ && wakes_at_ <= at) return;
   is_armed_ = true;
-  timer_.expires_after(kLook);
-  timer_.async_wait([this, alive = alive_](const boost::system::error_code&) {
-    if (*alive) look();
+  wakes_at_ = at;
+  timer_.expires_at(at);
+  timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
+    if (!error && *alive) look();
   });
 }
 
@@ -131,6 +134,7 @@ void LogMux::look() {
   const Clock::time_point now = Clock::now();
   bool waits = false;
   for (LogStream* const stream : streams_) {
+    if (stream->has_bar_) stream->show_bar(now);
     if (stream->hidden_lines_ == 0 || stream->drained_) continue;
     if (!stream->is_console_behind() && now - stream->second_ >= kSecond) {
       stream->say_hidden();
@@ -142,7 +146,7 @@ void LogMux::look() {
     show_folded(console, folders_[console].take_due(now));
     waits = waits || !folders_[console].is_empty();
   }
-  if (waits) wake_soon();
+  if (waits) wake_within(kLook);
 }
 
 LogStream::LogStream(asio::io_context& io,
@@ -249,6 +253,12 @@ void LogStream::take(std::string_view bytes) {
   fill_prefixes();
   splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
   flush();
+  const bool has_bar = is_shown() && splitter_.pending().find('\r') != std::string_view::npos;
+  if (has_bar && !has_bar_) {
+    bar_at_ = Clock::now();
+    mux_.wake_within(kBarPause);
+  }
+  has_bar_ = has_bar;
 }
 
 void LogStream::take_line(std::string_view line) {
@@ -308,12 +318,27 @@ void LogStream::say_hidden() {
   }
 }
 
+/// Its newest state, if there is a new one.
+void LogStream::show_bar(Clock::time_point now) {
+  if (drained_) return;
+  if (now - bar_at_ >= kBarPause) {
+    if (bar_bytes_ != bytes_ && !is_console_behind()) {
+      fill_prefixes();
+      show(splitter_.pending());
+      flush();
+    }
+    bar_at_ = now;
+    bar_bytes_ = bytes_;
+  }
+  mux_.wake_within(bar_at_ + kBarPause - now);
+}
+
 void LogStream::flush() {
   writer_.write(console_, std::move(block_));
   if (filtered_) writer_.write(*filtered_, std::move(copies_));
   block_.clear();
   copies_.clear();
-  if (hidden_lines_ != 0) mux_.wake_soon();
+  if (hidden_lines_ != 0) mux_.wake_within(kLook);
 }
 
 void LogStream::fill_prefixes() {

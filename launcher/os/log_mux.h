@@ -5,7 +5,7 @@
 // this order: console copies of lines that are also in a file, when the console is behind or the
 // limit of lines per second is reached; lines without a file, when the console has taken nothing
 // for a second; and the worker, whose pipe waits while the disk is behind. What is left out is
-// counted and said.
+// counted and said. A progress bar, which has no newline for long, is shown every five seconds.
 #pragma once
 
 #include <array>
@@ -52,13 +52,14 @@ class LogMux {
   void fold(const LogStream& stream, std::string_view text);
   void show_folded(Console console, const std::vector<LineFolder::Line>& lines);
   FileWriter::Target filtered(const std::filesystem::path& path);
-  void wake_soon();
+  void wake_within(Clock::duration pause);
   void look();
 
   FileWriter& writer_;
   const LogSpec& spec_;
   asio::steady_timer timer_;
   bool is_armed_ = false;
+  Clock::time_point wakes_at_;
   std::shared_ptr<bool> alive_;  // owners: this, and a handler of the timer that came too late
   std::array<std::optional<std::int64_t>, 2> limits_;  // lines per second, by console
   std::array<bool, 2> colors_{};
@@ -122,6 +123,7 @@ class LogStream {
   void copy(std::string_view line);
   bool is_over_limit();
   void say_hidden();
+  void show_bar(Clock::time_point now);
   void flush();
   void fill_prefixes();
   void note_tail(std::string_view line);
@@ -152,6 +154,9 @@ class LogStream {
   std::string copies_;            // for the filtered file
   Clock::time_point second_;      // when the limit's second began
   std::int64_t shown_lines_ = 0;  // in it
+  bool has_bar_ = false;          // a progress bar is in the line that is not whole yet
+  Clock::time_point bar_at_;      // when it was last shown, or began
+  std::uint64_t bar_bytes_ = 0;   // bytes() then
   std::size_t hidden_lines_ = 0;  // not shown on the console, and not yet said so
 };
 

@@ -45,6 +45,9 @@ class LineSplitter {
     pending_.clear();
   }
 
+  /// The line that is not whole yet.
+  [[nodiscard]] std::string_view pending() const { return pending_; }
+
  private:
   std::string pending_;  // at most kLimit bytes
 };

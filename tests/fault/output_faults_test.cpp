@@ -79,8 +79,9 @@ class OutputFaults : public ProcessTest {
   std::unique_ptr<Running> launch_logged(const std::string& flags, const std::string& verbs) {
     std::vector<std::string> arguments{"--output", runs().string(), "--grace=2s"};
     std::istringstream words(flags + " " + DDP_FAKE_WORKER + " " + verbs);
-    for (std::string word; words >> word;)
-      arguments.push_back(word);
+    for (std::string word; std::getline(words, word, ' ');) {
+      if (!word.empty()) arguments.push_back(word);
+    }
     return launch(arguments);
   }
 };
@@ -125,6 +126,20 @@ TEST_F(OutputFaults, O2_TheConsoleIsCleanAndTheFileIsRaw) {
   ASSERT_EQ(job->wait(), 0) << job->err();
   EXPECT_EQ(job->out(), "[0:0] 100%\x1b[31mred?\xef\xbf\xbd\x1b[0m\n");
   EXPECT_EQ(read(log("rank-0.out")), odd + "\n");
+}
+
+TEST_F(OutputFaults, O2_ALongProgressBarIsSeenBeforeItEnds) {
+  const auto job = launch_logged(
+      "", "partial 10% partial \r20% error begun wait USR1 partial \r30% print . hold");
+  ASSERT_TRUE(job->sees("[0:0] begun"));
+  EXPECT_EQ(job->out(), "");
+  EXPECT_TRUE(job->sees("[0:0] 20%\n"));
+  wake_workers();
+  EXPECT_TRUE(job->sees("[0:0] 30%.\n"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+  EXPECT_EQ(job->out(), "[0:0] 20%\n[0:0] 30%.\n");
+  EXPECT_EQ(read(log("rank-0.out")), "10%\r20%\r30%.\n");
 }
 
 TEST_F(OutputFaults, O2_TheReportIsCleanToo) {
