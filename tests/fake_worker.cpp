@@ -26,14 +26,18 @@
 //   lose [ VERBS ]     like spawn, in a session of its own and with init (or a subreaper) as
 //                      parent: a daemon
 //   bomb               processes that start processes, for ever
+//   churn N            N processes, 40 at a time; "hit K of N" on stdout: so many were ended by
+//                      somebody else
 //   FILE.yaml ...      print the arguments, one line, and end
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <deque>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -137,6 +141,32 @@ class Script {
     ::_exit(0);
   }
 
+  /// Each waits for SIGUSR2; nobody else is to send it anything.
+  static void churn(int count) {
+    constexpr std::size_t kAtATime = 40;
+    std::deque<pid_t> started;
+    int hit = 0;
+    for (int left = count; left > 0 || !started.empty();) {
+      const pid_t pid = left > 0 && started.size() < kAtATime ? ::fork() : -1;
+      if (pid == 0) {
+        while (true)
+          ::pause();
+      }
+      if (pid > 0) {
+        started.push_back(pid);
+        --left;
+        continue;
+      }
+      if (started.empty()) continue;  // no pid is free
+      int status = 0;
+      ::kill(started.front(), SIGUSR2);
+      ::waitpid(started.front(), &status, 0);
+      hit += WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2 ? 0 : 1;
+      started.pop_front();
+    }
+    std::cout << "hit " << hit << " of " << count << std::endl;
+  }
+
   void step(const std::string& verb) {
     if (verb == "print") {
       std::cout << take() << std::endl;
@@ -176,6 +206,8 @@ class Script {
         ::pause();
     } else if (verb == "sleep") {
       ::usleep(static_cast<useconds_t>(std::stod(take()) * 1e6));
+    } else if (verb == "churn") {
+      churn(std::stoi(take()));
     } else if (verb == "bomb") {
       while (true)
         if (::fork() < 0) ::sched_yield();

@@ -182,6 +182,8 @@ ChildFailure read_failure(int fd) {
                     exit_code::kCannotExecute);
 }
 
+constexpr std::chrono::milliseconds kTracerPause(50);  // between two looks at what a tracer holds
+
 ExitStatus to_status(const siginfo_t& info) {
   ExitStatus status;
   if (info.si_code == CLD_EXITED) {
@@ -260,16 +262,25 @@ void Process::take_back(const char* call, const ProcessSpec& spec, int error) {
 Process::~Process() {
   if (pid_ == 0) return;
   ::kill(-pid_, SIGKILL);
-  reap_within(pid_, std::chrono::seconds(1));
+  reap_within(pid_, std::chrono::seconds(pidfd_.is_open() ? 1 : 0));
 }
 
 asio::awaitable<std::optional<ExitStatus>> Process::wait() {
   const auto [error] = co_await pidfd_.async_wait(asio::posix::descriptor_base::wait_read, kResult);
   if (error) co_return std::nullopt;
   siginfo_t info{};
-  check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT),
-        "waitid",
-        "worker " + std::to_string(pid_));
+  asio::steady_timer timer(pidfd_.get_executor());
+  while (true) {
+    check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG),
+          "waitid",
+          "worker " + std::to_string(pid_));
+    if (info.si_pid != 0) break;
+    // A debugger holds it and is told first (ptrace(2)); nothing that can be waited for says when
+    // it has looked.
+    timer.expires_after(kTracerPause);
+    co_await timer.async_wait(kResult);
+    if (!pidfd_.is_open()) co_return std::nullopt;
+  }
   ::kill(-pid_, SIGKILL);  // what the leader left behind in its group
   co_return to_status(info);
 }

@@ -41,7 +41,7 @@ class Process {
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
   /// SIGKILL to the group, then reap. Blocks: until the kernel lets go of the leader, at most a
-  /// second.
+  /// second; not at all after unwatch().
   ~Process();
 
   /// Suspends: until the leader has ended; then the rest of its group is killed. Not yet reaped:

@@ -127,7 +127,7 @@ class WorkerGroup {
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
   [[nodiscard]] std::vector<Ending> endings() const;
 
-  static constexpr std::chrono::seconds kKillWait{10};
+  static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s
   static constexpr std::chrono::seconds kDrainWait{2};
   static constexpr std::chrono::milliseconds kSamePress{100};
 

@@ -377,6 +377,19 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
   EXPECT_TRUE(nothing_lives_within(0ms));
 }
 
+// What an assertion of the agent does: abort().
+TEST_F(LauncherFaults, L9_AnAgentThatAbortsLeavesNothing) {
+  const auto job =
+      launch_fakes(2,
+                   "ignore TERM spawn [ ignore TERM hold ] lose [ ignore TERM print lost hold ] "
+                   "print ready hold");
+  ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready") && job->sees("lost"));
+  job->signal(SIGABRT);
+  EXPECT_EQ(job->wait(1s), 125);
+  EXPECT_TRUE(job->sees("internal error; the workers are killed"));
+  EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
+}
+
 std::vector<std::string> locks_in(const std::filesystem::path& directory) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {

@@ -2,7 +2,16 @@
 // cgroups. Rows W, L and S of the list of faults.
 #include <gmock/gmock.h>
 #include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "common/identity.h"
 #include "launcher/plan/cgroups.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"
@@ -110,40 +119,6 @@ TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());  // the guard
 }
 
-TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
-  const TestCgroup freezer("freezer");  // of v1: SIGKILL waits for the thaw
-  if (!freezer.is_there() || !freezer.has("freezer.state")) {
-    GTEST_SKIP() << "needs a cgroup v1 with the freezer controller of its own";
-  }
-  const auto job = launch({"--nproc-per-node=2",
-                           "--grace=200ms",
-                           DDP_FAKE_WORKER,
-                           "print",
-                           "up",
-                           "on",
-                           "1",
-                           "[",
-                           "pid",
-                           "hold",
-                           "]",
-                           "wait",
-                           "USR1"});
-  ASSERT_TRUE(job->sees("[0:0] up") && job->sees("[0:1] pid "));
-  job->read_for(20ms);
-  const pid_t pid = job->number_after("[0:1] pid ");
-  freezer.set("cgroup.procs", std::to_string(pid));
-  freezer.set("freezer.state", "FROZEN");
-  job->signal(SIGTERM);
-  const int code = job->wait(30s);
-  freezer.set("freezer.state", "THAWED");
-  EXPECT_EQ(code, 143);          // the verdict keeps its code
-  EXPECT_LT(job->lived(), 15s);  // the grace, 10 s of SIGKILL, 2 s for its output, 1 s to reap it
-  EXPECT_THAT(job->err(),
-              HasSubstr("could not be killed and is left: pid " + std::to_string(pid) + " (fake"));
-  EXPECT_THAT(job->err(), HasSubstr("its stdout is cut here: it could not be killed."));
-  EXPECT_TRUE(nothing_lives_within(5s));
-}
-
 TEST_F(NodeFaults, W11_WhatHidesEndsWithItsJob) {
   const auto job = launch({"/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
   ASSERT_TRUE(job->sees("[0:0] pid "));
@@ -162,9 +137,101 @@ TEST_F(NodeFaults, W12_AForkBombEndsWithItsJob) {
       cgroup, scratch(), {"--grace=100ms", DDP_FAKE_WORKER, "print", "ready", "bomb"}));
   ASSERT_TRUE(job->sees("ready"));
   EXPECT_TRUE(eventually([&] { return alive().size() > 100; }, kPatience));
+  // The agent still answers.
+  const auto status = start(Command{.arguments = {DDP_LAUNCH, "status"},
+                                    .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(status->wait(), 0);
+  EXPECT_LT(status->lived(), 2s);
+  EXPECT_THAT(status->out(), HasSubstr("round 0"));
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
   EXPECT_TRUE(nothing_lives_within(1s));
+}
+
+// Frozen by the v1 freezer, which not even SIGKILL gets through, as nothing gets to who waits for a
+// dead network disk.
+TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
+  const TestCgroup cgroup("freezer");
+  if (!cgroup.has("freezer.state")) GTEST_SKIP() << "needs a cgroup v1 freezer of its own";
+  // One has a worker, the other a daemon that cannot be killed.
+  const auto job = launch_fakes(2, "on 0 [ pid hold ] on 1 [ print ready wait USR1 exit 7 ]");
+  const auto good = launch_fakes(1, "lose [ pid hold ] wait USR1");
+  ASSERT_TRUE(job->sees("pid ") && job->sees("ready") && good->sees("pid "));
+  const std::vector<int> frozen{job->number_after("pid "), good->number_after("pid ")};
+  for (const int pid : frozen)
+    cgroup.set("cgroup.procs", std::to_string(pid));
+  cgroup.set("freezer.state", "FROZEN");
+  for (const int pid : frozen)
+    ASSERT_TRUE(eventually([&] { return state_of(pid) == "D"; }, kPatience)) << state_of(pid);
+  const auto begin = std::chrono::steady_clock::now();
+  for (const std::string& process : alive()) {
+    const int pid = std::atoi(process.c_str());
+    const bool is_ours =
+        process.find("ddp-launch") != std::string::npos || pid == frozen[0] || pid == frozen[1];
+    if (!is_ours) ::kill(pid, SIGUSR1);
+  }
+  EXPECT_EQ(job->wait(), 7);
+  EXPECT_EQ(good->wait(), 125);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s + 10s + 500ms);
+  const std::string left = "could not be killed and is left: pid ";
+  EXPECT_THAT(job->err(),
+              testing::ContainsRegex(left + std::to_string(frozen[0]) +
+                                     " \\(fake_worker, state D, in [a-z_]+\\)"));
+  EXPECT_THAT(good->err(),
+              testing::ContainsRegex(left + std::to_string(frozen[1]) +
+                                     " \\(fake_worker, state D, in [a-z_]+\\)"));
+  EXPECT_THAT(job->err(), HasSubstr("its stdout is cut here: it could not be killed."));
+  cgroup.set("freezer.state", "THAWED");
+  EXPECT_TRUE(nothing_lives_within(kPatience));  // they die of what they were sent
+}
+
+// Its end is told to the debugger first, which sits at its prompt.
+TEST_F(NodeFaults, W10_ADebuggerThatHoldsAWorkerDoesNotHoldTheAgent) {
+  const auto job =
+      launch_fakes(2, "on 0 [ pid hold ] on 1 [ sleep 0.5 exit 7 ]", {"--grace", "200ms"});
+  ASSERT_TRUE(job->sees("pid "));
+  const int pid = job->number_after("pid ");
+  ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, 0, 0), 0) << std::strerror(errno);
+  ASSERT_TRUE(job->sees("has failed"));
+  ASSERT_TRUE(eventually([&] { return state_of(pid) == "Z"; }, kPatience));
+  EXPECT_EQ(launch({"status"})->wait(2s), 0);  // the agent's loop goes round
+  EXPECT_EQ(::waitpid(pid, nullptr, __WALL), pid);
+  EXPECT_EQ(job->wait(1s), 7);
+}
+
+// Pids are scarce, so that the number of whatever has died is soon somebody else's. Since
+// Linux 6.14 the limit is that of a pid namespace, so that nobody else feels it.
+TEST_F(NodeFaults, S3_NobodyWhoGotTheNumberOfADeadProcessIsSignalled) {
+  utsname system{};
+  ::uname(&system);
+  int major = 0;
+  int minor = 0;
+  std::sscanf(system.release, "%d.%d", &major, &minor);
+  if (::geteuid() != 0 || std::pair(major, minor) < std::pair(6, 14))
+    GTEST_SKIP() << "needs root and Linux 6.14, for a limit of pids of its own";
+  const auto churn = find_variable(read_environment(), "DDP_CHURN").value_or("10000");
+  const std::string script =
+      "echo 420 > /proc/sys/kernel/pid_max || exit 3; "  // 300 are reserved
+      "\"$0\" --nproc-per-node=2 --max-restarts=100000 --died-within=0s --grace=1s \"$1\" "
+      "spawn [ hold ] lose [ ignore TERM hold ] on 1 [ exit 7 ] hold > /dev/null 2> \"$2\" & "
+      "\"$1\" churn " +
+      churn + "; kill $!; wait";
+  const std::string log = (scratch() / "log").string();
+  const auto job = start(Command{.arguments = {"/usr/bin/unshare",
+                                               "--pid",
+                                               "--fork",
+                                               "--kill-child",
+                                               "--mount-proc",
+                                               "/bin/sh",
+                                               "-c",
+                                               script,
+                                               DDP_LAUNCH,
+                                               DDP_FAKE_WORKER,
+                                               log},
+                                 .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(job->wait(60s), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("hit 0 of " + churn + "\n"));
+  EXPECT_GT(count(read_all(log), "has failed"), 20U) << read_all(log);  // rounds beside the churn
 }
 
 }  // namespace

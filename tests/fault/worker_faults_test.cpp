@@ -102,6 +102,7 @@ TEST_F(WorkerFaults, W11_AdoptedOrphansAreReapedWhileTheJobRuns) {
 TEST_F(WorkerFaults, W14_TwoFailuresGiveOneRootCause) {
   const auto job = launch_fakes(2, "exit 9");
   EXPECT_EQ(job->wait(), 9);
+  EXPECT_LT(job->lived(), 1s);
   EXPECT_EQ(count(job->err(), "Root Cause (first observed failure):"), 1U);
   EXPECT_TRUE(job->sees("Failures that followed:"));
 }
@@ -163,6 +164,7 @@ TEST_F(WorkerFaults, WhoDoesNotFollowALeaverIsStopped) {
 TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
   const auto missing = launch({"--nproc-per-node", "2", "./no-such-program"});
   EXPECT_EQ(missing->wait(), 127);
+  EXPECT_LT(missing->lived(), 1s);
   EXPECT_EQ(lines_of(missing->err()).size(), 1U) << missing->err();
 
   const std::string text = write_file("text", "echo hi\n");
@@ -175,11 +177,26 @@ TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {
   EXPECT_EQ(script->wait(), 127);
 }
 
+TEST_F(WorkerFaults, W16_AProgramOfAnotherMachineIsNamed) {
+  std::string image = read_all(DDP_FAKE_WORKER);
+  ASSERT_EQ(image.substr(1, 3), "ELF");
+  constexpr std::size_t kMachine = 18;  // e_machine of elf(5); 2 is a SPARC
+  image[kMachine] = 2;
+  const std::string path = write_file("foreign", image);
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  const auto job = launch({"--nproc-per-node", "2", path});
+  EXPECT_EQ(job->wait(), 126);
+  EXPECT_LT(job->lived(), 1s);
+  EXPECT_TRUE(job->sees(path));
+  EXPECT_TRUE(job->sees("neither a program of this machine nor a script"));
+}
+
 TEST_F(WorkerFaults, W16_AnExecThatFailsAllTheSameStartsNoWorker) {
   const std::string path = write_file("bad", "#!/no/such/interpreter\n");
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   const auto job = launch({"--nproc-per-node", "2", path});
   EXPECT_EQ(job->wait(), 127);
+  EXPECT_LT(job->lived(), 1s);
   EXPECT_TRUE(job->sees("interpreter"));
 }
 
