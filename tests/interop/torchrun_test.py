@@ -1,7 +1,7 @@
 """torchrun and ddp-launch, given the same command lines and environments: what do their workers see, how do they end, what
 is on disk? Equal, but for DIFFERENCES, which the README tells users, too.
 
-Each case is run by both, two cases at a time. Run by hand: DDP_BIN=build/release PYTHON tests/interop/torchrun_test.py [NAME]
+Each case is run by both, two cases at a time; torchrun mostly by torchrun_zygote.py, which saves its start. Run by hand: DDP_BIN=build/release PYTHON tests/interop/torchrun_test.py [NAME]
 """
 
 import concurrent.futures
@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 HERE = pathlib.Path(__file__).parent.resolve()
@@ -49,6 +50,7 @@ class Case:
     logs: bool = False  # with --log-dir L, and the layout is compared
     console: bool = False  # the console's lines are compared, in any order
     legacy: bool = False  # torch.distributed.launch against --append-local-rank
+    started: bool = False  # torchrun in a process of its own from the start
     loose: tuple = ()  # variables of DIFFERENCES that differ here
 
 
@@ -59,6 +61,8 @@ RANK_1 = "1:9:"
 CASES = [
     Case("one worker", []),
     Case("two workers", TWO),
+    Case("two workers, torchrun as users start it", TWO, started=True),
+    Case("standalone, torchrun as users start it", ["--standalone", *TWO], port=False, loose=FREE, started=True),
     Case("underscores", ["--nproc_per_node", "2", "--max_restarts", "2", "--monitor_interval", "0.5", "--node_rank", "0"]),
     Case("standalone", ["--standalone", *TWO], port=False, loose=FREE),
     Case("the last of a repeated flag", ["--nproc-per-node=3", "--role=a", "--nproc-per-node=2", "--role=b"]),
@@ -181,7 +185,36 @@ def base_environment():
     return base | {"LC_ALL": "C.UTF-8", "PYTHON_EXEC": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
+class Zygotes:
+    """torchrun as a process that has imported torch already; one for each thread."""
+
+    def __init__(self):
+        self.mine = threading.local()
+        self.all = []
+
+    def run(self, module, arguments, folder, environment, stdout, stderr):
+        if not hasattr(self.mine, "process"):
+            self.mine.process = subprocess.Popen(
+                [sys.executable, HERE / "torchrun_zygote.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                env=base_environment(),
+            )  # fmt: skip
+            self.all.append(self.mine.process)
+        names = ("module", "arguments", "folder", "environment", "stdout", "stderr")
+        values = (module, arguments, str(folder), environment, str(stdout), str(stderr))
+        self.mine.process.stdin.write(json.dumps(dict(zip(names, values, strict=True))) + "\n")
+        self.mine.process.stdin.flush()
+        return int(self.mine.process.stdout.readline())
+
+    def end(self):
+        for process in self.all:
+            process.communicate(timeout=PATIENCE)
+
+
+ZYGOTES = Zygotes()
+
+
 def run_one(case, launcher, folder, port):
+    """`launcher` is a command, or the name of a module of torch: that one without its start."""
     for name in ("out", "work", "logs", "runtime"):
         (folder / name).mkdir(parents=True)
     values = {"port": port, "folder": folder}
@@ -193,24 +226,31 @@ def run_one(case, launcher, folder, port):
     variables = {name: text.replace("{folder}", str(values["folder"])) for name, text in case.variables.items()}
     environment = base_environment() | {"PROBE_OUT": str(folder / "out")} | variables
     environment["XDG_RUNTIME_DIR"] = str(folder / "runtime")
-    run = subprocess.run(
-        [*map(str, launcher), *arguments, *map(str, case.program)], cwd=folder / "work", env=environment, timeout=PATIENCE,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False, encoding="utf-8", errors="replace",
-    )  # fmt: skip
+    arguments += map(str, case.program)
+    if isinstance(launcher, str):
+        code = ZYGOTES.run(launcher, arguments, folder / "work", environment, folder / "stdout", folder / "stderr")
+    else:
+        with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
+            code = subprocess.run(
+                [*map(str, launcher), *arguments], cwd=folder / "work", env=environment, timeout=PATIENCE,
+                stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL, check=False,
+            ).returncode  # fmt: skip
+    text = "".join((folder / name).read_text(encoding="utf-8", errors="replace") for name in ("stdout", "stderr"))
     workers = {}
     for path in (folder / "out").glob("*.json"):
         rank, round_number = path.stem.split("-")
         workers[int(rank), int(round_number)] = json.loads(path.read_text(encoding="utf-8"))
-    lines = [line for line in (run.stdout + run.stderr).splitlines() if re.search(r"(out|err) \d (apple|pear)", line)]
-    return Result(run.returncode, run.stdout + run.stderr, workers, files_below(folder / "logs"), sorted(lines), folder)
+    lines = [line for line in text.splitlines() if re.search(r"(out|err) \d (apple|pear)", line)]
+    return Result(code, text, workers, files_below(folder / "logs"), sorted(lines), folder)
 
 
 def run_both(case, folder):
     port = free_port()
     ours = [pathlib.Path(os.environ["DDP_BIN"]).resolve() / "ddp-launch"]
-    theirs = [sys.executable, "-m", "torch.distributed.run"]
+    theirs = "torch.distributed.launch" if case.legacy else "torch.distributed.run"
+    if case.started:
+        theirs = [sys.executable, "-m", theirs]
     if case.legacy:
-        theirs[-1] = "torch.distributed.launch"
         ours += [] if "--use-env" in case.arguments else ["--append-local-rank"]
     return run_one(case, theirs, folder / "torchrun", port), run_one(case, ours, folder / "ddp-launch", port)
 
@@ -251,6 +291,7 @@ class Torchrun(unittest.TestCase):
         wanted = [case for case in CASES if not cls.only or case.name in cls.only]
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             runs = {case.name: pool.submit(run_both, case, base / str(i)) for i, case in enumerate(wanted)}
+        ZYGOTES.end()
         cls.results = {name: run.result() for name, run in runs.items()}
 
     @classmethod
@@ -266,6 +307,7 @@ class Torchrun(unittest.TestCase):
         expected = case.theirs if case.theirs is not None else min(case.code, 1)
         self.assertEqual(theirs.code, expected, both)
         self.assertEqual(sorted(ours.workers), sorted(theirs.workers), f"ranks and rounds{both}")
+        self.assertEqual(bool(ours.workers), case.code not in (2, 127), both)
         for key, record in theirs.workers.items():
             wanted, seen = comparable(case, theirs, record), comparable(case, ours, ours.workers[key])
             names = sorted(wanted.keys() | seen.keys())
