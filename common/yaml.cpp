@@ -18,6 +18,9 @@ namespace ddp {
 namespace {
 
 constexpr std::size_t kMaxBytes = 1 << 20;
+// As long as what it reads may still be a key, yaml-cpp keeps all of it, in up to 200 times its
+// size: to the end of the line, and all that brackets enclose.
+constexpr std::size_t kMaxLine = 16 << 10;
 constexpr std::size_t kMaxDepth = 32;
 constexpr std::size_t kMaxNodes = 10000;
 
@@ -210,6 +213,17 @@ std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
   return {};
 }
 
+/// The number of the first line that is too long, from 1.
+std::optional<int> find_long_line(std::string_view text) {
+  int number = 1;
+  for (std::size_t begin = 0; begin < text.size(); ++number) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end - begin > kMaxLine) return number;
+    begin = end + 1;
+  }
+  return {};
+}
+
 // The line of the file with a caret below the column, as compilers show it.
 std::string show_source(std::string_view text, Mark mark) {
   std::size_t begin = 0;
@@ -251,6 +265,17 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   if (zero != std::string_view::npos) {
     document.problems.push_back(name + ": a zero byte at offset " + std::to_string(zero) +
                                 "; this is not text");
+    return document;
+  }
+  if (const std::optional<int> line = find_long_line(text)) {
+    document.problems.push_back(locate(name, Mark{*line, 1}) + ": this line has more than " +
+                                std::to_string(kMaxLine) + " bytes");
+    return document;
+  }
+  // Each opens a value; or it stands in a text, but nobody has so many there.
+  if (std::count(text.begin(), text.end(), '[') + std::count(text.begin(), text.end(), '{') >
+      static_cast<std::ptrdiff_t>(kMaxNodes)) {
+    document.problems.push_back(name + ": more than " + std::to_string(kMaxNodes) + " brackets");
     return document;
   }
   Builder builder(document);

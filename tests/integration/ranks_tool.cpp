@@ -36,7 +36,8 @@ int run(const std::vector<std::string>& arguments) {
 
   const Environment environment = read_environment();
   const WorkerIdentity self = read_identity(environment);
-  const std::unique_ptr<Group> group = join(self, environment, "ranks_tool");
+  const std::unique_ptr<Group> group =
+      join(self, environment, "ranks_tool", std::chrono::minutes(2));
 
   const ImageSet set = draw_digits(1, DigitsSplit::train, 512);
   const Loader loader(set, at::kDouble);

@@ -9,6 +9,7 @@ import math
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -334,6 +335,24 @@ class BadInput(WorkerTest):
         text = self.launch(2, "data.name=mnist", "data.root=nowhere", expect=2)
         self.assert_said_once("nowhere", text)
 
+    def test_data_that_cannot_be_read_is_one_message(self):
+        """Case Y6, all but a missing directory."""
+        for make, what in (
+            (lambda file: file.write_bytes(b""), "train-images-idx3-ubyte"),
+            (lambda file: file.mkdir(), "train-images-idx3-ubyte"),
+            (lambda file: file.symlink_to(file.name), "train-images-idx3-ubyte"),
+        ):
+            folder = self.folder / "mnist"
+            folder.mkdir()
+            make(folder / "train-images-idx3-ubyte")
+            for name in ("train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"):
+                (folder / name).write_bytes(b"")
+            begin = time.monotonic()
+            text = self.launch(2, "data.name=mnist", "data.root=mnist", expect=2)
+            self.assert_said_once(what, text)
+            self.assertLess(time.monotonic() - begin, 5)  # the bound is 1 s after the group is there, on an idle machine
+            shutil.rmtree(folder)
+
     def test_half_an_identity_is_refused(self):
         self.assertIn("WORLD_SIZE is not", self.worker(expect=2, RANK="0"))
 
@@ -398,6 +417,20 @@ class Faults(WorkerTest):
         for rank in (0, 1):
             self.assertRegex(running.text, rf"\[0:{rank}\] stack of thread {pids[rank]}:")
             self.assertRegex(running.text, rf"\[0:{rank}\] .*libtorch_cpu.so")
+        self.assertEqual(self.alive(), [])
+
+    def test_a_rank_that_never_joins_is_named(self):
+        """Case W5: the program of rank 1 is no ddp-worker, and waits for ever."""
+        script = self.folder / "one_never_joins"
+        script.write_text('#!/bin/sh\n[ "$RANK" = 1 ] && exec tail -f /dev/null\nexec "$DDP" "$@"\n', encoding="ascii")
+        script.chmod(0o700)
+        begin = time.monotonic()
+        job = ("job.yaml", "ddp.join_timeout=1500ms")
+        text = self.run_program(
+            self.bin / "ddp-launch", "--nproc-per-node", 3, "--no-python", script, *job, expect=124, DDP=self.bin / "ddp-worker"
+        )
+        self.assertLess(time.monotonic() - begin, 10)
+        self.assertRegex(text, r"(?m)^\[0:[02]\] ddp-worker: rank 1 of 3 did not join within 1500ms")
         self.assertEqual(self.alive(), [])
 
     def test_a_rank_that_lost_its_peer_says_so_and_leaves_by_97(self):

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,8 +163,10 @@ void Running::signal(int signal) const {
 }
 
 bool Running::collect() {
-  if (!ended_ && ::waitpid(pid_, &status_, WNOHANG) == pid_) {
+  rusage used{};
+  if (!ended_ && ::wait4(pid_, &status_, WNOHANG, &used) == pid_) {
     ended_ = true;
+    peak_kib_ = static_cast<std::size_t>(used.ru_maxrss);
     lived_ = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin_);
   }
   return ended_;

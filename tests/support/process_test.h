@@ -55,6 +55,8 @@ class Running {
   [[nodiscard]] const std::string& out() const { return streams_[0].text; }
   [[nodiscard]] const std::string& err() const { return streams_[1].text; }
   [[nodiscard]] std::chrono::milliseconds lived() const { return lived_; }
+  /// The most memory it had resident, once it has ended.
+  [[nodiscard]] std::size_t peak_kib() const { return peak_kib_; }
 
  private:
   struct Stream {
@@ -72,6 +74,7 @@ class Running {
   bool ended_ = false;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::chrono::milliseconds lived_{0};
+  std::size_t peak_kib_ = 0;
   Stream streams_[2];
 };
 

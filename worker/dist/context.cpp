@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/gloo_group.h"
 #include "worker/dist/peer_call.h"
@@ -26,10 +27,10 @@ std::string key_of(int rank) {
   return "here/" + std::to_string(rank);
 }
 
-// Waits until every rank has said it is here. Polls by waits of 10 s, so that the missing ones can
-// be named meanwhile.
-void wait_for_all(c10d::Store& store, int world_size) {
-  const Clock::time_point deadline = Clock::now() + kJoinTimeout;
+// Waits until every rank has said it is here. Polls by waits of at most 10 s, so that the missing
+// ones can be named meanwhile.
+void wait_for_all(c10d::Store& store, int world_size, std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
   std::vector<std::string> keys;
   for (int rank = 0; rank < world_size; ++rank)
     keys.push_back(key_of(rank));
@@ -40,15 +41,19 @@ void wait_for_all(c10d::Store& store, int world_size) {
         missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
     }
     if (missing.empty()) return;
-    if (Clock::now() >= deadline) {
-      throw PeerError("ranks " + missing + " of " + std::to_string(world_size) +
-                          " did not join within " + std::to_string(kJoinTimeout.count()) + " s.",
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    if (left.count() <= 0) {
+      throw PeerError("rank " + missing + " of " + std::to_string(world_size) +
+                          " did not join within " + format_duration(timeout) +
+                          " (ddp.join_timeout). Is it running, and does it reach the store?",
                       exit_code::kTimeout);
     }
     try {
-      store.wait(keys, kNoticeEvery);
+      store.wait(keys, std::min<std::chrono::milliseconds>(left, kNoticeEvery));
     } catch (const c10::DistStoreError&) {
-      log::info("waiting for rank " + missing + " of " + std::to_string(world_size));
+      if (left > kNoticeEvery)
+        log::info("waiting for rank " + missing + " of " + std::to_string(world_size));
     }
   }
 }
@@ -83,16 +88,17 @@ void compare_with_root(c10d::Store& store, const WorkerIdentity& self, const std
 
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
-                            const std::string& digest) {
+                            const std::string& digest,
+                            std::chrono::milliseconds timeout) {
   if (self.world_size == 1) return make_alone();
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
-  const OpenStore open = open_store(self, kJoinTimeout);
+  const OpenStore open = open_store(self, timeout);
   // A prefix per round makes the keys of an earlier round harmless, whoever serves the store.
   const std::string prefix = "run/" + self.user_run_id + "/" + std::to_string(self.restart_count);
   const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, open.store);
   try {
     store->set(key_of(self.rank), std::string("1"));
-    wait_for_all(*store, self.world_size);
+    wait_for_all(*store, self.world_size, timeout);
     compare_with_root(*store, self, digest);
   } catch (const c10::Error& error) {
     throw PeerError("the store at " + self.master_addr + ":" + std::to_string(self.master_port) +
@@ -105,7 +111,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   request.world_size = self.world_size;
   request.interface = find_variable(environment, "GLOO_SOCKET_IFNAME").value_or("");
   request.local_address = open.local_address;
-  request.join_timeout = kJoinTimeout;
+  request.join_timeout = timeout;
   request.collective_timeout = kCollectiveTimeout;
   return make_gloo_group(request);
 }

@@ -14,18 +14,17 @@
 
 namespace ddp::worker {
 
-inline constexpr std::chrono::seconds kJoinTimeout{120};
-
 /// Longest honest skew between ranks (a slow disk in a checkpoint, an evaluation) before a silent
 /// rank counts as lost.
 inline constexpr std::chrono::seconds kCollectiveTimeout{300};
 
 /// Makes the group of this job.
 /// `digest` stands for everything that must be equal on all ranks; rank 0's counts.
-/// Blocks: until all ranks are there, at most kJoinTimeout. Errors: PeerError: 124 with the missing
+/// Blocks: until all ranks are there, at most `timeout`. Errors: PeerError: 124 with the missing
 /// ranks, 202 when the store cannot be reached or served, 203 when a digest differs.
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
-                            const std::string& digest);
+                            const std::string& digest,
+                            std::chrono::milliseconds timeout);
 
 }  // namespace ddp::worker

@@ -58,6 +58,7 @@ Job make_job(const JobValues& values, int world_size) {
   job.deterministic = values.flag("train.deterministic");
   job.evaluate_every = values.integer("eval.every");
   job.checkpoint.every = values.integer("checkpoint.every");
+  job.join_timeout = values.duration("ddp.join_timeout");
   job.checkpoint.interval = values.duration("checkpoint.interval");
   job.checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
   job.checkpoint.resume = values.text("checkpoint.resume");

@@ -55,6 +55,7 @@ struct Job {
   OptimizerJob optimizer;
   ScheduleJob schedule;
   std::int64_t bucket_bytes = 25 << 20;
+  std::chrono::milliseconds join_timeout{std::chrono::minutes(2)};
   std::int64_t check_replicas_every = 500;  // optimizer steps; 0: never
   std::int64_t epochs = 2;
   std::int64_t log_every = 20;  // optimizer steps

@@ -87,7 +87,8 @@ int train_here(const Session& session) {
   if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
   if (job.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
   session.page.phase = Phase::joining;
-  const std::unique_ptr<Group> group = join(self, session.environment, job_digest(session.job));
+  const std::unique_ptr<Group> group =
+      join(self, session.environment, job_digest(session.job), job.join_timeout);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self());
   std::filesystem::path run_dir = self.run_dir;
