@@ -253,6 +253,7 @@ std::string help_text() {
       "\nExit code: 0 when all workers ended well, else the failed worker's own (128+n for signal "
       "n), or ours:\n";
   for (const int code : {exit_code::kUsage,
+                         exit_code::kNoRestart,
                          exit_code::kDiverged,
                          exit_code::kLostPeer,
                          exit_code::kTimeout,

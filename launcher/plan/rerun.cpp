@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 #include <string_view>
 
 #include "launcher/plan/worker_environment.h"
@@ -20,6 +21,21 @@ bool is_about_the_job(std::string_view name) {
   });
 }
 
+/// bash's form for what must not reach a terminal as it is: $'a\nb'.
+std::string quote_control(const std::string& word) {
+  std::string quoted = "$'";
+  for (const char c : word) {
+    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) {
+      std::array<char, 8> code{};
+      std::snprintf(code.data(), code.size(), "\\%03o", static_cast<unsigned char>(c));
+      quoted += code.data();
+    } else {
+      quoted += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+    }
+  }
+  return quoted + "'";
+}
+
 }  // namespace
 
 std::string quote(const std::string& word) {
@@ -28,6 +44,9 @@ std::string quote(const std::string& word) {
            std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
   });
   if (plain) return word;
+  const bool is_text =
+      std::none_of(word.begin(), word.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
+  if (!is_text) return quote_control(word);
   std::string quoted = "'";
   for (const char c : word)
     quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);

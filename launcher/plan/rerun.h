@@ -9,7 +9,7 @@
 
 namespace ddp::launcher {
 
-/// `word` as a shell reads it back.
+/// `word` as a shell reads it back; with control bytes as bash does, and no such byte in it.
 std::string quote(const std::string& word);
 
 /// One line for a shell: `directory`, the variables that a world of one rank needs, program and

@@ -122,7 +122,7 @@ TEST_F(LauncherCommands, TheSocketIsTheUsersAlone) {
   EXPECT_EQ(status.st_mode & 07777, 0600U);
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
-  EXPECT_TRUE(eventually([&] { return socket().empty(); }, 2s));  // the guard tidies up
+  EXPECT_TRUE(eventually([&] { return socket().empty(); }, kPatience));  // the guard tidies up
 }
 
 TEST_F(LauncherCommands, GarbageAndSilenceOnTheSocketHarmNobody) {

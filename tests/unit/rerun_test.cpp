@@ -23,6 +23,7 @@ TEST(Rerun, AWordIsQuotedOnlyWhereAShellNeedsIt) {
   EXPECT_EQ(quote("a/b.py"), "a/b.py");
   EXPECT_EQ(quote(""), "''");
   EXPECT_EQ(quote("it's $x"), "'it'\\''s $x'");
+  EXPECT_EQ(quote("a\n'\\\x1b"), "$'a\\012\\'\\\\\\033'");
 }
 
 TEST(Rerun, ARankIsStartedAloneInAWorldOfOneWithItsOwnArguments) {
