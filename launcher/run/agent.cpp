@@ -395,12 +395,15 @@ RoundResult Agent::conclude(std::vector<std::string> leftovers) {
 
 void Agent::say_restart(const RoundResult& round, const RestartDecision& decision) {
   if (decision.restart) {
-    verdict_.earlier_rounds.push_back(summarize_round(verdict_, facts_.round, round.lived));
+    ++verdict_.rounds;
+    auto& earlier = verdict_.earlier_rounds;
+    if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
+    earlier.push_back(summarize_round(verdict_, facts_.round, round.lived));
     const int left = spec_.max_restarts - facts_.round - 1;
     const std::string when =
         decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
-    console_.error(verdict_.earlier_rounds.back() + "; round " + std::to_string(facts_.round + 1) +
-                   " starts " + when + ", " + std::to_string(left) +
+    console_.error(earlier.back() + "; round " + std::to_string(facts_.round + 1) + " starts " +
+                   when + ", " + std::to_string(left) +
                    (left == 1 ? " restart is left." : " restarts are left."));
     return;
   }

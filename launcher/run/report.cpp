@@ -230,7 +230,7 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
       {"host", host},
       {"world_size", spec.nproc},
       {"seconds", std::chrono::duration<double>(verdict.duration).count()},
-      {"rounds", verdict.earlier_rounds.size() + 1},
+      {"rounds", verdict.rounds},
   };
   json::array workers;
   for (const WorkerReport& worker : verdict.workers)

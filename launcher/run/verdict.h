@@ -31,6 +31,8 @@ struct WorkerReport {
 };
 
 struct Verdict {
+  static constexpr std::size_t kRoundLines = 20;
+
   Outcome outcome;
   int exit_code = 0;
   std::vector<WorkerReport> workers;     // those that ended, by rank
@@ -40,7 +42,8 @@ struct Verdict {
   std::chrono::nanoseconds teardown{0};  // from the first failure seen to the last process gone
   std::string hang;    // what is wrong with the root cause, when the watchdog ended the job
   std::string policy;  // why the exit code is not the root cause's
-  std::vector<std::string> earlier_rounds;  // one line each
+  int rounds = 1;      // that were started
+  std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
   std::optional<std::string>
       failure;  // of the launcher itself, after the first worker was to be started
   std::chrono::nanoseconds duration{0};  // first worker started to last process gone
