@@ -4,6 +4,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -40,14 +41,14 @@ JobCgroup::JobCgroup(const std::string& run_id) {
                                       read_file("/proc/self/mountinfo").value_or(""),
                                       "");
   if (own.empty() || !is_delegated(own.front())) return;
-  const fs::path path = fs::path(own.front()) / ("ddp-" + run_id);
+  path_ = fs::path(own.front()) / ("ddp-" + run_id);
+}
+
+void JobCgroup::make() {
+  if (path_.empty()) return;
   std::error_code error;
-  if (!fs::create_directory(path, error)) return;
-  if (::access((path / kKill).c_str(), W_OK) != 0) {
-    ::rmdir(path.c_str());
-    return;
-  }
-  path_ = path;
+  const bool is_made = fs::create_directory(path_, error);
+  if (!is_made || ::access((path_ / kKill).c_str(), W_OK) != 0) give_up();
 }
 
 JobCgroup::~JobCgroup() {
@@ -81,8 +82,8 @@ void kill_cgroup(const fs::path& path) {
   static_cast<void>(was_written);
 }
 
-void remove_cgroup(const fs::path& path) {
-  if (path.empty()) return;
+bool remove_cgroup(const fs::path& path) {
+  if (path.empty()) return true;
   std::vector<fs::path> below;  // those of a launcher that one of the workers was
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(path, ignored)) {
@@ -90,7 +91,7 @@ void remove_cgroup(const fs::path& path) {
   }
   for (const fs::path& one : below)
     remove_cgroup(one);
-  ::rmdir(path.c_str());
+  return ::rmdir(path.c_str()) == 0 || errno == ENOENT;
 }
 
 }  // namespace ddp::launcher

@@ -12,14 +12,16 @@ namespace ddp::launcher {
 
 class JobCgroup {
  public:
-  /// Makes "ddp-RUN_ID" below our own cgroup if that is delegated to us. Errors: none; path() is
-  /// empty then.
+  /// Chooses "ddp-RUN_ID" below our own cgroup if that is delegated to us; else path() is empty.
+  /// Nothing is made yet, so that the guard can be told first.
   explicit JobCgroup(const std::string& run_id);
   JobCgroup(const JobCgroup&) = delete;
   JobCgroup& operator=(const JobCgroup&) = delete;
   /// Removes it, if nothing is in it any more.
   ~JobCgroup();
 
+  /// Errors: none; path() is empty when it cannot be made.
+  void make();
   /// A new cgroup below it for the workers of a round; the last one's is removed.
   void begin_round(int round);
   /// Workers cannot be started into it after all.
@@ -42,6 +44,7 @@ void kill_cgroup(const std::filesystem::path& path);
 
 /// Removes the cgroup and those below it; what still has processes stays. Nothing for an empty
 /// path.
-void remove_cgroup(const std::filesystem::path& path);
+/// Returns whether nothing is left.
+bool remove_cgroup(const std::filesystem::path& path);
 
 }  // namespace ddp::launcher

@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::size_t kTextBytes = 1024;
 constexpr std::chrono::seconds kKillTime(30);
+constexpr std::chrono::milliseconds kRemoveTime(500);
 
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
@@ -124,7 +125,12 @@ void guard_body(int fd) {
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
   ::unlink((charge.scratch + "/control").c_str());  // the agent's socket: nobody answers there
-  remove_cgroup(charge.cgroup);
+  // What is dying, and was no find of a scan, is in it for a moment more.
+  const auto last = std::chrono::steady_clock::now() + kRemoveTime;
+  while (!remove_cgroup(charge.cgroup) && std::chrono::steady_clock::now() < last) {
+    kill_cgroup(charge.cgroup);
+    ::poll(nullptr, 0, 1);
+  }
   ::rmdir(charge.scratch.c_str());  // fails, as it should, when there are error files in it
 }
 

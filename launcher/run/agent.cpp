@@ -175,11 +175,12 @@ asio::awaitable<void> Agent::story() {
   control_.close();
 }
 
-/// Told to the guard before the first process is in it.
+/// Told to the guard before it is there.
 void Agent::prepare_cgroup() {
+  guard_.cover(cgroup_.path());
+  cgroup_.make();
   cgroup_.begin_round(0);
   if (cgroup_.path().empty()) return;
-  guard_.cover(cgroup_.path());
   if (!can_be_born_in(cgroup_.fd())) cgroup_.give_up();
 }
 
