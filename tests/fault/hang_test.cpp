@@ -3,13 +3,58 @@
 #include <signal.h>
 
 #include "tests/support/process_test.h"
+#include "tests/support/store_client.h"
 
 namespace ddp::test {
 namespace {
 
 using namespace std::chrono_literals;
 
-class Hang : public ProcessTest {};
+class Hang : public ProcessTest {
+ protected:
+  /// Two workers that have both joined the store. Rank 0 leaves by 0 on SIGUSR1, rank 1 fails.
+  void start_pair() {
+    const std::string verbs =
+        "on 0 [ print ready wait USR1 exit 0 ] on 1 [ print ready wait USR1 exit 3 ]";
+    job_ = launch_fakes(2, verbs, {"--verbose", "--no-python"});
+    ASSERT_TRUE(job_->sees("[0:0] ready") && job_->sees("[0:1] ready"));
+    const int port = job_->number_after("endpoint: 127.0.0.1:");
+    for (const std::string rank : {"0", "1"}) {
+      pids_.push_back(job_->number_after("rank " + rank + ": pid "));
+      clients_.emplace_back(port, true, static_cast<std::uint32_t>(pids_.back()));
+    }
+  }
+  void expect_rank_0_is_blamed() const {
+    EXPECT_EQ(count(job_->err(), "Root Cause (first observed failure):"), 1U) << job_->err();
+    EXPECT_EQ(count(job_->err(), "  rank       : 0 "), 1U) << job_->err();
+  }
+
+  std::unique_ptr<Running> job_;
+  std::vector<pid_t> pids_;
+  std::vector<StoreClient> clients_;
+};
+
+TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
+  start_pair();
+  clients_[1].send("\x06" + u64(1) + text("nobody sets it"));  // WAIT
+  const auto begin = std::chrono::steady_clock::now();
+  ::kill(pids_[0], SIGUSR1);
+  EXPECT_EQ(job_->wait(), 124);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  EXPECT_GE(took, 10s);
+  EXPECT_LT(took, 10s + 1s + 1s);  // a look every second, and a second for the rest
+  expect_rank_0_is_blamed();
+  EXPECT_TRUE(job_->sees("left with exit code 0"));
+}
+
+TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherFailsLater) {
+  start_pair();
+  ::kill(pids_[0], SIGUSR1);
+  ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kPatience));
+  ::kill(pids_[1], SIGUSR1);
+  EXPECT_EQ(job_->wait(), 3);
+  expect_rank_0_is_blamed();
+}
 
 TEST_F(Hang, W6_AWorkerWithoutAStepIsNamedWithItsPhaseAndEndsTheJobBy124) {
   const auto job = launch_fakes(
