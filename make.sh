@@ -236,11 +236,18 @@ lint() {
   [[ "$result" == 0 ]] || fail "lint has findings, see above. Format: clang-format-14 -i FILE"
 }
 
+# The launcher killed a hundred times at any moment, and stopped for half a minute.
+kill_often() {
+  build
+  DDP_KILLS=100 DDP_STOP_SECONDS=30 build/release/tests/fault_launcher --gtest_filter='Kill.*' --gtest_brief=1
+}
+
 check() {
   lint
   need_packages "${build_packages[@]}" "${fuzz_packages[@]}"
   need_torch
   need_python
+  kill_often
   test_under asan "$build_worker"
   # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
   test_under tsan OFF

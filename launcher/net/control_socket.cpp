@@ -1,10 +1,11 @@
 #include "launcher/net/control_socket.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <boost/asio/read.hpp>
+#include <array>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
 
@@ -48,7 +49,7 @@ struct ControlSocket::Client {
 ControlSocket::ControlSocket(asio::io_context& io,
                              const std::filesystem::path& directory,
                              Answer answer)
-    : io_(io), path_(directory / kName), answer_(std::move(answer)), acceptor_(io) {
+    : io_(io), path_(directory / kName), answer_(std::move(answer)), acceptor_(io), pause_(io) {
   const SocketName name(directory);
   boost::system::error_code error;
   acceptor_.open(Local(), error);
@@ -73,6 +74,7 @@ void ControlSocket::close() {
   for (const auto& client : clients_)
     client->deadline.cancel();  // closes the socket
   acceptor_.close(ignored);
+  pause_.cancel();
   std::error_code missing;
   std::filesystem::remove(path_, missing);
 }
@@ -82,8 +84,8 @@ asio::awaitable<void> ControlSocket::accept_all() {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
     if (error == asio::error::operation_aborted || error == asio::error::bad_descriptor) break;
     if (error) {  // no descriptor left: those who wait stay in the kernel's queue
-      asio::steady_timer pause(io_, std::chrono::seconds(1));
-      co_await pause.async_wait(kResult);
+      pause_.expires_after(std::chrono::seconds(1));
+      co_await pause_.async_wait(kResult);
       continue;
     }
     const auto client = std::make_shared<Client>(std::move(socket));
@@ -115,13 +117,20 @@ std::optional<std::string> ask(const std::filesystem::path& directory, const std
   boost::system::error_code error;
   socket.connect(name.endpoint(), error);
   if (error) return std::nullopt;
-  // A stopped agent accepts by its kernel and never answers.
-  const timeval limit{std::chrono::seconds(ControlSocket::kTimeout).count(), 0};
-  ::setsockopt(socket.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  // A stopped agent's kernel accepts, and nobody answers; and Asio's blocking read knows no limit.
   const std::string line = request + "\n";
   asio::write(socket, asio::buffer(line), error);
   std::string answer;
-  if (!error) asio::read(socket, asio::dynamic_buffer(answer), error);
+  const Deadline deadline = Clock::now() + ControlSocket::kTimeout;
+  while (!error) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd entry{socket.native_handle(), POLLIN, 0};
+    if (left.count() <= 0 || ::poll(&entry, 1, static_cast<int>(left.count())) == 0) return {};
+    std::array<char, 4096> piece;
+    const std::size_t size = socket.read_some(asio::buffer(piece), error);
+    answer.append(piece.data(), size);
+  }
   if (error != asio::error::eof || answer.empty()) return std::nullopt;
   return answer;
 }

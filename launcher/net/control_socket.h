@@ -42,6 +42,7 @@ class ControlSocket {
   const std::filesystem::path path_;
   const Answer answer_;
   Local::acceptor acceptor_;
+  asio::steady_timer pause_;
   std::set<std::shared_ptr<Client>> clients_;  // its other owner is its coroutine
 };
 

@@ -187,7 +187,23 @@ bool Endpoint::make_room() {
   return false;
 }
 
+/// From this node: others join by agents of their own, in a later version.
+bool is_of_this_node(const tcp::socket& socket) {
+  boost::system::error_code error;
+  const auto plain = [](const asio::ip::address& address) {
+    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
+    return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6())
+                  : asio::ip::address(address);
+  };
+  const asio::ip::address peer = plain(socket.remote_endpoint(error).address());
+  return !error && (peer.is_loopback() || peer == plain(socket.local_endpoint(error).address()));
+}
+
 void Endpoint::welcome(tcp::socket socket) {
+  if (!is_of_this_node(socket)) {
+    ++strangers_;
+    return;
+  }
   if (arrivals_.size() + store_.clients() >= limit_ && !drop_oldest_arrival()) {
     say_once(
         said_full_,

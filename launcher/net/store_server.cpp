@@ -69,6 +69,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
   while (session->socket.is_open()) {
     if (session->unread() > kUnreadBytes) {
       send(session);
+      account(*session);
       if (session->socket.is_open() && session->unread() > kUnreadBytes) return false;
       continue;
     }

@@ -97,12 +97,12 @@ struct ChildPlan {
 // ---- the child: async-signal-safe calls only ---------------------------------------------------
 
 /// Handlers go back to their defaults. What was ignored when the launcher started stays ignored
-/// (nohup), but SIGPIPE, which the launcher ignores itself.
+/// (nohup), but SIGPIPE and SIGXFSZ, which the launcher ignores itself.
 void reset_signals() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0) continue;
-    if (action.sa_handler == SIG_IGN && signal != SIGPIPE) continue;
+    if (action.sa_handler == SIG_IGN && signal != SIGPIPE && signal != SIGXFSZ) continue;
     action = {};
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
@@ -330,6 +330,16 @@ bool can_be_born_in(int cgroup_fd) {
   return status == 0;
 }
 
+/// Kernels before 5.9 lack close_range; an end of our own pipe that stays open would be fatal.
+static void close_all_but(int kept_fd) {
+  const auto kept = static_cast<unsigned>(kept_fd);
+  if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
+  const long limit = ::sysconf(_SC_OPEN_MAX);
+  for (int fd = 0; fd < limit; ++fd) {
+    if (fd != kept_fd) ::close(fd);
+  }
+}
+
 pid_t fork_helper(void (*body)(int), int kept_fd) {
   pid_t pid = 0;
   {
@@ -340,8 +350,7 @@ pid_t fork_helper(void (*body)(int), int kept_fd) {
       for (int signal = 1; signal < NSIG; ++signal) {
         if (signal != SIGCHLD) ::signal(signal, SIG_IGN);
       }
-      ::close_range(0, static_cast<unsigned>(kept_fd) - 1, 0);
-      ::close_range(static_cast<unsigned>(kept_fd) + 1, ~0U, 0);
+      close_all_but(kept_fd);
       body(kept_fd);
       ::_exit(0);
     }

@@ -13,12 +13,11 @@ bool is_ignored(int signal) {
 }  // namespace
 
 StopSignals::StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback)
-    : set_(io), callback_(std::move(callback)) {
-  std::vector<int> wanted = signals;
-  wanted.insert(wanted.end(), {SIGUSR1, SIGUSR2});  // twice is as good as once
-  for (const int signal : wanted) {
-    if (!is_ignored(signal)) set_.add(signal);
-  }
+    : set_(io), wanted_(signals), callback_(std::move(callback)) {
+  wanted_.insert(wanted_.end(), {SIGUSR1, SIGUSR2});  // twice is as good as once
+  std::erase_if(wanted_, is_ignored);
+  for (const int signal : wanted_)
+    set_.add(signal);
   set_.add(SIGCHLD);
   listen();
 }
@@ -27,6 +26,8 @@ void StopSignals::close() {
   closed_ = true;
   boost::system::error_code ignored;
   set_.clear(ignored);
+  for (const int signal : wanted_)
+    ::signal(signal, SIG_IGN);
   set_.cancel(ignored);
 }
 

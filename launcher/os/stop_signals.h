@@ -20,13 +20,14 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// The signals are as they were at the start; what comes now is not for the job any more.
+  /// What comes now is not for the job any more: it is ignored, so that the report is written.
   void close();
 
  private:
   void listen();
 
   asio::signal_set set_;
+  std::vector<int> wanted_;
   bool closed_ = false;
   Callback callback_;
 };

@@ -207,6 +207,8 @@ class Maker {
 
   void take_logs() {
     spec_.logs = make_log_spec(job(), spec_.nproc, problems_);
+    spec_.warnings.insert(
+        spec_.warnings.end(), spec_.logs.warnings.begin(), spec_.logs.warnings.end());
     spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
     for (const WorkerStream stream : {WorkerStream::output, WorkerStream::errors}) {
       const std::string key = "launch.duplicate_" + std::string(to_text(stream)) + "_filters";
@@ -221,6 +223,10 @@ class Maker {
   }
 
   void warn_of_ignored() {
+    if (find_variable(base_, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
+      spec_.warnings.push_back(
+          "TORCHELASTIC_ENABLE_FILE_TIMER has no effect: watch for hangs by --hang-timeout.");
+    }
     for (const Flag& flag : flags()) {
       if (flag.support != FlagSupport::ignored) continue;
       const JobValues::Setting& setting = job().setting(flag.key);

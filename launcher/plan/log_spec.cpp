@@ -84,21 +84,29 @@ class Reader {
     spec.color = job_.text("launch.color");
     spec.fold = job_.flag("launch.fold");
     spec.console_limit = job_.maybe_integer("launch.console_limit");
+    spec.warnings = std::move(warnings_);
     return spec;
   }
 
  private:
   void complain(const std::string& key, const std::string& what) {
-    const std::string& origin = job_.setting(key).origin;
-    problems_.push_back((origin == "default" ? key : origin) + ": " + what);
+    problems_.push_back(origin(key) + ": " + what);
   }
 
-  bool is_local(const std::string& key, const std::string& text, const Ranks& ranks) {
-    if (ranks.last < nproc_) return true;
-    complain(key,
-             text + ": there is no local rank " + std::to_string(ranks.last) +
-                 ", this node has 0 to " + std::to_string(nproc_ - 1) + ".");
-    return false;
+  [[nodiscard]] std::string origin(const std::string& key) const {
+    const std::string& text = job_.setting(key).origin;
+    return text == "default" ? key : text;
+  }
+
+  /// torchrun passes over ranks that a node does not have: nodes may have different numbers.
+  Ranks within(const std::string& key, const std::string& text, Ranks ranks) {
+    if (ranks.last < nproc_) return ranks;
+    warnings_.push_back(origin(key) + ": " + text + ": there is no local rank " +
+                        std::to_string(ranks.last) + ", this node has 0 to " +
+                        std::to_string(nproc_ - 1));
+    ranks.last = nproc_ - 1;
+    ranks.first = std::min(ranks.first, nproc_);
+    return ranks;
   }
 
   std::vector<unsigned> streams(const std::string& key) {
@@ -118,8 +126,8 @@ class Reader {
                      "with local ranks, as 0-3:1,10:3.");
         return by_rank;
       }
-      if (!is_local(key, text, *ranks)) return by_rank;
-      std::fill(by_rank.begin() + ranks->first, by_rank.begin() + ranks->last + 1, *value);
+      const Ranks ours = within(key, text, *ranks);
+      std::fill(by_rank.begin() + ours.first, by_rank.begin() + ours.last + 1, *value);
     }
     return by_rank;
   }
@@ -134,8 +142,8 @@ class Reader {
         complain(key, "\"" + *text + "\": write local ranks, as 0,2-3.");
         return chosen;
       }
-      if (!is_local(key, *text, *ranks)) return chosen;
-      std::fill(chosen.begin() + ranks->first, chosen.begin() + ranks->last + 1, true);
+      const Ranks ours = within(key, *text, *ranks);
+      std::fill(chosen.begin() + ours.first, chosen.begin() + ours.last + 1, true);
     }
     return chosen;
   }
@@ -143,6 +151,7 @@ class Reader {
   const JobValues& job_;
   const int nproc_;
   std::vector<std::string>& problems_;
+  std::vector<std::string> warnings_;
 };
 
 bool has_any(const std::vector<unsigned>& streams) {

@@ -23,6 +23,7 @@ constexpr std::string_view to_text(WorkerStream stream) {
 }
 
 struct LogSpec {
+  std::vector<std::string> warnings;
   std::string directory;            // --log-dir; empty: none
   std::vector<unsigned> redirects;  // by local rank, a bit per stream: 1 stdout, 2 stderr
   std::vector<unsigned> tee;

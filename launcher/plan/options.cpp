@@ -53,7 +53,9 @@ std::vector<std::string> without_empty(std::vector<std::string> options) {
 class Parser {
  public:
   Parser(const std::vector<std::string>& arguments, const Environment& environment)
-      : environment_(environment), split_(split_arguments(arguments, flags())) {}
+      : environment_(environment),
+        split_(split_arguments(arguments, flags())),
+        is_first_word_(!arguments.empty() && !arguments[0].starts_with('-')) {}
 
   Options run() {
     options_.notes = split_.notes;
@@ -129,7 +131,7 @@ class Parser {
           "[ARGUMENTS]; ddp-launch --help says more.");
       return;
     }
-    if (take_command(rest)) return;
+    if (is_first_word_ && take_command(rest)) return;
     // `ddp-launch ddp-worker job.yaml key=value` is the long form of `ddp-launch job.yaml
     // key=value`.
     const bool is_long_form = rest.size() > 1 && is_job_file(rest[1]) &&
@@ -174,6 +176,7 @@ class Parser {
 
   const Environment& environment_;
   SplitArguments split_;
+  const bool is_first_word_;  // what follows flags is a program, whatever its name
   Options options_;
   std::vector<std::string> problems_;
 };

@@ -114,7 +114,8 @@ Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
   const int code = code_of(endings[failure]);
   std::size_t root_cause = failure;
   if (const auto leaver = find_leaver(endings, endings[failure])) root_cause = *leaver;
-  if (const auto frozen = find_frozen(endings)) root_cause = *frozen;
+  const bool gave_up = endings[failure].status.signal == 0;  // it did not die of its own
+  if (const auto frozen = find_frozen(endings); frozen && gave_up) root_cause = *frozen;
   return blame(endings, root_cause, std::move(failures), code);
 }
 

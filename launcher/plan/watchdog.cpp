@@ -8,8 +8,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::size_t kStepTimes = 512;       // of which the p99 is taken
-constexpr std::size_t kFewestStepTimes = 20;  // fewer say nothing about a p99
+constexpr std::size_t kStepTimes = 512;  // of which the p99 is taken
 
 bool is_stopped(char state) {
   return state == 'T' || state == 't';
@@ -66,7 +65,8 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
 
 std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
   if (limits_.hang_timeout) return limits_.hang_timeout;
-  if (!limits_.own_worker || track.step_times.size() < kFewestStepTimes) return std::nullopt;
+  if (!limits_.own_worker || track.step_times.empty()) return std::nullopt;
+  if (track.last.phase == Phase::saving) return std::nullopt;  // as slow as its disk
   std::vector<nanoseconds> times = track.step_times;
   const auto p99 = times.begin() + static_cast<std::ptrdiff_t>(times.size() * 99 / 100);
   std::nth_element(times.begin(), p99, times.end());
@@ -151,7 +151,9 @@ std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSampl
 std::vector<int> Watchdog::frozen() const {
   std::vector<int> ranks;
   for (const Track& track : tracks_) {
-    if (track.last.alive && is_stopped(track.last.state)) ranks.push_back(track.last.rank);
+    if (track.last.alive && track.is_named && is_stopped(track.last.state)) {
+      ranks.push_back(track.last.rank);
+    }
   }
   return ranks;
 }

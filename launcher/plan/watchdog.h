@@ -58,7 +58,7 @@ class Watchdog {
   [[nodiscard]] std::vector<Finding> look(std::chrono::nanoseconds now,
                                           std::span<const WorkerSample> samples);
 
-  /// Ranks that are stopped, or were at the last look: the root cause when their peers give up.
+  /// Ranks that have been stopped for kFrozenFor: the root cause when their peers give up.
   [[nodiscard]] std::vector<int> frozen() const;
 
  private:

@@ -73,7 +73,7 @@ std::string progress_text(const ProgressPage& page) {
 std::chrono::nanoseconds first_failure(const std::vector<Ending>& endings) {
   std::chrono::nanoseconds first = std::chrono::nanoseconds::max();
   for (const Ending& ending : endings) {
-    if (!ending.status.is_success() || ending.opened_page) first = std::min(first, ending.at);
+    if (has_failed(ending) || was_stopped(ending)) first = std::min(first, ending.at);
   }
   return first;
 }
@@ -128,6 +128,10 @@ Verdict Agent::run() {
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   group_->end_now();
+  // Error files stay after a bad end: the report names them.
+  for (const WorkerReport& worker : verdict_.workers) {
+    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
+  }
   verdict_.duration = Clock::now() - begin;
   verdict_.log_dir = facts_.log_dir;
   return std::move(verdict_);
@@ -154,7 +158,7 @@ asio::awaitable<void> Agent::story() {
     const RoundResult round = conclude(std::move(leftovers));
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
-    say_restart(round, decision);
+    if (!press_ || !decision.restart) say_restart(round, decision);
     if (!decision.restart) break;
     co_await pause(decision);
     if (press_) {
@@ -164,10 +168,6 @@ asio::awaitable<void> Agent::story() {
       break;
     }
     begin_round(policy.used());
-  }
-  // Error files stay after a bad end: the report names them.
-  for (const WorkerReport& worker : verdict_.workers) {
-    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
   }
   guard_.farewell();
   signals_.close();
@@ -187,6 +187,7 @@ void Agent::prepare_cgroup() {
 /// An empty store and a new group.
 void Agent::begin_round(int round) {
   facts_.round = round;
+  verdict_.rounds = round + 1;
   facts_.master_port = store_.begin_round();
   hang_.reset();
   group_ = std::make_unique<WorkerGroup>(
@@ -254,9 +255,9 @@ asio::awaitable<void> Agent::collect_stacks() {
     const std::optional<Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     group_->note(*event);
+    // A stop that comes now is in a hurry; what is wrong is known already.
     const auto* const signal = std::get_if<SignalCame>(&*event);
-    if (signal != nullptr) take_signal(*signal);
-    if (user_stop_) break;
+    if (signal != nullptr && signal->stops) break;
   }
 }
 
@@ -358,6 +359,7 @@ void Agent::say_why_stopping() {
 }
 
 RoundResult Agent::conclude(std::vector<std::string> leftovers) {
+  group_->note_leftovers();
   const std::vector<Ending> endings = group_->endings();
   StopCause cause;
   if (user_stop_) cause.user_signal = user_stop_->signal;
@@ -396,7 +398,6 @@ RoundResult Agent::conclude(std::vector<std::string> leftovers) {
 
 void Agent::say_restart(const RoundResult& round, const RestartDecision& decision) {
   if (decision.restart) {
-    ++verdict_.rounds;
     auto& earlier = verdict_.earlier_rounds;
     if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
     earlier.push_back(summarize_round(verdict_, facts_.round, round.lived));

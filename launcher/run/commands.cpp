@@ -45,13 +45,21 @@ std::vector<RunningJob> find_jobs(const Environment& environment) {
   const fs::path base = scratch_base(find_variable(environment, "XDG_RUNTIME_DIR"));
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     if (!fs::exists(entry.path() / ControlSocket::kName, ignored)) continue;
-    if (auto job = find_job(entry.path())) jobs.push_back(std::move(*job));
+    if (auto job = find_job(entry.path())) {
+      jobs.push_back(std::move(*job));
+    } else {
+      std::cerr << "ddp-launch: run " << entry.path().filename().string()
+                << " does not answer: its agent is stopped, or was killed\n";
+    }
   }
   return jobs;
 }
 
+constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
+
 bool is_meant(const RunningJob& job, const std::string& run) {
-  return job.text("run").starts_with(run) || job.text("rdzv_id") == run || job.text("pid") == run ||
+  const bool is_prefix = run.size() >= kShortestPrefix && job.text("run").starts_with(run);
+  return is_prefix || job.text("rdzv_id") == run || job.text("pid") == run ||
          fs::path(job.text("run_dir")).filename() == run;
 }
 

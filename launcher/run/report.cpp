@@ -67,7 +67,7 @@ std::string progress_of(const WorkerReport& worker) {
 }
 
 void add_field(std::string& text, const std::string& name, const std::string& value) {
-  text += "  " + name + std::string(10 - std::min<std::size_t>(10, name.size()), ' ') + " : " +
+  text += "  " + name + std::string(10 - std::min<std::size_t>(10, name.size()), ' ') + ": " +
           value + "\n";
 }
 
@@ -95,7 +95,7 @@ std::string why_root(const Verdict& verdict, const Failed& failed) {
 /// What it said itself: its error file, and the last lines of its stderr.
 void add_words(std::string& text, const WorkerReport& worker) {
   if (const std::optional<WorkerError> error = read_error(worker.error_text)) {
-    text += "  traceback  : " + error->message + "\n";
+    text += "  traceback : " + error->message + "\n";
     if (error->callstack != error->message) add_lines(text, error->callstack);
   }
   if (!worker.last_lines.empty()) text += "  last lines of its stderr:\n";
@@ -203,7 +203,9 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
       const WorkerReport& worker = verdict.workers[victim];
       text += describe_victim(worker);
       // Where the root cause has no words of its own, those of what it led to are what is known.
-      if (!has_failed(root.ending) && !was_stopped(worker.ending)) add_words(text, worker);
+      // So are those of a rank that nobody saw.
+      const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
+      if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
     }
     for (const std::string& round : verdict.earlier_rounds)
       text += (&round == &verdict.earlier_rounds.front() ? thin + "\n" : "") + "Earlier: " + round +
@@ -244,6 +246,10 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
     if (!root.findings.empty()) {
       cause["findings"] = json::array(root.findings.begin(), root.findings.end());
     }
+    cause["uptime_seconds"] = std::chrono::duration<double>(root.lived).count();
+    cause["error_file"] = root.error_file;
+    cause["last_lines"] = json::array(root.last_lines.begin(), root.last_lines.end());
+    if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) cause["hint"] = *hint;
     if (!verdict.rerun.empty()) cause["alone"] = verdict.rerun;
     cause["teardown_seconds"] = std::chrono::duration<double>(verdict.teardown).count();
     object["root_cause"] = cause;

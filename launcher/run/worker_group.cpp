@@ -299,6 +299,22 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
   stream.close_read_end();
 }
 
+void WorkerGroup::note_leftovers() {
+  for (const auto& worker : workers_) {
+    if (worker->ending) continue;
+    Ending ending;
+    ending.rank = worker->placement.rank;
+    ending.status.signal = SIGKILL;
+    ending.at = Clock::now() - begin_;
+    ending.stop_sent = true;
+    ending.kill_sent = true;
+    ending.opened_page = is_opened(*worker->page);
+    ending.phase = worker->page->phase.load(std::memory_order_relaxed);
+    worker->ending = ending;
+    worker->ended_at = std::chrono::system_clock::now();
+  }
+}
+
 void WorkerGroup::note_frozen(int rank) {
   for (const auto& worker : workers_)
     if (worker->placement.rank == rank) worker->was_frozen = true;

@@ -97,6 +97,9 @@ class WorkerGroup {
   /// Remembers that a worker has been a client of the store.
   void note_joined(int rank);
 
+  /// What could not be killed counts as ended by our SIGKILL.
+  void note_leftovers();
+
   /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
   /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
   /// at most kDrainWait, as a process that is not ours to kill may hold a pipe.

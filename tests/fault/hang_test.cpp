@@ -63,7 +63,7 @@ TEST_F(Hang, W6_AWorkerWithoutAStepIsNamedWithItsPhaseAndEndsTheJobBy124) {
   EXPECT_GE(job->lived(), 2s);
   EXPECT_TRUE(job->sees("made no step for "));
   EXPECT_TRUE(job->sees("phase training, step 7; it is in state S"));
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   // All ranks' phases and steps, and their stacks, come before the kill.
   EXPECT_TRUE(job->sees("phase training, step 8"));
   EXPECT_TRUE(job->sees("[0:0] caught USR2") && job->sees("[0:1] caught USR2"));
@@ -94,16 +94,16 @@ TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseOfAHang) {
   const auto job = launch_fakes(
       2, "on 0 [ progress 3 ] on 1 [ progress 4 raise STOP ] hold", {"--hang-timeout", "2s"});
   EXPECT_EQ(job->wait(), 124);
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   EXPECT_TRUE(job->sees("it is stopped (state T)"));
 }
 
 TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseWhenItsPeerGivesUp) {
-  const auto job = launch_fakes(2, "on 0 [ pid ] on 1 [ raise STOP ] hold");
+  const auto job = launch_fakes(2, "on 1 [ raise STOP hold ] pid wait USR1 exit 97");
   ASSERT_TRUE(job->sees("is stopped (state T)", 10s));
-  ::kill(job->number_after("pid "), SIGKILL);  // the peer that waits in vain
-  EXPECT_EQ(job->wait(), 137);
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  ::kill(job->number_after("pid "), SIGUSR1);  // the peer gives up
+  EXPECT_EQ(job->wait(), 97);
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   EXPECT_TRUE(job->sees("was stopped (SIGSTOP) while its peers waited and failed"));
 }
 

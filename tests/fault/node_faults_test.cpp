@@ -37,7 +37,7 @@ TEST_F(NodeFaults, W1_ACoreFileIsNamed) {
   EXPECT_EQ(job->wait(), 139);
   const std::string pattern = read_file("/proc/sys/kernel/core_pattern").value_or("");
   if (pattern.starts_with('|')) {
-    EXPECT_THAT(job->err(), HasSubstr("  found      : core dump handed to "));
+    EXPECT_THAT(job->err(), HasSubstr("  found     : core dump handed to "));
   } else {
     const std::size_t at = job->err().find("core file: ");
     ASSERT_NE(at, std::string::npos) << job->err();
@@ -72,7 +72,7 @@ TEST_F(NodeFaults, W2_AKillForLackOfMemoryIsNamed) {
       scratch(),
       {"--nproc-per-node=2", DDP_FAKE_WORKER, "on", "1", "[", "fill", "500000000", "]", "hold"}));
   EXPECT_EQ(job->wait(), 137);
-  EXPECT_THAT(job->err(), HasSubstr("  rank       : 1 "));
+  EXPECT_THAT(job->err(), HasSubstr("  rank      : 1 "));
   EXPECT_THAT(job->err(), HasSubstr(" for lack of memory"));
   EXPECT_TRUE(nothing_lives_within(kPatience));
 }

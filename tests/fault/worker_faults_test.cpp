@@ -25,7 +25,7 @@ TEST_F(WorkerFaults, W2_AKilledWorkerEndsTheJobWithin1sAndIsNamed) {
   EXPECT_EQ(job->wait(), 137);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
   EXPECT_TRUE(job->sees("Root Cause (first observed failure):"));
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   EXPECT_TRUE(job->sees("signal SIGKILL (9) received by pid " + std::to_string(victim)));
   EXPECT_TRUE(job->sees("rank 0 (local_rank: 0, pid: "));  // the victim, in one line
 }
@@ -111,7 +111,7 @@ TEST_F(WorkerFaults, W15_AFailureAfterTheTeardownIsAVictim) {
   const auto job =
       launch_fakes(2, "on 0 [ wait TERM error late-error exit 11 ] on 1 [ sleep 0.2 exit 5 ]");
   EXPECT_EQ(job->wait(), 5);
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
 }
 
 TEST_F(WorkerFaults, ALostPeerIsAVictimOfAnotherFailure) {
@@ -151,14 +151,14 @@ TEST_F(WorkerFaults, AFailureAfterOneHasLeftIsTheRootCause) {
       ::kill(std::atoi(process.c_str()), SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 5);
-  EXPECT_TRUE(job->sees("rank       : 2 (local_rank: 2)"));
+  EXPECT_TRUE(job->sees("rank      : 2 (local_rank: 2)"));
 }
 
 TEST_F(WorkerFaults, WhoDoesNotFollowALeaverIsStopped) {
   const auto job = launch_fakes(2, "progress 5 on 1 [ exit 143 ] hold");
   EXPECT_EQ(job->wait(), 143);
   EXPECT_TRUE(job->sees("1 worker did not follow within 2s"));
-  EXPECT_TRUE(job->sees("rank       : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
 }
 
 TEST_F(WorkerFaults, W16_WhatCannotBeStartedIsSaidOnceBeforeAnythingRuns) {

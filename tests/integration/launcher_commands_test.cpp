@@ -114,6 +114,25 @@ TEST_F(LauncherCommands, LogsShowTheLastLinesOfEveryRank) {
   EXPECT_EQ(job->wait(), 143);
 }
 
+TEST_F(LauncherCommands, AStoppedAgentIsNamedAndHoldsNobodyUp) {
+  const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(job->sees("ready"));
+  job->signal(SIGSTOP);
+  EXPECT_THAT(run({"status"}), HasSubstr("does not answer: its agent is stopped"));
+  job->signal(SIGCONT);
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherCommands, AfterAFlagItsNameIsAProgram) {
+  const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
+  ASSERT_TRUE(job->sees("ready"));
+  EXPECT_THAT(run({"--no-python", "stop"}, 127), HasSubstr("stop"));
+  EXPECT_EQ(state_of(job->pid()), "S");
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
 TEST_F(LauncherCommands, TheSocketIsTheUsersAlone) {
   const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
   ASSERT_TRUE(job->sees("ready"));

@@ -144,7 +144,7 @@ TEST_F(LauncherLogs, TheErrorFileOfTorchrunsLayoutIsAbsoluteAndRead) {
   const std::string file = (own_dir() / "attempt_0/0/error.json").string();
   EXPECT_THAT(job->out(), testing::ContainsRegex("TORCHELASTIC_ERROR_FILE=/[^\n]*/error.json\n"));
   EXPECT_TRUE(fs::exists(file));
-  EXPECT_THAT(job->err(), HasSubstr("traceback  : ValueError:bad"));
+  EXPECT_THAT(job->err(), HasSubstr("traceback : ValueError:bad"));
   EXPECT_THAT(read(own_dir() / "result.json"), HasSubstr("\"exit_code\":3"));
 }
 
@@ -153,7 +153,7 @@ TEST_F(LauncherLogs, DevNullMeansNoFileAndNoErrorFile) {
   ASSERT_EQ(job->wait(), 4);
   EXPECT_THAT(job->out(), HasSubstr("TORCHELASTIC_ERROR_FILE=\n"));
   EXPECT_THAT(job->out(), HasSubstr("[0:0] shown\n"));
-  EXPECT_THAT(job->err(), HasSubstr("error_file : <N/A>"));
+  EXPECT_THAT(job->err(), HasSubstr("error_file: <N/A>"));
 }
 
 TEST_F(LauncherLogs, AFileAsLogDirectoryIsRefused) {

@@ -95,7 +95,7 @@ TEST_F(LauncherOutput, TheReportQuotesErrorFileAndLastLines) {
   EXPECT_THAT(job->err(), HasSubstr("ValueError:bad\n"));
   EXPECT_THAT(job->err(), HasSubstr("    at here\n"));
   EXPECT_THAT(job->err(), HasSubstr("  last lines of its stderr:\n    last-words\n"));
-  EXPECT_THAT(job->err(), HasSubstr("exitcode   : 3 (pid: "));
+  EXPECT_THAT(job->err(), HasSubstr("exitcode  : 3 (pid: "));
 }
 
 TEST_F(LauncherOutput, ResultJsonSaysWhoDecided) {

@@ -329,7 +329,7 @@ class BadInput(WorkerTest):
         self.assert_said_once("train-images-idx3-ubyte", text)
         self.assertIn(f"found {16 + 60 * 784 - 100}", text)
         self.assertIn(f"expected {16 + 60 * 784}", text)
-        self.assertIn("rank       : 0", text)
+        self.assertIn("rank      : 0", text)
 
     def test_a_missing_data_directory_is_one_message(self):
         text = self.launch(2, "data.name=mnist", "data.root=nowhere", expect=2)

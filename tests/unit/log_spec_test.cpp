@@ -53,11 +53,18 @@ TEST(LogSpec, WhatTorchrunRefusesIsRefused) {
     const std::string problem = problems_of({"--nproc-per-node=2", "--tee=" + std::string(text)});
     EXPECT_THAT(problem, HasSubstr("--tee: \"" + std::string(text) + "\": write 0, 1 (stdout)"));
   }
-  EXPECT_THAT(problems_of({"--nproc-per-node=2", "-r", "2:1"}),
-              HasSubstr("--redirects: 2:1: there is no local rank 2, this node has 0 to 1."));
-  EXPECT_THAT(problems_of({"--nproc-per-node=2", "--local-ranks-filter=0,7"}),
-              HasSubstr("--local-ranks-filter: 0,7: there is no local rank 7"));
   EXPECT_THAT(problems_of({"--local-ranks-filter=0,"}), HasSubstr("write local ranks"));
+}
+
+TEST(LogSpec, RanksThatThisNodeDoesNotHaveArePassedOverWithAWarning) {
+  const JobSpec redirected = make({"--nproc-per-node=2", "-r", "1-5:1,7:3"});
+  EXPECT_THAT(redirected.logs.redirects, ElementsAre(0, 1));
+  EXPECT_EQ(redirected.warnings.size(), 2U);
+  const JobSpec filtered = make({"--nproc-per-node=2", "--local-ranks-filter=0,7"});
+  EXPECT_THAT(filtered.logs.shown, ElementsAre(true, false));
+  EXPECT_THAT(
+      filtered.warnings,
+      ElementsAre("--local-ranks-filter: 0,7: there is no local rank 7, this node has 0 to 1"));
 }
 
 TEST(LogSpec, ProblemsStandInOneListWithTheOthers) {

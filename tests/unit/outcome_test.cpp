@@ -162,6 +162,8 @@ TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
   const std::vector endings{frozen, ended(1, 1ns, code(97))};
   EXPECT_EQ(root_of(endings), 0U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 97);
+  // One that died of a signal of its own did not wait for anybody.
+  EXPECT_EQ(root_of({frozen, ended(1, 1ns, ExitStatus{0, SIGSEGV, false})}), 1U);
 }
 
 TEST(Outcome, AStoppedJobEndsBySignal) {

@@ -71,9 +71,9 @@ TEST(Report, PutsTheRootCauseBeforeItsVictims) {
       text_of(failed({stopped_worker(0), worker(1, ExitStatus{0, SIGSEGV, true})}, 1));
   EXPECT_THAT(text,
               AllOf(HasSubstr("train.py FAILED\n"),
-                    HasSubstr("  host       : node-a\n"),
-                    HasSubstr("  rank       : 1 (local_rank: 1)\n"),
-                    HasSubstr("  exitcode   : -11 (pid: 101)\n"),
+                    HasSubstr("  host      : node-a\n"),
+                    HasSubstr("  rank      : 1 (local_rank: 1)\n"),
+                    HasSubstr("  exitcode  : -11 (pid: 101)\n"),
                     HasSubstr("signal SIGSEGV (11) received by pid 101, core dumped\n")));
   const std::size_t victims = text.find("Failures that followed:\n");
   ASSERT_NE(victims, std::string::npos);
@@ -89,8 +89,8 @@ TEST(Report, QuotesErrorFileAndLastLines) {
       R"({"message":{"message":"ValueError: x","extraInfo":{"py_callstack":"a\nb"}}})";
   root.last_lines = {"one", "two"};
   EXPECT_THAT(text_of(failed({root}, 0)),
-              AllOf(HasSubstr("  error_file : /tmp/e.json\n"),
-                    HasSubstr("  traceback  : ValueError: x\n    a\n    b\n"),
+              AllOf(HasSubstr("  error_file: /tmp/e.json\n"),
+                    HasSubstr("  traceback : ValueError: x\n    a\n    b\n"),
                     HasSubstr("  last lines of its stderr:\n    one\n    two\n"),
                     Not(HasSubstr("Failures that followed"))));
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("message"), "ValueError: x");
@@ -99,9 +99,8 @@ TEST(Report, QuotesErrorFileAndLastLines) {
 TEST(Report, ShowsWhatTheNodeSaysAboutTheDeath) {
   WorkerReport root = worker(0, ExitStatus{0, SIGKILL, false});
   root.findings = {"killed for lack of memory", "core file: /c"};
-  EXPECT_THAT(
-      text_of(failed({root}, 0)),
-      HasSubstr("  found      : killed for lack of memory\n  found      : core file: /c\n"));
+  EXPECT_THAT(text_of(failed({root}, 0)),
+              HasSubstr("  found     : killed for lack of memory\n  found     : core file: /c\n"));
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("findings").at(1), "core file: /c");
 }
 
@@ -112,8 +111,7 @@ TEST(Report, ShowsProgressOnlyWithAPage) {
   root.ending.phase = Phase::training;
   root.step = 5;
   root.steps_total = 9;
-  EXPECT_THAT(text_of(failed({root}, 0)),
-              HasSubstr("  progress   : step 5 of 9, phase training\n"));
+  EXPECT_THAT(text_of(failed({root}, 0)), HasSubstr("  progress  : step 5 of 9, phase training\n"));
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("step"), 5);
 }
 

@@ -73,6 +73,7 @@ TEST(Watchdog, AStoppedWorkerIsNamedOnceEachTime) {
   const std::vector<WorkerSample> stopped{foreign(0, 1), foreign(1, 1, 'T')};
   EXPECT_THAT(dog.look(0s, stopped), IsEmpty());
   EXPECT_THAT(dog.look(2s, stopped), IsEmpty());
+  EXPECT_THAT(dog.frozen(), IsEmpty());
   EXPECT_THAT(dog.look(3s, stopped), ElementsAre(Finding{false, 1, "is stopped (state T)"}));
   EXPECT_THAT(dog.look(4s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), ElementsAre(1));
@@ -139,9 +140,18 @@ TEST(Watchdog, OurOwnWorkersLimitIsTenTimesItsSlowStepsAndAtLeastAMinute) {
   EXPECT_EQ(slow_end->first, 290 + 100);
 }
 
-TEST(Watchdog, TooFewStepsSetNoLimit) {
+TEST(Watchdog, WithoutAStepThereIsNoAutomaticLimitAndAfterTheFirstOneThereIs) {
   Watchdog dog(WatchLimits{std::nullopt, true});
-  EXPECT_FALSE(watch(dog, {page_worker(0, 1)}, 0, 100000));
+  EXPECT_FALSE(watch(dog, {page_worker(0, 0)}, 0, 9));
+  const auto end = watch(dog, {page_worker(0, 1)}, 10, 1000);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first, 10 + 100);
+}
+
+TEST(Watchdog, SavingIsAsSlowAsItsDisk) {
+  Watchdog dog(WatchLimits{std::nullopt, true});
+  EXPECT_FALSE(watch(dog, {page_worker(0, 0)}, 0, 9));
+  EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::saving)}, 10, 10000));
 }
 
 TEST(Watchdog, WhoLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
