@@ -87,6 +87,8 @@ int main(int argc, char** argv) try {
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
+  // Before a run directory is chosen: a second launch must not make one beside the first.
+  const std::optional<RunLock> lock = lock_run(spec);
   std::optional<RunDir> run_dir;
   if (spec.has_run_dir) {
     run_dir = RunDir::choose(spec.job, spec.nproc, join(arguments));
@@ -95,7 +97,7 @@ int main(int argc, char** argv) try {
   const std::filesystem::path path = run_dir ? run_dir->path() : std::filesystem::path();
   try {
     // Beyond this point workers may exist: every way out stops, reaps and reports them.
-    Agent agent(spec, path, level_of(options, environment));
+    Agent agent(spec, path, lock ? &*lock : nullptr, level_of(options, environment));
     const Verdict verdict = agent.run();
     // Beyond this point nothing of this job lives on this node.
     return report(verdict, spec, path, environment, agent.console());

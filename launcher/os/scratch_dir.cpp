@@ -39,9 +39,14 @@ fs::path scratch_base(const std::optional<std::string>& runtime_dir) {
                 : fs::path("/tmp") / ("ddp-" + std::to_string(::geteuid()));
 }
 
-ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id) {
+fs::path make_scratch_base(const std::optional<std::string>& runtime_dir) {
   const fs::path base = scratch_base(runtime_dir);
   make_own(base);
+  return base;
+}
+
+ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id) {
+  const fs::path base = make_scratch_base(runtime_dir);
   path_ = fs::absolute(base) / run_id;
   make_own(path_);
 }

@@ -12,6 +12,9 @@ namespace ddp::launcher {
 /// Where the scratch directories of this user's jobs lie: $XDG_RUNTIME_DIR/ddp, else /tmp/ddp-UID.
 std::filesystem::path scratch_base(const std::optional<std::string>& runtime_dir);
 
+/// The same, made when it is not there. Errors: SystemError when it belongs to somebody else.
+std::filesystem::path make_scratch_base(const std::optional<std::string>& runtime_dir);
+
 class ScratchDir {
  public:
   /// Errors: SystemError when the directory cannot be made or belongs to somebody else.

@@ -37,11 +37,6 @@ RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir
   return facts;
 }
 
-std::optional<RunLock> lock_run(const JobSpec& spec, const std::filesystem::path& directory) {
-  if (spec.lock_name.empty()) return {};
-  return std::make_optional<RunLock>(directory, spec.lock_name);
-}
-
 std::string count(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
@@ -96,13 +91,22 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
 
 }  // namespace
 
-Agent::Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Level lowest)
+std::optional<RunLock> lock_run(const JobSpec& spec) {
+  if (spec.lock_name.empty()) return {};
+  const auto base = make_scratch_base(find_variable(spec.environment, "XDG_RUNTIME_DIR"));
+  return std::make_optional<RunLock>(base, spec.lock_name);
+}
+
+Agent::Agent(const JobSpec& spec,
+             const std::filesystem::path& run_dir,
+             const RunLock* lock,
+             log::Level lowest)
     : spec_(spec),
       facts_(first_round(spec, run_dir)),
       scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
       guard_(facts_.run_id, scratch_.path()),
       cgroup_(facts_.run_id),
-      lock_(lock_run(spec, scratch_.path().parent_path())),
+      lock_(lock),
       console_(
           writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
       signals_(io_, spec.stop_signals, [this](int signal) { note_signal(signal); }),

@@ -27,11 +27,18 @@
 
 namespace ddp::launcher {
 
+/// For a run id that the user gave: to be held from before a run directory is chosen to the end.
+/// Errors: SystemError, 202 when an agent holds it.
+std::optional<RunLock> lock_run(const JobSpec& spec);
+
 class Agent {
  public:
-  /// Everything that can fail before the first worker fails here. `run_dir` is empty for none.
-  /// `spec` outlives the agent. Errors: SystemError.
-  Agent(const JobSpec& spec, const std::filesystem::path& run_dir, log::Level lowest);
+  /// Everything that can fail before the first worker fails here. `run_dir` is empty for none,
+  /// `lock` null. `spec` and `lock` outlive the agent. Errors: SystemError.
+  Agent(const JobSpec& spec,
+        const std::filesystem::path& run_dir,
+        const RunLock* lock,
+        log::Level lowest);
 
   /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
   /// worker is in the verdict.
@@ -62,7 +69,7 @@ class Agent {
   ScratchDir scratch_;
   Guard guard_;  // before the writer's thread and the loop: it is to be small
   JobCgroup cgroup_;
-  std::optional<RunLock> lock_;  // before the store: it knows who has the port
+  const RunLock* const lock_;  // may be null
   FileWriter writer_;
   Console console_;
   asio::io_context io_{1};

@@ -26,7 +26,7 @@ class Hang : public ProcessTest {
   }
   void expect_rank_0_is_blamed() const {
     EXPECT_EQ(count(job_->err(), "Root Cause (first observed failure):"), 1U) << job_->err();
-    EXPECT_EQ(count(job_->err(), "  rank       : 0 "), 1U) << job_->err();
+    EXPECT_EQ(count(job_->err(), "  rank      : 0 "), 1U) << job_->err();
   }
 
   std::unique_ptr<Running> job_;

@@ -422,6 +422,18 @@ TEST_F(LauncherFaults, L10_ARunIdThatTheUserGaveRunsOnce) {
   EXPECT_EQ(locks_in(scratch() / "ddp"), std::vector<std::string>());
 }
 
+TEST_F(LauncherFaults, L10_ARefusedLaunchMakesNoRunDirectory) {
+  const std::string runs = (scratch() / "runs").string();
+  const std::vector<std::string> arguments{
+      "--rdzv-id", "once", "--output", runs, DDP_FAKE_WORKER, "print", "ready", "hold"};
+  const auto first = launch(arguments);
+  ASSERT_TRUE(first->sees("ready"));
+  EXPECT_EQ(launch(arguments)->wait(), 202);
+  EXPECT_FALSE(std::filesystem::exists(scratch() / "runs" / "fake_worker2"));
+  first->signal(SIGTERM);
+  EXPECT_EQ(first->wait(), 143);
+}
+
 TEST_F(LauncherFaults, L10_TheLockOfAKilledLauncherGoesWithItsWorkers) {
   const Command command{.arguments = {DDP_LAUNCH,
                                       "--rdzv-id=a",

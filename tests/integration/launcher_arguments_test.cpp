@@ -47,7 +47,7 @@ TEST_F(LauncherArguments, AScriptThatWantsTheOtherSpellingOfItsRankGetsAHint) {
                                         "print('fine')\n");
   const auto refused = launch({"--append-local-rank", script});
   EXPECT_EQ(refused->wait(), 2);
-  EXPECT_THAT(refused->err(), HasSubstr("  hint       : the script does not know --local-rank;"));
+  EXPECT_THAT(refused->err(), HasSubstr("  hint      : the script does not know --local-rank;"));
   const auto taken = launch({"--append-local-rank=underscore", script});
   EXPECT_EQ(taken->wait(), 0);
   EXPECT_THAT(taken->out(), HasSubstr("fine"));

@@ -85,7 +85,7 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
       {"--nproc-per-node=2", "--output", (scratch() / "runs").string(), DDP_FAKE_WORKER, "hold"},
       environment());
   const JobSpec spec = load_job(options, environment());
-  Agent agent(spec, scratch() / "runs", log::Level::info);
+  Agent agent(spec, scratch() / "runs", nullptr, log::Level::info);
   break_epoll();
   const Verdict verdict = agent.run();
   EXPECT_EQ(verdict.exit_code, exit_code::kInternal);
