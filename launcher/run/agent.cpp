@@ -162,7 +162,7 @@ asio::awaitable<void> Agent::story() {
     const RoundResult round = conclude(std::move(leftovers));
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
-    if (!press_ || !decision.restart) say_restart(round, decision);
+    say_restart(round, decision);
     if (!decision.restart) break;
     co_await pause(decision);
     if (press_) {
@@ -408,6 +408,7 @@ void Agent::say_restart(const RoundResult& round, const RestartDecision& decisio
     const int left = spec_.max_restarts - facts_.round - 1;
     const std::string when =
         decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
+    if (press_) return;  // there is no next one
     console_.error(earlier.back() + "; round " + std::to_string(facts_.round + 1) + " starts " +
                    when + ", " + std::to_string(left) +
                    (left == 1 ? " restart is left." : " restarts are left."));

@@ -219,6 +219,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
     text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
             std::to_string(verdict.exit_code) + ".\n";
+    for (const std::string& round : verdict.earlier_rounds)
+      text += "ddp-launch: earlier, " + round + "\n";
   }
   for (const std::string& leftover : verdict.leftovers) {
     text += "ddp-launch: could not be killed and is left: " + leftover + "\n";

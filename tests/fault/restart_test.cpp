@@ -97,6 +97,8 @@ TEST_F(Restart, AStopWhileAFailedRoundIsEndedLeavesNoFurtherRound) {
   job->signal(SIGINT);
   EXPECT_EQ(job->wait(), 130);
   EXPECT_TRUE(job->sees("stopped by SIGINT; exit code 130"));
+  EXPECT_TRUE(job->sees("earlier, round 0 failed after"));
+  EXPECT_EQ(job->err().find("starts now"), std::string::npos);
   EXPECT_EQ(count(job->out(), "[0:0] ready"), 1U);
 }
 
