@@ -110,6 +110,15 @@ asio::awaitable<void> ControlSocket::serve(std::shared_ptr<Client> client) {
   clients_.erase(client);
 }
 
+bool is_abandoned(const std::filesystem::path& directory) {
+  const SocketName name(directory);
+  asio::io_context io(1);
+  Local::socket socket(io);
+  boost::system::error_code error;
+  socket.connect(name.endpoint(), error);
+  return error == asio::error::connection_refused;
+}
+
 std::optional<std::string> ask(const std::filesystem::path& directory, const std::string& request) {
   const SocketName name(directory);
   asio::io_context io(1);

@@ -46,6 +46,9 @@ class ControlSocket {
   std::set<std::shared_ptr<Client>> clients_;  // its other owner is its coroutine
 };
 
+/// Whether nobody listens any more behind the socket of `directory`.
+bool is_abandoned(const std::filesystem::path& directory);
+
 /// Asks the agent behind `directory`. Blocks: at most kTimeout. Errors: nothing when nobody answers
 /// there.
 std::optional<std::string> ask(const std::filesystem::path& directory, const std::string& request);

@@ -31,6 +31,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kTextBytes = 1024;
+constexpr int kGuardWaitMs = 100;  // for a guard that was stopped to read again
 constexpr std::chrono::seconds kKillTime(30);
 constexpr std::chrono::milliseconds kRemoveTime(500);
 
@@ -140,6 +141,7 @@ Guard::Guard(const std::string& run_id, const std::filesystem::path& scratch) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
+  ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
   pid_ = fork_helper(guard_body, ends[0]);
   ::close(ends[0]);
   send(kRunId, 0, run_id);
@@ -173,8 +175,14 @@ void Guard::send(char kind, pid_t session, const std::string& text) const {
   message.kind = kind;
   message.session = session;
   text.copy(message.text.data(), message.text.size() - 1);
-  // A guard that somebody killed cannot be told; the job goes on with one safety less.
-  if (::write(pipe_, &message, sizeof message) < 0) return;
+  // A guard that somebody stopped reads nothing: it is continued, and gets a moment. One that
+  // somebody killed cannot be told; the job goes on with one safety less.
+  for (int tries = 0; tries < 2; ++tries) {
+    if (::write(pipe_, &message, sizeof message) >= 0 || errno != EAGAIN) return;
+    ::kill(pid_, SIGCONT);
+    pollfd entry{pipe_, POLLOUT, 0};
+    ::poll(&entry, 1, kGuardWaitMs);
+  }
 }
 
 }  // namespace ddp::launcher

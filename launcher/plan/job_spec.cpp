@@ -37,8 +37,14 @@ std::string as_run_name(const std::string& program) {
   std::string name = file_name(program);
   name = name.substr(0, name.find('.'));
   std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
-  return name.empty() || name[0] == '-' ? "run" : name;
+  if (name.empty() || name[0] == '-') return "run";
+  constexpr std::size_t kLongest = 64;
+  name.resize(std::min(name.size(), kLongest));
+  // Words of YAML, or of ours, stand for something else there.
+  return name == "null" || name == "latest" ? name + "-run" : name;
 }
+
+constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
 
 class Maker {
  public:
@@ -176,6 +182,11 @@ class Maker {
     spec_.died_within = job().duration("launch.died_within");
     if (!job().is_null("launch.hang_timeout")) {
       spec_.hang_timeout = job().duration("launch.hang_timeout");
+      if (*spec_.hang_timeout < kShortestHang) {
+        complain("launch.hang_timeout",
+                 "a worker cannot be told from a hanging one in less than 1s. "
+                 "Give more, or leave it out.");
+      }
     }
     spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
     const std::string& shown = job().text("launch.append_local_rank");

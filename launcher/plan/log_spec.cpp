@@ -136,7 +136,9 @@ class Reader {
     const std::optional<std::string> text = job_.maybe_text(key);
     std::vector<bool> chosen(static_cast<std::size_t>(nproc_), !text);
     if (!text) return chosen;
-    for (const std::string_view part : split(*text)) {
+    std::string plain = *text;
+    std::erase(plain, ' ');  // torchrun takes them here
+    for (const std::string_view part : split(plain)) {
       const auto ranks = read_ranks(part);
       if (!ranks) {
         complain(key, "\"" + *text + "\": write local ranks, as 0,2-3.");

@@ -74,7 +74,7 @@ std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
 }
 
 bool Watchdog::hangs(nanoseconds now, const Track& track) const {
-  if (!track.last.alive) return false;
+  if (!track.last.alive || track.last.state == 'Z') return false;  // it has ended
   if (track.last.has_page && !is_training(track.last.phase)) return false;
   const std::optional<nanoseconds> limit = limit_of(track);
   return limit && now - track.moved_at >= *limit;
@@ -94,7 +94,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
                       track.last.rank);
   };
   for (const Track& track : tracks_) {
-    if (!track.last.alive) continue;
+    if (!track.last.alive || track.last.state == 'Z') continue;
     const bool hung = hangs(now, track);
     found = found || (hung && (track.last.has_page || is_stopped(track.last.state)));
     somebody_moves = somebody_moves || !hung;

@@ -128,6 +128,8 @@ Verdict Agent::run() {
     // A worker could not be started, or the system refused something: an outcome from here on.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     verdict_.failure = error.what();
+    verdict_.outcome = Outcome();  // that of an earlier round is a line of its own
+    verdict_.workers.clear();
     verdict_.exit_code = ours != nullptr ? ours->code() : exit_code::kInternal;
   }
   // After a failure: what had been started. The guard ends what that may have left behind.

@@ -39,12 +39,23 @@ std::optional<RunningJob> find_job(const fs::path& directory) {
   return RunningJob{directory, value.as_object()};
 }
 
+/// What agents leave that were killed together with their guard. Error files stay.
+void tidy(const fs::path& directory) {
+  std::error_code ignored;
+  fs::remove(directory / ControlSocket::kName, ignored);
+  fs::remove(directory, ignored);  // fails, as it should, when something is in it
+}
+
 std::vector<RunningJob> find_jobs(const Environment& environment) {
   std::vector<RunningJob> jobs;
   std::error_code ignored;
   const fs::path base = scratch_base(find_variable(environment, "XDG_RUNTIME_DIR"));
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     if (!fs::exists(entry.path() / ControlSocket::kName, ignored)) continue;
+    if (is_abandoned(entry.path())) {
+      tidy(entry.path());
+      continue;
+    }
     if (auto job = find_job(entry.path())) {
       jobs.push_back(std::move(*job));
     } else {

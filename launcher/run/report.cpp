@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/run_dir.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/console_text.h"
 #include "launcher/plan/hints.h"
 
 namespace ddp::launcher {
@@ -187,7 +188,11 @@ std::string summarize_round(const Verdict& verdict, int round, std::chrono::nano
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
   std::string text;
-  if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n";
+  if (verdict.failure) {
+    text += "ddp-launch: " + *verdict.failure + "\n";
+    for (const std::string& round : verdict.earlier_rounds)
+      text += "ddp-launch: earlier, " + round + "\n";
+  }
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     const std::string wide(kWidth, '=');
     const std::string thin(kWidth, '-');
@@ -269,13 +274,25 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
   return text.substr(1, text.size() - 2);  // without the braces
 }
 
+/// Error files, arguments and names hold whatever bytes they like; a terminal is given text.
+std::string clean(const std::string& text) {
+  std::string cleaned;
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    append_clean(cleaned, std::string_view(text).substr(start, end - start));
+    cleaned += '\n';
+    start = end + 1;
+  }
+  return cleaned;
+}
+
 int report(const Verdict& verdict,
            const JobSpec& spec,
            const std::filesystem::path& run_dir,
            const Environment& environment,
            Console& console) {
   const std::string host = host_name();
-  console.print(format_report(verdict, spec, host));
+  console.print(clean(format_report(verdict, spec, host)));
   try {
     for (const auto& dir : {run_dir, verdict.log_dir}) {
       if (dir.empty()) continue;

@@ -19,6 +19,9 @@ std::string summarize_round(const Verdict& verdict, int round, std::chrono::nano
 /// Root cause first, victims after in one line each. Empty for a job that ended well.
 std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host);
 
+/// `text` as a terminal may be given it, whatever bytes it quotes.
+std::string clean(const std::string& text);
+
 /// The members of result.json, as common/run_dir's write_result wants them.
 std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host);
 

@@ -58,6 +58,44 @@ TEST_F(Restart, NothingOfARoundLivesBesideTheNext) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
 
+TEST_F(Restart, AProgramThatIsGoneInALaterRoundIsTheCause) {
+  const std::filesystem::path program = scratch() / "gone";
+  std::filesystem::copy_file(DDP_FAKE_WORKER, program);
+  const auto job = launch(
+      {"--max-restarts", "3", program.string(), "print", "ready", "wait", "USR1", "exit", "1"});
+  ASSERT_TRUE(job->sees("ready"));
+  std::filesystem::remove(program);
+  for (const std::string& process : alive()) {
+    if (process.find("ddp-launch") == std::string::npos) ::kill(std::stoi(process), SIGUSR1);
+  }
+  EXPECT_EQ(job->wait(), 127);
+  EXPECT_TRUE(job->sees("cannot start rank 0"));
+  EXPECT_TRUE(job->sees("earlier, round 0 failed after"));
+  EXPECT_EQ(job->err().find("Root Cause"), std::string::npos);
+}
+
+// 200 messages of 1 KiB are more than its pipe holds.
+TEST_F(Restart, AStoppedGuardHoldsNobodyUp) {
+  const auto job = launch_fakes(2,
+                                "round 0 [ on 0 [ print ready ] wait USR1 exit 1 ] "
+                                "round 50 [ print last hold ] exit 1",
+                                {"--max-restarts", "50", "--died-within", "0s"});
+  ASSERT_TRUE(job->sees("ready"));
+  pid_t guard = 0;
+  for (const std::string& process : alive()) {
+    const pid_t pid = std::stoi(process);
+    if (read_all("/proc/" + std::to_string(pid) + "/comm") == "ddp-guard\n") guard = pid;
+  }
+  ASSERT_GT(guard, 0);
+  ::kill(guard, SIGSTOP);
+  for (const std::string& process : alive()) {
+    if (process.find("ddp-launch") == std::string::npos) ::kill(std::stoi(process), SIGUSR1);
+  }
+  EXPECT_TRUE(job->sees("last"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
 TEST_F(Restart, SomeCodesEndTheJob) {
   for (const int code : {2, 93, 126, 127, 203}) {
     const auto job = launch_with(5, "on 1 [ exit " + std::to_string(code) + " ] hold");

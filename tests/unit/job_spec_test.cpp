@@ -74,6 +74,18 @@ TEST(MakeJobSpec, TorchsVariableGivesTheStoreToAWorkerUnlessTheFlagSaysOtherwise
   EXPECT_FALSE(make({"p"}).store_in_worker);
 }
 
+TEST(MakeJobSpec, AnyProgramsNameGivesARunAName) {
+  EXPECT_EQ(make({"null.py"}).job.text("name"), "null-run");
+  EXPECT_EQ(make({"./latest"}).job.text("name"), "latest-run");
+  EXPECT_EQ(make({std::string(200, 'p')}).job.text("name"), std::string(64, 'p'));
+}
+
+TEST(MakeJobSpec, AHangIsNotFoundInNoTime) {
+  EXPECT_THAT(problems_of({"--hang-timeout=0s", "p"}),
+              HasSubstr("--hang-timeout: a worker cannot"));
+  EXPECT_EQ(problems_of({"--hang-timeout=1s", "p"}), "");
+}
+
 TEST(MakeJobSpec, OneNodeMayBeWrittenAsARange) {
   EXPECT_EQ(problems_of({"--nnodes=1:1", "p"}), "");
   EXPECT_THAT(problems_of({"--nnodes=1:2", "p"}), HasSubstr("1:2 nodes"));

@@ -58,6 +58,10 @@ json::object members_of(const Verdict& verdict) {
   return json::parse("{" + to_json_members(verdict, some_job(), "node-a") + "}").as_object();
 }
 
+TEST(Report, WhatItQuotesIsCleanedForATerminal) {
+  EXPECT_EQ(clean("a\x1b[2Jb\x07\nc\n"), "ab?\nc\n");
+}
+
 TEST(Report, SaysNothingOfAJobThatEndedWell) {
   Verdict verdict;
   verdict.workers = {worker(0, ExitStatus{})};

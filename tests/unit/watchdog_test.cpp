@@ -99,6 +99,11 @@ TEST(Watchdog, ForeignProgramsHangWhenNoneRunsOrPrints) {
   EXPECT_THAT(end->second.text, HasSubstr("neither ran nor printed for 10 s"));
 }
 
+TEST(Watchdog, AZombieHasEndedAndHangsNoMore) {
+  Watchdog dog(WatchLimits{5s, false});
+  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'Z')}, 0, 100));
+}
+
 TEST(Watchdog, OutputIsASignOfLife) {
   Watchdog dog(WatchLimits{5s, false});
   WorkerSample sample = foreign(0, 1);
