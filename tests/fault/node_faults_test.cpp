@@ -25,6 +25,7 @@ using testing::HasSubstr;
 class NodeFaults : public ProcessTest {};
 
 TEST_F(NodeFaults, W1_ACoreFileIsNamed) {
+  if (kInstrumented) GTEST_SKIP() << "a sanitizer changes what the kernel does here";
   const auto job = start(Command{.arguments = {"/bin/sh",
                                                "-c",
                                                "cd \"$0\" && ulimit -c unlimited && exec \"$@\"",
@@ -62,6 +63,7 @@ TEST_F(NodeFaults, W1_AForbiddenCoreFileIsAHint) {
 }
 
 TEST_F(NodeFaults, W2_AKillForLackOfMemoryIsNamed) {
+  if (kInstrumented) GTEST_SKIP() << "a sanitizer changes what the kernel does here";
   const TestCgroup cgroup("memory");
   if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the memory controller of its own";
   cgroup.set("memory.limit_in_bytes", "64M");  // v1
@@ -78,6 +80,7 @@ TEST_F(NodeFaults, W2_AKillForLackOfMemoryIsNamed) {
 }
 
 TEST_F(NodeFaults, S2_TheProcessLimitOfACgroupIsSeenBeforeAnythingStarts) {
+  if (kInstrumented) GTEST_SKIP() << "a sanitizer changes what the kernel does here";
   const TestCgroup cgroup("pids");
   if (!cgroup.is_there()) GTEST_SKIP() << "needs a cgroup with the pids controller of its own";
   cgroup.set("pids.max", "5");

@@ -20,6 +20,14 @@ namespace ddp::test {
 constexpr std::chrono::seconds kPatience{
     20};  // of a loaded machine; bounds of promises are stated in the tests
 
+/// A sanitizer's build: larger, with threads and handlers of its own. Bounds of memory, of
+/// processes and of what the kernel does to it do not hold there.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kInstrumented = true;
+#else
+inline constexpr bool kInstrumented = false;
+#endif
+
 struct Command {
   std::vector<std::string> arguments;  // [0] is the program
   std::map<std::string, std::string>
