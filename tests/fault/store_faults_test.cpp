@@ -84,7 +84,9 @@ TEST_F(StoreFaults, C9_ForeignBytesAreDroppedBeforeAnythingIsAllocated) {
     const StoreClient scanner(port_, false);  // says nothing and leaves
   }
   expect_served(good);
-  if (!kInstrumented) EXPECT_LT(resident_kilobytes(), before + 512);
+  if (!kInstrumented) {
+    EXPECT_LT(resident_kilobytes(), before + 512);
+  }
 }
 
 // Case C9, of the store itself: what follows a good opening is nonsense.
@@ -148,7 +150,9 @@ TEST_F(StoreFaults, C10_IdleSocketsKeepNobodyOut) {
   expect_served(good);
   EXPECT_TRUE(idle.front().is_closed_within(1s));
   EXPECT_TRUE(idle.back().is_closed_within(6s));
-  if (!kInstrumented) EXPECT_LT(resident_kilobytes(), 16U << 10);
+  if (!kInstrumented) {
+    EXPECT_LT(resident_kilobytes(), 16U << 10);
+  }
 }
 
 // Case C11: lengths that no honest client sends.
@@ -171,7 +175,9 @@ TEST_F(StoreFaults, C11_AHugeLengthClosesOneConnection) {
     EXPECT_TRUE(bad.is_closed_within()) << testing::PrintToString(request);
     expect_served(good);
   }
-  if (!kInstrumented) EXPECT_LT(resident_kilobytes(), before + 512);
+  if (!kInstrumented) {
+    EXPECT_LT(resident_kilobytes(), before + 512);
+  }
 }
 
 TEST_F(StoreFaults, AClientThatReadsNothingHoldsBackOnlyItself) {
@@ -211,7 +217,9 @@ TEST_F(StoreFaults, AThousandClientsAreServedAtOnce) {
   clients[0].set("go", "");
   for (std::size_t i = 1; i < clients.size(); ++i)
     ASSERT_EQ(clients[i].receive(1), std::string(1, '\0')) << i;
-  if (!kInstrumented) EXPECT_LT(resident_kilobytes(), 24U << 10);
+  if (!kInstrumented) {
+    EXPECT_LT(resident_kilobytes(), 24U << 10);
+  }
 }
 
 TEST_F(StoreFaults, AClientOfTorch1IsToldFromAStrangerAndTheFlagIsNamed) {
