@@ -1,5 +1,5 @@
 // Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
-// kept. Of os/ it knows process.h, the one door to pidfds.
+// kept. Of os/ it knows process.h, the one door to pidfds, and process_state.h.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -19,6 +19,7 @@
 
 #include "common/error.h"
 #include "launcher/os/process.h"
+#include "launcher/os/process_state.h"
 
 namespace ddp::launcher {
 namespace {
@@ -71,31 +72,6 @@ bool has_variable(pid_t pid, const std::string& variable) {
   return found;
 }
 
-struct Stat {
-  char state = '?';
-  pid_t session = 0;
-};
-
-/// Fields after the name in parentheses, which may itself hold anything (proc(5)).
-Stat read_stat(pid_t pid) {
-  const Path path(pid, "stat");
-  Stat stat;
-  read_pieces(path.text.data(), [&](std::string_view text) {
-    const std::size_t close = text.rfind(')');
-    if (close == std::string_view::npos) return true;
-    int parent = 0;
-    int group = 0;
-    int session = 0;
-    std::array<char, 128> rest{};
-    text.substr(close + 1).copy(rest.data(), rest.size() - 1);
-    if (std::sscanf(rest.data(), " %c %d %d %d", &stat.state, &parent, &group, &session) == 4) {
-      stat.session = session;
-    }
-    return true;
-  });
-  return stat;
-}
-
 /// Calls `use(pid, pidfd)` for every living process that is proven ours.
 template <typename Use>
 void for_each_descendant(const std::string& variable, std::span<const pid_t> sessions, Use use) {
@@ -107,7 +83,7 @@ void for_each_descendant(const std::string& variable, std::span<const pid_t> ses
     if (pid <= 0 || pid == self) continue;
     const int pidfd = open_pidfd(pid);
     if (pidfd < 0) continue;
-    const Stat stat = read_stat(pid);
+    const ProcessState stat = look_at(pid);
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
     const bool in_session =
         std::find(sessions.begin(), sessions.end(), stat.session) != sessions.end();
@@ -157,7 +133,7 @@ std::vector<pid_t> children() {
 std::string describe_process(pid_t pid) {
   const std::string wchan = first_line(pid, "wchan");
   return "pid " + std::to_string(pid) + " (" + first_line(pid, "comm") + ", state " +
-         read_stat(pid).state + (wchan.empty() || wchan == "0" ? "" : ", in " + wchan) + ")";
+         look_at(pid).state + (wchan.empty() || wchan == "0" ? "" : ", in " + wchan) + ")";
 }
 
 }  // namespace ddp::launcher

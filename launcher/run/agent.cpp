@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 
@@ -51,11 +49,6 @@ std::vector<pid_t> children_but(pid_t known) {
   std::vector<pid_t> pids = children();
   std::erase(pids, known);
   return pids;
-}
-
-std::string who(const Worker& worker) {
-  return "rank " + std::to_string(worker.placement.rank) + " (pid " + std::to_string(worker.pid) +
-         ")";
 }
 
 std::string progress_text(const ProgressPage& page) {
@@ -380,7 +373,7 @@ RoundResult Agent::conclude(std::vector<std::string> leftovers) {
   for (const auto& worker : group_->workers()) {
     round.checkpoint_step = std::max(round.checkpoint_step,
                                      worker->page->checkpoint_step.load(std::memory_order_relaxed));
-    if (worker->ending) verdict_.workers.push_back(describe(*worker, group_->begin()));
+    verdict_.workers.push_back(describe(*worker, group_->begin()));
   }
   verdict_.outcome = round.outcome;
   verdict_.exit_code = round.exit_code;
@@ -397,7 +390,7 @@ RoundResult Agent::conclude(std::vector<std::string> leftovers) {
   verdict_.hang = hang_ ? hang_->text : "";
   verdict_.leftovers = std::move(leftovers);
   if (!round.is_clean && verdict_.exit_code == exit_code::kOk) {
-    verdict_.exit_code = hang_ ? exit_code::kTimeout : exit_code::kInternal;
+    verdict_.exit_code = exit_code::kInternal;
   }
   return round;
 }

@@ -21,14 +21,15 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
+std::string to_text(const json::value& value) {
+  return value.is_string() ? std::string(value.as_string()) : json::serialize(value);
+}
+
 struct RunningJob {
   fs::path directory;
   json::object status;
 
-  [[nodiscard]] std::string text(const char* member) const {
-    const json::value& value = status.at(member);
-    return value.is_string() ? std::string(value.as_string()) : json::serialize(value);
-  }
+  [[nodiscard]] std::string text(const char* member) const { return to_text(status.at(member)); }
 };
 
 std::optional<RunningJob> find_job(const fs::path& directory) {
@@ -52,12 +53,10 @@ std::vector<RunningJob> find_jobs(const Environment& environment) {
   const fs::path base = scratch_base(find_variable(environment, "XDG_RUNTIME_DIR"));
   for (const auto& entry : fs::directory_iterator(base, ignored)) {
     if (!fs::exists(entry.path() / ControlSocket::kName, ignored)) continue;
-    if (is_abandoned(entry.path())) {
-      tidy(entry.path());
-      continue;
-    }
     if (auto job = find_job(entry.path())) {
       jobs.push_back(std::move(*job));
+    } else if (is_abandoned(entry.path())) {
+      tidy(entry.path());
     } else {
       std::cerr << "ddp-launch: run " << entry.path().filename().string()
                 << " does not answer: its agent is stopped, or was killed\n";
@@ -104,8 +103,7 @@ RunningJob choose(std::vector<RunningJob> jobs,
 
 std::string member(const json::object& object, const char* name) {
   const json::value* const value = object.if_contains(name);
-  if (value == nullptr) return "";
-  return value->is_string() ? std::string(value->as_string()) : json::serialize(*value);
+  return value == nullptr ? "" : to_text(*value);
 }
 
 std::string describe(const RunningJob& job) {

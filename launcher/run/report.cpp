@@ -147,6 +147,14 @@ std::string describe_stop(const Stopped& stopped) {
   return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
 
+/// Of a job that ends without a root cause of its own.
+std::string earlier_lines(const Verdict& verdict) {
+  std::string text;
+  for (const std::string& round : verdict.earlier_rounds)
+    text += "ddp-launch: earlier, " + round + "\n";
+  return text;
+}
+
 std::string decided_by(const Verdict& verdict) {
   if (verdict.failure || !verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
@@ -188,11 +196,7 @@ std::string summarize_round(const Verdict& verdict, int round, std::chrono::nano
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
   std::string text;
-  if (verdict.failure) {
-    text += "ddp-launch: " + *verdict.failure + "\n";
-    for (const std::string& round : verdict.earlier_rounds)
-      text += "ddp-launch: earlier, " + round + "\n";
-  }
+  if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n" + earlier_lines(verdict);
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     const std::string wide(kWidth, '=');
     const std::string thin(kWidth, '-');
@@ -223,9 +227,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
     text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
-            std::to_string(verdict.exit_code) + ".\n";
-    for (const std::string& round : verdict.earlier_rounds)
-      text += "ddp-launch: earlier, " + round + "\n";
+            std::to_string(verdict.exit_code) + ".\n" + earlier_lines(verdict);
   }
   for (const std::string& leftover : verdict.leftovers) {
     text += "ddp-launch: could not be killed and is left: " + leftover + "\n";
@@ -294,13 +296,13 @@ int report(const Verdict& verdict,
   const std::string host = host_name();
   console.print(clean(format_report(verdict, spec, host)));
   try {
+    const std::string members = to_json_members(verdict, spec, host);
     for (const auto& dir : {run_dir, verdict.log_dir}) {
-      if (dir.empty()) continue;
-      write_result(dir, verdict.exit_code, to_json_members(verdict, spec, host), state_of(verdict));
+      if (!dir.empty()) write_result(dir, verdict.exit_code, members, state_of(verdict));
     }
     const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
     const auto* const failed = std::get_if<Failed>(&verdict.outcome);
-    if (above && !above->empty() && failed != nullptr) {
+    if (above && failed != nullptr) {
       const std::string& text = verdict.workers[failed->root_cause].error_text;
       if (!text.empty()) replace_file(*above, with_error_code(text, verdict.exit_code));
     }

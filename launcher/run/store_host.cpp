@@ -83,21 +83,14 @@ std::vector<Attendance> StoreHost::attendance(const WorkerGroup& group, int& str
     Attendance attendance;
     attendance.rank = worker->placement.rank;
     attendance.pid = worker->pid;
+    attendance.joined = worker->joined_store;
     attendance.ended = worker->ending.has_value();
     ranks.push_back(attendance);
   }
-  strangers = 0;
-  for (const pid_t client : store_.joined()) {
-    const Worker* const worker = owner_of(client, group);
-    const auto rank = std::find_if(ranks.begin(), ranks.end(), [&](const Attendance& one) {
-      return worker != nullptr && one.pid == worker->pid;
-    });
-    if (rank == ranks.end()) {
-      ++strangers;
-    } else {
-      rank->joined = true;
-    }
-  }
+  const auto& joined = store_.joined();
+  strangers = static_cast<int>(std::count_if(joined.begin(), joined.end(), [&](pid_t client) {
+    return owner_of(client, group) == nullptr;
+  }));
   return ranks;
 }
 

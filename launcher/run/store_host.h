@@ -37,7 +37,7 @@ class StoreHost {
   /// Tells the group which of its workers have become clients in this round.
   void note_joined(WorkerGroup& group) const;
 
-  /// Names who has not come while others have, once every kRollCall.
+  /// Names who has not come while others have, once every kRollCall. Precondition: note_joined().
   void call_roll(const WorkerGroup& group);
 
   /// Adds to the samples who waits for a key that nobody has set, and since when.

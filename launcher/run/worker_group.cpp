@@ -27,6 +27,11 @@ std::string make_directories(const WorkerFiles& files) {
 
 }  // namespace
 
+std::string who(const Worker& worker) {
+  return "rank " + std::to_string(worker.placement.rank) + " (pid " + std::to_string(worker.pid) +
+         ")";
+}
+
 WorkerGroup::WorkerGroup(asio::io_context& io,
                          Inbox<Event>& inbox,
                          Guard& guard,
@@ -160,18 +165,7 @@ void WorkerGroup::note(const Event& event) {
 
 void WorkerGroup::note_exit(const WorkerExited& exit) {
   Worker& worker = *workers_[exit.index];
-  Ending ending;
-  ending.rank = worker.placement.rank;
-  ending.status = exit.status;
-  ending.at = exit.at - begin_;
-  ending.stop_sent = worker.stop_sent;
-  ending.kill_sent = worker.kill_sent;
-  ending.opened_page = is_opened(*worker.page);
-  ending.phase = worker.page->phase.load(std::memory_order_relaxed);
-  ending.joined_store = worker.joined_store;
-  ending.was_frozen = worker.was_frozen;
-  worker.ending = ending;
-  worker.ended_at = std::chrono::system_clock::now();
+  set_ending(worker, exit.status, exit.at);
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
   worker.process->reap();
   --alive_;
@@ -291,8 +285,7 @@ asio::awaitable<void> WorkerGroup::drain() {
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
-    console_.warning("rank " + std::to_string(worker.placement.rank) + " (pid " +
-                     std::to_string(worker.pid) + "): its " + name + " is cut here: " +
+    console_.warning(who(worker) + ": its " + name + " is cut here: " +
                      (worker.ending ? "a process that is not of this job still holds it open."
                                     : "it could not be killed."));
   }
@@ -300,29 +293,33 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
 }
 
 void WorkerGroup::note_leftovers() {
+  constexpr ExitStatus kKilled{0, SIGKILL, false};
   for (const auto& worker : workers_) {
-    if (worker->ending) continue;
-    Ending ending;
-    ending.rank = worker->placement.rank;
-    ending.status.signal = SIGKILL;
-    ending.at = Clock::now() - begin_;
-    ending.stop_sent = true;
-    ending.kill_sent = true;
-    ending.opened_page = is_opened(*worker->page);
-    ending.phase = worker->page->phase.load(std::memory_order_relaxed);
-    worker->ending = ending;
-    worker->ended_at = std::chrono::system_clock::now();
+    if (!worker->ending) set_ending(*worker, kKilled, Clock::now());
   }
 }
 
+void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const {
+  Ending ending;
+  ending.rank = worker.placement.rank;
+  ending.status = status;
+  ending.at = at - begin_;
+  ending.stop_sent = worker.stop_sent;
+  ending.kill_sent = worker.kill_sent;
+  ending.opened_page = is_opened(*worker.page);
+  ending.phase = worker.page->phase.load(std::memory_order_relaxed);
+  ending.joined_store = worker.joined_store;
+  ending.was_frozen = worker.was_frozen;
+  worker.ending = ending;
+  worker.ended_at = std::chrono::system_clock::now();
+}
+
 void WorkerGroup::note_frozen(int rank) {
-  for (const auto& worker : workers_)
-    if (worker->placement.rank == rank) worker->was_frozen = true;
+  find(rank).was_frozen = true;
 }
 
 void WorkerGroup::note_joined(int rank) {
-  for (const auto& worker : workers_)
-    if (worker->placement.rank == rank) worker->joined_store = true;
+  find(rank).joined_store = true;
 }
 
 void WorkerGroup::tell(StopReason reason) {
@@ -349,6 +346,10 @@ bool WorkerGroup::has_failure() const {
 }
 
 const Worker& WorkerGroup::worker_of(int rank) const {
+  return find(rank);
+}
+
+Worker& WorkerGroup::find(int rank) const {
   const auto found = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& worker) {
     return worker->placement.rank == rank;
   });

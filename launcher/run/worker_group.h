@@ -45,6 +45,9 @@ struct Worker {
   std::chrono::system_clock::time_point ended_at;  // shown, never compared
 };
 
+/// "rank 3 (pid 17)".
+std::string who(const Worker& worker);
+
 /// How a group is to be stopped.
 struct StopOrder {
   int signal = 0;
@@ -143,6 +146,8 @@ class WorkerGroup {
   asio::awaitable<void> watch(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
+  void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
+  [[nodiscard]] Worker& find(int rank) const;
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
