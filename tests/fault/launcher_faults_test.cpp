@@ -458,6 +458,7 @@ TEST_F(LauncherFaults, L10_TheLockOfAKilledLauncherGoesWithItsWorkers) {
   ASSERT_TRUE(second->sees("ready"));
   second->signal(SIGTERM);
   EXPECT_EQ(second->wait(), 143);
+  EXPECT_TRUE(nothing_lives_within(kPatience));  // the first one's guard too
 }
 
 TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {

@@ -142,6 +142,7 @@ TEST_F(LauncherCommands, TheSocketIsTheUsersAlone) {
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
   EXPECT_TRUE(eventually([&] { return socket().empty(); }, kPatience));  // the guard tidies up
+  EXPECT_TRUE(nothing_lives_within(kPatience));                          // ... and ends after it
 }
 
 TEST_F(LauncherCommands, GarbageAndSilenceOnTheSocketHarmNobody) {
