@@ -20,7 +20,11 @@ struct WorkerSample {
   bool alive = true;
   bool has_page = false;
   Phase phase = Phase::none;
+  std::int64_t epoch = 0;
   std::int64_t step = 0;
+  std::int64_t steps_total = 0;
+  std::int64_t samples = 0;  // of the whole job
+  double loss = 0;
   std::int64_t written_ns = 0;  // when it last wrote its page, by the page
   char state = '?';             // of its main thread: R, S, D, T, ... (proc(5))
   std::uint64_t cpu_ticks = 0;  // used so far by all its threads

@@ -11,6 +11,7 @@
 #include "common/files.h"
 #include "common/run_dir.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/error_file.h"
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/hints.h"
 

@@ -13,6 +13,10 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group) {
     sample.alive = !worker->ending;
     sample.has_page = is_opened(page);
     sample.phase = page.phase.load(std::memory_order_relaxed);
+    sample.epoch = page.epoch.load(std::memory_order_relaxed);
+    sample.steps_total = page.steps_total.load(std::memory_order_relaxed);
+    sample.samples = page.samples.load(std::memory_order_relaxed);
+    sample.loss = page.loss.load(std::memory_order_relaxed);
     sample.step = page.step.load(std::memory_order_relaxed);
     sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();

@@ -10,25 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/error_file.h"
 #include "launcher/plan/outcome.h"
+#include "launcher/plan/worker_report.h"
 
 namespace ddp::launcher {
-
-struct WorkerReport {
-  Ending ending;
-  int local_rank = 0;
-  pid_t pid = 0;
-  std::chrono::nanoseconds lived{0};
-  std::chrono::system_clock::time_point ended_at;
-  std::int64_t step = 0;
-  std::int64_t steps_total = 0;
-  std::string error_file;                 // path, when the worker wrote one
-  std::string error_text;                 // what is in it
-  std::vector<std::string> last_lines;    // of its stderr
-  std::vector<std::string> hidden_lines;  // the last of its stdout, when the console has none
-  std::vector<std::string> findings;      // of the root cause: what the node says about its death
-};
 
 struct Verdict {
   static constexpr std::size_t kRoundLines = 20;

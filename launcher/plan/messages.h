@@ -1,0 +1,157 @@
+// What the agents of a job tell each other: the handshake, then node 0's orders and the other
+// nodes' news. Plain values; message_codec.h says how they look on the wire. Between node 0's
+// coordinator and its own node they pass as they are.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/progress_page.h"
+#include "common/run_dir.h"
+#include "launcher/plan/watchdog.h"
+#include "launcher/plan/worker_report.h"
+
+namespace ddp::launcher {
+
+inline constexpr int kProtocolVersion = 1;
+
+// --- Handshake. A node speaks first; the answer is Welcome or Refusal.
+
+struct Hello {
+  int protocol = kProtocolVersion;
+  std::string version;           // of ddp-launch
+  std::string user_run_id;       // "none" without one
+  std::optional<int> node_rank;  // nothing: by join order
+  int min_nodes = 1;
+  int max_nodes = 1;
+  int nproc = 1;
+  std::string host;      // its name, for people
+  std::int64_t pid = 0;  // of the agent, for people
+  std::string entry;     // the program as typed, for people
+  std::string problem;   // why this node cannot execute the program; empty: it can
+  std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: foreign
+  bool operator==(const Hello&) const = default;
+};
+
+struct Welcome {
+  std::string run_id;       // the job's own random one
+  std::string user_run_id;  // what the workers are told
+  std::string host;         // node 0's name, for people
+  bool operator==(const Welcome&) const = default;
+};
+
+struct Refusal {
+  int code = 203;
+  std::string text;  // what differs, both sides named, what to do
+  bool operator==(const Refusal&) const = default;
+};
+
+// --- Node 0's orders.
+
+/// Start the workers of this node.
+struct StartRound {
+  int round = 0;
+  int node_rank = 0;
+  std::vector<int> workers_of_node;  // by node rank
+  int master_port = 0;
+  std::string run_dir;  // absolute; empty: none
+  bool operator==(const StartRound&) const = default;
+};
+
+/// Tell every worker by its page why it is to end soon; signal nobody.
+struct AnnounceStop {
+  int round = 0;
+  StopReason reason = StopReason::preempt;
+  std::string line;  // for the console
+  bool operator==(const AnnounceStop&) const = default;
+};
+
+/// End the workers of this node.
+struct StopRound {
+  int round = 0;
+  StopReason reason = StopReason::teardown;
+  int signal = 0;                      // the first that the workers get; SIGKILL: at once
+  std::chrono::milliseconds grace{0};  // until SIGKILL
+  bool wants_stacks = false;           // a hang: every process that can prints its stacks first
+  std::string line;                    // why, for the console
+  bool operator==(const StopRound&) const = default;
+};
+
+/// The verdict: print the report, write the record, leave with the code.
+struct JobEnd {
+  int exit_code = 0;
+  RunState state = RunState::failed;
+  std::string report;      // the block for people; empty after a good end
+  std::string members;     // of result.json, without braces
+  std::string error_text;  // the root cause's error file
+  bool operator==(const JobEnd&) const = default;
+};
+
+/// Once a second, and the answer to nothing.
+struct OrderBeat {
+  std::int64_t sent_ns = 0;  // node 0's steady clock
+  std::string line;          // how the job is, for the console
+  bool operator==(const OrderBeat&) const = default;
+};
+
+using Order = std::variant<StartRound, AnnounceStop, StopRound, JobEnd, OrderBeat>;
+
+// --- A node's news.
+
+/// All workers of the node have been started.
+struct Started {
+  int round = 0;
+  std::int64_t begin_ns = 0;       // the node's steady clock: from here its times count
+  std::vector<std::int64_t> pids;  // by local rank
+  bool operator==(const Started&) const = default;
+};
+
+/// One worker has ended.
+struct Exited {
+  int round = 0;
+  std::int64_t pid = 0;
+  int local_rank = 0;
+  Ending ending;
+  bool operator==(const Exited&) const = default;
+};
+
+/// No process of the round lives on this node, but for the leftovers.
+struct GroupEnded {
+  int round = 0;
+  std::vector<WorkerReport> workers;   // by local rank
+  std::vector<std::string> leftovers;  // what could not be killed
+};
+
+/// The node cannot go on with the round: a worker could not be started, or the system refused
+/// something. What was started is being ended.
+struct NodeFailed {
+  int round = 0;
+  int code = 0;
+  std::string text;
+  bool operator==(const NodeFailed&) const = default;
+};
+
+/// The user, or whoever manages the machine, wants the job stopped.
+struct StopAsked {
+  int signal = 0;
+  bool operator==(const StopAsked&) const = default;
+};
+
+/// Once a second.
+struct NewsBeat {
+  int round = 0;
+  std::int64_t sent_ns = 0;  // the node's steady clock
+  std::int64_t echo_ns = 0;  // sent_ns of the newest OrderBeat; 0: none came yet
+  std::int64_t echo_age_ns = 0;
+  std::vector<WorkerSample> samples;
+};
+
+using News = std::variant<Started, Exited, GroupEnded, NodeFailed, StopAsked, NewsBeat>;
+
+}  // namespace ddp::launcher
