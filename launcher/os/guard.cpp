@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,8 +39,9 @@ constexpr std::chrono::milliseconds kRemoveTime(500);
 
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
-  char kind = 0;  // kRunId, kScratch, kCgroup, kWatch, kForget, kFarewell
+  char kind = 0;  // kRunId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
   pid_t session = 0;
+  std::int64_t lease_end = 0;
   std::array<char, kTextBytes> text{};
 };
 constexpr char kRunId = 'i';
@@ -46,6 +49,7 @@ constexpr char kScratch = 's';
 constexpr char kCgroup = 'c';
 constexpr char kWatch = 'w';
 constexpr char kForget = 'f';
+constexpr char kLease = 'l';
 constexpr char kFarewell = 'b';
 
 /// What the agent has told.
@@ -54,34 +58,91 @@ struct Charge {
   std::string scratch;
   std::string cgroup;
   std::vector<pid_t> sessions;
+  std::int64_t lease_end = 0;
 };
 
-/// True when the farewell came, false when the agent is gone.
-bool listen(int fd, Charge& charge) {
+/// Of the clock that runs on while the machine sleeps: who slept for longer than the lease was
+/// given up by the others, and kills before anything of its round takes another step.
+std::chrono::nanoseconds boot_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+/// 0: never.
+void arm(int timer, std::int64_t end) {
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  const itimerspec when{{0, 0}, {end / kSecond, end % kSecond}};
+  ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
+}
+
+enum class Heard { more, watch, lease, farewell, lease_over, end };
+
+/// Waits for one thing. What the agent has sent comes first: a guard that is late has not lost it.
+Heard listen(int fd, int timer, Charge& charge) {
+  std::array<pollfd, 2> entries{pollfd{fd, POLLIN, 0}, pollfd{timer, POLLIN, 0}};
+  while (::poll(entries.data(), entries.size(), -1) < 0) {
+    if (errno != EINTR) return Heard::end;
+  }
+  if (entries[0].revents == 0) return Heard::lease_over;
   Message message;
+  ssize_t got = -1;
+  do {
+    got = ::read(fd, &message, sizeof message);
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof message)) return Heard::end;
+  switch (message.kind) {
+    case kRunId:
+      charge.variable = "DDP_RUN_ID=" + std::string(message.text.data());
+      return Heard::more;
+    case kScratch:
+      charge.scratch = message.text.data();
+      return Heard::more;
+    case kCgroup:
+      charge.cgroup = message.text.data();
+      return Heard::more;
+    case kWatch:
+      charge.sessions.push_back(message.session);
+      return Heard::watch;
+    case kForget:
+      std::erase(charge.sessions, message.session);
+      return Heard::more;
+    case kLease:
+      charge.lease_end = message.lease_end;
+      return Heard::lease;
+    default:
+      return Heard::farewell;
+  }
+}
+
+/// Of the agent nothing is hit: its environment does not hold the run id of its own job.
+void kill_all(const Charge& charge) {
+  // A process that was just being forked may escape one scan, so two have to be empty. What does
+  // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
+  // when it wakes up.
+  const auto deadline = std::chrono::steady_clock::now() + kKillTime;
+  for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
+    kill_cgroup(charge.cgroup);
+    const std::size_t found = kill_descendants(charge.variable, charge.sessions);
+    empty_scans = found == 0 ? empty_scans + 1 : 0;
+    if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
+  }
+}
+
+/// Until the farewell (true) or the end of the agent (false).
+bool attend(int fd, int timer, Charge& charge) {
+  bool is_over = false;
   while (true) {
-    const ssize_t got = ::read(fd, &message, sizeof message);
-    if (got < 0 && errno == EINTR) continue;
-    if (got != static_cast<ssize_t>(sizeof message)) return false;
-    switch (message.kind) {
-      case kRunId:
-        charge.variable = "DDP_RUN_ID=" + std::string(message.text.data());
-        break;
-      case kScratch:
-        charge.scratch = message.text.data();
-        break;
-      case kCgroup:
-        charge.cgroup = message.text.data();
-        break;
-      case kWatch:
-        charge.sessions.push_back(message.session);
-        break;
-      case kForget:
-        std::erase(charge.sessions, message.session);
-        break;
-      default:
-        return true;
+    const Heard heard = listen(fd, timer, charge);
+    if (heard == Heard::farewell) return true;
+    if (heard == Heard::end) return false;
+    if (heard == Heard::lease && !is_over) arm(timer, charge.lease_end);
+    if (heard == Heard::lease_over) {
+      is_over = true;
+      arm(timer, 0);
     }
+    // Afterwards too: an agent that was stopped while it started workers goes on with the next one.
+    if (heard == Heard::lease_over || (heard == Heard::watch && is_over)) kill_all(charge);
   }
 }
 
@@ -114,17 +175,8 @@ void guard_body(int fd) {
   ::malloc_trim(0);
   drop_code();
   Charge charge;
-  if (listen(fd, charge)) return;
-  // A process that was just being forked may escape one scan, so two have to be empty. What does
-  // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
-  // when it wakes up.
-  const auto deadline = std::chrono::steady_clock::now() + kKillTime;
-  for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
-    kill_cgroup(charge.cgroup);
-    const std::size_t found = kill_descendants(charge.variable, charge.sessions);
-    empty_scans = found == 0 ? empty_scans + 1 : 0;
-    if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
-  }
+  if (attend(fd, ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), charge)) return;
+  kill_all(charge);
   ::unlink((charge.scratch + "/control").c_str());  // the agent's socket: nobody answers there
   // What is dying, and was no find of a scan, is in it for a moment more.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
@@ -166,6 +218,22 @@ void Guard::forget(pid_t session) {
   send(kForget, session, "");
 }
 
+void Guard::set_lease(std::chrono::milliseconds lease) {
+  lease_ = lease;
+  lease_end_ = boot_time() + lease_;
+  send(kLease, 0, "");
+}
+
+void Guard::beat() {
+  if (lease_ == std::chrono::nanoseconds(0) || is_lease_over()) return;
+  lease_end_ = boot_time() + lease_;
+  send(kLease, 0, "");
+}
+
+bool Guard::is_lease_over() const {
+  return lease_ != std::chrono::nanoseconds(0) && boot_time() >= lease_end_;
+}
+
 void Guard::farewell() {
   send(kFarewell, 0, "");
 }
@@ -174,6 +242,7 @@ void Guard::send(char kind, pid_t session, const std::string& text) const {
   Message message;
   message.kind = kind;
   message.session = session;
+  message.lease_end = lease_end_.count();
   text.copy(message.text.data(), message.text.size() - 1);
   // A guard that somebody stopped reads nothing: it is continued, and gets a moment. One that
   // somebody killed cannot be told; the job goes on with one safety less.

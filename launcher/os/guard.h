@@ -4,11 +4,15 @@
 // without a farewell, the agent is dead: it kills the workers' sessions and every process whose
 // environment holds the job's run id, until two scans are empty, removes the job's scratch
 // directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
-// SIGKILL, for grandchildren and for daemons, without cgroups.
+// SIGKILL, for grandchildren and for daemons, without cgroups. In a job of several nodes it also
+// fences: without a beat of the agent for a lease it kills the same, though the agent may live (it
+// is stopped, or hears nothing of node 0), since the other nodes have given this one up by then.
 #pragma once
 
 #include <sys/types.h>
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -30,6 +34,13 @@ class Guard {
   void watch(pid_t session);
   /// The session's leader is about to be reaped: from then on the number may be anybody's.
   void forget(pid_t session);
+  /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
+  void set_lease(std::chrono::milliseconds lease);
+  /// Node 0 has been heard, so the lease begins anew; unless it is over, which is for good.
+  void beat();
+  /// All that it was told of is dead or dying, and so is whatever is started now. An agent that was
+  /// stopped asks before it goes on.
+  [[nodiscard]] bool is_lease_over() const;
   /// Nothing of the job lives any more.
   void farewell();
 
@@ -40,6 +51,8 @@ class Guard {
 
   int pipe_ = -1;
   pid_t pid_ = 0;
+  std::chrono::nanoseconds lease_{0};      // 0: none
+  std::chrono::nanoseconds lease_end_{0};  // by the clock that runs on while the machine sleeps
 };
 
 }  // namespace ddp::launcher

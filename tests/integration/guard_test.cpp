@@ -1,0 +1,91 @@
+// The guard of an agent that lives, but hears nothing (the lease of row L4 of the list of faults).
+// What it does for an agent that is dead is in tests/fault/.
+#include "launcher/os/guard.h"
+
+#include <signal.h>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+class GuardTest : public test::ProcessTest {
+ protected:
+  std::unique_ptr<test::Running> start_worker(const std::string& run_id) {
+    auto worker = start({.arguments = {DDP_FAKE_WORKER, "print", "ready", "hold"},
+                         .environment = {{"DDP_RUN_ID", run_id}}});
+    EXPECT_TRUE(worker->sees("ready"));
+    return worker;
+  }
+
+  Guard guard_{marker(), scratch()};
+};
+
+TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
+  const auto worker = start_worker(marker());
+  const auto foreign = start_worker("another");
+  guard_.set_lease(300ms);
+  EXPECT_FALSE(guard_.is_lease_over());
+  EXPECT_EQ(worker->wait(), -SIGKILL);
+  EXPECT_GE(worker->lived(), 300ms);
+  EXPECT_TRUE(guard_.is_lease_over());
+  EXPECT_EQ(test::state_of(foreign->pid()), "S");
+  EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "S"; }, 5s));
+  guard_.farewell();
+  EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "Z"; }, 5s));
+  EXPECT_TRUE(std::filesystem::exists(scratch()));  // the agent tidies
+}
+
+TEST_F(GuardTest, WhatIsStartedAfterTheLeaseDiesToo) {
+  const auto early = start_worker(marker());
+  guard_.set_lease(10ms);
+  EXPECT_EQ(early->wait(), -SIGKILL);
+  const auto late = start({.arguments = {"/usr/bin/setsid", DDP_FAKE_WORKER, "pid", "hold"}});
+  ASSERT_TRUE(late->sees("pid "));
+  guard_.watch(late->number_after("pid "));
+  EXPECT_EQ(late->wait(), -SIGKILL);
+}
+
+TEST_F(GuardTest, BeatsKeepTheWorkersAliveUntilTheyStop) {
+  const auto worker = start_worker(marker());
+  guard_.set_lease(1s);
+  for (int i = 0; i < 30; ++i) {
+    worker->read_for(100ms);
+    guard_.beat();
+  }
+  EXPECT_FALSE(guard_.is_lease_over());
+  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  EXPECT_EQ(worker->wait(), -SIGKILL);
+  EXPECT_GE(worker->lived(), 4s);
+  guard_.beat();
+  EXPECT_TRUE(guard_.is_lease_over());  // for good
+}
+
+TEST_F(GuardTest, BeatsThatItReadsLateHaveComeAllTheSame) {
+  const auto worker = start_worker(marker());
+  guard_.set_lease(1s);
+  ::kill(guard_.pid(), SIGSTOP);
+  for (int i = 0; i < 20; ++i) {
+    worker->read_for(100ms);
+    guard_.beat();
+  }
+  ::kill(guard_.pid(), SIGCONT);
+  worker->read_for(300ms);
+  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  EXPECT_EQ(worker->wait(), -SIGKILL);
+}
+
+TEST_F(GuardTest, WithoutALeaseSilenceIsNothing) {
+  const auto worker = start_worker(marker());
+  guard_.beat();
+  worker->read_for(300ms);
+  EXPECT_FALSE(guard_.is_lease_over());
+  EXPECT_EQ(test::state_of(worker->pid()), "S");
+  worker->signal(SIGKILL);
+  EXPECT_EQ(worker->wait(), -SIGKILL);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
