@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/input_file.h"
+#include "common/utf8.h"
 
 namespace ddp {
 namespace {
@@ -176,43 +177,6 @@ class Builder : public YAML::EventHandler {
   std::size_t nodes_ = 0;
 };
 
-// RFC 3629: overlong forms, surrogates and what lies above U+10FFFF are invalid. Returns the offset
-// of the first bad byte.
-std::optional<std::size_t> find_invalid_utf8(std::string_view text) {
-  std::size_t i = 0;
-  const auto continues = [&text](std::size_t at, unsigned char low, unsigned char high) {
-    if (at >= text.size()) return false;
-    const unsigned char byte = static_cast<unsigned char>(text[at]);
-    return byte >= low && byte <= high;
-  };
-  while (i < text.size()) {
-    const unsigned char lead = static_cast<unsigned char>(text[i]);
-    std::size_t length = 0;
-    unsigned char low = 0x80;
-    unsigned char high = 0xBF;
-    if (lead < 0x80) {
-      length = 1;
-    } else if (lead >= 0xC2 && lead <= 0xDF) {
-      length = 2;
-    } else if (lead >= 0xE0 && lead <= 0xEF) {
-      length = 3;
-      if (lead == 0xE0) low = 0xA0;
-      if (lead == 0xED) high = 0x9F;
-    } else if (lead >= 0xF0 && lead <= 0xF4) {
-      length = 4;
-      if (lead == 0xF0) low = 0x90;
-      if (lead == 0xF4) high = 0x8F;
-    } else {
-      return i;
-    }
-    for (std::size_t k = 1; k < length; ++k) {
-      if (!continues(i + k, k == 1 ? low : 0x80, k == 1 ? high : 0xBF)) return i;
-    }
-    i += length;
-  }
-  return {};
-}
-
 /// The number of the first line that is too long, from 1.
 std::optional<int> find_long_line(std::string_view text) {
   int number = 1;
@@ -257,8 +221,8 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   YamlDocument document;
   document.name = name;
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark is harmless
-  if (const std::optional<std::size_t> offset = find_invalid_utf8(text)) {
-    add_utf8_problem(document, text, *offset);
+  if (const std::size_t offset = valid_utf8(text); offset < text.size()) {
+    add_utf8_problem(document, text, offset);
     return document;
   }
   const std::size_t zero = text.find('\0');

@@ -1,40 +1,17 @@
 #include "launcher/plan/console_text.h"
 
 #include <algorithm>
-#include <cstdint>
+
+#include "common/utf8.h"
 
 namespace ddp::launcher {
 namespace {
 
 constexpr char kEscape = '\x1b';
 constexpr std::string_view kReset = "\x1b[0m";
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 
 constexpr bool is_plain(unsigned char c) {
   return (c >= 0x20 && c < 0x7f) || c == '\t';
-}
-
-/// Length of the UTF-8 sequence at the head of `text`; 0 when there is none. Source: Unicode 15,
-/// table 3-7.
-std::size_t sequence_length(std::string_view text) {
-  const auto at = [&](std::size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const auto is_tail = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return at(i) >= low && at(i) <= high;
-  };
-  const unsigned lead = at(0);
-  if (lead >= 0xc2 && lead <= 0xdf) return is_tail(1) ? 2 : 0;
-  if (lead >= 0xe0 && lead <= 0xef) {
-    // No longer form than needed, no half of a surrogate pair.
-    const bool second = is_tail(1, lead == 0xe0 ? 0xa0 : 0x80, lead == 0xed ? 0x9f : 0xbf);
-    return second && is_tail(2) ? 3 : 0;
-  }
-  if (lead >= 0xf0 && lead <= 0xf4) {
-    const bool second = is_tail(1, lead == 0xf0 ? 0x90 : 0x80, lead == 0xf4 ? 0x8f : 0xbf);
-    return second && is_tail(2) && is_tail(3) ? 4 : 0;
-  }
-  return 0;
 }
 
 /// U+0080 to U+009F: a terminal takes them as control characters, too.
@@ -108,7 +85,7 @@ void append_clean(std::string& text, std::string_view line) {
       }
     } else if (static_cast<unsigned char>(line[0]) < 0x80) {
       text += '?';
-    } else if (const std::size_t length = sequence_length(line); length == 0) {
+    } else if (const std::size_t length = utf8_length(line); length == 0) {
       text.append(kReplacement);
     } else {
       taken = length;

@@ -52,6 +52,8 @@ struct Refusal {
   bool operator==(const Refusal&) const = default;
 };
 
+using Answer = std::variant<Welcome, Refusal>;
+
 // --- Node 0's orders.
 
 /// Start the workers of this node.

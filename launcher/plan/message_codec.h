@@ -1,0 +1,33 @@
+// The messages between agents as JSON text, one frame each. Pure.
+// Promises: whatever bytes come, a decoder gives a whole message or nothing: known types only,
+// every field there, of its type and in its range, depth at most 16; unknown fields are ignored.
+// Whatever a worker wrote, an encoder gives valid JSON of at most kLongestFrame bytes: bytes that
+// are not UTF-8 become U+FFFD, and of too much text the oldest goes first.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "launcher/plan/frames.h"
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+std::string encode(const Hello& hello);
+std::string encode(const Welcome& welcome);
+std::string encode(const Refusal& refusal);
+std::string encode(const Order& order);
+std::string encode(const News& news);
+
+/// Of another version only `protocol` and `version` are read: the rest may be anything.
+std::optional<Hello> decode_hello(std::string_view text);
+/// A Refusal is the same in every version.
+std::optional<Answer> decode_answer(std::string_view text);
+std::optional<Order> decode_order(std::string_view text);
+std::optional<News> decode_news(std::string_view text);
+
+inline constexpr std::size_t kLongestLine = 4 << 10;   // of a worker's output in a message
+inline constexpr std::size_t kLongestText = 16 << 10;  // of any other text
+
+}  // namespace ddp::launcher

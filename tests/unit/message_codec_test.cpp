@@ -1,0 +1,273 @@
+#include "launcher/plan/message_codec.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+Hello a_hello() {
+  Hello hello;
+  hello.version = "1.2";
+  hello.user_run_id = "mine";
+  hello.node_rank = 3;
+  hello.min_nodes = 2;
+  hello.max_nodes = 4;
+  hello.nproc = 8;
+  hello.host = "b";
+  hello.pid = 17;
+  hello.entry = "train.py";
+  hello.problem = "no such file";
+  hello.job_keys = {{"seed", "1"}, {"train.epochs", "3"}};
+  return hello;
+}
+
+Ending an_ending() {
+  Ending ending;
+  ending.rank = 5;
+  ending.status = ExitStatus{0, 9, true};
+  ending.at = -3ns;
+  ending.stop_sent = ending.opened_page = ending.was_frozen = true;
+  ending.phase = Phase::saving;
+  return ending;
+}
+
+WorkerReport a_report() {
+  WorkerReport report;
+  report.ending = an_ending();
+  report.node_rank = 1;
+  report.host = "b";
+  report.local_rank = 2;
+  report.pid = 4000;
+  report.lived = 5s + 1ns;
+  report.ended_at = std::chrono::system_clock::time_point(1700000000s + 5ns);
+  report.step = 10;
+  report.steps_total = 20;
+  report.error_file = "/run/e.json";
+  report.error_text = "{\"message\": \"\\\"\"}";
+  report.last_lines = {"one", "two \x1b[0m\t"};
+  report.hidden_lines = {""};
+  report.findings = {"out of memory"};
+  report.rerun = "RANK=5 train";
+  return report;
+}
+
+WorkerSample a_sample() {
+  WorkerSample sample;
+  sample.rank = 5;
+  sample.has_page = true;
+  sample.phase = Phase::training;
+  sample.epoch = 1;
+  sample.step = 2;
+  sample.steps_total = 3;
+  sample.samples = 4;
+  sample.loss = 0.5;
+  sample.written_ns = std::numeric_limits<std::int64_t>::max();
+  sample.state = 'T';
+  sample.cpu_ticks = 6;
+  sample.output_bytes = 7;
+  sample.waits_since = 8ns;
+  return sample;
+}
+
+std::vector<Order> orders() {
+  return {StartRound{2, 1, {1, 8}, 29500, "/runs/mnist"},
+          AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
+          StopRound{2, StopReason::teardown, 15, 30s, true, "rank 3 failed"},
+          JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
+          OrderBeat{std::numeric_limits<std::int64_t>::min(), "epoch 1"}};
+}
+
+std::vector<News> news() {
+  GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}};
+  NewsBeat beat{2, 1, -2, 3, {a_sample(), WorkerSample{}}};
+  return {Started{2, 99, {10, 11}},
+          Exited{2, 10, 0, an_ending()},
+          ended,
+          NodeFailed{2, 126, "cannot execute"},
+          StopAsked{2},
+          beat};
+}
+
+TEST(MessageCodec, EveryOrderSurvivesTheWay) {
+  ASSERT_EQ(orders().size(), std::variant_size_v<Order>);
+  for (const Order& order : orders()) {
+    const std::optional<Order> read = decode_order(encode(order));
+    ASSERT_TRUE(read) << encode(order);
+    EXPECT_EQ(*read, order);
+  }
+}
+
+TEST(MessageCodec, EveryNewsSurvivesTheWay) {
+  ASSERT_EQ(news().size(), std::variant_size_v<News>);
+  for (const News& message : news()) {
+    const std::optional<News> read = decode_news(encode(message));
+    ASSERT_TRUE(read) << encode(message);
+    EXPECT_EQ(read->index(), message.index());
+    EXPECT_EQ(encode(*read), encode(message));
+  }
+  const auto ended = std::get<GroupEnded>(*decode_news(encode(news()[2])));
+  ASSERT_EQ(ended.workers.size(), 2U);
+  const WorkerReport report = a_report();
+  EXPECT_EQ(ended.workers[0].ending, report.ending);
+  EXPECT_EQ(ended.workers[0].lived, report.lived);
+  EXPECT_EQ(ended.workers[0].ended_at, report.ended_at);
+  EXPECT_EQ(ended.workers[0].checkpoint_step, -1);
+  EXPECT_EQ(ended.workers[0].error_text, report.error_text);
+  EXPECT_EQ(ended.workers[0].last_lines, report.last_lines);
+  const auto beat = std::get<NewsBeat>(*decode_news(encode(news()[5])));
+  EXPECT_EQ(beat.samples[0].loss, 0.5);
+  EXPECT_EQ(beat.samples[0].state, 'T');
+  EXPECT_EQ(beat.samples[0].waits_since, 8ns);
+  EXPECT_EQ(beat.samples[1].waits_since, std::nullopt);
+}
+
+TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
+  EXPECT_EQ(decode_hello(encode(a_hello())), a_hello());
+  Hello without_rank = a_hello();
+  without_rank.node_rank.reset();
+  EXPECT_EQ(decode_hello(encode(without_rank)), without_rank);
+  const Welcome welcome{"r17", "none", "a"};
+  EXPECT_EQ(decode_answer(encode(welcome)), Answer(welcome));
+  const Refusal refusal{203, "node 1 is there already"};
+  EXPECT_EQ(decode_answer(encode(refusal)), Answer(refusal));
+}
+
+TEST(MessageCodec, OfAnotherVersionOnlyTheVersionIsRead) {
+  const auto hello = decode_hello(R"({"type":"hello","protocol":7,"version":"9","nproc":"many"})");
+  ASSERT_TRUE(hello);
+  EXPECT_EQ(hello->protocol, 7);
+  EXPECT_EQ(hello->version, "9");
+}
+
+TEST(MessageCodec, ANumberThatIsNoneSurvivesTheWay) {
+  NewsBeat beat{0, 0, 0, 0, {a_sample(), a_sample(), a_sample()}};
+  beat.samples[0].loss = std::nan("");
+  beat.samples[1].loss = std::numeric_limits<double>::infinity();
+  beat.samples[2].loss = 1e300;
+  const auto read = std::get<NewsBeat>(*decode_news(encode(News(beat))));
+  EXPECT_TRUE(std::isnan(read.samples[0].loss));
+  EXPECT_TRUE(std::isnan(read.samples[1].loss));
+  EXPECT_DOUBLE_EQ(read.samples[2].loss, 1e300);
+}
+
+TEST(MessageCodec, UnknownFieldsAreIgnored) {
+  const auto read = decode_news(R"({"type":"stop-asked","signal":2,"more":[1,{}]})");
+  ASSERT_TRUE(read);
+  EXPECT_EQ(std::get<StopAsked>(*read), StopAsked{2});
+}
+
+TEST(MessageCodec, WhatIsNoMessageIsRefused) {
+  for (const std::string_view text :
+       {"",
+        "x",
+        "[]",
+        "7",
+        "{}",
+        R"({"type":7})",
+        R"({"type":"nonsense","signal":2})",
+        R"({"type":"start","signal":2})",  // an order is no news
+        R"({"signal":2})",
+        R"({"type":"stop-asked"})",
+        R"({"type":"stop-asked","signal":"2"})",
+        R"({"type":"stop-asked","signal":2.5})",
+        R"({"type":"stop-asked","signal":true})",
+        R"({"type":"stop-asked","signal":null})",
+        R"({"type":"stop-asked","signal":0})",
+        R"({"type":"stop-asked","signal":65})",
+        R"({"type":"stop-asked","signal":18446744073709551617})",
+        R"({"type":"stop-asked","signal":2} )"
+        "x",
+        "{\"type\":\"failed\",\"round\":0,\"code\":1,\"text\":\"\xff\"}",
+        R"({"type":"started","round":0,"begin":0,"pids":[1,"2"]})",
+        R"({"type":"started","round":0,"begin":0,"pids":{}})",
+        R"({"type":"exited","round":0,"pid":1,"local_rank":0,"ending":1})"})
+    EXPECT_FALSE(decode_news(text)) << text;
+}
+
+/// `message` with `from` replaced by `to`; it must be there.
+std::string changed(std::string message, std::string_view from, std::string_view to) {
+  const std::size_t at = message.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " in " << message;
+  return message.replace(at, from.size(), to);
+}
+
+TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
+  const std::string start = encode(orders()[0]);
+  EXPECT_TRUE(decode_order(start));
+  EXPECT_FALSE(decode_order(changed(start, "\"node_rank\":1", "\"node_rank\":2")));
+  EXPECT_FALSE(decode_order(changed(start, "\"node_rank\":1", "\"node_rank\":-1")));
+  EXPECT_FALSE(decode_order(changed(start, "[1,8]", "[1,0]")));
+  EXPECT_FALSE(decode_order(changed(start, "[1,8]", "[1000000000,1000000000]")));
+  EXPECT_FALSE(decode_order(changed(start, "29500", "65536")));
+  const std::string stop = encode(orders()[2]);
+  EXPECT_TRUE(decode_order(stop));
+  EXPECT_FALSE(decode_order(changed(stop, "\"reason\":2", "\"reason\":3")));
+  EXPECT_FALSE(decode_order(changed(stop, "30000000000", "9000000000000000000")));
+  const std::string hello = encode(a_hello());
+  EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));
+  EXPECT_FALSE(decode_hello(changed(hello, "\"nproc\":8", "\"nproc\":0")));
+  EXPECT_FALSE(decode_answer(R"({"type":"refusal","code":0,"text":""})"));
+}
+
+// Case C11: deep JSON.
+TEST(MessageCodec, C11_DeepJsonIsRefused) {
+  const auto nested = [](std::size_t depth) {
+    return R"({"type":"stop-asked","signal":2,"more":)" + std::string(depth, '[') +
+           std::string(depth, ']') + "}";
+  };
+  EXPECT_TRUE(decode_news(nested(15)));
+  EXPECT_FALSE(decode_news(nested(17)));
+  EXPECT_FALSE(decode_news(nested(500000)));
+}
+
+TEST(MessageCodec, AnyBytesOfAWorkerGiveValidJson) {
+  WorkerReport report = a_report();
+  report.last_lines = {std::string("a\xff\0\x01\xc3", 5), "\xe2\x82\xac\xed\xa0\x80"};
+  const auto read = std::get<GroupEnded>(*decode_news(encode(News(GroupEnded{0, {report}, {}}))));
+  EXPECT_EQ(read.workers[0].last_lines[0], std::string("a\xef\xbf\xbd\0\x01\xef\xbf\xbd", 9));
+  EXPECT_EQ(read.workers[0].last_lines[1], "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+TEST(MessageCodec, TooMuchTextLosesItsOldestLines) {
+  WorkerReport report = a_report();
+  report.last_lines.assign(100, std::string(5000, '\x01'));  // six bytes each in JSON
+  report.last_lines.push_back("the newest");
+  report.error_text = std::string(300000, 'e');
+  const GroupEnded ended{0, std::vector<WorkerReport>(8, report), {}};
+  const std::string text = encode(News(ended));
+  EXPECT_LE(text.size(), kLongestFrame);
+  EXPECT_GT(text.size(), kLongestFrame / 4);
+  const auto read = std::get<GroupEnded>(*decode_news(text));
+  ASSERT_EQ(read.workers.size(), 8U);
+  EXPECT_EQ(read.workers[7].last_lines.back(), "the newest");
+  EXPECT_EQ(read.workers[7].last_lines[0].size(), kLongestLine + 3);
+  EXPECT_THAT(read.workers[7].last_lines[0], HasSubstr("..."));
+  EXPECT_EQ(read.workers[7].findings, report.findings);
+}
+
+TEST(MessageCodec, ALongReportIsCutAtItsEnd) {
+  JobEnd end;
+  end.report = "the root cause\n" + std::string(3 * kLongestFrame, '\n');
+  end.error_text = "{}";
+  const std::string text = encode(Order(end));
+  EXPECT_LE(text.size(), kLongestFrame);
+  const auto read = std::get<JobEnd>(*decode_order(text));
+  EXPECT_TRUE(read.report.starts_with("the root cause\n"));
+  EXPECT_TRUE(read.report.ends_with(" (cut)\n"));
+  EXPECT_EQ(read.error_text, "{}");
+}
+
+TEST(MessageCodec, ATextIsCutBetweenItsCharacters) {
+  NodeFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
+  const auto read = std::get<NodeFailed>(*decode_news(encode(News(failed))));
+  EXPECT_EQ(read.text, std::string(kLongestText - 1, 'a') + "...");
+}
+
+}  // namespace
+}  // namespace ddp::launcher

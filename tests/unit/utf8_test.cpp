@@ -1,0 +1,39 @@
+#include "common/utf8.h"
+
+#include <gtest/gtest.h>
+
+namespace ddp {
+namespace {
+
+TEST(Utf8, ASequenceHasItsLength) {
+  EXPECT_EQ(utf8_length(std::string_view("\0", 1)), 1U);
+  EXPECT_EQ(utf8_length("a\xff"), 1U);
+  EXPECT_EQ(utf8_length("\xc3\xa4"), 2U);
+  EXPECT_EQ(utf8_length("\xe2\x82\xac"), 3U);
+  EXPECT_EQ(utf8_length("\xf0\x9f\x98\x80"), 4U);
+  EXPECT_EQ(utf8_length("\xf4\x8f\xbf\xbf"), 4U);
+}
+
+TEST(Utf8, WhatIsNoneHasNoLength) {
+  for (const std::string_view text : {"",
+                                      "\x80",
+                                      "\xc3",
+                                      "\xc3(",
+                                      "\xc0\x80",
+                                      "\xe0\x80\x80",
+                                      "\xed\xa0\x80",
+                                      "\xf0\x80\x80\x80",
+                                      "\xf4\x90\x80\x80",
+                                      "\xf5\x80\x80\x80",
+                                      "\xe2\x82"})
+    EXPECT_EQ(utf8_length(text), 0U) << testing::PrintToString(std::string(text));
+}
+
+TEST(Utf8, TheValidHeadEndsAtTheFirstBadByte) {
+  EXPECT_EQ(valid_utf8(""), 0U);
+  EXPECT_EQ(valid_utf8("a\xc3\xa4z"), 4U);
+  EXPECT_EQ(valid_utf8("a\xc3\xa4\xff..."), 3U);
+}
+
+}  // namespace
+}  // namespace ddp
