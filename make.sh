@@ -37,7 +37,7 @@ readonly build_packages=(
   g++ cmake ninja-build ccache mold
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
   libyaml-cpp-dev libspdlog-dev libfmt-dev libxxhash-dev zlib1g-dev libprotozero-dev
-  libgtest-dev libgmock-dev
+  libgtest-dev libgmock-dev iproute2 nftables
   python3 python3-pip python3-venv)
 readonly lint_packages=(clang-format-14 shellcheck git)
 readonly fuzz_packages=(clang-16 libclang-rt-16-dev)
@@ -216,6 +216,7 @@ run_tests() {
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -d ../shared/data ]] || arguments+=(--missing data)
   [[ "$(id -u)" == 0 ]] || arguments+=(--missing root)
+  unshare --net --uts --mount true 2>/dev/null || arguments+=(--missing namespaces)
   echo
   echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
   ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
