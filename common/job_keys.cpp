@@ -116,6 +116,12 @@ const std::vector<JobKey>& table() {
        .default_value = "false",
        .may_differ = true,
        .help = "one node, a free port, a random run id"},
+      {.path = "launch.auto_env",
+       .type = JobType::boolean,
+       .default_value = "true",
+       .may_differ = true,
+       .help =
+           "take node rank, nodes and address from Slurm, Kubernetes or MPI where they are open"},
       {.path = "launch.rdzv_backend",
        .type = JobType::choice,
        .default_value = "static",

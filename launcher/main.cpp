@@ -63,6 +63,8 @@ log::Level level_of(const Options& options, const Environment& environment) {
 void show_notes(const Options& options, const JobSpec& spec) {
   for (const std::string& note : options.notes)
     log::info(note);
+  for (const std::string& note : spec.notes)
+    log::info(note);
   for (const std::string& warning : spec.warnings)
     log::warning(warning);
 }
@@ -83,7 +85,7 @@ int main(int argc, char** argv) try {
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
   if (!options.command.empty()) return run_command(options, environment);
-  if (options.explain) return print(explain(*options.explain, load_values(options)));
+  if (options.explain) return print(explain(*options.explain, load_values(options, environment).job));
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));

@@ -140,6 +140,13 @@ const std::vector<Flag>& table() {
        .help = "torchrun's waiting times; without effect on one node",
        .group = kMeeting},
 
+      {.name = "no-auto-env",
+       .value = none,
+       .key = "launch.auto_env",
+       .switched = "false",
+       .help = "take nothing from the variables of Slurm, Kubernetes or MPI; else they fill what "
+               "the command line and the job file leave open",
+       .group = kMeeting},
       {.name = "store",
        .value = plain,
        .key = "launch.store",

@@ -29,6 +29,7 @@ struct Flag {
   std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
   std::string_view default_text = {};  // a value that is no request; optional: what the
                                        // flag means alone
+  std::string_view switched = "true";  // none: what it gives its key
   std::string_view placeholder = {};   // in --help
   std::string_view help = {};          // ignored: why it has no effect
   std::string_view group = {};         // heading in --help

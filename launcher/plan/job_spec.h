@@ -53,6 +53,7 @@ struct JobSpec {
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;
   bool has_run_dir = false;
+  std::vector<std::string> notes;  // what the platform told
   std::vector<std::string> warnings;
 };
 

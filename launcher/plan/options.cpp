@@ -89,7 +89,7 @@ class Parser {
     const std::string name(flag.name);
     const std::string shown = "--" + name;
     if (flag.value == FlagValue::none) {
-      if (typed[name].as<bool>()) apply(flag, "true", shown, options_.flags);
+      if (typed[name].as<bool>()) apply(flag, std::string(flag.switched), shown, options_.flags);
     } else if (typed.count(name) != 0) {
       apply(flag, typed[name].as<std::string>(), shown, options_.flags);
     }
@@ -105,7 +105,7 @@ class Parser {
       return;
     }
     if (*text == "1" || *text == "true") {
-      apply(flag, "true", variable, options_.variables);
+      apply(flag, std::string(flag.switched), variable, options_.variables);
     } else if (*text != "0" && *text != "false") {
       problems_.push_back(variable + "=" + *text + ": set it to 0, 1, true or false, or unset it.");
     }

@@ -8,6 +8,7 @@
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
+#include "launcher/plan/detect.h"
 #include "launcher/plan/limits.h"
 #include "launcher/plan/numa.h"
 
@@ -90,16 +91,20 @@ void require_processes(const JobSpec& spec) {
 
 }  // namespace
 
-JobValues load_values(const Options& options) {
+LoadedValues load_values(const Options& options, const Environment& environment) {
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
-  return resolve_job(file ? &*file : nullptr, layer_overrides(options));
+  JobValues job = resolve_job(file ? &*file : nullptr, layer_overrides(options));
+  Detected detected = detect(environment, job);
+  apply(detected, job);
+  return {std::move(job), std::move(detected.notes)};
 }
 
 JobSpec load_job(const Options& options, const Environment& environment) {
-  JobValues job = load_values(options);
-  const NodeFacts facts = look_at_node(job, environment);
-  JobSpec spec = make_job_spec(options, std::move(job), facts, environment);
+  LoadedValues loaded = load_values(options, environment);
+  const NodeFacts facts = look_at_node(loaded.job, environment);
+  JobSpec spec = make_job_spec(options, std::move(loaded.job), facts, environment);
+  spec.notes = std::move(loaded.notes);
   if (options.job_file) (void)plan_batch(spec.job, spec.nproc);  // a batch that cannot be divided
   spec.executable =
       find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));

@@ -3,14 +3,23 @@
 // once.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "common/identity.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 
 namespace ddp::launcher {
 
-/// The job's keys alone, from file, overrides and flags. Errors: UsageError with all problems.
-JobValues load_values(const Options& options);
+struct LoadedValues {
+  JobValues job;
+  std::vector<std::string> notes;  // what was taken from the platform that started this agent
+};
+
+/// The job's keys alone, from file, overrides, flags and platform. Errors: UsageError with all
+/// problems.
+LoadedValues load_values(const Options& options, const Environment& environment);
 
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
 /// for the program, 126 when a limit (descriptors, processes) does not suffice.

@@ -1,9 +1,9 @@
-#include "launcher/plan/node_list.h"
+#include "common/node_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 using ::testing::ElementsAre;
@@ -62,4 +62,4 @@ TEST(NodeList, HasLimits) {
 }
 
 }  // namespace
-}  // namespace ddp::launcher
+}  // namespace ddp

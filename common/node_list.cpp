@@ -1,9 +1,9 @@
-#include "launcher/plan/node_list.h"
+#include "common/node_list.h"
 
 #include <algorithm>
 #include <cstdint>
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -136,4 +136,4 @@ NodeList read_node_list(std::string_view text) {
   return Reader().read(text);
 }
 
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddp::launcher {
+namespace ddp {
 
 struct NodeList {
   std::vector<std::string> names;  // in the order of the list
@@ -21,4 +21,4 @@ inline constexpr std::size_t kMostNodes = 65536;
 /// Source: slurm.conf(5), NodeName; `scontrol show hostnames` gives the same.
 NodeList read_node_list(std::string_view text);
 
-}  // namespace ddp::launcher
+}  // namespace ddp
