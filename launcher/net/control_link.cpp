@@ -1,0 +1,166 @@
+#include "launcher/net/control_link.h"
+
+#include <linux/sockios.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/post.hpp>
+#include <cassert>
+#include <utility>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kLook(5);  // between two looks at what the kernel has to send
+
+/// Errors are left to the first read, which meets the same ones.
+void set(int fd, int level, int name, int value) {
+  ::setsockopt(fd, level, name, &value, sizeof value);
+}
+
+/// Source: tcp(7); the figures are those of the lease.
+void make_lively(int fd) {
+  constexpr int kKeepaliveSeconds = 1;
+  constexpr int kProbes = 3;
+  constexpr auto kMilliseconds = std::chrono::milliseconds(ControlLink::kSilence).count();
+  set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
+  set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveSeconds);
+  set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kMilliseconds));
+}
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  return plain(endpoint.address()).to_string();
+}
+
+/// Bytes that the other kernel has not acknowledged.
+int on_the_way(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+}
+
+}  // namespace
+
+asio::ip::address plain(const asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+}
+
+ControlLink::ControlLink(tcp::socket socket)
+    : socket_(std::move(socket)), last_heard_(Clock::now()) {
+  make_lively(socket_.native_handle());
+  boost::system::error_code error;  // it is gone already, and the first read will say so
+  peer_address_ = text_of(socket_.remote_endpoint(error));
+  own_address_ = text_of(socket_.local_endpoint(error));
+  socket_.non_blocking(true, error);
+}
+
+ControlLink::~ControlLink() = default;
+
+void ControlLink::start(OnFrame on_frame, OnGone on_gone) {
+  on_frame_ = std::move(on_frame);
+  on_gone_ = std::move(on_gone);
+  asio::co_spawn(socket_.get_executor(), read_all(shared_from_this()), rethrow);
+}
+
+asio::awaitable<void> ControlLink::read_all(std::shared_ptr<ControlLink> /*it stays*/) {
+  // Not from within start(), and a link that was dropped before it ends here like any other.
+  co_await asio::post(socket_.get_executor(), kResult);
+  while (socket_.is_open()) {
+    const auto [error] = co_await socket_.async_wait(tcp::socket::wait_read, kResult);
+    if (error || !receive() || !hand_on()) break;
+  }
+  // The callbacks may hold what holds this link.
+  on_frame_ = nullptr;
+  const OnGone on_gone = std::exchange(on_gone_, nullptr);
+  if (on_gone && !why_gone_.empty()) on_gone(why_gone_);
+}
+
+/// Takes what is there, at most so much that everybody has a turn. False: the link has ended.
+bool ControlLink::receive() {
+  std::array<char, 16 << 10> bytes;
+  boost::system::error_code error;
+  const std::size_t size = socket_.read_some(asio::buffer(bytes), error);
+  if (error == asio::error::would_block) return true;
+  if (error == asio::error::eof) {
+    drop("closed by the other side");
+  } else if (error) {
+    drop(error.message());
+  } else {
+    last_heard_ = Clock::now();
+    frames_.feed(std::string_view(bytes.data(), size));
+  }
+  return !error;
+}
+
+/// False: the link has ended.
+bool ControlLink::hand_on() {
+  while (const std::optional<std::string_view> frame = frames_.next()) {
+    if (!on_frame_(*frame)) drop("it sent what is no message of this version");
+    if (!socket_.is_open()) return false;  // by what the callback did, too
+  }
+  if (frames_.is_broken()) drop("it sent what is no frame");
+  return socket_.is_open();
+}
+
+void ControlLink::send(std::string_view frame) {
+  assert(!frame.empty() && frame.size() <= kLongestFrame);
+  if (!socket_.is_open() || is_broken_) return;
+  output_ += frame_head(frame.size());
+  output_ += frame;
+  write();
+  if (unsent() > kMostQueued) {
+    drop("it does not read: " + std::to_string(unsent() >> 20) + " MiB wait for it");
+  }
+}
+
+/// Gives the socket what it takes, and comes back when it takes more.
+void ControlLink::write() {
+  if (is_writing_ || unsent() == 0 || !socket_.is_open()) return;
+  boost::system::error_code error;
+  sent_ += socket_.write_some(asio::buffer(output_) + sent_, error);
+  if (error && error != asio::error::would_block) is_broken_ = true;  // its reader sees why
+  if (is_broken_ || unsent() == 0) {
+    output_.clear();
+    sent_ = 0;
+    return;
+  }
+  if (sent_ > output_.size() / 2) output_.erase(0, std::exchange(sent_, 0));
+  is_writing_ = true;
+  socket_.async_wait(tcp::socket::wait_write,
+                     [self = shared_from_this()](const boost::system::error_code& failure) {
+                       self->is_writing_ = false;
+                       if (!failure) self->write();
+                     });
+}
+
+asio::awaitable<void> ControlLink::flush(Deadline deadline) {
+  const std::shared_ptr<ControlLink> self = shared_from_this();
+  asio::steady_timer timer(socket_.get_executor());
+  while (socket_.is_open() && !is_broken_ && Clock::now() < deadline) {
+    if (unsent() == 0 && on_the_way(socket_.native_handle()) == 0) break;
+    timer.expires_at(std::min(deadline, Clock::now() + kLook));
+    co_await timer.async_wait(kResult);
+  }
+}
+
+/// The reader ends by the closed socket and tells why.
+void ControlLink::drop(const std::string& why) {
+  if (!socket_.is_open()) return;
+  close();
+  why_gone_ = why;
+}
+
+void ControlLink::close() {
+  why_gone_.clear();
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+}
+
+}  // namespace ddp::launcher

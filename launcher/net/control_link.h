@@ -1,0 +1,84 @@
+// The connection between node 0's agent and the agent of another node: one for the whole job, no
+// reconnect (TCP resends; its end means that the other agent is dead). Frames as in plan/frames.h.
+// Promises: send() never waits; a peer that does not read is dropped once kMostQueued bytes wait
+// for it; a peer that sends nonsense is dropped; whoever is dropped is told of once.
+// Trap: a socket that is closed with unread bytes resets the connection, and what the kernel had
+// still to send is lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a
+// failed write does not close: what has come before is read first.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "launcher/os/asio.h"
+#include "launcher/plan/frames.h"
+
+namespace ddp::launcher {
+
+/// Owned by its user and by the operations under way on its socket: close() it to let it go.
+class ControlLink : public std::enable_shared_from_this<ControlLink> {
+ public:
+  /// One whole frame, valid during the call. False: it is nonsense, the link is dropped.
+  using OnFrame = std::function<bool(std::string_view)>;
+  /// Once, when the link has ended by itself: "closed by the other side", "does not read", ...
+  using OnGone = std::function<void(const std::string&)>;
+
+  /// Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT: a silent peer is gone after kSilence.
+  explicit ControlLink(tcp::socket socket);
+  ControlLink(const ControlLink&) = delete;
+  ControlLink& operator=(const ControlLink&) = delete;
+  ~ControlLink();
+
+  /// Begins to read. The callbacks are called from the loop, never from within a call to the link;
+  /// they are let go of when the link has ended.
+  void start(OnFrame on_frame, OnGone on_gone);
+
+  /// One frame, of 1 byte to kLongestFrame. Without effect on a link that has ended.
+  void send(std::string_view frame);
+
+  /// Suspends: until the other node's kernel has all frames, or the link has ended, at most until
+  /// `deadline`.
+  asio::awaitable<void> flush(Deadline deadline);
+
+  /// No callback comes any more.
+  void close();
+
+  [[nodiscard]] bool is_open() const { return socket_.is_open(); }
+  /// When the newest bytes came.
+  [[nodiscard]] Clock::time_point last_heard() const { return last_heard_; }
+  /// Numeric.
+  [[nodiscard]] const std::string& peer_address() const { return peer_address_; }
+  [[nodiscard]] const std::string& own_address() const { return own_address_; }
+
+  static constexpr std::size_t kMostQueued = std::size_t{4} << 20;
+  static constexpr std::chrono::seconds kSilence{5};
+
+ private:
+  asio::awaitable<void> read_all(std::shared_ptr<ControlLink> self);
+  bool receive();
+  bool hand_on();
+  void write();
+  void drop(const std::string& why);
+  [[nodiscard]] std::size_t unsent() const { return output_.size() - sent_; }
+
+  tcp::socket socket_;
+  std::string peer_address_;
+  std::string own_address_;
+  OnFrame on_frame_;
+  OnGone on_gone_;
+  FrameDecoder frames_;
+  std::string output_;
+  std::size_t sent_ = 0;  // of output_
+  bool is_writing_ = false;
+  bool is_broken_ = false;  // nothing can be written any more
+  std::string why_gone_;    // empty: close() was called, or the link lives
+  Clock::time_point last_heard_;
+};
+
+/// An address in its shortest form: an IPv4 one that came over IPv6 is an IPv4 one.
+asio::ip::address plain(const asio::ip::address& address);
+
+}  // namespace ddp::launcher
