@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -39,6 +41,16 @@ bool is_same(int left, int right) {
   struct stat b {};
   return ::fstat(left, &a) == 0 && ::fstat(right, &b) == 0 && a.st_dev == b.st_dev &&
          a.st_ino == b.st_ino;
+}
+
+constexpr std::string_view kErase = "\r\x1b[K";  // to the start of the line, and all of it
+constexpr std::size_t kUsualWidth = 80;
+
+/// What fits into one line of the terminal: a line that wraps could not be erased.
+std::string_view fit(std::string_view text, int terminal) {
+  winsize size{};
+  const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return text.substr(0, (is_known ? size.ws_col : kUsualWidth) - 1);
 }
 
 /// What one write() takes of `bytes`.
@@ -70,6 +82,7 @@ class FileWriter::Lane {
 
   Output* add(std::filesystem::path path, int fd, bool is_file);
   void push(Output* output, std::string bytes, bool closes = false);
+  void push_footer(Output* output, std::string text);
   [[nodiscard]] std::size_t queued() const { return queued_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::chrono::nanoseconds stalled_for() const;
   /// Gives it up if it has taken nothing for kStallWait.
@@ -81,9 +94,11 @@ class FileWriter::Lane {
     Output* output = nullptr;
     std::string bytes;
     bool closes = false;
+    std::optional<std::string> footer{};  // from now on
   };
 
   void run();
+  void show(const Block& block);
   void put(Output& output, const std::string& bytes);
   int write_all(int fd, std::string_view bytes, bool is_file);
   void give_up(Output& output, int error);
@@ -104,7 +119,11 @@ class FileWriter::Lane {
   std::atomic<std::size_t> queued_{0};
   std::atomic<bool> busy_{false};        // closing a file may take as long as writing it
   std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or could begin to be
-  std::set<int> told_;                   // errors of files: a full disk is one line, not one each
+  // These three are the thread's own.
+  std::string footer_;
+  bool is_drawn_ = false;    // the cursor stands behind the footer
+  bool is_at_start_ = true;  // no line of somebody else's is unfinished
+  std::set<int> told_;       // errors of files: a full disk is one line, not one each
   std::thread thread_;
   std::shared_ptr<Lane> errors_;
   std::shared_ptr<Lane> self_;  // once left behind
@@ -166,6 +185,18 @@ void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
   filled_.notify_one();
 }
 
+/// A newer one takes the place of one that waits: there is never more than one behind the lines.
+void FileWriter::Lane::push_footer(Output* output, std::string text) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (left_) return;
+    const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
+    if (!replaces) blocks_.push_back(Block{output, ""});
+    blocks_.back().footer = std::move(text);
+  }
+  filled_.notify_one();
+}
+
 void FileWriter::Lane::run() {
   std::unique_lock lock(mutex_);
   while (!left_) {
@@ -177,7 +208,7 @@ void FileWriter::Lane::run() {
     busy_ = true;
     note_move();
     lock.unlock();
-    put(*block.output, block.bytes);
+    show(block);
     if (block.closes && block.output->fd >= 0) ::close(block.output->fd);
     lock.lock();
     current_ = nullptr;
@@ -190,6 +221,18 @@ void FileWriter::Lane::run() {
   }
   ended_ = true;
   ended_now_.notify_all();
+}
+
+/// The lines of a block, and the footer below them.
+void FileWriter::Lane::show(const Block& block) {
+  if (block.footer) footer_ = *block.footer;
+  if (!block.bytes.empty()) is_at_start_ = block.bytes.back() == '\n';
+  if (footer_.empty() && !is_drawn_) return put(*block.output, block.bytes);
+  std::string text(is_drawn_ ? kErase : "");
+  text += block.bytes;
+  is_drawn_ = !footer_.empty() && is_at_start_;
+  if (is_drawn_) text += fit(footer_, block.output->fd);
+  put(*block.output, text);
 }
 
 void FileWriter::Lane::put(Output& output, const std::string& bytes) {
@@ -290,6 +333,7 @@ FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
 }
 
 FileWriter::~FileWriter() {
+  show_footer("");
   // The last is the one that the others speak through.
   Lane::finish(files_);
   if (output_ != errors_) Lane::finish(output_);
@@ -314,6 +358,16 @@ void FileWriter::close(Target target) {
 void FileWriter::write(Target target, std::string bytes) {
   const Place& place = places_.at(target);
   place.lane->push(place.output, std::move(bytes));
+}
+
+bool FileWriter::has_terminal() const {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+
+void FileWriter::show_footer(std::string text) {
+  if (!has_terminal()) return;
+  const Place& place = places_.at(kStderr);
+  place.lane->push_footer(place.output, std::move(text));
 }
 
 std::size_t FileWriter::queued_bytes(Target target) const {

@@ -9,6 +9,8 @@
 // is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between them
 // (pipe(7)). Traps: these threads must never fork; all signals are blocked in them, so that they
 // reach the loop; O_NONBLOCK would change the console of everybody who shares it.
+// A terminal can have a footer, a last line that is rewritten in place: only the thread that writes
+// the other lines knows when it is to be erased and drawn again.
 #pragma once
 
 #include <chrono>
@@ -44,6 +46,12 @@ class FileWriter {
   void close(Target target);
 
   void write(Target target, std::string bytes);
+
+  /// Whether stderr is a terminal.
+  [[nodiscard]] bool has_terminal() const;
+  /// Below all other lines of that terminal, cut to its width, until the next one; empty: none.
+  /// Nothing without a terminal.
+  void show_footer(std::string text);
 
   /// Of the lane of `target`.
   [[nodiscard]] std::size_t queued_bytes(Target target) const;

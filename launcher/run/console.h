@@ -3,10 +3,14 @@
 // and after the job, common/log says what is to be said.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/log.h"
+#include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
+#include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
 
@@ -20,6 +24,20 @@ class Console {
   void info(const std::string& text) { say(log::Level::info, text); }
   void warning(const std::string& text) { say(log::Level::warning, text); }
   void error(const std::string& text) { say(log::Level::error, text); }
+  /// How the job goes: on a terminal the last line, rewritten in place, else a line of its own each
+  /// kLivePause. It may come from another node: only text is shown of it.
+  void live(const std::string& line) {
+    if (log::Level::info < lowest_) return;
+    std::string text = line.empty() ? "" : head_of(log::Level::info);
+    append_clean(text, line);
+    if (writer_.has_terminal()) return writer_.show_footer(text);
+    if (!live_at_) live_at_ = Clock::now();
+    if (line.empty() || Clock::now() - *live_at_ < kLivePause) return;
+    live_at_ = Clock::now();
+    print(text + "\n");
+  }
+  static constexpr std::chrono::seconds kLivePause{30};
+
   /// As it is, whatever the level.
   void print(const std::string& text) { writer_.write(FileWriter::kStderr, text); }
 
@@ -38,6 +56,7 @@ class Console {
   FileWriter& writer_;
   log::Level lowest_;
   bool colors_;
+  std::optional<Clock::time_point> live_at_;  // when its line was last shown, or first could be
 };
 
 }  // namespace ddp::launcher

@@ -1,0 +1,171 @@
+// The console of an agent on a real terminal: what a person sees, not which bytes were sent.
+#include "launcher/run/console.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::launcher {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+/// What a terminal shows: one line is rewritten by "\r" and erased by "\x1b[K".
+class Screen {
+ public:
+  void take(const std::string& bytes) {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      if (bytes[i] == '\n') {
+        lines_.push_back(line_);
+        line_.clear();
+        column_ = 0;
+      } else if (bytes[i] == '\r') {
+        column_ = 0;
+      } else if (bytes.compare(i, 3, "\x1b[K") == 0) {
+        line_.resize(column_);
+        i += 2;
+      } else {
+        if (column_ == line_.size()) line_ += ' ';
+        line_[column_++] = bytes[i];
+      }
+    }
+  }
+  [[nodiscard]] const std::vector<std::string>& lines() const { return lines_; }
+  [[nodiscard]] const std::string& last() const { return line_; }
+
+ private:
+  std::vector<std::string> lines_;
+  std::string line_;
+  std::size_t column_ = 0;
+};
+
+/// stderr is a terminal for as long as it lives, or a pipe.
+class Stderr {
+ public:
+  enum class Kind { terminal, pipe };
+
+  explicit Stderr(Kind kind) : saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    int other = -1;
+    int ends[2] = {-1, -1};
+    if (kind == Kind::terminal) {
+      winsize size{24, 40, 0, 0};
+      EXPECT_EQ(::openpty(&reader_, &other, nullptr, nullptr, &size), 0);
+    } else {
+      EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+      reader_ = ends[0];
+      other = ends[1];
+    }
+    ::dup2(other, STDERR_FILENO);
+    ::close(other);
+  }
+  Stderr(const Stderr&) = delete;
+  Stderr& operator=(const Stderr&) = delete;
+  ~Stderr() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(reader_);
+  }
+
+  Screen& read() {
+    pollfd entry{reader_, POLLIN, 0};
+    char bytes[4096];
+    while (::poll(&entry, 1, 0) == 1) {
+      const ssize_t got = ::read(reader_, bytes, sizeof bytes);
+      if (got <= 0) break;
+      screen_.take(std::string(bytes, static_cast<std::size_t>(got)));
+    }
+    return screen_;
+  }
+  bool shows_last(const std::string& line) {
+    return test::eventually([&] { return read().last() == line; }, test::kPatience);
+  }
+
+ private:
+  int saved_;
+  int reader_ = -1;
+  Screen screen_;
+};
+
+TEST(Console, TheLiveLineStaysBelowAllOthers) {
+  Stderr terminal(Stderr::Kind::terminal);
+  {
+    FileWriter writer;
+    Console console(writer, log::Level::info, false);
+    console.live("step 1");
+    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 1")) << terminal.read().last();
+    writer.write(FileWriter::kStderr, "[0] a line of a worker\n");
+    console.live("step 2");
+    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+    writer.write(FileWriter::kStderr, "[1] another\n[0] and one more\n");
+    console.info("a line of ours");
+    EXPECT_TRUE(
+        test::eventually([&] { return terminal.read().lines().size() == 4; }, test::kPatience));
+    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+  }
+  EXPECT_THAT(terminal.read().lines(),
+              ElementsAre("[0] a line of a worker",
+                          "[1] another",
+                          "[0] and one more",
+                          "ddp-launch: a line of ours"));
+  EXPECT_EQ(terminal.read().last(), "");  // nothing of it stays behind
+}
+
+TEST(Console, AnUnfinishedLineIsLeftAlone) {
+  Stderr terminal(Stderr::Kind::terminal);
+  FileWriter writer;
+  Console console(writer, log::Level::info, false);
+  console.live("step 1");
+  writer.write(FileWriter::kStderr, "Password: ");
+  EXPECT_TRUE(terminal.shows_last("Password: ")) << terminal.read().last();
+  console.live("step 2");
+  writer.write(FileWriter::kStderr, "given\n");
+  EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+  EXPECT_THAT(terminal.read().lines(), ElementsAre("Password: given"));
+}
+
+TEST(Console, ALiveLineIsCutToTheTerminalAndIsText) {
+  Stderr terminal(Stderr::Kind::terminal);
+  FileWriter writer;
+  Console console(writer, log::Level::info, false);
+  console.live(std::string(100, 'x'));
+  EXPECT_TRUE(terminal.shows_last("ddp-launch: " + std::string(27, 'x')));
+  console.live("a\nb\x1b[2Jc");
+  EXPECT_TRUE(terminal.shows_last("ddp-launch: a?bc")) << terminal.read().last();
+  console.live("");
+  EXPECT_TRUE(terminal.shows_last("")) << terminal.read().last();
+}
+
+TEST(Console, WithoutATerminalTheLiveLineIsSilentForHalfAMinute) {
+  Stderr pipe(Stderr::Kind::pipe);
+  {
+    FileWriter writer;
+    Console console(writer, log::Level::info, false);
+    console.live("step 1");
+    console.live("step 2");
+  }
+  EXPECT_THAT(pipe.read().lines(), IsEmpty());
+  EXPECT_EQ(pipe.read().last(), "");
+}
+
+TEST(Console, WhoWantsWarningsOnlyGetsNoLiveLine) {
+  Stderr terminal(Stderr::Kind::terminal);
+  {
+    FileWriter writer;
+    Console console(writer, log::Level::warning, false);
+    console.live("step 1");
+    console.warning("careful");
+  }
+  EXPECT_THAT(terminal.read().lines(), ElementsAre("ddp-launch: careful"));
+}
+
+}  // namespace
+}  // namespace ddp::launcher
