@@ -33,5 +33,16 @@ TEST_F(ClusterNodes, EachHasItsNameAndKnowsTheOthers) {
   EXPECT_TRUE(shell->sees("node1\n10.77.0.1       node0\n127.0.1.1       node1\n")) << shell->out();
 }
 
+TEST_F(ClusterNodes, TheirSteadyClocksMayDiffer) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  cluster().booted_earlier(1, std::chrono::hours(24000));
+  Command command{.arguments = cluster().enter(1)};
+  for (const char* const word : {"/bin/sh", "-c", "cut -d. -f1 /proc/uptime"})
+    command.arguments.emplace_back(word);
+  const auto shell = start(command);
+  EXPECT_EQ(shell->wait(), 0);
+  EXPECT_GT(std::stol(shell->out()), 24000 * 3600);
+}
+
 }  // namespace
 }  // namespace ddp::test

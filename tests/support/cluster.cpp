@@ -66,7 +66,7 @@ std::string Cluster::why_not() {
 }
 
 Cluster::Cluster(int nodes, const std::filesystem::path& scratch)
-    : scratch_(scratch), size_(nodes) {
+    : scratch_(scratch), size_(nodes), ahead_(static_cast<std::size_t>(nodes)) {
   static int number = 0;
   remove_leftovers();
   prefix_ = kPrefix + std::to_string(::getpid()) + "-" + std::to_string(++number) + "-";
@@ -118,17 +118,30 @@ void Cluster::write_hosts(int node, const std::string& own_address) const {
 
 std::vector<std::string> Cluster::enter(int node) const {
   // Each step becomes the next one, so the pid is the command's own.
-  return {"/usr/bin/nsenter",
-          "--net=/run/netns/" + name_of(node),
-          "/usr/bin/unshare",
-          "--uts",
-          "--mount",
-          "/bin/sh",
-          "-c",
-          "hostname \"$1\" && mount --bind \"$2\" /etc/hosts && shift 2 && exec \"$@\"",
-          "sh",
-          host(node),
-          hosts_file(node)};
+  std::vector<std::string> words{"/usr/bin/nsenter",
+                                 "--net=/run/netns/" + name_of(node),
+                                 "/usr/bin/unshare",
+                                 "--uts",
+                                 "--mount"};
+  if (const auto ahead = ahead_[static_cast<std::size_t>(node)]; ahead.count() != 0) {
+    const std::string seconds = std::to_string(ahead.count());
+    for (const std::string& word :
+         {std::string("--time"), "--monotonic=" + seconds, "--boottime=" + seconds})
+      words.push_back(word);
+  }
+  for (const std::string& word :
+       {std::string("/bin/sh"),
+        std::string("-c"),
+        std::string("hostname \"$1\" && mount --bind \"$2\" /etc/hosts && shift 2 && exec \"$@\""),
+        std::string("sh"),
+        host(node),
+        hosts_file(node)})
+    words.push_back(word);
+  return words;
+}
+
+void Cluster::booted_earlier(int node, std::chrono::seconds by) {
+  ahead_[static_cast<std::size_t>(node)] = by;
 }
 
 void Cluster::unplug(int node) const {
@@ -239,14 +252,36 @@ std::vector<AgentEnd> ClusterTest::ends_of(const Agents& agents,
   return ends;
 }
 
-std::vector<pid_t> ClusterTest::workers_of(int node_rank) const {
+std::vector<pid_t> ClusterTest::alive_with(const std::string& entry) const {
   std::vector<pid_t> pids;
   for (const std::string& process : alive()) {
     const pid_t pid = std::atoi(process.c_str());
-    const std::string environment = read_all("/proc/" + std::to_string(pid) + "/environ");
-    if (has_entry(environment, "GROUP_RANK=" + std::to_string(node_rank))) pids.push_back(pid);
+    if (has_entry(read_all("/proc/" + std::to_string(pid) + "/environ"), entry))
+      pids.push_back(pid);
   }
   return pids;
+}
+
+std::vector<pid_t> ClusterTest::workers_of(int node_rank) const {
+  return alive_with("GROUP_RANK=" + std::to_string(node_rank));
+}
+
+pid_t ClusterTest::worker(int rank) const {
+  for (const pid_t pid : alive_with("RANK=" + std::to_string(rank))) {
+    if (::getsid(pid) == pid) return pid;
+  }
+  return 0;
+}
+
+void ClusterTest::signal_workers(int signal) const {
+  std::vector<pid_t> pids;
+  for (int node = 0; node < cluster_->size(); ++node) {
+    for (const pid_t pid : workers_of(node)) {
+      if (::getsid(pid) == pid) pids.push_back(pid);
+    }
+  }
+  for (const pid_t pid : pids)
+    ::kill(pid, signal);
 }
 
 milliseconds ClusterTest::workers_gone(int node_rank,
@@ -254,6 +289,12 @@ milliseconds ClusterTest::workers_gone(int node_rank,
                                        milliseconds limit) const {
   if (!eventually([&] { return workers_of(node_rank).empty(); }, limit)) return milliseconds(-1);
   return std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+}
+
+std::string report_of(const Running& agent) {
+  const std::size_t begin = agent.err().find("Root Cause (first observed failure):");
+  if (begin == std::string::npos) return "";
+  return agent.err().substr(begin, agent.err().find("\n====", begin) - begin);
 }
 
 testing::AssertionResult all_end(const std::vector<AgentEnd>& ends, int code, milliseconds limit) {

@@ -45,6 +45,8 @@ class Cluster {
   void heal(int node) const;
   /// What the node's own hosts file says of its own name.
   void name_is(int node, const std::string& address) const;
+  /// Its steady clocks run so far ahead of the others', as if it had been booted earlier.
+  void booted_earlier(int node, std::chrono::seconds by);
   /// A round trip between them, for what a test knows of the network.
   [[nodiscard]] bool reaches(int from, int to) const;
 
@@ -56,7 +58,11 @@ class Cluster {
   std::string prefix_;
   std::filesystem::path scratch_;
   int size_;
+  std::vector<std::chrono::seconds> ahead_;
 };
+
+/// The block about the root cause that an agent has printed, or "".
+std::string report_of(const Running& agent);
 
 /// How one agent ended.
 struct AgentEnd {
@@ -90,6 +96,10 @@ class ClusterTest : public ProcessTest {
                                        std::chrono::milliseconds limit = kPatience);
   /// Living workers of that node and what they have started: GROUP_RANK in their environment.
   [[nodiscard]] std::vector<pid_t> workers_of(int node_rank) const;
+  /// The worker of that rank, without what it has started; 0: none lives.
+  [[nodiscard]] pid_t worker(int rank) const;
+  /// To every worker of every node, at once.
+  void signal_workers(int signal) const;
   /// Until none of them lives; -1 ms when one still did after `limit`.
   [[nodiscard]] std::chrono::milliseconds workers_gone(
       int node_rank,
@@ -97,6 +107,8 @@ class ClusterTest : public ProcessTest {
       std::chrono::milliseconds limit = kPatience) const;
 
  private:
+  [[nodiscard]] std::vector<pid_t> alive_with(const std::string& entry) const;
+
   std::unique_ptr<Cluster> cluster_;
 };
 
