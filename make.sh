@@ -14,6 +14,7 @@ Usage: ./make.sh COMMAND
   build               build/release/ddp-launch and build/release/ddp-worker
   check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
+  test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   lint                format, the project's own rules, shellcheck
   deps                install what building, testing and linting need: Debian packages, LibTorch
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
@@ -40,6 +41,7 @@ readonly build_packages=(
   libgtest-dev libgmock-dev iproute2 nftables
   python3 python3-pip python3-venv)
 readonly lint_packages=(clang-format-14 shellcheck git)
+readonly slurm_packages=(munge slurmctld slurmd slurm-client)
 readonly fuzz_packages=(clang-16 libclang-rt-16-dev)
 
 say() { printf 'make.sh: %s\n' "$*" >&2; }
@@ -210,7 +212,7 @@ build() {
 # Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
 run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
-  ctest --test-dir "$directory" -LE gpu --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  ctest --test-dir "$directory" -LE 'gpu|slurm' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
@@ -258,6 +260,13 @@ check() {
   say "check: all passed"
 }
 
+test_slurm() {
+  need_packages "${build_packages[@]}" "${slurm_packages[@]}"
+  need_torch
+  build
+  ctest --test-dir build/release -L slurm --verbose --no-tests=error
+}
+
 test_under() {
   say "tests under $1"
   configure "$1" "-DDDP_BUILD_WORKER=$2" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
@@ -291,6 +300,7 @@ case "$command" in
     build
     run_tests release
     ;;
+  test-slurm) test_slurm ;;
   build) build ;;
   check) check ;;
   bench) bench "$@" ;;
