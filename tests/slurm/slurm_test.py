@@ -22,8 +22,8 @@ version: 1
 name: digits
 device: cpu
 data: {name: digits, train_size: 4000, batch_per_rank: 32, workers: 0}
-train: {epochs: 40, log_every: 10}
-eval: {every: 40}
+train: {epochs: 10, log_every: 10}
+eval: {every: 10}
 """
 
 
