@@ -7,6 +7,12 @@ find_package(spdlog REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(Threads REQUIRED)
 
+find_path(DDP_SODIUM_INCLUDE sodium.h REQUIRED)
+find_library(DDP_SODIUM_STATIC libsodium.a REQUIRED)
+add_library(ddp_sodium INTERFACE)
+target_include_directories(ddp_sodium SYSTEM INTERFACE "${DDP_SODIUM_INCLUDE}")
+target_link_libraries(ddp_sodium INTERFACE "${DDP_SODIUM_STATIC}")
+
 find_library(DDP_YAML_CPP_STATIC libyaml-cpp.a REQUIRED)
 add_library(ddp_yaml_cpp INTERFACE)
 target_link_libraries(ddp_yaml_cpp INTERFACE "${DDP_YAML_CPP_STATIC}")

@@ -1,0 +1,177 @@
+#include "launcher/net/agent_door.h"
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/read.hpp>
+#include <utility>
+
+#include "launcher/net/auth.h"
+#include "launcher/net/frame_io.h"
+#include "launcher/plan/frames.h"
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr const char* kSameToken =
+    " Give the same token on all nodes, by --token-file or DDP_TOKEN.";
+
+std::string other_version(int protocol) {
+  return "node 0's agent speaks version " + std::to_string(kProtocolVersion) +
+         " of the protocol between agents, this node's version " + std::to_string(protocol) +
+         ". Install the same ddp-launch on all nodes.";
+}
+
+}  // namespace
+
+/// Owned by the list and by the operations under way on its socket.
+struct AgentDoor::Guest {
+  Guest(tcp::socket connection, std::string first_bytes)
+      : socket(std::move(connection)),
+        deadline(socket.get_executor(), kHandshake),
+        bytes(std::move(first_bytes)) {
+    boost::system::error_code ignored;
+    address = plain(socket.remote_endpoint(ignored).address()).to_string();
+  }
+
+  tcp::socket socket;
+  asio::steady_timer deadline;
+  std::string bytes;  // of the opening
+  std::string address;
+  AgentOpening opening;
+  // What it came to:
+  bool is_agent = false;
+  std::string refusal;  // empty: none
+  Hello hello;
+};
+
+AgentDoor::AgentDoor(
+    asio::io_context& io, std::string token, int nodes, Notice notice, OnHello on_hello)
+    : io_(io),
+      token_(std::move(token)),
+      limit_(most_guests(nodes)),
+      notice_(std::move(notice)),
+      on_hello_(std::move(on_hello)) {}
+
+std::size_t AgentDoor::most_guests(int nodes) {
+  constexpr std::size_t kLeast = 64;
+  return std::max(kLeast, 2 * static_cast<std::size_t>(nodes));
+}
+
+void AgentDoor::admit(tcp::socket socket, std::string first_bytes) {
+  if (guests_.size() >= limit_) drop_oldest();
+  const auto guest = std::make_shared<Guest>(std::move(socket), std::move(first_bytes));
+  guests_.push_back(guest);
+  guest->deadline.async_wait([guest](const boost::system::error_code& error) {
+    boost::system::error_code ignored;
+    if (!error) guest->socket.close(ignored);
+  });
+  asio::co_spawn(io_, receive(guest), rethrow);
+}
+
+asio::awaitable<void> AgentDoor::receive(std::shared_ptr<Guest> guest) {
+  co_await meet(*guest);
+  if (!guest->refusal.empty()) co_await refuse(*guest);
+  guest->deadline.cancel();
+  std::erase(guests_, guest);
+  if (!guest->socket.is_open()) co_return;  // too late
+  if (!guest->is_agent) ++strangers_;
+  if (!guest->is_agent || !guest->refusal.empty()) co_return;
+  on_hello_(std::move(guest->hello), std::make_shared<ControlLink>(std::move(guest->socket)));
+}
+
+asio::awaitable<void> AgentDoor::meet(Guest& guest) {
+  guest.is_agent = co_await read_opening(guest);
+  if (!guest.is_agent) co_return;
+  if (guest.opening.protocol != kProtocolVersion) {
+    guest.refusal = other_version(guest.opening.protocol);
+  } else if (guest.opening.has_token && token_.empty()) {
+    guest.refusal = std::string("this node has a token, node 0 has none.") + kSameToken;
+  } else if (!guest.opening.has_token && !token_.empty()) {
+    guest.refusal = std::string("node 0 asks for a token, this node has none.") + kSameToken;
+  } else if (!token_.empty() && !co_await check_token(guest)) {
+    guest.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
+  }
+  if (!guest.refusal.empty()) co_return;
+  const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
+  const std::string frame = co_await read_frame(guest.socket, longest);
+  std::optional<Hello> hello = decode_hello(frame);
+  guest.is_agent = hello.has_value();
+  if (!hello) co_return;
+  guest.hello = std::move(*hello);
+  if (guest.hello.protocol != kProtocolVersion) {
+    guest.refusal = other_version(guest.hello.protocol);
+  }
+}
+
+/// False: it is no agent.
+asio::awaitable<bool> AgentDoor::read_opening(Guest& guest) {
+  while (guest.bytes.size() < kAgentOpeningBytes && may_become_opening(guest.bytes)) {
+    std::array<char, kAgentOpeningBytes> piece;
+    const auto room = asio::buffer(piece, kAgentOpeningBytes - guest.bytes.size());
+    const auto [error, size] = co_await guest.socket.async_read_some(room, kResult);
+    if (error) co_return false;
+    guest.bytes.append(piece.data(), size);
+  }
+  const std::optional<AgentOpening> opening = read_agent_opening(guest.bytes);
+  if (opening) guest.opening = *opening;
+  co_return opening.has_value();
+}
+
+/// True: it knows the token, and knows that we do.
+asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
+  Nonces nonces;
+  nonces.coordinator = make_nonce();
+  nonces.node = co_await read_frame(guest.socket, kLongestUnproven);
+  co_await write_frame(guest.socket, nonces.coordinator);
+  const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
+  const bool is_right =
+      nonces.node.size() == kNonceBytes && is_proof(proof, token_, Prover::node, nonces);
+  if (!is_right) co_return false;
+  const std::string ours = prove(token_, Prover::coordinator, nonces);
+  co_return co_await write_frame(guest.socket, ours);
+}
+
+asio::awaitable<void> AgentDoor::refuse(Guest& guest) {
+  if (!guest.socket.is_open()) co_return;
+  tell(guest);
+  Refusal refusal;
+  refusal.text = guest.refusal;
+  const std::string frame = encode(refusal);
+  const bool is_sent = co_await write_frame(guest.socket, frame);
+  boost::system::error_code error;
+  guest.socket.shutdown(tcp::socket::shutdown_send, error);
+  // Until it has read that: closing with unread bytes would take the refusal back.
+  std::array<char, 4096> ignored;
+  while (is_sent && !error) {
+    const auto [end, size] = co_await guest.socket.async_read_some(asio::buffer(ignored), kResult);
+    error = end;
+  }
+}
+
+/// Not more often than every kBetweenLines: a peer may try again and again.
+void AgentDoor::tell(const Guest& guest) {
+  ++untold_;
+  if (Clock::now() < next_line_) return;
+  next_line_ = Clock::now() + kBetweenLines;
+  const std::size_t others = std::exchange(untold_, 0) - 1;
+  notice_("an agent at " + guest.address + " was refused: " + guest.refusal +
+          (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
+}
+
+bool AgentDoor::drop_oldest() {
+  if (guests_.empty()) return false;
+  boost::system::error_code ignored;
+  guests_.front()->socket.close(ignored);  // receive() sees it
+  guests_.pop_front();
+  return true;
+}
+
+void AgentDoor::close() {
+  for (const auto& guest : guests_)
+    guest->deadline.cancel();
+  while (drop_oldest()) {
+  }
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,71 @@
+// Node 0's side of the first words with another agent: what opens like one is asked for the token
+// and for its Hello. What comes of a Hello is its owner's business.
+// Promises: before a peer has proved that it knows the token it costs a socket, at most 256 bytes
+// and five seconds; of such there are at most max(64, 2 x nodes), then the oldest goes. Whoever is
+// refused is told why, in every version of the protocol.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+
+#include "launcher/net/control_link.h"
+#include "launcher/os/asio.h"
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+class AgentDoor {
+ public:
+  using Notice = std::function<void(const std::string&)>;
+  /// The link has not been started yet: send a Welcome or a Refusal over it.
+  using OnHello = std::function<void(Hello, std::shared_ptr<ControlLink>)>;
+
+  /// Without a `token` no proof is asked for. `notice` takes a line for the user: who was refused,
+  /// at a limited rate. All outlive it, and it the loop.
+  AgentDoor(asio::io_context& io, std::string token, int nodes, Notice notice, OnHello on_hello);
+  AgentDoor(const AgentDoor&) = delete;
+  AgentDoor& operator=(const AgentDoor&) = delete;
+
+  /// A connection of which `first_bytes` have been read.
+  void admit(tcp::socket socket, std::string first_bytes);
+
+  /// Nobody comes in any more, so that the loop can end.
+  void close();
+
+  /// Connections of which the first words were no agent's.
+  [[nodiscard]] std::size_t strangers() const { return strangers_; }
+  /// Those that are in the middle of their first words.
+  [[nodiscard]] std::size_t guests() const { return guests_.size(); }
+
+  static constexpr std::chrono::seconds kHandshake{5};
+  static constexpr std::chrono::seconds kBetweenLines{10};
+  static constexpr std::size_t kLongestUnproven = 256;        // frame, with a token
+  static constexpr std::size_t kLongestOpenHello = 16 << 10;  // without one
+  static std::size_t most_guests(int nodes);
+
+ private:
+  struct Guest;
+
+  asio::awaitable<void> receive(std::shared_ptr<Guest> guest);
+  asio::awaitable<void> meet(Guest& guest);
+  asio::awaitable<bool> read_opening(Guest& guest);
+  asio::awaitable<bool> check_token(Guest& guest);
+  asio::awaitable<void> refuse(Guest& guest);
+  void tell(const Guest& guest);
+  bool drop_oldest();
+
+  asio::io_context& io_;
+  const std::string token_;
+  const std::size_t limit_;
+  const Notice notice_;
+  const OnHello on_hello_;
+  std::list<std::shared_ptr<Guest>> guests_;  // the oldest first
+  std::size_t strangers_ = 0;
+  Clock::time_point next_line_;
+  std::size_t untold_ = 0;
+};
+
+}  // namespace ddp::launcher

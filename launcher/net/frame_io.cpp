@@ -1,0 +1,34 @@
+#include "launcher/net/frame_io.h"
+
+#include <array>
+#include <boost/asio/completion_condition.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/write.hpp>
+#include <optional>
+
+#include "launcher/plan/frames.h"
+
+namespace ddp::launcher {
+
+asio::awaitable<std::string> read_frame(tcp::socket& socket, std::size_t longest) {
+  std::string frame;
+  std::array<char, kFrameHeadBytes> head;
+  const auto [error, got] = co_await asio::async_read(socket, asio::buffer(head), kResult);
+  const std::optional<std::size_t> size =
+      read_frame_head(std::string_view(head.data(), got), longest);
+  if (error || !size) co_return frame;
+  // It grows with what comes, not with what was announced.
+  auto room = asio::dynamic_buffer(frame, *size);
+  const auto [failure, bytes] =
+      co_await asio::async_read(socket, room, asio::transfer_exactly(*size), kResult);
+  if (failure) frame.clear();
+  co_return frame;
+}
+
+asio::awaitable<bool> write_frame(tcp::socket& socket, std::string frame) {
+  frame.insert(0, frame_head(frame.size()));
+  const auto [error, size] = co_await asio::async_write(socket, asio::buffer(frame), kResult);
+  co_return !error;
+}
+
+}  // namespace ddp::launcher

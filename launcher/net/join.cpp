@@ -1,0 +1,282 @@
+#include "launcher/net/join.h"
+
+#include <algorithm>
+#include <boost/asio/write.hpp>
+#include <deque>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/error.h"
+#include "launcher/net/agent_door.h"
+#include "launcher/net/auth.h"
+#include "launcher/net/frame_io.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/frames.h"
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kConnect = 3s;     // for all addresses of a try
+constexpr auto kHandshake = 15s;  // node 0 may be busy with a thousand others
+constexpr auto kFirstPause = 50ms;
+constexpr auto kLongestPause = 1000ms;
+constexpr auto kBetweenLines = 10s;
+
+std::string place_of(const JoinPlan& plan) {
+  const bool is_v6 = plan.host.find(':') != std::string::npos;
+  return (is_v6 ? "[" + plan.host + "]" : plan.host) + ":" + std::to_string(plan.port);
+}
+
+/// What a try came to: an answer over a link, or why there is none.
+struct Attempt {
+  std::shared_ptr<ControlLink> link;
+  std::optional<Answer> answer;
+  std::string error;
+};
+
+struct Connected {
+  std::size_t index = 0;
+  std::string error;  // empty: it is connected
+};
+
+/// One try at every address at once. Owned by the try and by the connects under way.
+struct Race {
+  explicit Race(asio::io_context& io) : results(io) {}
+  std::deque<tcp::socket> sockets;
+  Inbox<Connected> results;
+  void close(std::size_t index) {
+    boost::system::error_code ignored;
+    sockets[index].close(ignored);
+  }
+};
+
+/// Whoever has not won is closed when the try ends, however it does.
+class RaceOwner {
+ public:
+  explicit RaceOwner(asio::io_context& io) : race_(std::make_shared<Race>(io)) {}
+  RaceOwner(const RaceOwner&) = delete;
+  RaceOwner& operator=(const RaceOwner&) = delete;
+  ~RaceOwner() {
+    for (std::size_t i = 0; i < race_->sockets.size(); ++i)
+      race_->close(i);
+  }
+  [[nodiscard]] const std::shared_ptr<Race>& operator*() const { return race_; }
+  Race* operator->() const { return race_.get(); }
+
+ private:
+  std::shared_ptr<Race> race_;
+};
+
+/// A source: one address.
+asio::awaitable<void> connect(std::shared_ptr<Race> race,
+                              std::size_t index,
+                              tcp::endpoint target,
+                              std::optional<asio::ip::address> from) {
+  tcp::socket& socket = race->sockets[index];
+  boost::system::error_code error;
+  socket.open(target.protocol(), error);
+  if (from && !error) socket.bind(tcp::endpoint(*from, 0), error);
+  if (!error) {
+    const auto [failure] = co_await socket.async_connect(target, kResult);
+    error = failure;
+  }
+  Connected result;
+  result.index = index;
+  if (error) result.error = target.address().to_string() + ": " + error.message();
+  race->results.push(std::move(result));
+}
+
+/// The addresses of a name; of a number itself. Nothing, and `error`, when it has none.
+asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
+                                                        std::string name,
+                                                        std::string& problem) {
+  std::vector<asio::ip::address> addresses;
+  boost::system::error_code error;
+  const asio::ip::address number = asio::ip::make_address(name, error);
+  if (!error) {
+    addresses.push_back(number);
+    co_return addresses;
+  }
+  tcp::resolver resolver(io);
+  const auto [failure, entries] = co_await resolver.async_resolve(name, "", kResult);
+  for (const auto& entry : entries)
+    addresses.push_back(entry.endpoint().address());
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  if (failure) {
+    problem = "the name has no address: " + failure.message();
+  } else if (name != "localhost" && std::all_of(addresses.begin(),
+                                                addresses.end(),
+                                                [](const auto& a) { return a.is_loopback(); })) {
+    problem = "the name stands for " + addresses[0].to_string() +
+              " here, which is this node itself: see /etc/hosts, or give node 0's address";
+  }
+  co_return addresses;
+}
+
+void note_answer(const std::string& frame, Attempt& attempt) {
+  attempt.answer = decode_answer(frame);
+  if (attempt.answer) return;
+  attempt.error = "whoever listens there is no agent of ddp-launch: it ";
+  attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
+}
+
+/// True: both sides know the token. False: `attempt` says what came instead.
+asio::awaitable<bool> exchange_proofs(tcp::socket& socket, const JoinPlan& plan, Attempt& attempt) {
+  Nonces nonces;
+  nonces.node = make_nonce();
+  co_await write_frame(socket, nonces.node);
+  std::string frame = co_await read_frame(socket, kLongestFrame);
+  if (frame.size() == kNonceBytes) {
+    nonces.coordinator = std::move(frame);
+    const std::string proof = prove(plan.token, Prover::node, nonces);
+    co_await write_frame(socket, proof);
+    frame = co_await read_frame(socket, kLongestFrame);
+    if (is_proof(frame, plan.token, Prover::coordinator, nonces)) co_return true;
+  }
+  note_answer(frame, attempt);
+  if (frame.size() == kProofBytes) {
+    attempt.error = "whoever listens there does not know this job's token";
+  }
+  co_return false;
+}
+
+/// The words of agent_door.h, from the other side. Suspends: until the socket is closed, at most.
+asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
+  Attempt attempt;
+  AgentOpening opening;
+  opening.protocol = plan.hello.protocol;
+  opening.has_token = !plan.token.empty();
+  const std::string first = to_bytes(opening);
+  co_await asio::async_write(socket, asio::buffer(first), kResult);
+  if (opening.has_token && !co_await exchange_proofs(socket, plan, attempt)) co_return attempt;
+  const std::string hello = encode(plan.hello);
+  co_await write_frame(socket, hello);
+  const std::string frame = co_await read_frame(socket, kLongestFrame);
+  note_answer(frame, attempt);
+  co_return attempt;
+}
+
+asio::awaitable<Attempt> shake_hands(std::shared_ptr<Race> race,
+                                     std::size_t index,
+                                     const JoinPlan& plan,
+                                     Deadline deadline) {
+  tcp::socket& socket = race->sockets[index];
+  asio::steady_timer timer(socket.get_executor(), deadline);
+  timer.async_wait([race, index](const boost::system::error_code& error) {
+    if (!error) race->close(index);
+  });
+  Attempt attempt = co_await converse(socket, plan);
+  timer.cancel();
+  if (attempt.answer && !socket.is_open()) attempt.answer.reset();  // too late
+  if (attempt.answer) attempt.link = std::make_shared<ControlLink>(std::move(socket));
+  co_return attempt;
+}
+
+void add(std::string& texts, const std::string& text) {
+  if (!texts.empty()) texts += "; ";
+  texts += text;
+}
+
+asio::awaitable<Attempt> try_once(asio::io_context& io, const JoinPlan& plan, Deadline limit) {
+  Attempt attempt;
+  std::string errors;
+  const std::vector<asio::ip::address> addresses = co_await resolve(io, plan.host, errors);
+  std::optional<asio::ip::address> from;
+  if (!plan.local_addr.empty()) {
+    const auto own = co_await resolve(io, plan.local_addr, errors);
+    if (!own.empty()) from = own[0];
+  }
+  const RaceOwner race(io);
+  for (std::size_t i = 0; i < addresses.size(); ++i)
+    race->sockets.emplace_back(io);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const tcp::endpoint target(addresses[i], static_cast<std::uint16_t>(plan.port));
+    asio::co_spawn(io, connect(*race, i, target, from), rethrow);
+  }
+  const Deadline end = std::min(limit, Clock::now() + kConnect);
+  for (std::size_t answered = 0; answered < addresses.size(); ++answered) {
+    const std::optional<Connected> result = co_await race->results.next(end);
+    if (!result) {
+      add(errors, "no answer");
+      break;
+    }
+    if (!result->error.empty()) {
+      add(errors, result->error);
+      continue;
+    }
+    const Deadline deadline = std::min(limit, Clock::now() + kHandshake);
+    attempt = co_await shake_hands(*race, result->index, plan, deadline);
+    if (attempt.answer) co_return attempt;
+    add(errors, addresses[result->index].to_string() + ": " + attempt.error);
+  }
+  attempt.error = errors;
+  co_return attempt;
+}
+
+/// An agent without a token reads only short ones.
+void require_short(const JoinPlan& plan) {
+  const std::size_t bytes = encode(plan.hello).size();
+  const std::size_t most = plan.token.empty() ? AgentDoor::kLongestOpenHello : kLongestFrame;
+  if (bytes <= most) return;
+  throw SystemError("cannot join: what this node says of its job takes " + std::to_string(bytes) +
+                        " bytes, and node 0 reads at most " + std::to_string(most) +
+                        " from a node without a token. Give all nodes the same --token-file.",
+                    exit_code::kRefused);
+}
+
+long seconds_until(Deadline deadline) {
+  return std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now() + 500ms).count();
+}
+
+}  // namespace
+
+asio::awaitable<Joined> join(asio::io_context& io,
+                             JoinPlan plan,
+                             std::function<void(const std::string&)> notice) {
+  require_short(plan);
+  const Deadline end = Clock::now() + plan.limit;
+  Deadline next_line = Clock::now() + kBetweenLines;
+  std::chrono::milliseconds pause = kFirstPause;
+  asio::steady_timer timer(io);
+  while (true) {
+    Attempt attempt = co_await try_once(io, plan, end);
+    if (attempt.answer) {
+      if (const auto* const refusal = std::get_if<Refusal>(&*attempt.answer)) {
+        throw SystemError(refusal->text, refusal->code);
+      }
+      co_return Joined{attempt.link, std::get<Welcome>(*attempt.answer)};
+    }
+    if (Clock::now() >= next_line) {
+      next_line += kBetweenLines;
+      notice("node 0 does not answer at " + place_of(plan) + " (" + attempt.error +
+             "); trying for another " + std::to_string(seconds_until(end)) + " s");
+    }
+    timer.expires_at(std::min(end, Clock::now() + pause));
+    co_await timer.async_wait(kResult);
+    if (Clock::now() >= end) {
+      throw SystemError(
+          "cannot join: node 0 does not answer at " + place_of(plan) + " after " +
+              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(plan.limit).count()) +
+              " s (" + attempt.error +
+              "). Start ddp-launch with --node-rank 0 on the node that --master-addr names, and "
+              "let this node reach that port.",
+          exit_code::kRendezvous);
+    }
+    pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
+  }
+}
+
+asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
+                                                JoinPlan plan,
+                                                std::chrono::milliseconds limit) {
+  const Deadline end = Clock::now() + limit;
+  Attempt attempt = co_await try_once(io, plan, end);
+  co_return attempt.answer;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,510 @@
+// The first words between two agents over real sockets: the right ones, and all that are not.
+#include "launcher/net/agent_door.h"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include "common/error.h"
+#include "launcher/net/auth.h"
+#include "launcher/net/join.h"
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr auto kLimit = 20s;
+const std::string kToken(64, 't');
+
+Hello a_hello() {
+  Hello hello;
+  hello.version = "1";
+  hello.host = "b";
+  hello.node_rank = 1;
+  return hello;
+}
+
+/// A client of any bytes, which does not wait.
+class Peer {
+ public:
+  Peer(asio::io_context& io, const tcp::endpoint& at) : socket_(io) {
+    socket_.connect(at);
+    socket_.non_blocking(true);
+  }
+  void send(const std::string& bytes) {
+    boost::system::error_code ignored;  // it may have been closed
+    asio::mutable_buffer unused;
+    socket_.send(asio::buffer(bytes), 0, ignored);
+  }
+  void send_frame(const std::string& payload) { send(frame_head(payload.size()) + payload); }
+  /// Takes what is there.
+  void look() {
+    std::array<char, 4096> bytes;
+    boost::system::error_code error;
+    const std::size_t size = socket_.receive(asio::buffer(bytes), 0, error);
+    received_.append(bytes.data(), size);
+    is_closed_ = is_closed_ || (error && error != asio::error::would_block);
+  }
+  [[nodiscard]] bool is_closed() {
+    look();
+    return is_closed_;
+  }
+  /// The first frame that came; empty while it is not whole.
+  [[nodiscard]] std::string frame() {
+    look();
+    FrameDecoder decoder;
+    decoder.feed(received_);
+    return std::string(decoder.next().value_or(""));
+  }
+  void forget_frame() { received_.erase(0, kFrameHeadBytes + frame().size()); }
+  [[nodiscard]] std::string refusal() {
+    const std::optional<Answer> answer = decode_answer(frame());
+    return answer && std::holds_alternative<Refusal>(*answer) ? std::get<Refusal>(*answer).text
+                                                              : "";
+  }
+
+ private:
+  tcp::socket socket_;
+  std::string received_;
+  bool is_closed_ = false;
+};
+
+class AgentDoorTest : public testing::Test {
+ protected:
+  /// Node 0: everybody who comes goes to a door, and a Hello is answered by a Welcome.
+  void open(const std::string& token, int nodes = 2, asio::ip::address at = kLoopback) {
+    door_.emplace(
+        io_,
+        token,
+        nodes,
+        [this](const std::string& line) { lines_.push_back(line); },
+        [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
+          hellos_.push_back(hello);
+          links_.push_back(link);
+          link->send(encode(Welcome{"r1", "none", "a"}));
+        });
+    acceptor_.emplace(io_, tcp::endpoint(at, 0));
+    take_next();
+  }
+  void take_next() {
+    acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
+      if (error) return;
+      door_->admit(std::move(socket), "");
+      take_next();
+    });
+  }
+  void TearDown() override {
+    if (door_) {
+      door_->close();
+      acceptor_->close();
+    }
+    for (const auto& link : links_)
+      link->close();
+    turn_for(kLimit);
+    EXPECT_TRUE(io_.stopped()) << "something is still under way";
+  }
+
+  template <typename Done>
+  bool turn_until(Done done) {
+    const Deadline deadline = Clock::now() + kLimit;
+    while (!done() && Clock::now() < deadline)
+      turn_for(2ms);
+    return done();
+  }
+  void turn_for(std::chrono::milliseconds time) {
+    io_.restart();
+    io_.run_for(time);
+  }
+
+  [[nodiscard]] Peer peer() { return Peer(io_, acceptor_->local_endpoint()); }
+
+  [[nodiscard]] JoinPlan plan(const std::string& token) {
+    JoinPlan plan;
+    plan.host = acceptor_->local_endpoint().address().to_string();
+    plan.port = acceptor_->local_endpoint().port();
+    plan.hello = a_hello();
+    plan.token = token;
+    plan.limit = kLimit;
+    return plan;
+  }
+  /// A node joins; what it ends by is in joined_ or error_.
+  void join_by(JoinPlan plan) {
+    asio::co_spawn(
+        io_,
+        join(io_, std::move(plan), [this](const std::string& line) { lines_.push_back(line); }),
+        [this](std::exception_ptr error, Joined joined) {
+          is_joined_ = true;
+          joined_ = std::move(joined);
+          try {
+            rethrow(error);
+          } catch (const Error& refused) {
+            error_ = refused.what();
+            code_ = refused.code();
+          }
+        });
+  }
+  void expect_refused(const std::string& text) {
+    ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+    EXPECT_EQ(code_, exit_code::kRefused);
+    EXPECT_THAT(error_, HasSubstr(text));
+    EXPECT_THAT(hellos_, IsEmpty());
+  }
+
+  static inline const asio::ip::address kLoopback = asio::ip::address_v4::loopback();
+  asio::io_context io_{1};
+  std::optional<AgentDoor> door_;
+  std::optional<tcp::acceptor> acceptor_;
+  std::vector<std::string> lines_;
+  std::vector<Hello> hellos_;
+  std::vector<std::shared_ptr<ControlLink>> links_;
+  bool is_joined_ = false;
+  Joined joined_;
+  std::string error_;
+  int code_ = 0;
+};
+
+TEST_F(AgentDoorTest, ANodeJoinsWithAndWithoutAToken) {
+  for (const std::string& token : {std::string(), kToken}) {
+    is_joined_ = false;
+    hellos_.clear();
+    open(token);
+    join_by(plan(token));
+    ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+    EXPECT_EQ(error_, "");
+    EXPECT_THAT(hellos_, ElementsAre(a_hello()));
+    EXPECT_EQ(joined_.welcome.run_id, "r1");
+    EXPECT_EQ(joined_.link->peer_address(), "127.0.0.1");
+    EXPECT_EQ(door_->guests(), 0U);
+    EXPECT_EQ(door_->strangers(), 0U);
+    // The link is there for both.
+    std::string seen;
+    const auto note = [&seen](std::string_view frame) {
+      seen = frame;
+      return true;
+    };
+    joined_.link->start(note, [](const std::string&) {});
+    links_.back()->send("an order");
+    EXPECT_TRUE(turn_until([&] { return seen == "an order"; }));
+    joined_.link->close();
+    links_.back()->close();
+    acceptor_->close();
+    turn_for(10ms);
+  }
+}
+
+// Case C1: a wrong token.
+TEST_F(AgentDoorTest, C1_AWrongTokenIsRefusedAndSaidAtALimitedRate) {
+  open(kToken);
+  for (int i = 0; i < 5; ++i) {
+    is_joined_ = false;
+    join_by(plan(std::string(64, 'x')));
+    expect_refused("token is not that of node 0");
+  }
+  ASSERT_THAT(lines_, SizeIs(1));
+  EXPECT_THAT(lines_[0], HasSubstr("127.0.0.1 was refused"));
+}
+
+// Case C1: no token against a token, and the other way round.
+TEST_F(AgentDoorTest, C1_NoTokenAgainstATokenIsRefused) {
+  open(kToken);
+  join_by(plan(""));
+  expect_refused("node 0 asks for a token, this node has none");
+}
+TEST_F(AgentDoorTest, C1_ATokenAgainstNoneIsRefused) {
+  open("");
+  join_by(plan(kToken));
+  expect_refused("this node has a token, node 0 has none");
+}
+
+// Case C2: a replayed handshake.
+TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
+  open(kToken);
+  Nonces nonces;
+  nonces.node = make_nonce();
+  Peer first = peer();
+  first.send(to_bytes({kProtocolVersion, true}));
+  first.send_frame(nonces.node);
+  ASSERT_TRUE(turn_until([&] { return first.frame().size() == kNonceBytes; }));
+  nonces.coordinator = first.frame();
+  const std::string proof = prove(kToken, Prover::node, nonces);
+  first.send_frame(proof);
+  first.forget_frame();
+  ASSERT_TRUE(turn_until([&] { return first.frame().size() == kProofBytes; }));
+  EXPECT_TRUE(is_proof(first.frame(), kToken, Prover::coordinator, nonces));
+  first.send_frame(encode(a_hello()));
+  EXPECT_TRUE(turn_until([&] { return hellos_.size() == 1; }));
+
+  Peer second = peer();  // says the same, word for word
+  second.send(to_bytes({kProtocolVersion, true}));
+  second.send_frame(nonces.node);
+  ASSERT_TRUE(turn_until([&] { return second.frame().size() == kNonceBytes; }));
+  EXPECT_NE(second.frame(), nonces.coordinator);
+  second.forget_frame();
+  second.send_frame(proof);
+  second.send_frame(encode(a_hello()));
+  EXPECT_TRUE(turn_until([&] { return !second.refusal().empty(); }));
+  EXPECT_EQ(hellos_.size(), 1U);
+}
+
+TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
+  open(kToken);
+  Nonces nonces;
+  nonces.node = make_nonce();
+  Peer mirror = peer();
+  mirror.send(to_bytes({kProtocolVersion, true}));
+  mirror.send_frame(nonces.node);
+  ASSERT_TRUE(turn_until([&] { return mirror.frame().size() == kNonceBytes; }));
+  nonces.coordinator = mirror.frame();
+  mirror.forget_frame();
+  mirror.send_frame(prove(kToken, Prover::coordinator, nonces));
+  EXPECT_TRUE(turn_until([&] { return !mirror.refusal().empty(); }));
+}
+
+// Case C3: another version of the protocol.
+TEST_F(AgentDoorTest, C3_AnotherVersionIsRefusedWithBoth) {
+  for (const std::string& token : {std::string(), kToken}) {
+    open(token);
+    Peer other = peer();
+    other.send(to_bytes({7, false}));
+    other.send("\x01whatever version 7 says");
+    ASSERT_TRUE(turn_until([&] { return !other.refusal().empty(); }));
+    EXPECT_THAT(other.refusal(), HasSubstr("version 1"));
+    EXPECT_THAT(other.refusal(), HasSubstr("version 7"));
+    acceptor_->close();
+    door_->close();
+    turn_for(10ms);
+  }
+  open("");
+  JoinPlan from_the_future = plan("");
+  from_the_future.hello.protocol = 7;
+  join_by(std::move(from_the_future));
+  expect_refused("version 7");
+}
+
+// Case C9: garbage, HTTP, TLS.
+TEST_F(AgentDoorTest, C9_WhatIsNoAgentIsClosedAndCounted) {
+  open(kToken);
+  const std::vector<std::string> all{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+                                     std::string("\x16\x03\x01\x02\0\x01", 6),
+                                     "SSH-2.0-x\r\n",
+                                     std::string(100000, '\xdd')};
+  for (const std::string& bytes : all) {
+    Peer stranger = peer();
+    stranger.send(bytes);
+    EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); })) << bytes.substr(0, 20);
+  }
+  EXPECT_EQ(door_->strangers(), all.size());
+  EXPECT_THAT(lines_, IsEmpty());
+  EXPECT_THAT(hellos_, IsEmpty());
+}
+
+// Case C10: half a frame, then silence.
+TEST_F(AgentDoorTest, C10_SilenceIsClosedAfterFiveSeconds) {
+  open("");
+  Peer nothing = peer();
+  Peer half_opening = peer();
+  half_opening.send(to_bytes({kProtocolVersion, false}).substr(0, 5));
+  Peer half_frame = peer();
+  half_frame.send(to_bytes({kProtocolVersion, false}) + frame_head(1000) + "{");
+  const Deadline begin = Clock::now();
+  join_by(plan(""));  // is not held up
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_LT(Clock::now() - begin, 2s);
+  EXPECT_EQ(door_->guests(), 3U);
+  EXPECT_TRUE(turn_until(
+      [&] { return nothing.is_closed() && half_opening.is_closed() && half_frame.is_closed(); }));
+  EXPECT_GT(Clock::now() - begin, AgentDoor::kHandshake - 1s);
+  EXPECT_LT(Clock::now() - begin, AgentDoor::kHandshake + 2s);
+  EXPECT_EQ(door_->guests(), 0U);
+  joined_.link->close();
+}
+
+// Case C10: 1,000 idle sockets.
+TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  open("");
+  std::vector<Peer> idle;
+  for (int i = 0; i < 1000; ++i) {
+    idle.push_back(peer());
+    io_.restart();
+    io_.poll();
+    ASSERT_LE(door_->guests(), AgentDoor::most_guests(2));
+  }
+  EXPECT_EQ(AgentDoor::most_guests(2), 64U);
+  EXPECT_TRUE(turn_until([&] { return door_->guests() == 64 && idle.front().is_closed(); }));
+  join_by(plan(""));
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_EQ(error_, "");
+  joined_.link->close();
+}
+
+// Case C11: a frame of 0, 2^31, 2^32-1 bytes; one that is longer than a stranger's may be.
+TEST_F(AgentDoorTest, C11_AForbiddenLengthClosesTheConnection) {
+  open("");
+  std::size_t closed = 0;
+  for (const std::string& head : {std::string(4, '\0'),
+                                  std::string("\x80\0\0\0", 4),
+                                  std::string("\xff\xff\xff\xff"),
+                                  frame_head(AgentDoor::kLongestOpenHello + 1)}) {
+    Peer stranger = peer();
+    stranger.send(to_bytes({kProtocolVersion, false}) + head + "{}");
+    EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); }));
+    EXPECT_EQ(door_->strangers(), ++closed);
+  }
+  Peer deep = peer();
+  deep.send(to_bytes({kProtocolVersion, false}));
+  deep.send_frame(std::string(5000, '['));
+  EXPECT_TRUE(turn_until([&] { return deep.is_closed(); }));
+  EXPECT_EQ(door_->strangers(), ++closed);
+  EXPECT_THAT(hellos_, IsEmpty());
+}
+
+TEST_F(AgentDoorTest, AnUnprovenFrameIsShort) {
+  open(kToken);
+  Peer stranger = peer();
+  stranger.send(to_bytes({kProtocolVersion, true}) + frame_head(257));
+  EXPECT_TRUE(turn_until([&] { return stranger.frame().size() == kNonceBytes; }));
+  stranger.forget_frame();
+  stranger.send_frame("x");
+  EXPECT_TRUE(turn_until([&] { return !stranger.refusal().empty(); }));
+}
+
+// --- From the side of the node that joins.
+
+class JoinTest : public AgentDoorTest {};
+
+// Case N9: node 0 comes later.
+TEST_F(JoinTest, N9_ANodeThatIsEarlyJoinsWithinTwoSecondsOfNode0) {
+  open("");
+  JoinPlan early = plan("");
+  acceptor_->close();
+  door_->close();
+  join_by(early);
+  turn_for(1500ms);  // so the pauses have grown
+  EXPECT_FALSE(is_joined_);
+  const Deadline begin = Clock::now();
+  acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(early.port)));
+  take_next();
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_EQ(error_, "");
+  EXPECT_LT(Clock::now() - begin, 2s);
+  joined_.link->close();
+}
+
+TEST_F(JoinTest, TheLimitIsARendezvousThatFailed) {
+  open("");
+  JoinPlan hopeless = plan("");
+  hopeless.limit = 300ms;
+  acceptor_->close();
+  join_by(hopeless);
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_EQ(code_, exit_code::kRendezvous);
+  EXPECT_THAT(error_, HasSubstr("127.0.0.1:" + std::to_string(hopeless.port)));
+  EXPECT_THAT(error_, HasSubstr("Connection refused"));
+}
+
+TEST_F(JoinTest, WhoeverIsNoAgentIsNamedAndTriedAgain) {
+  open("");
+  JoinPlan patient = plan("");
+  patient.limit = 300ms;
+  acceptor_->close();
+  acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(patient.port)));
+  int visits = 0;
+  std::function<void()> slam = [&] {
+    acceptor_->async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
+      if (error) return;
+      ++visits;
+      boost::system::error_code ignored;
+      socket.send(asio::buffer("HTTP/1.1 400 Bad Request\r\n\r\n", 28), 0, ignored);
+      slam();
+    });
+  };
+  slam();
+  join_by(patient);
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_GT(visits, 1);
+  EXPECT_EQ(code_, exit_code::kRendezvous);
+  EXPECT_THAT(error_, HasSubstr("is no agent of ddp-launch"));
+}
+
+TEST_F(JoinTest, AnImpostorThatDoesNotKnowTheTokenLearnsNothing) {
+  open("");  // for its port
+  JoinPlan patient = plan(kToken);
+  patient.limit = 300ms;
+  acceptor_->close();
+  acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(patient.port)));
+  std::vector<std::shared_ptr<tcp::socket>> kept;
+  std::function<void()> lie = [&] {
+    acceptor_->async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
+      if (error) return;
+      kept.push_back(std::make_shared<tcp::socket>(std::move(socket)));
+      boost::system::error_code ignored;
+      kept.back()->send(asio::buffer(frame_head(32) + std::string(32, 'n') + frame_head(32) +
+                                     std::string(32, 'p')),
+                        0,
+                        ignored);
+      lie();
+    });
+  };
+  lie();
+  join_by(patient);
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_EQ(code_, exit_code::kRendezvous);
+  EXPECT_THAT(error_, HasSubstr("does not know this job's token"));
+  ASSERT_FALSE(kept.empty());
+  std::string said(4096, '\0');
+  boost::system::error_code ignored;
+  said.resize(kept[0]->receive(asio::buffer(said), 0, ignored));
+  EXPECT_EQ(said.size(), kAgentOpeningBytes + 2 * (kFrameHeadBytes + 32));  // and no Hello
+}
+
+TEST_F(JoinTest, IPv6IsReachedToo) {
+  boost::system::error_code error;
+  tcp::acceptor probe(io_);
+  probe.open(tcp::v6(), error);
+  if (!error) probe.bind(tcp::endpoint(asio::ip::address_v6::loopback(), 0), error);
+  if (error) GTEST_SKIP() << "no IPv6 here: " << error.message();
+  probe.close();
+  open("", 2, asio::ip::address_v6::loopback());
+  join_by(plan(""));
+  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
+  EXPECT_EQ(error_, "");
+  EXPECT_EQ(joined_.link->peer_address(), "::1");
+  joined_.link->close();
+}
+
+asio::awaitable<void> ask(asio::io_context& io,
+                          JoinPlan plan,
+                          bool& is_done,
+                          std::optional<Answer>& answer) {
+  answer = co_await ask_once(io, std::move(plan), 500ms);
+  is_done = true;
+}
+
+TEST_F(JoinTest, AskingOnceGivesTheAnswerOrNothing) {
+  open("");
+  bool is_done = false;
+  std::optional<Answer> answer;
+  asio::co_spawn(io_, ask(io_, plan(""), is_done, answer), rethrow);
+  ASSERT_TRUE(turn_until([&] { return is_done; }));
+  EXPECT_EQ(answer, Answer(Welcome{"r1", "none", "a"}));
+  is_done = false;
+  JoinPlan nobody = plan("");
+  acceptor_->close();
+  const Deadline begin = Clock::now();
+  asio::co_spawn(io_, ask(io_, nobody, is_done, answer), rethrow);
+  ASSERT_TRUE(turn_until([&] { return is_done; }));
+  EXPECT_EQ(answer, std::nullopt);
+  EXPECT_LT(Clock::now() - begin, 2s);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
