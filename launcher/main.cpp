@@ -17,12 +17,14 @@
 #include "common/log.h"
 #include "common/run_dir.h"
 #include "common/streams.h"
+#include "launcher/os/lifeline.h"
 #include "launcher/plan/explain.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
 #include "launcher/run/dry_run.h"
+#include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
 #include "launcher/run/report.h"
 
@@ -74,6 +76,14 @@ int print(const std::string& text) {
   return exit_code::kOk;
 }
 
+int start_on_hosts(const Options& options,
+                   const std::vector<std::string>& arguments,
+                   const Environment& environment) {
+  const SshPlan plan = plan_hosts(options, arguments, environment);
+  if (options.dry_run) return print(describe_ssh_plan(plan));
+  return run_hosts(plan);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -84,8 +94,12 @@ int main(int argc, char** argv) try {
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
+  if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
+  // From here on the end of that connection is a SIGTERM.
+  if (options.token_stdin) (void)take_lifeline();
   if (!options.command.empty()) return run_command(options, environment);
-  if (options.explain) return print(explain(*options.explain, load_values(options, environment).job));
+  if (options.explain)
+    return print(explain(*options.explain, load_values(options, environment).job));
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));

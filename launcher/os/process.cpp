@@ -83,6 +83,7 @@ struct ChildPlan {
   const char* executable;
   char* const* arguments;
   char* const* environment;
+  int stdin_fd;
   int stdout_fd;
   int stderr_fd;
   int kept_fd;
@@ -124,6 +125,7 @@ void reset_signals() {
   if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) {
     report_failure(plan.error_fd, kBind);
   }
+  if (plan.stdin_fd >= 0 && ::dup2(plan.stdin_fd, STDIN_FILENO) < 0) report_failure(plan.error_fd);
   if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan.error_fd);
   if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan.error_fd);
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
@@ -214,6 +216,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     const ChildPlan plan{spec.executable.c_str(),
                          argv.data(),
                          envp.data(),
+                         spec.stdin_fd,
                          spec.stdout_fd,
                          spec.stderr_fd,
                          spec.kept_fd,

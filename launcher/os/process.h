@@ -24,6 +24,7 @@ struct ProcessSpec {
   std::string executable;
   std::vector<std::string> arguments;
   Environment environment;
+  int stdin_fd = -1;  // -1: as we
   int stdout_fd = -1;
   int stderr_fd = -1;
   int kept_fd = -1;       // stays open under its number: the progress page

@@ -147,6 +147,25 @@ const std::vector<Flag>& table() {
        .help = "take nothing from the variables of Slurm, Kubernetes or MPI; else they fill what "
                "the command line and the job file leave open",
        .group = kMeeting},
+      {.name = "hosts",
+       .placeholder = "HOST[:N],...",
+       .help = "start an agent on each of these hosts by ssh, in the order of their node ranks, "
+               "with N workers; the first is node 0",
+       .group = kMeeting},
+      {.name = "hostfile",
+       .placeholder = "FILE",
+       .help = "the same from a file: one HOST, HOST:N or HOST slots=N per line",
+       .group = kMeeting},
+      {.name = "ssh",
+       .placeholder = "COMMAND",
+       .help = "program and options that --hosts uses (ssh)",
+       .group = kMeeting},
+      {.name = "token-stdin",
+       .value = none,
+       .help =
+           "the first line of stdin is the token of the job; the job is stopped when stdin ends "
+           "(--hosts uses it)",
+       .group = kMeeting},
       {.name = "store",
        .value = plain,
        .key = "launch.store",

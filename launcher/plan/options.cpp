@@ -74,6 +74,8 @@ class Parser {
     options_.dry_run = typed["dry-run"].as<bool>();
     options_.verbose = typed["verbose"].as<bool>();
     if (typed.count("explain") != 0) options_.explain = typed["explain"].as<std::string>();
+    options_.token_stdin = typed["token-stdin"].as<bool>();
+    take_hosts(typed);
     options_.has_output = typed.count("output") != 0;
     for (const Flag& flag : flags()) {
       take_variable(flag);
@@ -85,6 +87,18 @@ class Parser {
   }
 
  private:
+  void take_hosts(const po::variables_map& typed) {
+    if (typed.count("hosts") != 0) options_.hosts = typed["hosts"].as<std::string>();
+    if (typed.count("hostfile") != 0) options_.hostfile = typed["hostfile"].as<std::string>();
+    if (typed.count("ssh") != 0) options_.ssh = typed["ssh"].as<std::string>();
+    if (options_.hosts && options_.hostfile) {
+      problems_.emplace_back("--hosts and --hostfile: both name the hosts. Leave one of them out.");
+    }
+    if (typed.count("ssh") != 0 && !options_.hosts && !options_.hostfile) {
+      problems_.emplace_back("--ssh has no effect without --hosts. Leave it out.");
+    }
+  }
+
   void take_flag(const Flag& flag, const po::variables_map& typed) {
     const std::string name(flag.name);
     const std::string shown = "--" + name;
@@ -233,6 +247,7 @@ std::string help_text() {
       "how\n"
       "  ddp-launch --nproc-per-node 2 train.py --lr 0.1    a Python script, unchanged\n"
       "  ddp-launch --nproc-per-node auto -m pkg.train      a Python module\n"
+      "  ddp-launch --hosts a,b:4 job.yaml                  an agent on each host, started by ssh\n"
       "  ddp-launch --dry-run job.yaml                      show what would be started\n"
       "\n"
       "Flags come before the program. Both spellings (--nproc-per-node, --nproc_per_node) and "

@@ -26,6 +26,10 @@ struct Options {
   std::vector<JobOverride> flags;              // above all others
   std::string command;                         // status, stop, logs: nothing is started then
   std::string command_run;                     // which job; empty: the only one
+  bool token_stdin = false;                    // the token comes on stdin, whose end stops the job
+  std::optional<std::string> hosts;            // --hosts: agents are started by ssh
+  std::optional<std::string> hostfile;         // --hostfile
+  std::string ssh = "ssh";                     // --ssh
   std::optional<std::string> explain;          // the job key of --explain
   std::vector<std::string> notes;              // how abbreviations were read
 };

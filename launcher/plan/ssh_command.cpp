@@ -91,6 +91,7 @@ std::vector<std::string> agent_options(const SshPlan& plan, int node_rank) {
   const bool is_told_address = has_option(plan, "master-addr") || plan.hosts.size() == 1;
   if (!is_told_address) options.push_back("--master-addr=" + plan.hosts.front().address);
   if (host.workers) options.push_back("--nproc-per-node=" + std::to_string(*host.workers));
+  if (plan.has_colors && !has_option(plan, "color")) options.emplace_back("--color=always");
   options.emplace_back("--token-stdin");
   return options;
 }

@@ -20,6 +20,7 @@ struct SshPlan {
   std::string ssh = "ssh";  // with its own options, separated by blanks
   std::string program;      // path of ddp-launch, the same on every host
   std::string directory;    // where it is started
+  bool has_colors = false;  // the agents' lines end on a terminal
   Environment environment;  // of this process
 };
 

@@ -87,10 +87,26 @@ TEST(Options, TorchsGraceIsInSeconds) {
 
 TEST(Options, EveryFlagOfAJobHasAKey) {
   for (const Flag& flag : flags()) {
-    static const std::set<std::string_view> about_this_call{
-        "dry-run", "verbose", "help", "version", "explain"};
+    static const std::set<std::string_view> about_this_call{"dry-run",
+                                                            "verbose",
+                                                            "help",
+                                                            "version",
+                                                            "explain",
+                                                            "hosts",
+                                                            "hostfile",
+                                                            "ssh",
+                                                            "token-stdin"};
     EXPECT_EQ(flag.key.empty(), about_this_call.contains(flag.name)) << flag.name;
   }
+}
+
+TEST(Options, AListOfHostsComesFromOnePlace) {
+  const Options options = parse_options({"--hosts", "a,b:4", "--ssh=ssh -p 1", "p"}, {});
+  EXPECT_EQ(options.hosts, "a,b:4");
+  EXPECT_EQ(options.ssh, "ssh -p 1");
+  EXPECT_EQ(parse_options({"--hostfile=f", "p"}, {}).hostfile, "f");
+  EXPECT_THAT(problems_of({"--hosts=a", "--hostfile=f", "p"}), HasSubstr("both name the hosts"));
+  EXPECT_THAT(problems_of({"--ssh=x", "p"}), HasSubstr("no effect without --hosts"));
 }
 
 TEST(Options, AFlagWithAnOptionalWordTakesItByTheEqualsSignOnly) {

@@ -1,0 +1,55 @@
+#include "launcher/os/lifeline.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr const char* kName = "stdin (--token-stdin)";
+constexpr std::size_t kLongestToken = 4096;
+
+/// Byte by byte: what follows the line stays where it is.
+std::string read_line(int fd) {
+  std::string line;
+  while (line.size() <= kLongestToken) {
+    char byte = 0;
+    const ssize_t got = ::read(fd, &byte, 1);
+    if (got < 0 && errno == EINTR) continue;
+    check(got, "read", kName);
+    if (got == 0) break;
+    if (byte == '\n') return line;
+    line += byte;
+  }
+  throw UsageError("--token-stdin: no line with a token came on stdin, but " +
+                   std::to_string(line.size()) +
+                   " bytes. It is for agents that --hosts starts; leave it out otherwise.");
+}
+
+}  // namespace
+
+std::string take_lifeline() {
+  std::string token = read_line(STDIN_FILENO);
+  const int connection = check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "fcntl", kName);
+  const int nothing = check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null");
+  check(::dup2(nothing, STDIN_FILENO), "dup2", kName);
+  ::close(nothing);
+  check(::fcntl(connection, F_SETOWN, ::getpid()), "fcntl", kName);
+  check(::fcntl(connection, F_SETSIG, SIGTERM), "fcntl", kName);
+  const int flags = check(::fcntl(connection, F_GETFL), "fcntl", kName);
+  check(::fcntl(connection, F_SETFL, flags | O_ASYNC), "fcntl", kName);
+  const std::string answer = std::string(kConnected) + "\n";
+  check(::write(STDERR_FILENO, answer.data(), answer.size()), "write", "stderr (--token-stdin)");
+  // It may have ended before the kernel was asked to tell.
+  pollfd entry{connection, POLLIN, 0};
+  if (::poll(&entry, 1, 0) == 1) ::raise(SIGTERM);
+  return token;  // `connection` stays open as long as this process
+}
+
+}  // namespace ddp::launcher
