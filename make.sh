@@ -39,7 +39,7 @@ readonly build_packages=(
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
   libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev libprotozero-dev
   libgtest-dev libgmock-dev iproute2 nftables
-  python3 python3-pip python3-venv)
+  python3 python3-pip python3-venv python3-yaml)
 readonly lint_packages=(clang-format-14 shellcheck git)
 readonly slurm_packages=(munge slurmctld slurmd slurm-client)
 readonly fuzz_packages=(clang-16 libclang-rt-16-dev)
@@ -234,7 +234,7 @@ lint() {
   local result=0
   git ls-files -z -- '*.cpp' '*.h' | xargs -0 --no-run-if-empty clang-format-14 --dry-run --Werror 2>&1 |
     sed -n 's/\(.*:[0-9]*\):[0-9]*: error: .*/\1: format: not as clang-format-14 writes it/p' || result=1
-  git ls-files -z -- '*.sh' .ci/run | xargs -0 shellcheck || result=1
+  git ls-files -z -- '*.sh' '*.sbatch' .ci/run | xargs -0 shellcheck || result=1
   tests/lint.sh || result=1
   [[ "$result" == 0 ]] || fail "lint has findings, see above. Format: clang-format-14 -i FILE"
 }

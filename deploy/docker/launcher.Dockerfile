@@ -1,0 +1,18 @@
+# ddp-launch alone, to be put beside any program: docker build -f deploy/docker/launcher.Dockerfile -t ddp-launch:1 .
+FROM debian:bookworm-slim AS build
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY make.sh CMakeLists.txt CMakePresets.json ./
+COPY cmake cmake
+COPY common common
+COPY launcher launcher
+COPY worker worker
+COPY tests tests
+COPY configs configs
+RUN DDP_BUILD_WORKER=OFF ./make.sh install /usr/local
+
+FROM debian:bookworm-slim
+COPY --from=build /usr/local/bin/ddp-launch /usr/local/bin/ddp-launch
+# As process 1 it reaps what its workers leave, and passes SIGTERM on.
+ENTRYPOINT ["ddp-launch"]
+CMD ["--help"]
