@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "common/error.h"
+#include "launcher/net/control_link.h"
+#include "launcher/os/interfaces.h"
 #include "launcher/os/port.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/store_protocol.h"
@@ -47,41 +49,89 @@ std::string text_of(const asio::ip::address& address, int port) {
   return (address.is_v6() ? "[" + text + "]:" : text + ":") + std::to_string(port);
 }
 
-/// The addresses behind `name` that are not served in any case.
-std::vector<asio::ip::address> resolve(const std::string& name) {
+/// The addresses behind `name`; nothing, and `problem`, when it has none.
+std::vector<asio::ip::address> resolve(const std::string& name, std::string& problem) {
   boost::system::error_code error;
-  std::vector<asio::ip::address> addresses;
   const asio::ip::address numeric = asio::ip::make_address(name, error);
-  if (!error) {
-    addresses.push_back(numeric);
-  } else if (name != "localhost") {
-    asio::io_context io;
-    tcp::resolver resolver(io);
-    for (const auto& entry : resolver.resolve(name, "", error))
-      addresses.push_back(entry.endpoint().address());
-    if (error) {
-      throw SystemError("cannot resolve the master address " + name + ": " + error.message() +
-                            ". Give an address of this node, or leave --master-addr out.",
-                        exit_code::kRendezvous);
-    }
-  }
+  if (!error) return {plain(numeric)};
+  if (name == "localhost") return {kLoopback4, kLoopback6};
+  asio::io_context io;
+  tcp::resolver resolver(io);
+  std::vector<asio::ip::address> addresses;
+  for (const auto& entry : resolver.resolve(name, "", error))
+    addresses.push_back(entry.endpoint().address());
+  if (error) problem = error.message();
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  std::erase_if(addresses, [](const asio::ip::address& address) {
-    return address == kLoopback4 || address == kLoopback6 || address.is_unspecified();
-  });
   return addresses;
 }
 
 }  // namespace
 
+/// Where to listen.
+struct Endpoint::Listening {
+  std::vector<asio::ip::address> basic{kLoopback4, kLoopback6};  // the first one has to succeed
+  std::vector<asio::ip::address> own;                            // one of them has, if there is any
+  std::string notice;
+
+  static Listening of_one_node(const std::string& name);
+  static Listening of_several(const std::string& name);
+};
+
+Endpoint::Listening Endpoint::Listening::of_one_node(const std::string& name) {
+  Listening where;
+  std::string problem;
+  where.own = resolve(name, problem);
+  if (!problem.empty()) {
+    throw SystemError("cannot resolve the master address " + name + ": " + problem +
+                          ". Give an address of this node, or leave --master-addr out.",
+                      exit_code::kRendezvous);
+  }
+  std::erase_if(where.own, [](const asio::ip::address& address) {
+    return address == kLoopback4 || address == kLoopback6 || address.is_unspecified();
+  });
+  return where;
+}
+
+Endpoint::Listening Endpoint::Listening::of_several(const std::string& name) {
+  Listening where;
+  std::string problem;
+  const std::vector<asio::ip::address> all = resolve(name, problem);
+  std::string first = all.empty() ? "has no address here: " + problem : all[0].to_string();
+  boost::system::error_code error;
+  (void)asio::ip::make_address(name, error);
+  const bool is_name = error.failed();
+  const bool is_loopback = std::all_of(
+      all.begin(), all.end(), [](const auto& address) { return address.is_loopback(); });
+  if (!all.empty() && is_loopback && (!is_name || name == "localhost")) return where;  // as asked
+  for (const asio::ip::address& address : all) {
+    if (!address.is_loopback() && is_own_address(address.to_string())) where.own.push_back(address);
+  }
+  if (!where.own.empty()) return where;
+  where.basic = {asio::ip::address_v4::any(), asio::ip::address_v6::any()};
+  if (all.empty()) {
+    where.notice = "the master address " + name + " " + first;
+  } else if (is_loopback) {
+    where.notice = "the master address " + name + " stands for " + first +
+                   " here, where no other node can reach it (see /etc/hosts)";
+  } else {
+    where.notice = "the master address " + name + (is_name ? " (" + first + ")" : "") +
+                   " is not one of this node's";
+  }
+  where.notice += "; listening at all of this node's addresses instead";
+  return where;
+}
+
 /// Owned by the list and by the operations under way on its socket.
 struct Endpoint::Arrival {
-  explicit Arrival(tcp::socket connection)
-      : socket(std::move(connection)), deadline(socket.get_executor(), kHandshake) {}
+  Arrival(tcp::socket connection, bool may_use_store)
+      : socket(std::move(connection)),
+        deadline(socket.get_executor(), kHandshake),
+        is_stranger(!may_use_store) {}
 
   tcp::socket socket;
   asio::steady_timer deadline;
+  const bool is_stranger;  // when it came
   std::array<char, kStoreOpeningBytes> bytes{};
   std::size_t got = 0;
 };
@@ -91,10 +141,13 @@ Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, cons
       store_(store),
       notice_(std::move(notice)),
       limit_(most_connections(place.world_size)),
+      stranger_limit_(most_strangers(place.nodes)),
       pause_(io) {
-  const std::vector<asio::ip::address> others = resolve(place.address);
-  for (int i = 0; i < kTries && !listen(others, place.port); ++i) {
+  const Listening where = place.nodes > 1 ? Listening::of_several(place.address)
+                                          : Listening::of_one_node(place.address);
+  for (int i = 0; i < kTries && !listen(where, place.port); ++i) {
   }
+  if (!acceptors_.empty() && !where.notice.empty()) notice_(where.notice);
   if (!acceptors_.empty()) return;
   throw SystemError("no port is free both in IPv4 and in IPv6 after " + std::to_string(kTries) +
                         " tries. Give one by --master-port.",
@@ -102,15 +155,16 @@ Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, cons
 }
 
 /// False: the kernel's choice for one address is taken at another; nothing listens.
-bool Endpoint::listen(const std::vector<asio::ip::address>& addresses, int port) {
+bool Endpoint::listen(const Listening& where, int port) {
   port_ = port;
-  std::vector<asio::ip::address> all{kLoopback4, kLoopback6};
-  all.insert(all.end(), addresses.begin(), addresses.end());
-  std::size_t local = addresses.empty() ? 1 : 0;  // of `addresses`, those of this node
-  for (const asio::ip::address& address : all) {
+  std::vector<asio::ip::address> all = where.basic;
+  all.insert(all.end(), where.own.begin(), where.own.end());
+  std::size_t local = where.own.empty() ? 1 : 0;  // of those, how many are of this node
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const asio::ip::address& address = all[i];
     const tcp::endpoint at(address, static_cast<std::uint16_t>(port_));
     const int fd = open_listener(at);
-    const bool is_own = address != kLoopback4 && address != kLoopback6;
+    const bool is_own = i >= where.basic.size();
     if (fd >= 0) {
       tcp::acceptor& acceptor = acceptors_.emplace_back(io_, at.protocol(), fd);
       if (port_ == 0) port_ = acceptor.local_endpoint().port();
@@ -124,7 +178,7 @@ bool Endpoint::listen(const std::vector<asio::ip::address>& addresses, int port)
     }
     // A node without IPv6, or an address of another node.
     const bool is_absent = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-    if (is_absent && address != kLoopback4) continue;
+    if (is_absent && i > 0) continue;
     const std::string owner = error == EADDRINUSE ? owner_of_port(port_) : "";
     const std::string text = "cannot listen at " + text_of(address, port_) + ": " +
                              system_message("bind", "port of the job", error) +
@@ -134,7 +188,7 @@ bool Endpoint::listen(const std::vector<asio::ip::address>& addresses, int port)
                       exit_code::kRendezvous);
   }
   if (local > 0) return true;
-  throw SystemError("the master address " + text_of(addresses[0], port_) +
+  throw SystemError("the master address " + text_of(where.own[0], port_) +
                         " is not one of this node, and the job has one node. Give an address of "
                         "this node, or leave --master-addr out.",
                     exit_code::kRendezvous);
@@ -187,31 +241,36 @@ bool Endpoint::make_room() {
   return false;
 }
 
-/// From this node: others join by agents of their own, in a later version.
-bool is_of_this_node(const tcp::socket& socket) {
+/// From this node, or from one that has joined.
+bool Endpoint::is_allowed(const tcp::socket& socket) const {
   boost::system::error_code error;
-  const auto plain = [](const asio::ip::address& address) {
-    const bool mapped = address.is_v6() && address.to_v6().is_v4_mapped();
-    return mapped ? asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6())
-                  : asio::ip::address(address);
-  };
   const asio::ip::address peer = plain(socket.remote_endpoint(error).address());
-  return !error && (peer.is_loopback() || peer == plain(socket.local_endpoint(error).address()));
+  return !error && (peer.is_loopback() || allowed_.contains(peer) ||
+                    peer == plain(socket.local_endpoint(error).address()));
+}
+
+void Endpoint::allow(const std::string& address) {
+  boost::system::error_code error;
+  const asio::ip::address number = asio::ip::make_address(address, error);
+  if (!error) allowed_.insert(plain(number));
 }
 
 void Endpoint::welcome(tcp::socket socket) {
-  if (!is_of_this_node(socket)) {
+  const bool may_use_store = is_allowed(socket);
+  if (!may_use_store && !on_agent_) {
     ++strangers_;
     return;
   }
-  if (arrivals_.size() + store_.clients() >= limit_ && !drop_oldest_arrival()) {
-    say_once(
-        said_full_,
-        "the store has " + std::to_string(store_.clients()) +
-            " clients, as many as it takes (1,000 and 16 for each worker); others are closed.");
+  if (!may_use_store) drop_oldest_stranger();
+  const std::size_t all = arrivals_.size() + held_.size() + store_.clients();
+  if (all >= limit_ && !drop_oldest_arrival()) {
+    say_once(said_full_,
+             "the store has " + std::to_string(all) +
+                 " clients, as many as it takes (1,000 and 16 for each worker); others are "
+                 "closed.");
     return;
   }
-  auto arrival = std::make_shared<Arrival>(std::move(socket));
+  auto arrival = std::make_shared<Arrival>(std::move(socket), may_use_store);
   arrivals_.push_back(arrival);
   arrival->deadline.async_wait([arrival](const boost::system::error_code& error) {
     boost::system::error_code ignored;
@@ -232,8 +291,12 @@ asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
   arrival->deadline.cancel();
   std::erase(arrivals_, arrival);
   if (!arrival->socket.is_open()) co_return;  // too late, or of an older round
-  if (opening == StoreOpening::store) store_.admit(std::move(arrival->socket));
-  if (opening == StoreOpening::not_a_store) ++strangers_;
+  if (opening == StoreOpening::store) take_client(std::move(arrival->socket));
+  if (opening == StoreOpening::not_a_store && on_agent_) {
+    on_agent_(std::move(arrival->socket), std::string(arrival->bytes.data(), arrival->got));
+  } else if (opening == StoreOpening::not_a_store) {
+    ++strangers_;
+  }
   if (opening == StoreOpening::old_store) {
     say_once(said_old_,
              "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
@@ -241,12 +304,40 @@ asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
   }
 }
 
-bool Endpoint::drop_oldest_arrival() {
-  if (arrivals_.empty()) return false;
+void Endpoint::take_client(tcp::socket socket) {
+  if (!is_allowed(socket)) {
+    ++strangers_;
+  } else if (is_held_) {
+    held_.push_back(std::move(socket));
+  } else {
+    store_.admit(std::move(socket));
+  }
+}
+
+void Endpoint::release() {
+  is_held_ = false;
+  for (tcp::socket& socket : std::exchange(held_, {}))
+    store_.admit(std::move(socket));
+}
+
+bool Endpoint::drop(std::list<std::shared_ptr<Arrival>>::iterator arrival) {
+  if (arrival == arrivals_.end()) return false;
   boost::system::error_code ignored;
-  arrivals_.front()->socket.close(ignored);  // greet() sees it
-  arrivals_.pop_front();
+  (*arrival)->socket.close(ignored);  // greet() sees it
+  arrivals_.erase(arrival);
   return true;
+}
+
+bool Endpoint::drop_oldest_arrival() {
+  return drop(arrivals_.begin());
+}
+
+/// Makes room for one more.
+bool Endpoint::drop_oldest_stranger() {
+  const auto is_stranger = [](const auto& arrival) { return arrival->is_stranger; };
+  const auto count = std::count_if(arrivals_.begin(), arrivals_.end(), is_stranger);
+  if (static_cast<std::size_t>(count) < stranger_limit_) return false;
+  return drop(std::find_if(arrivals_.begin(), arrivals_.end(), is_stranger));
 }
 
 void Endpoint::begin_round() {
@@ -255,6 +346,7 @@ void Endpoint::begin_round() {
     accept_all(acceptor);
   while (drop_oldest_arrival()) {
   }
+  held_.clear();
   store_.begin_round();
   said_old_ = said_full_ = said_descriptors_ = false;
 }
@@ -266,6 +358,7 @@ void Endpoint::close() {
   pause_.cancel();
   while (drop_oldest_arrival()) {
   }
+  held_.clear();
   store_.close();
 }
 

@@ -1,15 +1,19 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
 // forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
-// of the store go on to the store, all others are closed.
+// of the store go on to the store, agents to whoever serves them, all others are closed.
 // Promises: nothing is allocated by what a stranger sends; one that says nothing is closed after
-// kHandshake; as many as the job can need are served, whoever else connects.
+// kHandshake; as many as the job can need are served, whoever else connects; clients of the store
+// come from this node and from joined ones only.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <functional>
 #include <list>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "launcher/net/store_server.h"
@@ -20,20 +24,36 @@ namespace ddp::launcher {
 class Endpoint {
  public:
   using Notice = std::function<void(const std::string&)>;
+  /// A connection that does not open like a client of the store, and its first bytes.
+  using OnAgent = std::function<void(tcp::socket, std::string)>;
 
   struct Place {
     std::string address;  // what the workers are told; loopback is served in any case
     int port = 0;         // 0: a free one
     int world_size = 1;   // for the largest number of connections
+    int nodes = 1;        // the largest number of them
   };
-  /// Listens. All arguments outlive it; `notice` takes a line for the user.
+  /// Listens: at the place's address if it is of this node, and at loopback. With several nodes,
+  /// and an address of which that is not true or a name that stands for loopback here: everywhere,
+  /// with a line that says so. All arguments outlive it; `notice` takes a line for the user.
   /// Blocks: while a host name is resolved. Errors: SystemError, 202 when the port is taken (with
-  /// its owner) or the address is not one of this node.
+  /// its owner) or the one node's address is not its own.
   Endpoint(asio::io_context& io, StoreServer& store, Notice notice, const Place& place);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
   [[nodiscard]] int port() const { return port_; }
+
+  /// From now on agents are let in, from any address; before start().
+  void serve_agents(OnAgent on_agent) { on_agent_ = std::move(on_agent); }
+
+  /// Clients of the store may come from this numeric address, too: it is a joined node's.
+  void allow(const std::string& address);
+
+  /// Clients of the store wait, connected and unread, until release(): a round trains only when all
+  /// its workers could be started.
+  void hold() { is_held_ = true; }
+  void release();
 
   /// Serves whoever comes, in the loop.
   void start();
@@ -45,7 +65,7 @@ class Endpoint {
   /// Stops listening and closes the store's connections, so that the loop can end.
   void close();
 
-  /// Connections that were neither a client of the store nor silent.
+  /// Connections that were neither a client of the store nor an agent nor silent.
   [[nodiscard]] std::size_t strangers() const { return strangers_; }
 
   static constexpr std::chrono::seconds kHandshake{5};
@@ -54,16 +74,26 @@ class Endpoint {
   static constexpr std::size_t most_connections(int world_size) {
     return 1000 + 16 * static_cast<std::size_t>(world_size);
   }
+  /// Of addresses that have not joined.
+  static constexpr std::size_t most_strangers(int nodes) {
+    return std::max<std::size_t>(64, 2 * static_cast<std::size_t>(nodes));
+  }
 
  private:
   struct Arrival;
 
-  bool listen(const std::vector<asio::ip::address>& addresses, int port);
+  struct Listening;
+
+  bool listen(const Listening& where, int port);
   asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
   bool accept_all(tcp::acceptor& acceptor);
   bool make_room();
   bool drop_oldest_arrival();
+  bool drop(std::list<std::shared_ptr<Arrival>>::iterator arrival);
+  bool drop_oldest_stranger();
+  [[nodiscard]] bool is_allowed(const tcp::socket& socket) const;
   void welcome(tcp::socket socket);
+  void take_client(tcp::socket socket);
   asio::awaitable<void> greet(std::shared_ptr<Arrival> arrival);
   void say_once(bool& said, const std::string& text);
 
@@ -71,6 +101,11 @@ class Endpoint {
   StoreServer& store_;
   const Notice notice_;
   const std::size_t limit_;
+  const std::size_t stranger_limit_;
+  OnAgent on_agent_;                     // none: the job has one node
+  std::set<asio::ip::address> allowed_;  // of joined nodes
+  bool is_held_ = false;
+  std::vector<tcp::socket> held_;
   int port_ = 0;
   std::list<tcp::acceptor> acceptors_;
   asio::steady_timer pause_;

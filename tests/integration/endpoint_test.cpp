@@ -121,6 +121,91 @@ TEST_F(EndpointTest, TheStoreEndsWithItsClientsConnected) {
   EXPECT_TRUE(client.is_closed_within());
 }
 
+TEST_F(EndpointTest, AnAgentIsHandedOnWithItsFirstBytes) {
+  std::vector<tcp::socket> agents;
+  std::string first_bytes;
+  endpoint_.serve_agents([&](tcp::socket socket, const std::string& bytes) {
+    agents.push_back(std::move(socket));
+    first_bytes += bytes;
+  });
+  serve();
+  StoreClient agent(endpoint_.port(), false);
+  agent.send("\xdd");
+  StoreClient client(endpoint_.port());  // the store is served beside it
+  client.set("key", "value");
+  EXPECT_EQ(client.get("key"), "value");
+  StoreClient old(endpoint_.port(), false);  // of torch 1.x, which is no agent
+  old.send(std::string("\x03") + text("key"));
+  EXPECT_TRUE(old.is_closed_within());
+  ask([&] {
+    EXPECT_EQ(first_bytes, "\xdd");
+    ASSERT_EQ(agents.size(), 1U);
+    agents[0].send(asio::buffer("hi", 2));
+    agents.clear();
+  });
+  EXPECT_EQ(agent.receive(2), "hi");
+  EXPECT_EQ(ask([this] { return endpoint_.strangers(); }), 0U);
+}
+
+TEST_F(EndpointTest, WhileTheStoreIsHeldItsClientsWait) {
+  serve();
+  ask([this] { endpoint_.hold(); });
+  StoreClient client(endpoint_.port(), false);
+  client.send(opening() + "\x0d" + "ping");
+  EXPECT_EQ(client.receive(1, std::chrono::milliseconds(200)), "");
+  ask([this] { endpoint_.release(); });
+  EXPECT_EQ(client.receive(4), "ping");
+  StoreClient next(endpoint_.port());
+  ask([this] { endpoint_.hold(); });
+  next.set("served", "on");  // who is in stays in
+  EXPECT_EQ(next.get("served"), "on");
+  StoreClient waiting(endpoint_.port(), false);
+  waiting.send(opening());
+  ask([this] { endpoint_.begin_round(); });
+  EXPECT_TRUE(waiting.is_closed_within());
+}
+
+/// What an endpoint for several nodes says of `address`, and whether it serves loopback.
+std::string notice_of(const std::string& address) {
+  asio::io_context io;
+  std::string notices;
+  const auto notice = [&notices](const std::string& text) { notices += text; };
+  StoreServer store(io, notice);
+  Endpoint endpoint(io, store, notice, {address, 0, 2, 2});
+  StoreClient client(endpoint.port(), false);
+  endpoint.close();
+  return notices;
+}
+
+// Case N8: the address of node 0 is none that others can reach.
+TEST(Endpoint, N8_AnAddressThatIsNotItsOwnMakesItListenEverywhere) {
+  EXPECT_EQ(notice_of("127.0.0.1"), "");
+  EXPECT_EQ(notice_of("localhost"), "");
+  EXPECT_EQ(notice_of("::1"), "");
+  EXPECT_THAT(notice_of("198.51.100.1"),
+              testing::HasSubstr("198.51.100.1 is not one of this node's"));
+  EXPECT_THAT(notice_of("198.51.100.1"), testing::HasSubstr("listening at all"));
+  EXPECT_THAT(notice_of("no.such.name.invalid"), testing::HasSubstr("has no address here"));
+}
+
+// Case N8: a host's own name may stand for loopback there, which is decided by its /etc/hosts.
+TEST(Endpoint, N8_ANameThatStandsForLoopbackIsExplained) {
+  char name[256] = "";
+  ASSERT_EQ(::gethostname(name, sizeof name), 0);
+  asio::io_context io;
+  tcp::resolver resolver(io);
+  boost::system::error_code error;
+  const auto found = resolver.resolve(name, "", error);
+  const bool is_loopback = !error && std::all_of(found.begin(), found.end(), [](const auto& entry) {
+    return entry.endpoint().address().is_loopback();
+  });
+  const std::string notice = notice_of(name);
+  EXPECT_EQ(notice.find("stands for 127.") != std::string::npos ||
+                notice.find("stands for ::1") != std::string::npos,
+            is_loopback && name != std::string("localhost"))
+      << notice;
+}
+
 TEST(Endpoint, TwoOfThemHaveTwoPortsAndOneFixedPortIsRefused) {
   asio::io_context io;
   const auto notice = [](const std::string&) {};
