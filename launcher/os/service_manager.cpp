@@ -1,0 +1,73 @@
+#include "launcher/os/service_manager.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+
+namespace ddp::launcher {
+namespace {
+
+std::int64_t number_in(const Environment& environment, const std::string& name) {
+  const std::string text = find_variable(environment, name).value_or("");
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && stop == text.data() + text.size() ? number : 0;
+}
+
+}  // namespace
+
+ServiceManager::ServiceManager(asio::io_context& io, const Environment& environment)
+    : socket_(find_variable(environment, "NOTIFY_SOCKET").value_or("")), timer_(io) {
+  // The variables may be those of a parent of ours that is the service.
+  const std::int64_t pid = number_in(environment, "WATCHDOG_PID");
+  if (pid != 0 && pid != ::getpid()) return;
+  beat_ = std::chrono::microseconds(
+              std::max<std::int64_t>(number_in(environment, "WATCHDOG_USEC"), 0)) /
+          2;
+}
+
+void ServiceManager::ready() {
+  if (socket_.empty() || is_ready_) return;
+  is_ready_ = true;
+  tell("READY=1");
+  if (beat_.count() > 0) beat();
+}
+
+void ServiceManager::close() {
+  timer_.cancel();
+  if (is_ready_) tell("STOPPING=1");
+  is_ready_ = false;
+}
+
+void ServiceManager::beat() {
+  tell("WATCHDOG=1");
+  timer_.expires_after(beat_);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error && is_ready_) beat();
+  });
+}
+
+void ServiceManager::tell(std::string_view state) const {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_.size() >= sizeof address.sun_path) return;
+  std::copy(socket_.begin(), socket_.end(), address.sun_path);
+  if (socket_[0] == '@') address.sun_path[0] = '\0';  // an abstract name
+  const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + socket_.size());
+  // Nobody takes it: the manager's business, not ours.
+  (void)::sendto(fd,
+                 state.data(),
+                 state.size(),
+                 MSG_NOSIGNAL,
+                 reinterpret_cast<const sockaddr*>(&address),
+                 length);
+  ::close(fd);
+}
+
+}  // namespace ddp::launcher

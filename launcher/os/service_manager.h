@@ -1,0 +1,37 @@
+// What systemd wants to hear of a service of Type=notify: that it is ready, and then, as long as
+// its loop turns, that it lives (sd_notify(3), sd_watchdog_enabled(3)). Started by anybody else,
+// all of it does nothing. No libsystemd: it is one datagram.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+#include "common/identity.h"
+#include "launcher/os/asio.h"
+
+namespace ddp::launcher {
+
+class ServiceManager {
+ public:
+  ServiceManager(asio::io_context& io, const Environment& environment);
+  ServiceManager(const ServiceManager&) = delete;
+  ServiceManager& operator=(const ServiceManager&) = delete;
+
+  /// READY=1; from now on WATCHDOG=1 twice per watchdog interval. The second call does nothing.
+  /// Errors: none; a manager that does not listen is lived without.
+  void ready();
+  /// STOPPING=1, and nothing more, so that the loop can end.
+  void close();
+
+ private:
+  void tell(std::string_view state) const;
+  void beat();
+
+  std::string socket_;                 // empty: nobody listens
+  std::chrono::microseconds beat_{0};  // 0: no watchdog
+  bool is_ready_ = false;
+  asio::steady_timer timer_;
+};
+
+}  // namespace ddp::launcher
