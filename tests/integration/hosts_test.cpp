@@ -2,8 +2,11 @@
 // run there, in a session of its own and with no more environment than a login has; so what is
 // tested is all but the way to the other host. The last test takes that way, with a real sshd.
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -216,6 +219,94 @@ TEST_F(Hosts, AnAgentWithoutATokenIsRefused) {
   auto agent = start({{"sh", "-c", "exec " DDP_LAUNCH " --token-stdin true </dev/null"}});
   EXPECT_EQ(agent->wait(), 2) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("no line with a token"));
+}
+
+/// sshd on a free port of this machine, for the user who runs the test.
+class HostsBySshd : public ProcessTest {
+ protected:
+  void SetUp() override {
+    if (!std::filesystem::exists(kSshd)) {
+      GTEST_SKIP() << "there is no " << kSshd << ": install openssh-server";
+    }
+    std::filesystem::create_directories("/run/sshd");  // sshd refuses to run without it
+    for (const char* const name : {"host_key", "user_key"}) {
+      auto keygen = start({{"ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path(name)}});
+      ASSERT_EQ(keygen->wait(), 0) << keygen->err();
+    }
+    const std::string port = free_port();
+    const std::string config =
+        write_file("sshd_config",
+                   "ListenAddress 127.0.0.1\nPort " + port + "\nHostKey " + path("host_key") +
+                       "\nAuthorizedKeysFile " + path("user_key.pub") +
+                       "\nStrictModes no\nUsePAM no\nPidFile none\n"
+                       "PermitRootLogin yes\n");
+    sshd_ = start({{kSshd, "-D", "-e", "-f", config}});
+    ASSERT_TRUE(sshd_->sees("Server listening on")) << sshd_->err();
+    ssh_ = "ssh -F none -p " + port + " -i " + path("user_key") +
+           " -oStrictHostKeyChecking=no -oUserKnownHostsFile=/dev/null -oLogLevel=ERROR";
+  }
+
+  std::unique_ptr<Running> launch_there(std::vector<std::string> words) {
+    words.insert(words.begin(), {"--hosts", "127.0.0.1", "--ssh", ssh_, "--grace=60s"});
+    return launch(words);
+  }
+
+  static constexpr const char* kSshd = "/usr/sbin/sshd";
+  std::unique_ptr<Running> sshd_;
+  std::string ssh_;
+
+ private:
+  [[nodiscard]] std::string path(const std::string& name) const { return scratch() / name; }
+
+  static std::string free_port() {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    ::close(fd);
+    return std::to_string(ntohs(address.sin_port));
+  }
+};
+
+TEST_F(HostsBySshd, WordsAndCodesArriveAsTheyWere) {
+  auto job = launch_there({DDP_FAKE_WORKER, "print", "it's \"$HOME\" & `x`; *", "exit", "7"});
+  EXPECT_EQ(job->wait(), 7) << job->err() << sshd_->err();
+  EXPECT_THAT(job->out(), HasSubstr("it's \"$HOME\" & `x`; *\n"));
+}
+
+TEST_F(HostsBySshd, NothingOutlivesAKilledStarter) {
+  auto job = launch_there({DDP_FAKE_WORKER, "print", "started", "wait", "TERM"});
+  ASSERT_TRUE(job->sees("started")) << job->err() << sshd_->err();
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  const auto only_sshd_lives = [&] {
+    const std::vector<std::string> left = alive();
+    return std::none_of(left.begin(), left.end(), [](const std::string& process) {
+      return process.find("fake_worker") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(eventually(only_sshd_lives, 5s)) << testing::PrintToString(alive());
+}
+
+TEST_F(HostsBySshd, TwoSignalsReachTheAgent) {
+  auto job = launch_there({DDP_FAKE_WORKER, "ignore", "TERM", "print", "started", "sleep", "100"});
+  ASSERT_TRUE(job->sees("started")) << job->err() << sshd_->err();
+  job->signal(SIGINT);
+  ASSERT_TRUE(job->sees("SIGTERM")) << job->err();
+  job->read_for(150ms);  // within 100 ms it is the same press
+  job->signal(SIGINT);
+  EXPECT_EQ(job->wait(), 143) << job->err();
+}
+
+TEST_F(HostsBySshd, AKeyThatIsNotKnownThereIsSshsFailure) {
+  std::filesystem::remove(scratch() / "user_key.pub");
+  auto job = launch_there({DDP_FAKE_WORKER, "exit", "0"});
+  EXPECT_EQ(job->wait(), 202) << job->err();
+  EXPECT_THAT(job->err(), HasSubstr("host 127.0.0.1: ssh failed: exit code 255, "));
+  EXPECT_THAT(job->err(), HasSubstr("Permission denied"));
 }
 
 }  // namespace
