@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/platform_ranks.h"
 
 namespace ddp {
 namespace {
@@ -59,6 +60,23 @@ void check_world(const WorkerIdentity& self, Reader& reader) {
   }
 }
 
+/// `given`, and the ranks of a platform when there are none in it.
+Environment with_platform(const Environment& given, std::string& platform) {
+  if (find_variable(given, "RANK") || find_variable(given, "WORLD_SIZE")) return given;
+  const PlatformRanks ranks = read_platform_ranks(given);
+  if (!ranks.problem.empty()) {
+    throw UsageError(ranks.platform + ": " + ranks.problem +
+                     ": half an identity. Unset its variables, or say RANK=0 WORLD_SIZE=1 to run "
+                     "alone.");
+  }
+  platform = ranks.platform;
+  Environment environment = given;
+  for (const auto& [name, text] : ranks.variables) {
+    if (!find_variable(given, name)) environment[name] = text;
+  }
+  return environment;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -86,9 +104,10 @@ std::optional<std::string> find_variable(const Environment& environment, const s
   return found->second;
 }
 
-WorkerIdentity read_identity(const Environment& environment) {
-  Reader reader(environment);
+WorkerIdentity read_identity(const Environment& given) {
   WorkerIdentity self;
+  const Environment environment = with_platform(given, self.platform);
+  Reader reader(environment);
   const bool has_rank = find_variable(environment, "RANK").has_value();
   const bool has_world = find_variable(environment, "WORLD_SIZE").has_value();
   if (has_rank != has_world) {

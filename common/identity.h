@@ -40,6 +40,7 @@ struct WorkerIdentity {
   int restart_count = 0;
   int max_restarts = 0;
   std::string user_run_id = "none";  // TORCHELASTIC_RUN_ID, what the user typed
+  std::string platform;              // that gave the ranks: "Slurm"; empty: a launcher, or alone
   std::string error_file;            // absolute path, or empty
   std::string run_id;                // DDP_RUN_ID, random per job, empty under other launchers
   int round = 0;
@@ -49,7 +50,8 @@ struct WorkerIdentity {
   bool operator==(const WorkerIdentity&) const = default;
 };
 
-/// Reads torchrun's variables and ours. Neither RANK nor WORLD_SIZE set: alone, rank 0 of 1.
+/// Reads torchrun's variables and ours. Neither RANK nor WORLD_SIZE set: what srun or mpirun say,
+/// under which MASTER_ADDR and MASTER_PORT still count; else alone, rank 0 of 1.
 /// Errors: UsageError that names the variable for half a set (RANK without WORLD_SIZE, no
 /// MASTER_ADDR, ...), for what is not a number and for ranks outside their world.
 WorkerIdentity read_identity(const Environment& environment);

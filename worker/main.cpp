@@ -73,6 +73,10 @@ int main(int argc, char** argv) {
     error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     const WorkerIdentity self =
         read_identity(environment);  // who am I: the launcher's environment, or rank 0 of 1
+    if (!self.platform.empty()) {
+      log::info("rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
+                ", from " + self.platform);
+    }
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     handle_stop_signals(**page);

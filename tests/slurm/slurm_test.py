@@ -174,6 +174,17 @@ class Training(SlurmTest):
         self.assertEqual(self.finish(job), ("COMPLETED", "0"), self.output())
 
 
+    def test_workers_without_an_agent_find_each_other(self):
+        (self.folder / "job.yaml").write_text(DIGITS)
+        script = self.folder / "script"
+        script.write_text(f"#!/bin/sh\nsrun --ntasks=3 --overcommit {self.bin}/ddp-worker job.yaml train.epochs=1 eval.every=1\n")
+        job = self.submit(script=script, options=("--nodes=2", "--ntasks=3", "--overcommit"))
+        self.assertEqual(self.finish(job), ("COMPLETED", "0"), self.output())
+        for rank in range(3):
+            self.assertIn(f"ddp-worker: rank {rank} of 3, from Slurm", self.output())
+        self.assertIn("32 per rank x 3 ranks", self.output())
+
+
 class NodeLists(SlurmTest):
     def test_are_read_as_by_slurm(self):
         """The lists of tests/unit/node_list_test.cpp."""
