@@ -26,6 +26,7 @@
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
+#include "launcher/run/membership.h"
 #include "launcher/run/report.h"
 
 using namespace ddp;
@@ -103,26 +104,29 @@ int main(int argc, char** argv) try {
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
+  asio::io_context io(1);
+  const Membership membership = find_membership(io, spec);
+  // Beyond this point it is known who is node 0.
   // Before a run directory is chosen: a second launch must not make one beside the first.
   const std::optional<RunLock> lock = lock_run(spec);
-  std::optional<RunDir> run_dir;
-  if (spec.has_run_dir) {
-    run_dir = RunDir::choose(spec.job, spec.nproc, join(arguments));
+  std::optional<RunDir> run_dir;  // of node 0
+  const auto choose_run_dir = [&](int world_size) {
+    if (!spec.has_run_dir) return std::filesystem::path();
+    run_dir = RunDir::choose(spec.job, world_size, join(arguments));
     log::info(run_dir->notice());
-  }
-  const std::filesystem::path path = run_dir ? run_dir->path() : std::filesystem::path();
-  try {
-    // Beyond this point workers may exist: every way out stops, reaps and reports them.
-    Agent agent(spec, path, lock ? &*lock : nullptr, level_of(options, environment));
-    const Verdict verdict = agent.run();
-    // Beyond this point nothing of this job lives on this node.
-    return report(verdict, spec, path, environment, agent.console());
-  } catch (const Error& error) {
-    // No worker was started: a port is taken, a limit does not suffice. The record must not say
-    // "running".
-    if (run_dir) write_result(path, error.code(), "\"decided_by\":\"launcher\"", RunState::failed);
-    throw;
-  }
+    return run_dir->path();
+  };
+  // Beyond this point workers may exist: every way out stops, reaps and reports them.
+  Agent agent(io,
+              spec,
+              membership,
+              choose_run_dir,
+              lock ? &*lock : nullptr,
+              level_of(options, environment));
+  const JobEnd end = agent.run();
+  // Beyond this point nothing of this job lives on this node.
+  const std::filesystem::path record = run_dir ? run_dir->path() : std::filesystem::path();
+  return report(end, {record, agent.log_dir()}, environment, agent.console());
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);
 }

@@ -8,6 +8,12 @@ namespace {
 
 constexpr std::size_t kKeptBytes = 4096;  // of an idle connection's buffer
 
+/// An IPv4 address that came through an IPv6 socket is an IPv4 address.
+std::string numeric_address(const asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+}
+
 }  // namespace
 
 /// Owned by the server and by the operations under way on its socket: it is gone when both are.
@@ -24,7 +30,7 @@ struct StoreServer::Session {
   std::string output;
   std::size_t sent = 0;  // of output
   bool is_writing = false;
-  pid_t pid = 0;
+  Client client;
   std::size_t counted = 0;  // of the server's buffered_
 };
 
@@ -37,6 +43,7 @@ void StoreServer::admit(tcp::socket socket) {
   if (!error) socket.non_blocking(true, error);
   if (error) return;  // it is gone already
   auto session = std::make_shared<Session>(next_id_++, std::move(socket));
+  session->client.address = numeric_address(session->socket.remote_endpoint(error).address());
   sessions_.emplace(session->id, session);
   asio::co_spawn(io_, serve(session), rethrow);
 }
@@ -75,9 +82,9 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
     }
     std::optional<StoreRequest> request = session->decoder.next();
     if (!request) break;
-    if (request->command == StoreCommand::ping && session->pid == 0) {
-      session->pid = static_cast<pid_t>(request->number);
-      joined_.insert(session->pid);
+    if (request->command == StoreCommand::ping && session->client.pid == 0) {
+      session->client.pid = static_cast<pid_t>(request->number);
+      joined_.insert(session->client);
     }
     const KeySpace::Answer answer = keys_.take(session->id, std::move(*request), Clock::now());
     if (answer.refused.empty()) session->output += answer.reply;
@@ -140,7 +147,7 @@ void StoreServer::refuse(Session& session, const std::string& why) {
   session.socket.close(ignored);
   if (std::exchange(has_noticed_, true)) return;
   notice_("a client of the store" +
-          (session.pid == 0 ? "" : " (pid " + std::to_string(session.pid) + ")") +
+          (session.client.pid == 0 ? "" : " (pid " + std::to_string(session.client.pid) + ")") +
           " was disconnected: " + why);
 }
 
@@ -168,18 +175,18 @@ void StoreServer::close() {
   buffered_ = 0;
 }
 
-std::set<pid_t> StoreServer::connected() const {
-  std::set<pid_t> pids;
+std::set<StoreServer::Client> StoreServer::connected() const {
+  std::set<Client> clients;
   for (const auto& [id, session] : sessions_) {
-    if (session->pid != 0) pids.insert(session->pid);
+    if (session->client.pid != 0) clients.insert(session->client);
   }
-  return pids;
+  return clients;
 }
 
 std::vector<StoreServer::Waiting> StoreServer::waiting() const {
   std::vector<Waiting> all;
   for (const KeySpace::Wait& wait : keys_.waits())
-    all.push_back(Waiting{sessions_.at(wait.client)->pid, wait.key, wait.since});
+    all.push_back(Waiting{sessions_.at(wait.client)->client, wait.key, wait.since});
   std::sort(
       all.begin(), all.end(), [](const Waiting& a, const Waiting& b) { return a.since < b.since; });
   return all;

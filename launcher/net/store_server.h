@@ -42,13 +42,19 @@ class StoreServer {
 
   [[nodiscard]] std::size_t clients() const { return sessions_.size(); }
 
-  /// Pids, as torch's clients tell them, of all that joined in this round, also of those that left.
-  [[nodiscard]] const std::set<pid_t>& joined() const { return joined_; }
+  /// A process that has joined.
+  struct Client {
+    std::string address;  // numeric, that it comes from
+    pid_t pid = 0;        // on its node, as torch's clients tell it
+    auto operator<=>(const Client&) const = default;
+  };
+  /// All that joined in this round, also those that left.
+  [[nodiscard]] const std::set<Client>& joined() const { return joined_; }
   /// Those that are connected now.
-  [[nodiscard]] std::set<pid_t> connected() const;
+  [[nodiscard]] std::set<Client> connected() const;
 
   struct Waiting {
-    pid_t pid = 0;
+    Client client;
     std::string key;  // one that nobody has set
     Clock::time_point since;
   };
@@ -73,7 +79,7 @@ class StoreServer {
   const Notice notice_;
   KeySpace keys_;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
-  std::set<pid_t> joined_;
+  std::set<Client> joined_;
   StoreClientId next_id_ = 1;
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round

@@ -12,7 +12,7 @@
 
 namespace ddp::launcher {
 
-/// SIGKILL to every living process whose environment holds `variable` ("DDP_RUN_ID=...") or whose
+/// SIGKILL to every living process whose environment holds `variable` ("DDP_AGENT_ID=...") or whose
 /// session is one of `sessions`; not to this one. Returns how many were found. Zombies do not
 /// count.
 std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions);

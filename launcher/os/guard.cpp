@@ -39,12 +39,12 @@ constexpr std::chrono::milliseconds kRemoveTime(500);
 
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
-  char kind = 0;  // kRunId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
+  char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
   pid_t session = 0;
   std::int64_t lease_end = 0;
   std::array<char, kTextBytes> text{};
 };
-constexpr char kRunId = 'i';
+constexpr char kAgentId = 'i';
 constexpr char kScratch = 's';
 constexpr char kCgroup = 'c';
 constexpr char kWatch = 'w';
@@ -54,7 +54,7 @@ constexpr char kFarewell = 'b';
 
 /// What the agent has told.
 struct Charge {
-  std::string variable;  // DDP_RUN_ID=...
+  std::string variable;  // DDP_AGENT_ID=...
   std::string scratch;
   std::string cgroup;
   std::vector<pid_t> sessions;
@@ -92,8 +92,8 @@ Heard listen(int fd, int timer, Charge& charge) {
   } while (got < 0 && errno == EINTR);
   if (got != static_cast<ssize_t>(sizeof message)) return Heard::end;
   switch (message.kind) {
-    case kRunId:
-      charge.variable = "DDP_RUN_ID=" + std::string(message.text.data());
+    case kAgentId:
+      charge.variable = "DDP_AGENT_ID=" + std::string(message.text.data());
       return Heard::more;
     case kScratch:
       charge.scratch = message.text.data();
@@ -115,7 +115,7 @@ Heard listen(int fd, int timer, Charge& charge) {
   }
 }
 
-/// Of the agent nothing is hit: its environment does not hold the run id of its own job.
+/// Of the agent nothing is hit: its environment does not hold its own id.
 void kill_all(const Charge& charge) {
   // A process that was just being forked may escape one scan, so two have to be empty. What does
   // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
@@ -169,9 +169,9 @@ void guard_body(int fd) {
   ::prctl(PR_SET_NAME, "ddp-guard");
   // A mounted directory must not stay busy for us.
   if (::chdir("/") != 0) return;
-  // Under another launcher we carry that one's run id. Its guard must not find us: what our own
+  // Under another launcher we carry that one's agent id. Its guard must not find us: what our own
   // agent started carries our id alone, and would then outlive both.
-  hide_variable("DDP_RUN_ID");
+  hide_variable("DDP_AGENT_ID");
   ::malloc_trim(0);
   drop_code();
   Charge charge;
@@ -189,14 +189,14 @@ void guard_body(int fd) {
 
 }  // namespace
 
-Guard::Guard(const std::string& run_id, const std::filesystem::path& scratch) {
+Guard::Guard(const std::string& agent_id, const std::filesystem::path& scratch) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
   pid_ = fork_helper(guard_body, ends[0]);
   ::close(ends[0]);
-  send(kRunId, 0, run_id);
+  send(kAgentId, 0, agent_id);
   if (scratch.native().size() < kTextBytes) send(kScratch, 0, scratch.string());
 }
 

@@ -2,7 +2,7 @@
 // It is forked before the first worker, while the launcher has one thread and little memory; it
 // lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
 // without a farewell, the agent is dead: it kills the workers' sessions and every process whose
-// environment holds the job's run id, until two scans are empty, removes the job's scratch
+// environment holds our agent id, until two scans are empty, removes the job's scratch
 // directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
 // SIGKILL, for grandchildren and for daemons, without cgroups. In a job of several nodes it also
 // fences: without a beat of the agent for a lease it kills the same, though the agent may live (it
@@ -20,8 +20,8 @@ namespace ddp::launcher {
 
 class Guard {
  public:
-  /// `run_id` is the job's own random one, `scratch` an absolute path. Errors: SystemError.
-  Guard(const std::string& run_id, const std::filesystem::path& scratch);
+  /// `agent_id` marks what this agent starts, `scratch` is an absolute path. Errors: SystemError.
+  Guard(const std::string& agent_id, const std::filesystem::path& scratch);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   /// After farewell(): ends it. Without: it does its work, as if the agent had died. Blocks: at

@@ -44,6 +44,9 @@ std::string as_run_name(const std::string& program) {
   return name == "null" || name == "latest" ? name + "-run" : name;
 }
 
+constexpr int kMostNodes = 100000;
+constexpr int kStaticPort = 29500;  // torch's own defaults, for several nodes
+constexpr int kC10dPort = 29400;
 constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
 
 class Maker {
@@ -58,10 +61,10 @@ class Maker {
     spec_.environment = base_;
     for (const auto& [name, value] : job().text_map("launch.env"))
       spec_.environment[name] = value;
-    refuse_several_nodes();
+    take_nodes();
     spec_.nproc = count_workers();
     take_endpoint();
-    check_conf();
+    take_conf();
     take_signals();
     take_rest();
     take_command();
@@ -80,18 +83,39 @@ class Maker {
     problems_.push_back(origin(key) + ": " + what);
   }
 
-  void refuse_several_nodes() {
-    const std::string& nodes = job().text("launch.nnodes");
-    if (nodes != "1" && nodes != "1:1") {
-      complain("launch.nnodes",
-               nodes + " nodes are not available in this version: jobs run on one node. Give 1.");
+  /// N, or MIN:MAX.
+  void take_nodes() {
+    const std::string key = "launch.nnodes";
+    const std::string& text = job().text(key);
+    const std::size_t colon = text.find(':');
+    const std::optional<int> least = read_number(text.substr(0, colon));
+    const std::optional<int> most =
+        colon == std::string::npos ? least : read_number(text.substr(colon + 1));
+    if (!least || !most || *least < 1 || *most < *least || *most > kMostNodes) {
+      complain(key,
+               text + " is no number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
+                   std::to_string(kMostNodes) + ".");
+      return;
     }
-    const std::int64_t rank = job().integer("launch.node_rank");
-    if (rank != 0) {
-      complain(
-          "launch.node_rank",
-          std::to_string(rank) + " is not the rank of a node of this job: it has one node, 0.");
-    }
+    spec_.min_nodes = *least;
+    spec_.max_nodes = *most;
+    const auto rank = job().maybe_integer("launch.node_rank");
+    if (!rank) return;
+    spec_.node_rank = static_cast<int>(*rank);
+    if (*rank < spec_.max_nodes) return;
+    complain("launch.node_rank",
+             std::to_string(*rank) + " is not the rank of a node of this job: it has " +
+                 (spec_.max_nodes == 1
+                      ? "one node, 0."
+                      : text + " nodes, 0 to " + std::to_string(spec_.max_nodes - 1) + "."));
+  }
+
+  static std::optional<int> read_number(const std::string& text) {
+    int number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return number;
   }
 
   int count_workers() {
@@ -117,11 +141,24 @@ class Maker {
     if (spec_.master_addr.starts_with('[') && spec_.master_addr.ends_with(']')) {
       spec_.master_addr = spec_.master_addr.substr(1, spec_.master_addr.size() - 2);
     }
-    spec_.master_port = static_cast<int>(job().maybe_integer("launch.master_port").value_or(0));
+    spec_.local_addr = job().maybe_text("launch.local_addr").value_or("");
+    const bool is_static = job().text("launch.rdzv_backend") == "static";
+    const int usual = is_static ? kStaticPort : kC10dPort;
+    spec_.master_port = static_cast<int>(
+        job().maybe_integer("launch.master_port").value_or(spec_.max_nodes > 1 ? usual : 0));
     if (const auto endpoint = job().maybe_text("launch.rdzv_endpoint")) read_endpoint(*endpoint);
     if (job().flag("launch.standalone")) {
       spec_.master_addr = "127.0.0.1";
       spec_.master_port = 0;
+    }
+    if (spec_.max_nodes == 1) return;
+    if (job().flag("launch.standalone")) {
+      complain(
+          "launch.standalone",
+          "one node, but --nnodes is " + job().text("launch.nnodes") + ". Leave one of them out.");
+    } else if (spec_.master_port == 0) {
+      complain("launch.master_port",
+               "0 is a free port, which the other nodes cannot know. Give a number.");
     }
   }
 
@@ -144,18 +181,57 @@ class Maker {
         return;
       }
     }
-    // With c10d the endpoint is where torch's agents meet; its workers get another port.
-    if (job().text("launch.rdzv_backend") != "static") return;
+    // With c10d the endpoint is where torch's agents meet; its workers get another port. One node
+    // meets nobody.
+    if (job().text("launch.rdzv_backend") != "static" && spec_.max_nodes == 1) return;
     if (!host.empty()) spec_.master_addr = host;
     if (port != 0) spec_.master_port = port;
   }
 
-  void check_conf() {
-    for (const std::string& part : split(job().maybe_text("launch.rdzv_conf").value_or(""), ',')) {
+  /// torchrun's table of waiting times; what has no meaning here is accepted with a note.
+  void take_conf() {
+    const std::string key = "launch.rdzv_conf";
+    for (const std::string& part : split(job().maybe_text(key).value_or(""), ',')) {
       const std::size_t equals = part.find('=');
-      if (equals != std::string::npos && equals != 0) continue;
-      complain("launch.rdzv_conf",
-               part + ": not KEY=VALUE. Write --rdzv-conf KEY=VALUE,KEY=VALUE.");
+      if (equals == std::string::npos || equals == 0) {
+        complain(key, part + ": not KEY=VALUE. Write --rdzv-conf KEY=VALUE,KEY=VALUE.");
+      } else {
+        take_conf_entry(part.substr(0, equals), part.substr(equals + 1));
+      }
+    }
+    spec_.last_call = job().duration("launch.last_call");
+    if (last_call_conf_) spec_.last_call = *last_call_conf_;
+    if (!job().is_null("launch.join_timeout")) {
+      spec_.join_timeout = job().duration("launch.join_timeout");
+    }
+    if (!job().is_null("launch.replace_timeout")) {
+      spec_.replace_timeout = job().duration("launch.replace_timeout");
+    }
+  }
+
+  void take_conf_entry(const std::string& name, const std::string& value) {
+    const std::string key = "launch.rdzv_conf";
+    if (name == "is_host") {
+      if (value == "true" || value == "1" || value == "True") spec_.is_host = true;
+      if (value == "false" || value == "0" || value == "False") spec_.is_host = false;
+      if (!spec_.is_host) complain(key, name + "=" + value + ": neither true nor false.");
+      return;
+    }
+    const bool is_static = job().text("launch.rdzv_backend") == "static";
+    const bool is_join = name == (is_static ? "timeout" : "join_timeout");
+    if (is_join || name == "last_call_timeout") {
+      const std::optional<int> seconds = read_number(value);
+      if (!seconds || *seconds < 1) {
+        complain(key, name + "=" + value + ": not a whole number of seconds above 0.");
+      } else if (is_join) {
+        spec_.join_timeout = std::chrono::seconds(*seconds);
+      } else {
+        last_call_conf_ = std::chrono::seconds(*seconds);
+      }
+      return;
+    }
+    if (spec_.max_nodes > 1) {
+      spec_.warnings.push_back(origin(key) + ": " + name + " has no effect here");
     }
   }
 
@@ -200,12 +276,14 @@ class Maker {
   /// Only a run id that the user gave says that two starts are one run.
   void take_lock_name() {
     if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
+    // Without a rank of its own a node may stand beside others of the same job.
+    if (spec_.max_nodes > 1 && !spec_.node_rank) return;
     const std::string endpoint =
         job()
             .maybe_text("launch.rdzv_endpoint")
             .value_or(spec_.master_addr + ":" + std::to_string(spec_.master_port));
     spec_.lock_name = "run " + spec_.user_run_id + " at " + endpoint + " as node " +
-                      std::to_string(job().integer("launch.node_rank"));
+                      std::to_string(spec_.node_rank.value_or(0));
   }
 
   /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.
@@ -323,6 +401,7 @@ class Maker {
   const Options& options_;
   const Environment& base_;
   JobSpec spec_;
+  std::optional<std::chrono::milliseconds> last_call_conf_;
   std::vector<std::string> problems_;
 };
 

@@ -32,8 +32,17 @@ struct JobSpec {
 
   int nproc = 1;
   NodeFacts facts;
+  int min_nodes = 1;
+  int max_nodes = 1;
+  std::optional<int> node_rank;  // nothing: by join order
+  std::optional<bool> is_host;   // --rdzv-conf is_host: whether this agent is node 0
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;  // 0: a free one
+  int master_port = 0;     // 0: a free one
+  std::string local_addr;  // of this node, for the others; empty: the one that leads to node 0
+  std::string token;       // that all agents of the job share; empty: none
+  std::chrono::milliseconds join_timeout{900000};
+  std::chrono::milliseconds last_call{30000};  // for more nodes, once there are enough
+  std::optional<std::chrono::milliseconds> replace_timeout;  // for another node, when one is lost
   std::string role;
   std::string user_run_id;
   bool random_user_run_id = false;  // --standalone
@@ -58,8 +67,8 @@ struct JobSpec {
 };
 
 /// Everything but `executable`, which is looked up on disk. Pure.
-/// Errors: UsageError with every problem at once: several nodes, GPUs that are not there, addresses
-/// that cannot be read.
+/// Errors: UsageError with every problem at once: numbers of nodes, GPUs that are not there,
+/// addresses that cannot be read.
 JobSpec make_job_spec(const Options& options,
                       JobValues job,
                       const NodeFacts& facts,

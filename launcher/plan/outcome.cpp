@@ -50,16 +50,28 @@ int code_of(const Ending& failure) {
   return code != 0 ? code : exit_code::kInternal;
 }
 
+void sort_by_time(std::span<const Ending> endings, std::vector<std::size_t>& failures) {
+  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
+    return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
+  });
+}
+
 /// All other failures are victims, in order of time.
 Failed blame(std::span<const Ending> endings,
              std::size_t root_cause,
              std::vector<std::size_t> failures,
              int exit_code) {
   std::erase(failures, root_cause);
-  std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
-    return std::tuple(endings[a].at, endings[a].rank) < std::tuple(endings[b].at, endings[b].rank);
-  });
+  sort_by_time(endings, failures);
   return Failed{root_cause, std::move(failures), exit_code};
+}
+
+NodeLost blame_node(std::span<const Ending> endings,
+                    NodeLost lost,
+                    std::vector<std::size_t> failures) {
+  sort_by_time(endings, failures);
+  lost.victims = std::move(failures);
+  return lost;
 }
 
 }  // namespace
@@ -100,6 +112,15 @@ Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
         return blame(endings, i, std::move(failures), exit_code::kTimeout);
     }
   }
+  if (cause.lost_node) {
+    const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
+      const Ending& ending = endings[i];
+      const bool is_own = !was_stopped(ending) && !has_left(ending) &&
+                          ending.status.exit_code() != exit_code::kLostPeer;
+      return is_own && ending.at < cause.lost_at;
+    });
+    if (!has_earlier) return blame_node(endings, *cause.lost_node, std::move(failures));
+  }
   if (failures.empty()) return Succeeded();
   std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {
     return precedence(endings[a]) < precedence(endings[b]);
@@ -128,7 +149,7 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
     return exit_code::of_signal(stopped->signal);
   }
-  return exit_code::kOk;
+  return std::holds_alternative<NodeLost>(outcome) ? exit_code::kNodeLost : exit_code::kOk;
 }
 
 }  // namespace ddp::launcher

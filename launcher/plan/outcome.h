@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <variant>
 #include <vector>
 
@@ -55,12 +56,22 @@ struct Stopped {
   int asked_rank = -1;  // the first that left then
   bool operator==(const Stopped&) const = default;
 };
-using Outcome = std::variant<Succeeded, Failed, Stopped>;
+/// Nobody knows what the workers of that node did.
+struct NodeLost {
+  int node_rank = 0;
+  std::string host;
+  std::string how;                   // "silent for 5.1 s", "its agent has ended"
+  std::vector<std::size_t> victims;  // failures of other nodes' workers, in order of time
+  bool operator==(const NodeLost&) const = default;
+};
+using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost>;
 
 /// Why a group was stopped, when it was not for a worker's failure.
 struct StopCause {
   std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
   std::optional<int> hung_rank;    // the watchdog's verdict
+  std::optional<NodeLost> lost_node;
+  std::chrono::nanoseconds lost_at{0};  // its last word, on the clock of the endings
 };
 
 /// The root cause is the earliest failure, but for three kinds that are victims whenever another
@@ -69,7 +80,8 @@ struct StopCause {
 /// stopped; when only some have, the first of them is the root cause unless another has failed.
 /// Three rules put the cause elsewhere, and leave the code with what it led to: a rank that hangs
 /// (124); a stopped one whose peers failed; a foreign one that had joined the store and left with 0
-/// before another that had joined failed.
+/// before another that had joined failed. A lost node is the root cause unless a worker had failed,
+/// by more than a lost peer, while that node was still heard.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too

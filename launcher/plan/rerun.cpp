@@ -59,6 +59,7 @@ std::string rerun_command(const JobSpec& spec,
   Placement alone;
   alone.local_rank = placement.local_rank;
   RoundFacts facts;
+  facts.master_addr = "127.0.0.1";
   facts.master_port = kUsualPort;
   std::string text = "cd " + quote(directory.string()) + " && env";
   for (const auto& [name, value] : added_environment(spec, alone, facts, "", -1)) {

@@ -23,6 +23,7 @@ struct RoundResult {
   bool has_page = false;              // some worker had opened its progress page
   std::int64_t checkpoint_step = -1;  // newest one that a page told of
   bool is_clean = true;               // nothing was left that could not be killed
+  bool has_nodes = true;              // enough of them are there, or are waited for
 };
 
 struct RestartDecision {
@@ -44,9 +45,9 @@ class RestartPolicy {
 
   /// To be called once for each round, in their order. Restarts while max_restarts is not used up:
   /// at once, but after the second and later short rounds in a row with a pause of 1, 2, 4 ... 30
-  /// s. Never after success, a stop by the user, the codes 2, 93, 126, 127 and 203, or with
-  /// processes left over. Programs with a progress page end with 93 after three rounds in a row
-  /// without a newer checkpoint.
+  /// s. Never after success, a stop by the user, the codes 2, 93, 126, 127 and 203, with
+  /// processes left over, or with too few nodes. Programs with a progress page end with 93 after
+  /// three rounds in a row without a newer checkpoint.
   [[nodiscard]] RestartDecision decide(const RoundResult& round);
 
   [[nodiscard]] int used() const { return used_; }

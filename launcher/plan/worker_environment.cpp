@@ -51,7 +51,7 @@ Environment added_environment(const JobSpec& spec,
   identity.role_rank = placement.rank;
   identity.role_world_size = placement.world_size;
   identity.role_name = spec.role;
-  identity.master_addr = spec.master_addr;
+  identity.master_addr = facts.master_addr;
   identity.master_port = facts.master_port;
   identity.agent_store = !spec.store_in_worker;
   identity.restart_count = facts.round;
@@ -67,6 +67,10 @@ Environment added_environment(const JobSpec& spec,
   added["TORCHELASTIC_SIGNALS_TO_HANDLE"] = spec.stop_signal_names;
   if (!spec.own_worker && !spec.environment.contains("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
     added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
+  }
+  added["DDP_AGENT_ID"] = facts.agent_id;
+  for (const char* const name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
+    if (!facts.interface.empty() && !spec.environment.contains(name)) added[name] = facts.interface;
   }
   if (spec.virtual_local_rank) {
     added["CUDA_VISIBLE_DEVICES"] = visible_device(spec, placement.local_rank);

@@ -14,10 +14,13 @@ namespace ddp::launcher {
 
 /// What is known only when a round starts.
 struct RoundFacts {
-  std::string run_id;       // DDP_RUN_ID
+  std::string run_id;       // DDP_RUN_ID, of the job
+  std::string agent_id;     // DDP_AGENT_ID: what our agent has started, and no other
   std::string user_run_id;  // TORCHELASTIC_RUN_ID
   int round = 0;
+  std::string master_addr;
   int master_port = 0;
+  std::string interface;          // that leads to the other nodes; empty: the libraries choose
   std::filesystem::path run_dir;  // empty: none
   std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
 };

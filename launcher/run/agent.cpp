@@ -4,14 +4,20 @@
 
 #include <algorithm>
 #include <csignal>
+#include <numeric>
+#include <utility>
 
 #include "common/error.h"
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/units.h"
 #include "launcher/os/descendants.h"
+#include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/message_codec.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/rerun.h"
+#include "launcher/plan/roster.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
@@ -21,15 +27,18 @@ namespace ddp::launcher {
 namespace {
 
 constexpr int kRunIdBytes = 16;
+// From the loss of node 0 to SIGKILL, at most: by then nobody can tell us that a new round begins.
+constexpr std::chrono::seconds kLostGrace(5);
 constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
 constexpr int kLooksPerTimeout = 10;                             // when that is shorter
 constexpr std::chrono::seconds kStackWait(2);  // for the stacks of a hanging group
 
-RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir) {
+RoundFacts first_facts(const JobSpec& spec, const Membership& membership) {
   RoundFacts facts;
-  facts.run_id = random_hex(kRunIdBytes);
-  facts.user_run_id = spec.random_user_run_id ? facts.run_id : spec.user_run_id;
-  facts.run_dir = run_dir;
+  facts.run_id = membership.welcome.run_id;
+  // Two agents of a job may share a machine, and must not end each other's workers.
+  facts.agent_id = membership.link ? random_hex(kRunIdBytes) : facts.run_id;
+  facts.user_run_id = membership.welcome.user_run_id;
   facts.log_dir = make_log_dir(spec, facts.user_run_id);
   if (!facts.log_dir.empty()) log::info("logs in " + facts.log_dir.string());
   return facts;
@@ -37,6 +46,13 @@ RoundFacts first_round(const JobSpec& spec, const std::filesystem::path& run_dir
 
 std::string count(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
+}
+
+/// A stopped agent is a lost node to the others, so a terminal must not stop it.
+std::vector<int> signals_of(const JobSpec& spec) {
+  std::vector<int> signals = spec.stop_signals;
+  if (spec.max_nodes > 1) signals.push_back(SIGTSTP);
+  return signals;
 }
 
 /// A hang is to be seen no later than a second after its time.
@@ -51,24 +67,30 @@ std::vector<pid_t> children_but(pid_t known) {
   return pids;
 }
 
+std::string format_seconds(Clock::duration time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+/// How the job ends for this node alone.
+JobEnd own_end(int code, const std::string& text) {
+  JobEnd end;
+  end.exit_code = code;
+  end.report = clean("ddp-launch: " + text);
+  end.members = "\"decided_by\":\"launcher\"";
+  return end;
+}
+
 std::string progress_text(const ProgressPage& page) {
   if (!is_opened(page)) return "";
   return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
          std::to_string(page.step.load(std::memory_order_relaxed));
 }
 
-/// When the first worker ended that had not ended well, since the group's begin.
-std::chrono::nanoseconds first_failure(const std::vector<Ending>& endings) {
-  std::chrono::nanoseconds first = std::chrono::nanoseconds::max();
-  for (const Ending& ending : endings) {
-    if (has_failed(ending) || was_stopped(ending)) first = std::min(first, ending.at);
-  }
-  return first;
-}
-
 WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   WorkerReport report;
   report.lived = begin + worker.ending->at - worker.started_at;
+  report.checkpoint_step = worker.page->checkpoint_step.load(std::memory_order_relaxed);
   report.ending = *worker.ending;
   report.local_rank = worker.placement.local_rank;
   report.pid = worker.pid;
@@ -90,156 +112,170 @@ std::optional<RunLock> lock_run(const JobSpec& spec) {
   return std::make_optional<RunLock>(base, spec.lock_name);
 }
 
-Agent::Agent(const JobSpec& spec,
-             const std::filesystem::path& run_dir,
+Agent::Agent(asio::io_context& io,
+             const JobSpec& spec,
+             const Membership& membership,
+             const ChooseRunDir& choose_run_dir,
              const RunLock* lock,
              log::Level lowest)
-    : spec_(spec),
-      facts_(first_round(spec, run_dir)),
-      scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.run_id),
-      guard_(facts_.run_id, scratch_.path()),
-      cgroup_(facts_.run_id),
+    : io_(io),
+      spec_(spec),
+      link_(membership.link),
+      zero_host_(membership.welcome.host),
+      facts_(first_facts(spec, membership)),
+      scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.agent_id),
+      guard_(facts_.agent_id, scratch_.path()),
+      cgroup_(facts_.agent_id),
       lock_(lock),
       console_(
           writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
-      signals_(io_, spec.stop_signals, [this](int signal) { note_signal(signal); }),
-      store_(io_, console_, spec),
+      inbox_(io),
+      signals_(io_, signals_of(spec), [this](int signal) { note_signal(signal); }),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
-      strangers_(children_but(guard_.pid())) {
+      strangers_(children_but(guard_.pid())),
+      group_(std::make_unique<WorkerGroup>(
+          io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_)),
+      beat_timer_(io) {
   become_subreaper();
   prepare_cgroup();
-  begin_round(0);
+  if (spec_.max_nodes > 1) guard_.set_lease(Coordinator::kLease);
+  if (link_) return;
+  Coordinator::Job job;
+  job.own = membership.own;
+  job.welcome = membership.welcome;
+  job.tell_own_node = [this](const Order& order) { take_order(order); };
+  job.choose_run_dir = choose_run_dir;
+  coordinator_ = std::make_unique<Coordinator>(io_, console_, spec_, std::move(job));
 }
 
-Verdict Agent::run() {
-  const Clock::time_point begin = Clock::now();
+JobEnd Agent::run() {
   try {
     asio::co_spawn(io_, story(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
-    // A worker could not be started, or the system refused something: an outcome from here on.
+    // The system refused something: an outcome from here on.
     const auto* const ours = dynamic_cast<const Error*>(&error);
-    verdict_.failure = error.what();
-    verdict_.outcome = Outcome();  // that of an earlier round is a line of its own
-    verdict_.workers.clear();
-    verdict_.exit_code = ours != nullptr ? ours->code() : exit_code::kInternal;
+    const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
+    end_ = coordinator_ ? coordinator_->abandon(error.what(), code) : own_end(code, error.what());
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   group_->end_now();
   // Error files stay after a bad end: the report names them.
-  for (const WorkerReport& worker : verdict_.workers) {
-    if (verdict_.exit_code != exit_code::kOk && !worker.error_file.empty()) scratch_.keep();
-  }
-  verdict_.duration = Clock::now() - begin;
-  verdict_.log_dir = facts_.log_dir;
-  return std::move(verdict_);
+  if (end_->exit_code != exit_code::kOk && keeps_error_files_) scratch_.keep();
+  return std::move(*end_);
 }
 
 asio::awaitable<void> Agent::story() {
-  // All nodes have joined (there is one); node ranks are fixed.
-  const std::vector<int> workers_of_node{spec_.nproc};
-  const std::vector<Placement> placements = place(workers_of_node, 0);
-  // Ranks are fixed.
-  say_start();
-  store_.start();
   control_.start();
-  RestartPolicy policy(RestartLimits{spec_.max_restarts, spec_.died_within});
+  if (coordinator_) coordinator_->start();
+  if (link_) listen_to_node_zero();
+  asio::co_spawn(io_, beat(), rethrow);
   while (true) {
-    baseline_ = take_baseline();
-    group_->start(placements, scratch_.path());
-    // If one worker could not start, none trains: start() has thrown.
-    co_await watch();
-    if (group_->alive() > 0) co_await stop();
-    std::vector<std::string> leftovers = co_await group_->sweep();
-    // No process of this round lives on this node, or it is named in `leftovers`.
-    co_await group_->drain();
-    const RoundResult round = conclude(std::move(leftovers));
-    // The root cause is known and does not change.
-    const RestartDecision decision = policy.decide(round);
-    say_restart(round, decision);
-    if (!decision.restart) break;
-    co_await pause(decision);
-    if (press_) {
-      // It came after the failure: there is no worker any more that could be told.
-      verdict_.outcome = Stopped{press_->signal};
-      verdict_.exit_code = exit_code::of_signal(press_->signal);
-      break;
-    }
-    begin_round(policy.used());
+    co_await wait_for_order();
+    if (end_) break;
+    co_await run_round();
   }
+  // The verdict is the same on every node.
+  is_over_ = true;
+  beat_timer_.cancel();
   guard_.farewell();
   signals_.close();
-  store_.close();
   control_.close();
+  if (link_) link_->close();
+}
+
+/// Suspends: until a round is to begin, or the job has ended.
+asio::awaitable<void> Agent::wait_for_order() {
+  while (!start_ && !end_) {
+    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    if (event) group_->note(*event);
+  }
+}
+
+asio::awaitable<void> Agent::run_round() {
+  const StartRound start = *std::exchange(start_, std::nullopt);
+  begin_round(start);
+  start_workers(start);
+  // If one worker could not start, node 0 knows, and none trains.
+  co_await watch();
+  if (group_->alive() > 0) co_await stop();
+  std::vector<std::string> leftovers = co_await group_->sweep();
+  // No process of this round lives on this node, or it is named in `leftovers`.
+  co_await group_->drain();
+  in_round_ = false;
+  stop_.reset();
+  tell(describe_round(std::move(leftovers)));
 }
 
 /// Told to the guard before it is there.
 void Agent::prepare_cgroup() {
   guard_.cover(cgroup_.path());
   cgroup_.make();
-  cgroup_.begin_round(0);
   if (cgroup_.path().empty()) return;
+  cgroup_.begin_round(0);
   if (!can_be_born_in(cgroup_.fd())) cgroup_.give_up();
 }
 
-/// An empty store and a new group.
-void Agent::begin_round(int round) {
-  facts_.round = round;
-  verdict_.rounds = round + 1;
-  facts_.master_port = store_.begin_round();
-  hang_.reset();
+void Agent::begin_round(const StartRound& start) {
+  in_round_ = true;
+  facts_.round = start.round;
+  facts_.run_dir = start.run_dir;
+  facts_.master_port = start.master_port;
+  facts_.master_addr = link_ ? link_->peer_address() : coordinator_->own_address();
+  if (spec_.max_nodes > 1) {
+    facts_.interface = interface_of(link_ ? link_->own_address() : facts_.master_addr);
+  }
+  if (start.round == 0 || world_size_ == 0) say_start();
+  world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
   group_ = std::make_unique<WorkerGroup>(
       io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
-  if (round > 0) cgroup_.begin_round(round);
+  if (start.round > 0) cgroup_.begin_round(start.round);
   group_->use_cgroup(cgroup_);
   if (lock_) group_->share_lock(lock_->fd());
-  watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
 }
 
-/// Until all workers have ended, one has failed or hangs, or the job is stopped: by the user, or
-/// because one worker was asked to, by somebody else, and the others do not follow it in time.
-asio::awaitable<void> Agent::watch() {
-  // A job may run for weeks: what ends it is an event, or the look that is taken once a second.
-  Deadline leave_deadline = kNoDeadline;
-  const Clock::duration pause = look_pause(spec_);
-  Deadline look = Clock::now() + pause;
-  while (group_->alive() > 0 && !group_->has_failure() && !user_stop_ && !hang_) {
-    const std::optional<Event> event = co_await inbox_.next(std::min(leave_deadline, look));
-    // An ending remembers whether its worker had been in the store.
-    if (event && std::holds_alternative<WorkerExited>(*event)) store_.note_joined(*group_);
-    if (event) group_->note(*event);
-    const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
-    if (signal != nullptr) take_signal(*signal);
-    const Clock::time_point now = Clock::now();
-    if (now >= look) {
-      look_after_workers();
-      look = now + pause;
-    }
-    if (now >= leave_deadline) break;
-    const Worker* const leaver = group_->leaver();
-    if (leaver == nullptr || leave_deadline != kNoDeadline) continue;
-    // All ranks agree to stop before one does: they are on their way.
-    leave_deadline = now + spec_.grace;
-    group_->tell(StopReason::preempt);
-    console_.info(who(*leaver) + " was asked to stop and has left after a checkpoint; waiting " +
-                  format_duration(spec_.grace) + " for the others.");
+void Agent::start_workers(const StartRound& start) {
+  baseline_ = take_baseline();
+  try {
+    group_->start(place(start.workers_of_node, start.node_rank), scratch_.path());
+  } catch (const Error& error) {
+    // An outcome: node 0 has the others stopped, and us.
+    tell(NodeFailed{start.round, error.code(), error.what()});
+    return;
   }
-  store_.note_joined(*group_);
+  Started started;
+  started.round = start.round;
+  started.begin_ns = group_->begin().time_since_epoch().count();
+  for (const auto& worker : group_->workers())
+    started.pids.push_back(worker->pid);
+  tell(started);
+}
+
+/// Until node 0 ends the round, or is lost.
+asio::awaitable<void> Agent::watch() {
+  while (!stop_) {
+    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    if (!event) continue;
+    group_->note(*event);
+    if (was_fenced()) continue;
+    if (const auto* const exit = std::get_if<WorkerExited>(&*event)) tell_exit(*exit);
+    const auto* const signal = std::get_if<SignalCame>(&*event);
+    if (signal != nullptr && !signal->stops) forward(signal->signal);
+  }
   if (group_->alive() > 0) say_why_stopping();
 }
 
 asio::awaitable<void> Agent::stop() {
-  for (const int rank : watchdog_->frozen())
-    group_->note_frozen(rank);
-  if (hang_) co_await collect_stacks();
+  if (stop_->wants_stacks) co_await collect_stacks();
   StopOrder order;
-  const bool announced = user_stop_ && user_stop_->signal == SIGUSR1;
-  order.signal = user_stop_ && !announced ? user_stop_->signal : SIGTERM;
-  order.reason = user_stop_ ? StopReason::preempt : StopReason::teardown;
-  order.grace = spec_.grace;
+  order.signal = stop_->signal;
+  order.reason = stop_->reason;
+  order.grace = stop_->grace;
   // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
-  if (user_stop_ && !announced) order.first_press = user_stop_->at;
+  if (press_ && press_->signal != SIGUSR1 && order.reason == StopReason::preempt) {
+    order.first_press = press_->at;
+  }
   co_await group_->stop(order);
 }
 
@@ -260,45 +296,138 @@ asio::awaitable<void> Agent::collect_stacks() {
   }
 }
 
-/// Suspends: for the decision's pause, or until the user stops the job.
-asio::awaitable<void> Agent::pause(const RestartDecision& decision) {
-  const Deadline deadline = Clock::now() + decision.pause;
-  while (!press_) {
-    const std::optional<Event> event = co_await inbox_.next(deadline);
-    if (!event) break;
-    group_->note(*event);
+/// Node 0 is heard by its beats, and hears us by our answers. On node 0 itself our own beat is also
+/// the coordinator's clock.
+asio::awaitable<void> Agent::beat() {
+  const Clock::duration pause = look_pause(spec_);
+  while (!is_over_) {
+    beat_timer_.expires_after(pause);
+    co_await beat_timer_.async_wait(kResult);
+    if (is_over_) break;
+    if (was_fenced()) continue;
+    last_beat_ = Clock::now();
+    if (coordinator_) {
+      guard_.beat();
+      answer_beat(OrderBeat());
+    } else if (const auto silence = Clock::now() - link_->last_heard();
+               silence > Coordinator::kLease) {
+      lose_node_zero("silent for " + format_seconds(silence), SIGKILL);
+    }
   }
+}
+
+void Agent::listen_to_node_zero() {
+  link_->start(
+      [this](std::string_view frame) {
+        const std::optional<Order> order = decode_order(frame);
+        if (order) take_order(*order);
+        return order.has_value();
+      },
+      [this](const std::string& how) { lose_node_zero(how, SIGTERM); });
+}
+
+/// From the loop, at any time: what it means is noted, and the story comes to it.
+void Agent::take_order(const Order& order) {
+  if (const auto* const beat = std::get_if<OrderBeat>(&order)) {
+    guard_.beat();
+    answer_beat(*beat);
+  }
+  if (const auto* const start = std::get_if<StartRound>(&order)) start_ = *start;
+  if (const auto* const end = std::get_if<JobEnd>(&order); end != nullptr && !end_) end_ = *end;
+  const int round = start_ ? start_->round : facts_.round;
+  const bool has_round = start_ || in_round_;
+  const auto* const announce = std::get_if<AnnounceStop>(&order);
+  if (announce != nullptr && in_round_ && announce->round == round) {
+    group_->tell(announce->reason);
+    console_.info(announce->line);
+  }
+  const auto* const stop = std::get_if<StopRound>(&order);
+  if (stop != nullptr && has_round && stop->round == round) {
+    if (stop_ && stop->signal == SIGKILL) inbox_.push(KillCame());
+    if (!stop_) stop_ = *stop;
+  }
+  inbox_.push(OrderCame());
+}
+
+void Agent::tell(const News& news) {
+  if (coordinator_) {
+    coordinator_->take(news);
+  } else if (link_->is_open()) {
+    link_->send(encode(news));
+  }
+}
+
+void Agent::tell_exit(const WorkerExited& exit) {
+  const Worker& worker = *group_->workers()[exit.index];
+  tell(Exited{facts_.round, worker.pid, worker.placement.local_rank, *worker.ending});
+}
+
+void Agent::answer_beat(const OrderBeat& beat) {
+  NewsBeat news;
+  news.round = facts_.round;
+  news.samples = take_samples(*group_);
+  news.sent_ns = Clock::now().time_since_epoch().count();
+  news.echo_ns = beat.sent_ns;
+  tell(news);
+}
+
+/// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
+void Agent::lose_node_zero(const std::string& how, int signal) {
+  if (end_) return;
+  link_->close();
+  const std::string text =
+      name_node(0, zero_host_) + " at " + link_->peer_address() + " is lost: " + how;
+  StopRound stop;
+  stop.round = facts_.round;
+  stop.signal = signal;
+  stop.grace = std::min<std::chrono::milliseconds>(spec_.grace, kLostGrace);
+  stop.line = text + "; stopping";
+  take_order(stop);
+  take_order(own_end(exit_code::kNodeLost, text + ". The workers of this node were ended."));
+}
+
+/// Whether this agent was stopped, or the machine slept, for so long that the other nodes have
+/// given it up and its guard has killed its workers: then what is seen now is no news of theirs.
+bool Agent::was_fenced() {
+  if (spec_.max_nodes == 1 || !in_round_ || !guard_.is_lease_over()) return false;
+  const std::string text = "this agent did not run for " +
+                           format_seconds(Clock::now() - last_beat_) +
+                           ": the other nodes have given it up, and its guard has killed its "
+                           "workers (fenced)";
+  if (coordinator_) {
+    if (!stop_) tell(NodeFailed{facts_.round, exit_code::kNodeLost, text});
+    return true;
+  }
+  if (end_) return true;
+  link_->close();
+  StopRound stop;
+  stop.round = facts_.round;
+  stop.signal = SIGKILL;
+  stop.line = text + "; stopping";
+  take_order(stop);
+  take_order(own_end(exit_code::kNodeLost, text + "."));
+  return true;
 }
 
 /// Of `ddp-launch status|stop|logs`.
 std::string Agent::answer(const std::string& request) {
-  if (request == "status") return describe_status(spec_, facts_, *group_);
-  if (request == "logs") return describe_logs(spec_, facts_, *group_);
+  if (request == "status") return describe_status(spec_, facts_, world_size_, *group_);
+  if (request == "logs") return describe_logs(spec_, facts_, world_size_, *group_);
   if (request != "stop") return "unknown request";
   press_ = SignalCame{SIGTERM, true, Clock::now()};  // whatever signals the user has listed
   inbox_.push(*press_);
+  tell(StopAsked{SIGTERM});
   return "stopping " + count(group_->alive()) + " of pid " + std::to_string(::getpid());
-}
-
-void Agent::look_after_workers() {
-  store_.note_joined(*group_);
-  store_.call_roll(*group_);
-  std::vector<WorkerSample> samples = take_samples(*group_);
-  store_.note_waits(*group_, samples);
-  for (const Finding& finding : watchdog_->look(Clock::now() - group_->begin(), samples)) {
-    const std::string text = who(group_->worker_of(finding.rank)) + " " + finding.text;
-    if (finding.ends_job) {
-      hang_ = finding;
-    } else {
-      console_.warning(text + ". Others may wait for it.");
-    }
-  }
 }
 
 /// From outside, at any time: also while no story waits for it.
 void Agent::note_signal(int signal) {
   if (signal == SIGCHLD) {
     inbox_.push(ChildChanged());
+    return;
+  }
+  if (signal == SIGTSTP) {
+    console_.warning("SIGTSTP is ignored: the other nodes would take this one for lost.");
     return;
   }
   const auto& listed = spec_.stop_signals;
@@ -308,20 +437,18 @@ void Agent::note_signal(int signal) {
   const SignalCame came{signal, stops, Clock::now()};
   if (stops) press_ = came;
   inbox_.push(came);
+  if (stops) tell(StopAsked{signal});
 }
 
-void Agent::take_signal(const SignalCame& came) {
-  if (came.stops) {
-    user_stop_ = came;
-    return;
-  }
-  const std::size_t sent = group_->forward(came.signal);
-  console_.debug(signal_name(came.signal) + ": passed on to " + count(sent) + " that handle it");
+/// A signal that is for the workers alone.
+void Agent::forward(int signal) {
+  const std::size_t sent = group_->forward(signal);
+  console_.debug(signal_name(signal) + ": passed on to " + count(sent) + " that handle it");
 }
 
 void Agent::say_start() {
   console_.debug("guard: pid " + std::to_string(guard_.pid()) + ", run id " + facts_.run_id);
-  console_.debug("endpoint: " + spec_.master_addr + ":" + std::to_string(facts_.master_port));
+  console_.debug("endpoint: " + facts_.master_addr + ":" + std::to_string(facts_.master_port));
   console_.debug(
       "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
       "run id, " +
@@ -330,89 +457,45 @@ void Agent::say_start() {
 }
 
 void Agent::say_why_stopping() {
-  if (user_stop_) {
-    console_.warning(signal_name(user_stop_->signal) + ": stopping " + count(group_->alive()) +
-                     ", they have " + format_duration(spec_.grace) +
+  const std::string text = stop_->line + " " + count(group_->alive());
+  if (stop_->reason == StopReason::preempt) {
+    console_.warning(text + ", they have " + format_duration(stop_->grace) +
                      ". A second SIGINT or SIGTERM kills them now.");
-    return;
+  } else {
+    console_.error(text + ".");
   }
-  if (hang_) {
-    console_.error(who(group_->worker_of(hang_->rank)) + " " + hang_->text + "; stopping " +
-                   count(group_->alive()) + ".");
-    for (const auto& worker : group_->workers()) {
-      if (worker->ending) continue;
-      console_.info("rank " + std::to_string(worker->placement.rank) + ": " +
-                    describe_process(worker->pid) + progress_text(*worker->page));
-    }
-    return;
-  }
-  if (!group_->has_failure()) {
-    console_.error(count(group_->alive()) + " did not follow within " +
-                   format_duration(spec_.grace) + "; stopping them.");
-  }
+  if (!stop_->wants_stacks) return;
   for (const auto& worker : group_->workers()) {
-    if (!worker->ending || !has_failed(*worker->ending)) continue;
-    console_.error(who(*worker) + " has failed: " + to_text(worker->ending->status) +
-                   "; stopping the other " + count(group_->alive()) + ".");
+    if (worker->ending) continue;
+    console_.info("rank " + std::to_string(worker->placement.rank) + ": " +
+                  describe_process(worker->pid) + progress_text(*worker->page));
   }
 }
 
-RoundResult Agent::conclude(std::vector<std::string> leftovers) {
+/// What this node knows of its workers, now that they are gone.
+GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
   group_->note_leftovers();
-  const std::vector<Ending> endings = group_->endings();
-  StopCause cause;
-  if (user_stop_) cause.user_signal = user_stop_->signal;
-  if (hang_) cause.hung_rank = hang_->rank;
-  RoundResult round;
-  round.outcome = judge(endings, cause);
-  round.exit_code = exit_code_of(round.outcome, endings);
-  round.lived = Clock::now() - group_->begin();
-  round.has_page = group_->has_open_page();
-  round.is_clean = leftovers.empty();
-  verdict_.workers.clear();
+  GroupEnded end;
+  end.round = facts_.round;
+  end.leftovers = std::move(leftovers);
+  std::vector<Ending> endings;
+  std::error_code ignored;
+  const std::filesystem::path directory = std::filesystem::current_path(ignored);
   for (const auto& worker : group_->workers()) {
-    round.checkpoint_step = std::max(round.checkpoint_step,
-                                     worker->page->checkpoint_step.load(std::memory_order_relaxed));
-    verdict_.workers.push_back(describe(*worker, group_->begin()));
+    WorkerReport report = describe(*worker, group_->begin());
+    keeps_error_files_ = keeps_error_files_ || !report.error_file.empty();
+    report.rerun = rerun_command(spec_, worker->placement, directory);
+    endings.push_back(report.ending);
+    end.workers.push_back(std::move(report));
   }
-  verdict_.outcome = round.outcome;
-  verdict_.exit_code = round.exit_code;
-  if (const auto* const failed = std::get_if<Failed>(&verdict_.outcome)) {
-    WorkerReport& root = verdict_.workers[failed->root_cause];
-    DeadWorker dead{root.ending.status, root.pid, spec_.executable, {}};
-    std::error_code ignored;
-    dead.directory = std::filesystem::current_path(ignored);
-    root.findings = post_mortem(dead, baseline_);
-    verdict_.rerun =
-        rerun_command(spec_, group_->worker_of(root.ending.rank).placement, dead.directory);
-    verdict_.teardown = round.lived - first_failure(endings);
+  const Outcome outcome = judge(endings, StopCause());
+  if (const auto* const failed = std::get_if<Failed>(&outcome)) {
+    WorkerReport& root = end.workers[failed->root_cause];
+    const auto pid = static_cast<pid_t>(root.pid);
+    root.findings =
+        post_mortem(DeadWorker{root.ending.status, pid, spec_.executable, directory}, baseline_);
   }
-  verdict_.hang = hang_ ? hang_->text : "";
-  verdict_.leftovers = std::move(leftovers);
-  if (!round.is_clean && verdict_.exit_code == exit_code::kOk) {
-    verdict_.exit_code = exit_code::kInternal;
-  }
-  return round;
-}
-
-void Agent::say_restart(const RoundResult& round, const RestartDecision& decision) {
-  if (decision.restart) {
-    auto& earlier = verdict_.earlier_rounds;
-    if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
-    earlier.push_back(summarize_round(verdict_, facts_.round, round.lived));
-    const int left = spec_.max_restarts - facts_.round - 1;
-    const std::string when =
-        decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
-    if (press_) return;  // there is no next one
-    console_.error(earlier.back() + "; round " + std::to_string(facts_.round + 1) + " starts " +
-                   when + ", " + std::to_string(left) +
-                   (left == 1 ? " restart is left." : " restarts are left."));
-    return;
-  }
-  if (!std::holds_alternative<Failed>(round.outcome)) return;
-  if (decision.exit_code != round.exit_code) verdict_.policy = decision.reason;
-  verdict_.exit_code = decision.exit_code;
-  if (!decision.reason.empty()) console_.info("no further round: " + decision.reason + ".");
+  return end;
 }
 
 }  // namespace ddp::launcher

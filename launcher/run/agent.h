@@ -1,6 +1,7 @@
-// The launcher on one node, as a story: round after round it starts the workers, watches them, and
-// ends all of them when one fails, hangs, or the user says so; then it comes to a verdict. It alone
-// changes the state of a job; everything else is a source or a tool.
+// The launcher on one node, as a story: round after round it starts the workers when node 0 says
+// so, tells node 0 how they fare, ends all of them when told to, or when node 0 is gone, and at
+// last takes the verdict. It alone changes the state of this node's workers. On node 0 the
+// coordinator runs beside it and gives the orders.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/net/control_link.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
@@ -17,12 +19,11 @@
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
-#include "launcher/plan/restart_policy.h"
-#include "launcher/plan/watchdog.h"
+#include "launcher/plan/messages.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
-#include "launcher/run/store_host.h"
-#include "launcher/run/verdict.h"
+#include "launcher/run/coordinator.h"
+#include "launcher/run/membership.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -33,38 +34,56 @@ std::optional<RunLock> lock_run(const JobSpec& spec);
 
 class Agent {
  public:
-  /// Everything that can fail before the first worker fails here. `run_dir` is empty for none,
-  /// `lock` null. `spec` and `lock` outlive the agent. Errors: SystemError.
-  Agent(const JobSpec& spec,
-        const std::filesystem::path& run_dir,
+  using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
+
+  /// Everything that can fail before the first worker fails here. `choose_run_dir` is asked on node
+  /// 0 only; `lock` may be null. All arguments outlive the agent. Errors: SystemError.
+  Agent(asio::io_context& io,
+        const JobSpec& spec,
+        const Membership& membership,
+        const ChooseRunDir& choose_run_dir,
         const RunLock* lock,
         log::Level lowest);
 
   /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
   /// worker is in the verdict.
-  Verdict run();
+  JobEnd run();
+
+  /// Where the record of the job belongs: of this node, in torchrun's layout; empty: none.
+  [[nodiscard]] const std::filesystem::path& log_dir() const { return facts_.log_dir; }
 
   /// For what is to be said after the job, in order with the last lines of the workers.
   Console& console() { return console_; }
 
  private:
   asio::awaitable<void> story();
-  void prepare_cgroup();
-  void begin_round(int round);
+  asio::awaitable<void> beat();
+  asio::awaitable<void> wait_for_order();
+  asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
   asio::awaitable<void> collect_stacks();
-  asio::awaitable<void> pause(const RestartDecision& decision);
+  void prepare_cgroup();
+  void begin_round(const StartRound& start);
+  void start_workers(const StartRound& start);
+  void take_order(const Order& order);
+  void tell(const News& news);
+  void tell_exit(const WorkerExited& exit);
+  void answer_beat(const OrderBeat& beat);
+  void lose_node_zero(const std::string& how, int signal);
+  bool was_fenced();
+  void listen_to_node_zero();
+  void forward(int signal);
   void note_signal(int signal);
-  void take_signal(const SignalCame& signal);
   std::string answer(const std::string& request);
-  void look_after_workers();
   void say_start();
   void say_why_stopping();
-  RoundResult conclude(std::vector<std::string> leftovers);
-  void say_restart(const RoundResult& round, const RestartDecision& decision);
+  GroupEnded describe_round(std::vector<std::string> leftovers);
 
+  asio::io_context& io_;
   const JobSpec& spec_;
+  const std::shared_ptr<ControlLink> link_;  // to node 0; null: we are node 0
+  const std::string zero_host_;              // node 0's name
   RoundFacts facts_;
   ScratchDir scratch_;
   Guard guard_;  // before the writer's thread and the loop: it is to be small
@@ -72,19 +91,25 @@ class Agent {
   const RunLock* const lock_;  // may be null
   FileWriter writer_;
   Console console_;
-  asio::io_context io_{1};
-  Inbox<Event> inbox_{io_};
+  Inbox<Event> inbox_;
   StopSignals signals_;
-  StoreHost store_;
+  std::unique_ptr<Coordinator> coordinator_;  // null: we are not node 0
   ControlSocket control_;
-  const std::vector<pid_t> strangers_;   // children from before we were ddp-launch
-  std::unique_ptr<WorkerGroup> group_;   // of this round
-  std::optional<Watchdog> watchdog_;     // of this round
-  Baseline baseline_;                    // of this round
-  std::optional<SignalCame> press_;      // the newest signal that stops the job, whenever it came
-  std::optional<SignalCame> user_stop_;  // the one that did
-  std::optional<Finding> hang_;
-  Verdict verdict_;
+  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
+  std::unique_ptr<WorkerGroup> group_;  // of this round
+  int world_size_ = 0;
+  Baseline baseline_;  // of this round
+  asio::steady_timer beat_timer_;
+  Clock::time_point last_beat_ = Clock::now();
+  bool in_round_ = false;
+  bool is_over_ = false;
+  bool keeps_error_files_ = false;
+
+  // What node 0 wants, as far as the story has not come to it.
+  std::optional<StartRound> start_;
+  std::optional<StopRound> stop_;
+  std::optional<JobEnd> end_;
+  std::optional<SignalCame> press_;  // the newest signal that stops the job, whenever it came
 };
 
 }  // namespace ddp::launcher

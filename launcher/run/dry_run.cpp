@@ -14,6 +14,8 @@ std::string describe_plan(const JobSpec& spec) {
   RoundFacts facts;
   facts.run_id = "(random)";
   facts.user_run_id = spec.random_user_run_id ? "(random)" : spec.user_run_id;
+  facts.agent_id = "(random)";
+  facts.master_addr = spec.master_addr;
   facts.master_port = spec.master_port;
   if (spec.has_run_dir) {
     facts.run_dir = std::filesystem::absolute(spec.job.text("output")) / spec.job.text("name");

@@ -23,7 +23,10 @@ struct SignalCame {
   bool stops = false;  // the job is to end; else it is for the workers
   Clock::time_point at;
 };
+struct KillCame {};   // node 0 says: SIGKILL now
+struct OrderCame {};  // of node 0, or its loss; the agent has noted which
 
-using Event = std::variant<WorkerExited, OutputEnded, ChildChanged, SignalCame>;
+using Event =
+    std::variant<WorkerExited, OutputEnded, ChildChanged, SignalCame, KillCame, OrderCame>;
 
 }  // namespace ddp::launcher

@@ -11,9 +11,10 @@
 #include "common/files.h"
 #include "common/run_dir.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/error_file.h"
 #include "launcher/plan/console_text.h"
+#include "launcher/plan/error_file.h"
 #include "launcher/plan/hints.h"
+#include "launcher/plan/roster.h"
 
 namespace ddp::launcher {
 namespace {
@@ -108,11 +109,12 @@ void add_words(std::string& text, const WorkerReport& worker) {
     add_lines(text, line);
 }
 
-std::string describe_root(const Verdict& verdict, const Failed& failed, const std::string& host) {
+std::string describe_root(const Verdict& verdict, const Failed& failed, bool has_nodes) {
   const WorkerReport& root = verdict.workers[failed.root_cause];
   std::string text = "[0]:\n";
   add_field(text, "time", local_time(root.ended_at));
-  add_field(text, "host", host);
+  add_field(text, "host", root.host);
+  if (has_nodes) add_field(text, "node", std::to_string(root.node_rank));
   add_field(
       text,
       "rank",
@@ -131,16 +133,22 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, const st
   for (const std::string& finding : root.findings)
     add_field(text, "found", finding);
   add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown));
-  if (!verdict.rerun.empty()) add_field(text, "alone", verdict.rerun);
+  if (!root.rerun.empty()) add_field(text, "alone", root.rerun);
   return text;
 }
 
-std::string describe_victim(const WorkerReport& worker) {
+std::string describe_victim(const WorkerReport& worker, bool has_nodes) {
   std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
-  return "  rank " + std::to_string(worker.ending.rank) +
-         " (local_rank: " + std::to_string(worker.local_rank) +
+  const std::string node = has_nodes
+                               ? " (node " + std::to_string(worker.node_rank) + ", local_rank: "
+                               : " (local_rank: ";
+  return "  rank " + std::to_string(worker.ending.rank) + node + std::to_string(worker.local_rank) +
          ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
+}
+
+std::string describe_loss(const NodeLost& lost) {
+  return name_node(lost.node_rank, lost.host) + " is lost: " + lost.how;
 }
 
 std::string describe_stop(const Stopped& stopped) {
@@ -156,10 +164,21 @@ std::string earlier_lines(const Verdict& verdict) {
   return text;
 }
 
+/// The end of a block: the rounds before, and what else was decided.
+std::string history(const Verdict& verdict, const std::string& line) {
+  std::string text;
+  for (const std::string& round : verdict.earlier_rounds)
+    text += (text.empty() ? line + "\n" : "") + "Earlier: " + round + "\n";
+  if (verdict.policy.empty()) return text;
+  return text + line + "\nExit code " + std::to_string(verdict.exit_code) + ": " + verdict.policy +
+         ".\n";
+}
+
 std::string decided_by(const Verdict& verdict) {
   if (verdict.failure || !verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
+  if (std::holds_alternative<NodeLost>(verdict.outcome)) return "launcher";
   return verdict.leftovers.empty() ? "workers" : "launcher";
 }
 
@@ -188,22 +207,27 @@ RunState state_of(const Verdict& verdict) {
 }  // namespace
 
 std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived) {
+  const std::string head =
+      "round " + std::to_string(round) + " failed after " + seconds(lived) + ": ";
+  if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
+    return head + describe_loss(*lost);
+  }
   const Failed& failed = std::get<Failed>(verdict.outcome);
   const WorkerReport& root = verdict.workers[failed.root_cause];
-  return "round " + std::to_string(round) + " failed after " + seconds(lived) + ": rank " +
-         std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) + "), " +
-         why_root(verdict, failed);
+  return head + "rank " + std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) +
+         "), " + why_root(verdict, failed);
 }
 
-std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+std::string format_report(const Verdict& verdict, const JobSpec& spec) {
+  const bool has_nodes = spec.max_nodes > 1;
+  const std::string wide(kWidth, '=');
+  const std::string thin(kWidth, '-');
+  const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
+                           "Root Cause (first observed failure):\n";
   std::string text;
   if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n" + earlier_lines(verdict);
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
-    const std::string wide(kWidth, '=');
-    const std::string thin(kWidth, '-');
-    text += wide + "\n" + spec.entry + " FAILED\n" + thin + "\n";
-    text += "Root Cause (first observed failure):\n";
-    text += describe_root(verdict, *failed, host);
+    text += head + describe_root(verdict, *failed, has_nodes);
     const WorkerReport& root = verdict.workers[failed->root_cause];
     if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) {
       add_field(text, "hint", *hint);
@@ -211,20 +235,24 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec, const std
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : failed->victims) {
       const WorkerReport& worker = verdict.workers[victim];
-      text += describe_victim(worker);
+      text += describe_victim(worker, has_nodes);
       // Where the root cause has no words of its own, those of what it led to are what is known.
       // So are those of a rank that nobody saw.
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
       if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
     }
-    for (const std::string& round : verdict.earlier_rounds)
-      text += (&round == &verdict.earlier_rounds.front() ? thin + "\n" : "") + "Earlier: " + round +
-              "\n";
-    if (!verdict.policy.empty()) {
-      text +=
-          thin + "\nExit code " + std::to_string(verdict.exit_code) + ": " + verdict.policy + ".\n";
-    }
-    text += wide + "\n";
+    text += history(verdict, thin) + wide + "\n";
+  }
+  if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
+    text += head + "[0]:\n";
+    add_field(text, "host", lost->host);
+    add_field(text, "node", std::to_string(lost->node_rank));
+    add_field(text, "exitcode", std::to_string(verdict.exit_code) + " (the node is lost)");
+    add_field(text, "what", lost->how + "; what its workers did is not known");
+    if (!lost->victims.empty()) text += thin + "\nFailures that followed:\n";
+    for (const std::size_t victim : lost->victims)
+      text += describe_victim(verdict.workers[victim], has_nodes);
+    text += history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
     text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
@@ -240,7 +268,7 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
   json::object object{
       {"decided_by", decided_by(verdict)},
       {"host", host},
-      {"world_size", spec.nproc},
+      {"world_size", verdict.world_size},
       {"seconds", std::chrono::duration<double>(verdict.duration).count()},
       {"rounds", verdict.rounds},
   };
@@ -260,9 +288,15 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
     cause["error_file"] = root.error_file;
     cause["last_lines"] = json::array(root.last_lines.begin(), root.last_lines.end());
     if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) cause["hint"] = *hint;
-    if (!verdict.rerun.empty()) cause["alone"] = verdict.rerun;
+    if (!root.rerun.empty()) cause["alone"] = root.rerun;
+    if (spec.max_nodes > 1) cause["node_rank"] = root.node_rank;
+    cause["host"] = root.host;
     cause["teardown_seconds"] = std::chrono::duration<double>(verdict.teardown).count();
     object["root_cause"] = cause;
+  }
+  if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
+    object["root_cause"] =
+        json::object{{"node_rank", lost->node_rank}, {"host", lost->host}, {"what", lost->how}};
   }
   if (!verdict.earlier_rounds.empty()) {
     object["earlier_rounds"] =
@@ -289,28 +323,34 @@ std::string clean(const std::string& text) {
   return cleaned;
 }
 
-int report(const Verdict& verdict,
-           const JobSpec& spec,
-           const std::filesystem::path& run_dir,
+JobEnd describe_end(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+  JobEnd end;
+  end.exit_code = verdict.exit_code;
+  end.state = state_of(verdict);
+  end.report = clean(format_report(verdict, spec));
+  end.members = to_json_members(verdict, spec, host);
+  const auto* const failed = std::get_if<Failed>(&verdict.outcome);
+  if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
+  return end;
+}
+
+int report(const JobEnd& end,
+           const std::vector<std::filesystem::path>& directories,
            const Environment& environment,
            Console& console) {
-  const std::string host = host_name();
-  console.print(clean(format_report(verdict, spec, host)));
+  console.print(end.report);
   try {
-    const std::string members = to_json_members(verdict, spec, host);
-    for (const auto& dir : {run_dir, verdict.log_dir}) {
-      if (!dir.empty()) write_result(dir, verdict.exit_code, members, state_of(verdict));
+    for (const std::filesystem::path& directory : directories) {
+      if (!directory.empty()) write_result(directory, end.exit_code, end.members, end.state);
     }
     const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
-    const auto* const failed = std::get_if<Failed>(&verdict.outcome);
-    if (above && failed != nullptr) {
-      const std::string& text = verdict.workers[failed->root_cause].error_text;
-      if (!text.empty()) replace_file(*above, with_error_code(text, verdict.exit_code));
+    if (above && !end.error_text.empty()) {
+      replace_file(*above, with_error_code(end.error_text, end.exit_code));
     }
   } catch (const SystemError& error) {
     console.warning(error.what());  // the verdict's code stands
   }
-  return verdict.exit_code;
+  return end.exit_code;
 }
 
 }  // namespace ddp::launcher

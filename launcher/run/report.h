@@ -5,9 +5,11 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "common/identity.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
 #include "launcher/run/console.h"
 #include "launcher/run/verdict.h"
 
@@ -17,7 +19,7 @@ namespace ddp::launcher {
 std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived);
 
 /// Root cause first, victims after in one line each. Empty for a job that ended well.
-std::string format_report(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+std::string format_report(const Verdict& verdict, const JobSpec& spec);
 
 /// `text` as a terminal may be given it, whatever bytes it quotes.
 std::string clean(const std::string& text);
@@ -25,12 +27,14 @@ std::string clean(const std::string& text);
 /// The members of result.json, as common/run_dir's write_result wants them.
 std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host);
 
-/// Prints the report, writes result.json when there is a run directory, and hands the root cause's
-/// error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit code. Errors:
-/// none; what cannot be written is a warning.
-int report(const Verdict& verdict,
-           const JobSpec& spec,
-           const std::filesystem::path& run_dir,
+/// The verdict as every node prints and writes it. `host` is node 0's.
+JobEnd describe_end(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+
+/// Prints the report, writes result.json into each of the directories that is not empty, and hands
+/// the root cause's error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit
+/// code. Errors: none; what cannot be written is a warning.
+int report(const JobEnd& end,
+           const std::vector<std::filesystem::path>& directories,
            const Environment& environment,
            Console& console);
 

@@ -20,7 +20,6 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group) {
     sample.step = page.step.load(std::memory_order_relaxed);
     sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();
-    sample.joined_store = worker->joined_store;
     if (worker->ending) {
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;
       sample.ended_at = worker->ending->at;

@@ -47,7 +47,10 @@ json::object describe_worker(const Worker& worker) {
   return object;
 }
 
-json::object describe_job(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group) {
+json::object describe_job(const JobSpec& spec,
+                          const RoundFacts& facts,
+                          int world_size,
+                          const WorkerGroup& group) {
   json::array workers;
   for (const auto& worker : group.workers())
     workers.push_back(describe_worker(*worker));
@@ -57,10 +60,10 @@ json::object describe_job(const JobSpec& spec, const RoundFacts& facts, const Wo
       {"program", spec.entry},
       {"pid", ::getpid()},
       {"run_dir", facts.run_dir.string()},
-      {"endpoint", spec.master_addr + ":" + std::to_string(facts.master_port)},
+      {"endpoint", facts.master_addr + ":" + std::to_string(facts.master_port)},
       {"round", facts.round},
       {"max_restarts", spec.max_restarts},
-      {"world_size", spec.nproc},
+      {"world_size", world_size},
       {"uptime", seconds_since(group.begin())},
       {"workers", workers},
   };
@@ -75,12 +78,16 @@ json::array lines_of(const LogStream& stream) {
 
 std::string describe_status(const JobSpec& spec,
                             const RoundFacts& facts,
+                            int world_size,
                             const WorkerGroup& group) {
-  return json::serialize(describe_job(spec, facts, group));
+  return json::serialize(describe_job(spec, facts, world_size, group));
 }
 
-std::string describe_logs(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group) {
-  json::object object = describe_job(spec, facts, group);
+std::string describe_logs(const JobSpec& spec,
+                          const RoundFacts& facts,
+                          int world_size,
+                          const WorkerGroup& group) {
+  json::object object = describe_job(spec, facts, world_size, group);
   json::array& workers = object["workers"].as_array();
   for (std::size_t i = 0; i < workers.size(); ++i) {
     const Worker& worker = *group.workers()[i];

@@ -10,9 +10,15 @@
 namespace ddp::launcher {
 
 /// One object: the job, its round, and every worker with what its progress page says.
-std::string describe_status(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group);
+std::string describe_status(const JobSpec& spec,
+                            const RoundFacts& facts,
+                            int world_size,
+                            const WorkerGroup& group);
 
 /// The same, and the last lines of every worker.
-std::string describe_logs(const JobSpec& spec, const RoundFacts& facts, const WorkerGroup& group);
+std::string describe_logs(const JobSpec& spec,
+                          const RoundFacts& facts,
+                          int world_size,
+                          const WorkerGroup& group);
 
 }  // namespace ddp::launcher

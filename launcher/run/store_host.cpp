@@ -9,14 +9,26 @@
 namespace ddp::launcher {
 namespace {
 
-/// The worker that opened a connection, itself or by a process of its session; null for others.
-const Worker* owner_of(pid_t client, const WorkerGroup& group) {
-  const auto& workers = group.workers();
-  const pid_t session = ::getsid(client);
-  const auto found = std::find_if(workers.begin(), workers.end(), [&](const auto& worker) {
-    return worker->pid == client || worker->pid == session;
+using Client = StoreServer::Client;
+
+/// Whether a client comes from the worker, or from a process of its session on this node.
+bool is_from(const Client& client, const RankPlace& worker, bool is_other_nodes) {
+  if (!worker.address.empty()) return client.address == worker.address && client.pid == worker.pid;
+  if (is_other_nodes) return false;
+  return client.pid == worker.pid || ::getsid(client.pid) == worker.pid;
+}
+
+/// The worker that opened a connection, or the end.
+template <typename Workers>
+auto find_owner(const Client& client, Workers& workers) {
+  const bool is_loopback = asio::ip::make_address(client.address).is_loopback();
+  const bool is_other_nodes =
+      !is_loopback && std::any_of(workers.begin(), workers.end(), [&](const RankPlace& worker) {
+        return worker.address == client.address;
+      });
+  return std::find_if(workers.begin(), workers.end(), [&](const RankPlace& worker) {
+    return is_from(client, worker, is_other_nodes);
   });
-  return found == workers.end() ? nullptr : found->get();
 }
 
 }  // namespace
@@ -25,7 +37,8 @@ StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec
     : console_(console),
       spec_(spec),
       store_(io, [this](const std::string& text) { console_.warning(text); }) {
-  if (spec.store_in_worker) return;
+  const bool has_other_nodes = spec.max_nodes > 1;
+  if (spec.store_in_worker && !has_other_nodes) return;
   const auto warn = [this](const std::string& text) { console_.warning(text); };
   endpoint_.emplace(
       io, store_, warn, Endpoint::Place{spec.master_addr, spec.master_port, spec.nproc});
@@ -33,11 +46,9 @@ StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec
 
 int StoreHost::begin_round() {
   next_roll_ = Clock::now() + kRollCall;
-  if (endpoint_) {
-    endpoint_->begin_round();
-    return endpoint_->port();
-  }
-  if (spec_.master_port == 0) return free_port();
+  if (endpoint_) endpoint_->begin_round();
+  if (!spec_.store_in_worker) return endpoint_->port();
+  if (endpoint_ || spec_.master_port == 0) return free_port();  // the job's own port is ours
   require_free_port(spec_.master_port);
   return spec_.master_port;
 }
@@ -50,48 +61,37 @@ void StoreHost::close() {
   if (endpoint_) endpoint_->close();
 }
 
-void StoreHost::note_joined(WorkerGroup& group) const {
-  for (const pid_t client : store_.joined()) {
-    if (const Worker* const worker = owner_of(client, group)) {
-      group.note_joined(worker->placement.rank);
-    }
+void StoreHost::note_joined(std::span<RankPlace> workers) const {
+  for (const Client& client : store_.joined()) {
+    const auto worker = find_owner(client, workers);
+    if (worker != workers.end()) worker->joined = true;
   }
 }
 
-void StoreHost::call_roll(const WorkerGroup& group) {
-  if (!endpoint_ || Clock::now() < next_roll_) return;
+void StoreHost::call_roll(std::span<const RankPlace> workers) {
+  if (spec_.store_in_worker || Clock::now() < next_roll_) return;
   next_roll_ += kRollCall;
-  int strangers = 0;
-  const std::vector<Attendance> ranks = attendance(group, strangers);
-  if (const auto line = who_is_missing(ranks, strangers)) console_.info(*line);
+  std::vector<Attendance> ranks;
+  for (const RankPlace& worker : workers)
+    ranks.push_back(Attendance{worker.rank, worker.pid, worker.joined, worker.ended});
+  const auto& joined = store_.joined();
+  const auto strangers = std::count_if(joined.begin(), joined.end(), [&](const Client& client) {
+    return find_owner(client, workers) == workers.end();
+  });
+  if (const auto line = who_is_missing(ranks, static_cast<int>(strangers))) console_.info(*line);
 }
 
-void StoreHost::note_waits(const WorkerGroup& group, std::vector<WorkerSample>& samples) const {
+void StoreHost::note_waits(std::span<const RankPlace> workers,
+                           std::span<WorkerSample> samples,
+                           Clock::time_point begin) const {
   for (const StoreServer::Waiting& wait : store_.waiting()) {  // the longest first
-    const Worker* const worker = owner_of(wait.pid, group);
-    if (worker == nullptr) continue;
+    const auto worker = find_owner(wait.client, workers);
+    if (worker == workers.end()) continue;
     for (WorkerSample& sample : samples) {
-      if (sample.rank != worker->placement.rank || sample.waits_since) continue;
-      sample.waits_since = wait.since - group.begin();
+      if (sample.rank != worker->rank || sample.waits_since) continue;
+      sample.waits_since = wait.since - begin;
     }
   }
-}
-
-std::vector<Attendance> StoreHost::attendance(const WorkerGroup& group, int& strangers) const {
-  std::vector<Attendance> ranks;
-  for (const auto& worker : group.workers()) {
-    Attendance attendance;
-    attendance.rank = worker->placement.rank;
-    attendance.pid = worker->pid;
-    attendance.joined = worker->joined_store;
-    attendance.ended = worker->ending.has_value();
-    ranks.push_back(attendance);
-  }
-  const auto& joined = store_.joined();
-  strangers = static_cast<int>(std::count_if(joined.begin(), joined.end(), [&](pid_t client) {
-    return owner_of(client, group) == nullptr;
-  }));
-  return ranks;
 }
 
 }  // namespace ddp::launcher

@@ -1,8 +1,10 @@
-// The workers' store as the agent sees it: it serves one on the port of the job, or leaves that to
-// rank 0 (--store worker) and only names a free port. It knows which worker a client belongs to.
+// The workers' store as node 0's agent sees it: it serves one on the port of the job, or leaves
+// that to rank 0 (--store worker) and only names a free port. It knows which worker a client
+// belongs to.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,13 +15,22 @@
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/run/console.h"
-#include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
 
+/// A worker of the round, on whatever node.
+struct RankPlace {
+  int rank = 0;
+  pid_t pid = 0;        // on its node
+  std::string address;  // of that node; empty: ours
+  bool joined = false;  // it has been a client of the store
+  bool ended = false;
+};
+
 class StoreHost {
  public:
-  /// Listens, unless a worker is to serve. All arguments outlive it. Errors: as Endpoint.
+  /// Listens, unless a worker is to serve and there is one node. All arguments outlive it. Errors:
+  /// as Endpoint.
   StoreHost(asio::io_context& io, Console& console, const JobSpec& spec);
   StoreHost(const StoreHost&) = delete;
   StoreHost& operator=(const StoreHost&) = delete;
@@ -34,24 +45,27 @@ class StoreHost {
   /// Lets go of port and connections, so that the loop can end.
   void close();
 
-  /// Tells the group which of its workers have become clients in this round.
-  void note_joined(WorkerGroup& group) const;
+  /// Notes who has become a client in this round.
+  void note_joined(std::span<RankPlace> workers) const;
 
   /// Names who has not come while others have, once every kRollCall. Precondition: note_joined().
-  void call_roll(const WorkerGroup& group);
+  void call_roll(std::span<const RankPlace> workers);
 
-  /// Adds to the samples who waits for a key that nobody has set, and since when.
-  void note_waits(const WorkerGroup& group, std::vector<WorkerSample>& samples) const;
+  /// Adds to the samples who waits for a key that nobody has set, and since when, from `begin` on.
+  void note_waits(std::span<const RankPlace> workers,
+                  std::span<WorkerSample> samples,
+                  Clock::time_point begin) const;
+
+  /// Null when a worker serves and there is one node.
+  [[nodiscard]] Endpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
 
   static constexpr std::chrono::seconds kRollCall{10};
 
  private:
-  [[nodiscard]] std::vector<Attendance> attendance(const WorkerGroup& group, int& strangers) const;
-
   Console& console_;
   const JobSpec& spec_;
   StoreServer store_;
-  std::optional<Endpoint> endpoint_;  // none: rank 0 serves
+  std::optional<Endpoint> endpoint_;
   Clock::time_point next_roll_;
 };
 

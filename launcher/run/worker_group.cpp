@@ -48,7 +48,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
       spec_(spec),
       facts_(facts),
       mux_(io, writer, spec),
-      variable_("DDP_RUN_ID=" + facts.run_id),
+      variable_("DDP_AGENT_ID=" + facts.agent_id),
       strangers_(strangers) {}
 
 WorkerGroup::~WorkerGroup() {
@@ -192,7 +192,7 @@ asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
   Deadline deadline = Clock::now() + (killing ? kKillWait : order.grace);
   while (alive_ > 0) {
     const std::optional<Event> event = co_await inbox_.next(deadline);
-    bool kills_now = !event;  // the grace is over
+    bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
     if (event) {
       note(*event);
       const auto* const press = std::get_if<SignalCame>(&*event);
@@ -308,18 +308,8 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
   ending.kill_sent = worker.kill_sent;
   ending.opened_page = is_opened(*worker.page);
   ending.phase = worker.page->phase.load(std::memory_order_relaxed);
-  ending.joined_store = worker.joined_store;
-  ending.was_frozen = worker.was_frozen;
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
-}
-
-void WorkerGroup::note_frozen(int rank) {
-  find(rank).was_frozen = true;
-}
-
-void WorkerGroup::note_joined(int rank) {
-  find(rank).joined_store = true;
 }
 
 void WorkerGroup::tell(StopReason reason) {
@@ -339,45 +329,10 @@ std::size_t WorkerGroup::forward(int signal) {
   return sent;
 }
 
-bool WorkerGroup::has_failure() const {
-  return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-    return worker->ending && has_failed(*worker->ending);
-  });
-}
-
-const Worker& WorkerGroup::worker_of(int rank) const {
-  return find(rank);
-}
-
-Worker& WorkerGroup::find(int rank) const {
-  const auto found = std::find_if(workers_.begin(), workers_.end(), [rank](const auto& worker) {
-    return worker->placement.rank == rank;
-  });
-  assert(found != workers_.end());
-  return **found;
-}
-
-const Worker* WorkerGroup::leaver() const {
-  const Worker* first = nullptr;
-  for (const auto& worker : workers_) {
-    const bool left = worker->ending && has_left(*worker->ending);
-    if (left && (first == nullptr || worker->ending->at < first->ending->at)) first = worker.get();
-  }
-  return first;
-}
-
 bool WorkerGroup::has_open_page() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
     return is_opened(*worker->page);
   });
-}
-
-std::vector<Ending> WorkerGroup::endings() const {
-  std::vector<Ending> endings;
-  for (const auto& worker : workers_) {
-    if (worker->ending) endings.push_back(*worker->ending);
-  }
-  return endings;
 }
 
 std::vector<pid_t> WorkerGroup::adopted() const {

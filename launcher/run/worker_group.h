@@ -38,8 +38,6 @@ struct Worker {
   pid_t pid = 0;                     // for the report: also after the reaping
   bool stop_sent = false;
   bool kill_sent = false;
-  bool was_frozen = false;
-  bool joined_store = false;
   std::optional<Ending> ending;
   Clock::time_point started_at;
   std::chrono::system_clock::time_point ended_at;  // shown, never compared
@@ -95,11 +93,6 @@ class WorkerGroup {
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
-  /// Remembers that a worker was stopped (SIGSTOP) while its peers failed.
-  void note_frozen(int rank);
-  /// Remembers that a worker has been a client of the store.
-  void note_joined(int rank);
-
   /// What could not be killed counts as ended by our SIGKILL.
   void note_leftovers();
 
@@ -123,15 +116,9 @@ class WorkerGroup {
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
-  [[nodiscard]] bool has_failure() const;
-  /// The worker of a rank of this group.
-  [[nodiscard]] const Worker& worker_of(int rank) const;
-  /// The first that left with 143 though we had sent nothing (has_left), or null.
-  [[nodiscard]] const Worker* leaver() const;
   /// Whether one is no foreign program: it saves a checkpoint when it is asked to stop.
   [[nodiscard]] bool has_open_page() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
-  [[nodiscard]] std::vector<Ending> endings() const;
 
   static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s
   static constexpr std::chrono::seconds kDrainWait{2};
@@ -147,7 +134,6 @@ class WorkerGroup {
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
   void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
-  [[nodiscard]] Worker& find(int rank) const;
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
@@ -164,7 +150,7 @@ class WorkerGroup {
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
   bool has_told_problem_ = false;  // with directories: once, not for each worker
-  const std::string variable_;     // DDP_RUN_ID=..., the proof of belonging
+  const std::string variable_;     // DDP_AGENT_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -19,6 +19,11 @@ using test::text;
 using test::u64;
 using testing::ElementsAre;
 
+/// A client of this node.
+StoreServer::Client of(pid_t pid) {
+  return {"127.0.0.1", pid};
+}
+
 class EndpointTest : public testing::Test {
  protected:
   /// Serves from now on, in a thread of its own.
@@ -69,7 +74,7 @@ TEST_F(EndpointTest, ARoundIsEmptyAndItsConnectionsAreNew) {
   waiting.send("\x06" + u64(1) + text("never"));
   old.set("key", "value");
   EXPECT_EQ(old.get("key"), "value");
-  EXPECT_THAT(ask([this] { return store_.joined(); }), ElementsAre(17, 18));
+  EXPECT_THAT(ask([this] { return store_.joined(); }), ElementsAre(of(17), of(18)));
   const int port = endpoint_.port();
   ask([this] { endpoint_.begin_round(); });
   EXPECT_TRUE(old.is_closed_within());
@@ -77,7 +82,7 @@ TEST_F(EndpointTest, ARoundIsEmptyAndItsConnectionsAreNew) {
   StoreClient fresh(port, true, 19);
   EXPECT_EQ(fresh.get("key"), "");
   EXPECT_EQ(endpoint_.port(), port);
-  EXPECT_THAT(ask([this] { return store_.joined(); }), ElementsAre(19));
+  EXPECT_THAT(ask([this] { return store_.joined(); }), ElementsAre(of(19)));
   EXPECT_THAT(ask([this] { return store_.waiting(); }), testing::IsEmpty());
 }
 
@@ -91,9 +96,9 @@ TEST_F(EndpointTest, TellsWhoIsThereAndWhoWaitsForWhat) {
   EXPECT_EQ(second.receive(4), "pppp");  // so the wait has begun
   const auto waiting = ask([this] { return store_.waiting(); });
   ASSERT_EQ(waiting.size(), 1U);
-  EXPECT_EQ(waiting[0].pid, 8);
+  EXPECT_EQ(waiting[0].client, of(8));
   EXPECT_EQ(waiting[0].key, "never");
-  EXPECT_THAT(ask([this] { return store_.connected(); }), ElementsAre(7, 8));
+  EXPECT_THAT(ask([this] { return store_.connected(); }), ElementsAre(of(7), of(8)));
   first.set("never", "after all");
   EXPECT_EQ(second.receive(1), std::string(1, '\0'));
   EXPECT_THAT(ask([this] { return store_.waiting(); }), testing::IsEmpty());

@@ -55,8 +55,12 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
     EXPECT_THAT(seen["DDP_PROGRESS_FD"], MatchesRegex("[0-9]+"));
     EXPECT_THAT(seen["TORCHELASTIC_ERROR_FILE"],
                 HasSubstr(scratch().string() + "/ddp/" + seen["DDP_RUN_ID"]));
-    for (const char* const name :
-         {"MASTER_PORT", "DDP_RUN_ID", "DDP_PROGRESS_FD", "TORCHELASTIC_ERROR_FILE"}) {
+    EXPECT_EQ(seen["DDP_AGENT_ID"], seen["DDP_RUN_ID"]);
+    for (const char* const name : {"MASTER_PORT",
+                                   "DDP_RUN_ID",
+                                   "DDP_AGENT_ID",
+                                   "DDP_PROGRESS_FD",
+                                   "TORCHELASTIC_ERROR_FILE"}) {
       seen.erase(name);
     }
     const Values expected{{"RANK", number},

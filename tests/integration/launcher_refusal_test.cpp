@@ -85,13 +85,15 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
       {"--nproc-per-node=2", "--output", (scratch() / "runs").string(), DDP_FAKE_WORKER, "hold"},
       environment());
   const JobSpec spec = load_job(options, environment());
-  Agent agent(spec, scratch() / "runs", nullptr, log::Level::info);
+  asio::io_context io(1);
+  const Membership membership = find_membership(io, spec);
+  const auto choose = [&](int) { return scratch() / "runs"; };
+  Agent agent(io, spec, membership, choose, nullptr, log::Level::info);
   break_epoll();
-  const Verdict verdict = agent.run();
-  EXPECT_EQ(verdict.exit_code, exit_code::kInternal);
-  ASSERT_TRUE(verdict.failure.has_value());
-  EXPECT_THAT(*verdict.failure, HasSubstr("epoll_ctl"));
-  EXPECT_EQ(report(verdict, spec, scratch() / "runs", environment(), agent.console()), 125);
+  const JobEnd end = agent.run();
+  EXPECT_EQ(end.exit_code, exit_code::kInternal);
+  EXPECT_THAT(end.report, HasSubstr("epoll_ctl"));
+  EXPECT_EQ(report(end, {scratch() / "runs"}, environment(), agent.console()), 125);
   std::ifstream file(scratch() / "runs/result.json");
   const std::string result(std::istreambuf_iterator<char>(file), {});
   EXPECT_THAT(result, HasSubstr("\"state\":\"failed\",\"exit_code\":125"));

@@ -50,11 +50,12 @@ TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
 }
 
 TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
-  EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=1", "--rdzv-conf=a", "p"}),
-              AllOf(HasSubstr("--nnodes: 2 nodes are not available"),
-                    HasSubstr("--node-rank: 1 is not the rank of a node"),
+  EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
+              AllOf(HasSubstr("--node-rank: 2 is not the rank of a node of this job: it has 2"),
                     HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
-  EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3"}}), HasSubstr("PET_NNODES: 3 nodes"));
+  EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
+  for (const char* const nodes : {"0", "a", "1:", ":2", "2:1", "-1", "1.5", "1000000"})
+    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}), HasSubstr("is no number of"));
 }
 
 TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
@@ -88,7 +89,33 @@ TEST(MakeJobSpec, AHangIsNotFoundInNoTime) {
 
 TEST(MakeJobSpec, OneNodeMayBeWrittenAsARange) {
   EXPECT_EQ(problems_of({"--nnodes=1:1", "p"}), "");
-  EXPECT_THAT(problems_of({"--nnodes=1:2", "p"}), HasSubstr("1:2 nodes"));
+  EXPECT_EQ(make({"--nnodes=1:1", "p"}).master_port, 0);
+}
+
+TEST(MakeJobSpec, SeveralNodesMeetAtAKnownPort) {
+  const JobSpec fixed = make({"--nnodes=2", "--node-rank=1", "--master-addr=a", "p"});
+  EXPECT_EQ(fixed.min_nodes, 2);
+  EXPECT_EQ(fixed.max_nodes, 2);
+  EXPECT_EQ(fixed.node_rank, 1);
+  EXPECT_EQ(fixed.master_addr, "a");
+  EXPECT_EQ(fixed.master_port, 29500);
+  const JobSpec elastic = make({"--nnodes=1:3",
+                                "--rdzv-backend=c10d",
+                                "--rdzv-endpoint=[fe80::1]",
+                                "--rdzv-conf=join_timeout=7,last_call_timeout=2,is_host=true",
+                                "p"});
+  EXPECT_EQ(elastic.min_nodes, 1);
+  EXPECT_EQ(elastic.max_nodes, 3);
+  EXPECT_EQ(elastic.node_rank, std::nullopt);
+  EXPECT_EQ(elastic.master_addr, "fe80::1");
+  EXPECT_EQ(elastic.master_port, 29400);
+  EXPECT_EQ(elastic.join_timeout, 7s);
+  EXPECT_EQ(elastic.last_call, 2s);
+  EXPECT_EQ(elastic.is_host, true);
+  EXPECT_THAT(problems_of({"--nnodes=2", "--master-port=0", "p"}), HasSubstr("cannot know"));
+  EXPECT_THAT(problems_of({"--nnodes=2", "--standalone", "p"}), HasSubstr("one node, but"));
+  EXPECT_THAT(problems_of({"--nnodes=2", "--rdzv-conf=timeout=soon", "p"}),
+              HasSubstr("timeout=soon: not a whole number"));
 }
 
 TEST(MakeJobSpec, AWordForTheNumberOfWorkersIsAnswered) {

@@ -21,6 +21,7 @@ WorkerReport worker(int rank, ExitStatus status) {
   report.ending.status = status;
   report.local_rank = rank;
   report.pid = 100 + rank;
+  report.host = "node-a";
   return report;
 }
 
@@ -51,7 +52,7 @@ JobSpec some_job() {
 }
 
 std::string text_of(const Verdict& verdict) {
-  return format_report(verdict, some_job(), "node-a");
+  return format_report(verdict, some_job());
 }
 
 json::object members_of(const Verdict& verdict) {
@@ -160,6 +161,7 @@ TEST(Report, LeftoversAreNamed) {
 TEST(Report, MembersAreThoseOfEveryWorker) {
   Verdict verdict = failed({worker(0, ExitStatus{3, 0, false}), stopped_worker(1)}, 0);
   verdict.duration = 1500ms;
+  verdict.world_size = 2;
   const json::object members = members_of(verdict);
   EXPECT_EQ(members.at("host"), "node-a");
   EXPECT_EQ(members.at("world_size"), 2);

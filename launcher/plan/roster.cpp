@@ -1,0 +1,179 @@
+#include "launcher/plan/roster.h"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kMostDifferences = 5;  // named in one refusal
+constexpr std::size_t kMostNames = 20;       // named in one line
+
+std::string agent_of(const Hello& hello) {
+  return hello.host + ", pid " + std::to_string(hello.pid);
+}
+
+Refusal refuse(const std::string& text) {
+  return Refusal{203, text};
+}
+
+/// What the two files say of a key, or that one of them does not say anything.
+std::string value_of(const std::map<std::string, std::string>& keys, const std::string& key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "nothing" : found->second;
+}
+
+std::optional<Refusal> compare_jobs(const Hello& hello, const Hello& own, const std::string& node) {
+  const std::string zero = name_node(0, own.host);
+  if (hello.user_run_id != own.user_run_id) {
+    return refuse(node + " says --rdzv-id " + hello.user_run_id + ", " + zero + " says " +
+                  own.user_run_id + ". Start both with the same id.");
+  }
+  const bool is_same_size = hello.min_nodes == own.min_nodes && hello.max_nodes == own.max_nodes;
+  if (!is_same_size) {
+    return refuse(node + " says --nnodes " + format_nodes(hello.min_nodes, hello.max_nodes) + ", " +
+                  zero + " says " + format_nodes(own.min_nodes, own.max_nodes) +
+                  ". Start both with the same number.");
+  }
+  std::map<std::string, std::string> all = own.job_keys;
+  all.insert(hello.job_keys.begin(), hello.job_keys.end());
+  std::string text;
+  std::size_t differences = 0;
+  for (const auto& [key, value] : all) {
+    const std::string theirs = value_of(hello.job_keys, key);
+    const std::string ours = value_of(own.job_keys, key);
+    if (theirs == ours) continue;
+    if (++differences > kMostDifferences) continue;
+    text += (text.empty() ? "" : "; ") + key + " is " + theirs + " on " + node + " and " + ours +
+            " on " + zero;
+  }
+  if (differences == 0) return std::nullopt;
+  if (differences > kMostDifferences) {
+    text += "; and " + std::to_string(differences - kMostDifferences) + " more";
+  }
+  return refuse("not the same job: " + text + ". Start both with the same job file and overrides.");
+}
+
+}  // namespace
+
+std::string name_node(std::optional<int> rank, const std::string& host) {
+  return rank ? "node " + std::to_string(*rank) + " (" + host + ")" : host;
+}
+
+std::string format_nodes(int min_nodes, int max_nodes) {
+  const std::string most = std::to_string(max_nodes);
+  return min_nodes == max_nodes ? most : std::to_string(min_nodes) + ":" + most;
+}
+
+Roster::Roster(Hello own, bool takes_spares) : takes_spares_(takes_spares) {
+  own.node_rank = 0;
+  seats_.push_back(Seat{0, std::move(own), 0, false});
+}
+
+const Seat& Roster::find(int id) const {
+  const auto found =
+      std::find_if(seats_.begin(), seats_.end(), [id](const Seat& seat) { return seat.id == id; });
+  assert(found != seats_.end());
+  return *found;
+}
+
+std::optional<Refusal> Roster::why_not(const Hello& hello) const {
+  const std::string node = name_node(hello.node_rank, hello.host);
+  const std::string zero = name_node(0, own().host);
+  if (hello.protocol != own().protocol) {
+    return refuse(node + " speaks protocol " + std::to_string(hello.protocol) + " (ddp-launch " +
+                  hello.version + "), " + zero + " speaks " + std::to_string(own().protocol) +
+                  " (ddp-launch " + own().version + "). Install the same version on all nodes.");
+  }
+  if (own().max_nodes == 1) {
+    return refuse("the job of " + agent_of(own()) + " has one node, and no place for " +
+                  hello.host + ". Give another --master-port, or start it with --nnodes.");
+  }
+  if (hello.node_rank == 0) {
+    return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
+                  agent_of(hello) + " was started as node 0 too. Did you mean --node-rank 1?");
+  }
+  if (auto refusal = compare_jobs(hello, own(), node)) return refusal;
+  if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
+    return refuse(hello.host + " says --node-rank " + std::to_string(*hello.node_rank) +
+                  ", but the job of " + zero + " has " +
+                  format_nodes(own().min_nodes, own().max_nodes) + " nodes: 0 to " +
+                  std::to_string(own().max_nodes - 1) + ".");
+  }
+  for (const Seat& seat : seats_) {
+    if (!hello.node_rank || seat.rank != hello.node_rank) continue;
+    return refuse("duplicate node rank " + std::to_string(*hello.node_rank) + ": " +
+                  agent_of(seat.hello) + " has it, and " + agent_of(hello) +
+                  " was started with it too. Give each node its own --node-rank.");
+  }
+  if (!hello.problem.empty()) return Refusal{203, hello.host + ": " + hello.problem};
+  if (is_full() && !takes_spares_) {
+    return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
+                  " nodes; there is no place for " + node + ".");
+  }
+  return std::nullopt;
+}
+
+int Roster::add(const Hello& hello) {
+  seats_.push_back(Seat{next_id_, hello, hello.node_rank, false});
+  return next_id_++;
+}
+
+void Roster::remove(int id) {
+  std::erase_if(seats_, [id](const Seat& seat) { return seat.id == id; });
+}
+
+std::vector<int> Roster::seat() {
+  const auto places = static_cast<std::size_t>(own().max_nodes);
+  std::vector<Seat*> by_rank(places, nullptr);
+  for (Seat& seat : seats_) {
+    seat.is_seated = seat.rank.has_value();
+    if (seat.is_seated) by_rank[static_cast<std::size_t>(*seat.rank)] = &seat;
+  }
+  std::size_t gap = 0;
+  for (Seat& seat : seats_) {
+    while (gap < places && by_rank[gap] != nullptr)
+      ++gap;
+    if (seat.is_seated || gap == places) continue;
+    seat.is_seated = true;
+    by_rank[gap] = &seat;
+  }
+  std::vector<int> ids;
+  for (Seat* const seat : by_rank) {
+    if (seat == nullptr) continue;
+    seat->rank = static_cast<int>(ids.size());
+    ids.push_back(seat->id);
+  }
+  return ids;
+}
+
+std::string Roster::who_is_missing() const {
+  std::string here;
+  std::size_t named = 0;
+  for (const Seat& seat : seats_) {
+    if (++named > kMostNames) continue;
+    here += (here.empty() ? "" : ", ") + name_node(seat.rank, seat.hello.host);
+  }
+  if (named > kMostNames) here += ", ...";
+  std::string missing;
+  const bool has_joiners = std::any_of(
+      seats_.begin(), seats_.end(), [](const Seat& seat) { return !seat.rank.has_value(); });
+  named = 0;
+  for (int rank = 0; rank < own().min_nodes && !has_joiners; ++rank) {
+    const bool is_here = std::any_of(
+        seats_.begin(), seats_.end(), [rank](const Seat& seat) { return seat.rank == rank; });
+    if (is_here || ++named > kMostNames) continue;
+    missing += (missing.empty() ? "" : ", ") + ("node " + std::to_string(rank));
+  }
+  if (named > kMostNames) missing += ", ...";
+  const int wanted = own().min_nodes - present();
+  if (missing.empty() && wanted > 0) missing = std::to_string(wanted) + " more";
+  std::string text = std::to_string(present()) + " of " +
+                     format_nodes(own().min_nodes, own().max_nodes) +
+                     (present() == 1 ? " nodes is here: " : " nodes are here: ") + here;
+  if (!missing.empty()) text += "; missing: " + missing;
+  return text;
+}
+
+}  // namespace ddp::launcher

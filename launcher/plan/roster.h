@@ -1,0 +1,62 @@
+// Which nodes a job has: who may join, who has what rank, who is missing. Pure: node 0's
+// coordinator asks it, and tells it of whoever comes and goes.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+/// A node as node 0 knows it.
+struct Seat {
+  int id = 0;  // in order of joining; 0 is node 0 itself
+  Hello hello;
+  std::optional<int> rank;  // asked for, or held in an earlier round
+  bool is_seated = false;   // has a place in the rounds
+};
+
+class Roster {
+ public:
+  /// `own` is node 0's: all others must fit to it. `takes_spares`: nodes beyond the largest number
+  /// wait for a place instead of being refused.
+  Roster(Hello own, bool takes_spares);
+
+  /// Why a node must not join, with both sides named; nothing when it may. Codes: 203; 126 or 127
+  /// never come from here.
+  [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const;
+
+  /// Precondition: why_not() says nothing. Returns its id.
+  int add(const Hello& hello);
+  void remove(int id);
+
+  /// Gives every node that has come a place, as far as there are places: ranks that were asked for
+  /// or held before first, the others fill the gaps in order of joining. Gaps that are left, of
+  /// nodes that are gone, are closed. Returns the seated ids by node rank.
+  std::vector<int> seat();
+
+  /// Nodes that have come, those without a place included.
+  [[nodiscard]] int present() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] bool is_full() const { return present() >= own().max_nodes; }
+  [[nodiscard]] bool is_enough() const { return present() >= own().min_nodes; }
+  [[nodiscard]] const Hello& own() const { return seats_.front().hello; }
+  [[nodiscard]] const Seat& find(int id) const;
+
+  /// "1 of 2 nodes is here: node 0 (a); missing: node 1".
+  [[nodiscard]] std::string who_is_missing() const;
+
+ private:
+  std::vector<Seat> seats_;  // by id
+  bool takes_spares_ = false;
+  int next_id_ = 1;
+};
+
+/// "node 1 (b)", or "b" for one without a rank.
+std::string name_node(std::optional<int> rank, const std::string& host);
+
+/// "2", or "1:4".
+std::string format_nodes(int min_nodes, int max_nodes);
+
+}  // namespace ddp::launcher

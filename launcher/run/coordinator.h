@@ -1,0 +1,160 @@
+// Node 0's story of the whole job: round after round it waits for the nodes, gives out the ranks,
+// lets every node start its workers, watches what they tell, and has all of them stopped when one
+// worker fails or hangs, one node is lost, or the user says so; then it comes to one verdict for
+// all. A job of one node is the same story with one node. It touches no process: it gives orders to
+// the nodes, its own among them, and takes their news.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/net/agent_door.h"
+#include "launcher/net/control_link.h"
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/clock_offset.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
+#include "launcher/plan/restart_policy.h"
+#include "launcher/plan/roster.h"
+#include "launcher/plan/watchdog.h"
+#include "launcher/run/console.h"
+#include "launcher/run/store_host.h"
+#include "launcher/run/verdict.h"
+
+namespace ddp::launcher {
+
+class Coordinator {
+ public:
+  struct Job {
+    Hello own;  // what our own node says of itself
+    Welcome welcome;
+    std::function<void(const Order&)> tell_own_node;  // called from the loop
+    /// Makes the run directory, absolute; empty: none. Errors: Error.
+    std::function<std::filesystem::path(int world_size)> choose_run_dir;
+  };
+
+  /// Listens. All arguments outlive it. Errors: SystemError, 202 when the port is taken.
+  Coordinator(asio::io_context& io, Console& console, const JobSpec& spec, Job job);
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+  ~Coordinator();
+
+  /// Runs in the loop until the verdict is told to every node.
+  void start();
+
+  /// News of our own node.
+  void take(const News& news);
+
+  /// The end of a job that cannot be coordinated any more: the launcher's own failure.
+  [[nodiscard]] JobEnd abandon(const std::string& failure, int exit_code);
+
+  /// Where the workers of our own node find the store.
+  [[nodiscard]] const std::string& own_address() const { return own_address_; }
+
+  static constexpr std::chrono::seconds kBeat{1};
+  static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost
+  /// A round that replaces a lost node waits until that node's guard has surely done its work.
+  static constexpr std::chrono::seconds kFence = kLease + std::chrono::seconds(2);
+  static constexpr std::chrono::seconds kRollCall{10};
+
+ private:
+  struct Node;
+  struct NewsCame {
+    int id = 0;
+    News news;
+  };
+  struct NodeCame {
+    Hello hello;
+    std::shared_ptr<ControlLink> link;
+  };
+  struct NodeGone {
+    int id = 0;
+    std::string how;
+  };
+  /// What is known of the current one.
+  struct Round {
+    int number = -1;  // none yet
+    Clock::time_point begin;
+    std::vector<RankPlace> places;  // by rank
+    std::size_t ended = 0;          // workers
+    bool is_released = false;       // all have started: the store answers
+    bool is_stopping = false;
+    // Why it ends, whichever came first.
+    std::optional<std::string> failed;  // "rank 3 (pid 17) has failed: exit code 7"
+    std::optional<std::string> leaver;  // the first who was asked to stop, by somebody else
+    bool follow_too_late = false;       // ... and the others did not follow
+    std::optional<int> user_signal;
+    std::string signalled_at;  // " at node 1 (b)"; empty: at our own
+    std::optional<Finding> hang;
+    std::string hang_line;
+    std::vector<int> frozen;  // ranks that were stopped when the round was
+    std::optional<NodeLost> lost;
+    std::chrono::nanoseconds lost_at{0};  // its last word, since `begin`
+    std::optional<NodeFailed> start_failure;
+  };
+  using Event = std::variant<NewsCame, NodeCame, NodeGone>;
+  using NodeOf = std::map<int, std::unique_ptr<Node>>;  // by id of the roster
+
+  asio::awaitable<void> story();
+  asio::awaitable<void> beat();
+  asio::awaitable<bool> gather(std::chrono::milliseconds limit);
+  void begin_round(int round);
+  asio::awaitable<void> watch();
+  asio::awaitable<void> stop();
+  RoundResult conclude();
+  asio::awaitable<void> pause(RestartDecision decision);
+  asio::awaitable<void> end();
+
+  void note(Event& event);
+  void note_news(int id, const News& news);
+  void note_start(Node& node, const Started& started);
+  void note_exit(const Exited& exited);
+  void note_stop(const Node& node, const StopAsked& asked);
+  void lose(int id, const std::string& how);
+  void admit(NodeCame& came);
+  asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
+  void look();
+
+  void send(const Node& node, const Order& order);
+  void send_all(const Order& order);  // to the nodes of the round
+  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] bool has_all(bool Node::*reached) const;
+  [[nodiscard]] StopRound make_stop() const;
+  [[nodiscard]] std::chrono::nanoseconds begin_of(const Node& node) const;
+  [[nodiscard]] std::string name_rank(int rank) const;
+  void say_restart(const RoundResult& round, const RestartDecision& decision);
+  [[nodiscard]] JobEnd make_end();
+
+  asio::io_context& io_;
+  Console& console_;
+  const JobSpec& spec_;
+  const Job job_;
+  const Clock::time_point begin_ = Clock::now();
+  Inbox<Event> inbox_;
+  StoreHost store_;
+  std::unique_ptr<AgentDoor> door_;  // null: a job of one node
+  std::string own_address_;
+  Roster roster_;
+  NodeOf nodes_;
+  asio::steady_timer beat_timer_;
+  bool is_closed_ = false;
+  std::filesystem::path run_dir_;
+  std::optional<Watchdog> watchdog_;  // of the round
+
+  Round round_;
+  std::optional<int> press_;  // the newest signal that stops the job, whenever it came
+  std::optional<Clock::time_point> first_press_;
+  bool is_killing_ = false;
+  Clock::time_point fence_;  // no new round before
+  Verdict verdict_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,137 @@
+#include "launcher/plan/roster.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Hello node(const std::string& host, std::optional<int> rank = std::nullopt, int nodes = 3) {
+  Hello hello;
+  hello.host = host;
+  hello.pid = 17;
+  hello.node_rank = rank;
+  hello.min_nodes = hello.max_nodes = nodes;
+  hello.user_run_id = "none";
+  hello.version = "1.0";
+  return hello;
+}
+
+std::string refusal_of(const Roster& roster, const Hello& hello) {
+  const auto refusal = roster.why_not(hello);
+  if (refusal) EXPECT_EQ(refusal->code, 203);
+  return refusal ? refusal->text : "";
+}
+
+TEST(Roster, RanksAreThoseAskedForAndThenByOrderOfJoining) {
+  Roster roster(node("a"), false);
+  const int last = roster.add(node("c", 2));
+  EXPECT_FALSE(roster.is_full());
+  const int next = roster.add(node("b"));
+  EXPECT_TRUE(roster.is_full());
+  EXPECT_THAT(roster.seat(), ElementsAre(0, next, last));
+  EXPECT_EQ(roster.find(next).rank, 1);
+}
+
+// C5, and the classic one: both machines started as node 0.
+TEST(Roster, C5_ADuplicateRankIsRefusedWithBothNamed) {
+  Roster roster(node("a"), false);
+  EXPECT_THAT(refusal_of(roster, node("b", 0)),
+              AllOf(HasSubstr("duplicate node rank 0"),
+                    HasSubstr("a, pid 17"),
+                    HasSubstr("b, pid 17"),
+                    HasSubstr("Did you mean --node-rank 1?")));
+  roster.add(node("b", 1));
+  EXPECT_THAT(refusal_of(roster, node("c", 1)),
+              AllOf(HasSubstr("duplicate node rank 1"), HasSubstr("b, pid"), HasSubstr("c, pid")));
+  EXPECT_EQ(refusal_of(roster, node("c", 2)), "");
+}
+
+TEST(Roster, C8_OtherNumbersOfNodesAndRanksOutsideAreRefused) {
+  const Roster roster(node("a"), false);
+  EXPECT_EQ(refusal_of(roster, node("b", 1, 4)),
+            "node 1 (b) says --nnodes 4, node 0 (a) says 3. Start both with the same number.");
+  EXPECT_THAT(refusal_of(roster, node("b", 3)),
+              AllOf(HasSubstr("b says --node-rank 3"), HasSubstr("3 nodes: 0 to 2")));
+  Hello elastic = node("b", 1);
+  elastic.min_nodes = 1;
+  EXPECT_THAT(refusal_of(roster, elastic), HasSubstr("says --nnodes 1:3"));
+}
+
+TEST(Roster, C4_AnotherJobIsRefusedByTheKeysThatDiffer) {
+  Hello own = node("a");
+  own.job_keys = {{"model.name", "convnet"}, {"train.epochs", "2"}};
+  const Roster roster(own, false);
+  Hello other = node("b", 1);
+  other.job_keys = {{"model.name", "linear"}, {"train.epochs", "2"}};
+  EXPECT_THAT(refusal_of(roster, other),
+              HasSubstr("model.name is linear on node 1 (b) and convnet on node 0 (a)"));
+  other.job_keys.clear();  // a foreign program there
+  EXPECT_THAT(refusal_of(roster, other), HasSubstr("model.name is nothing on node 1 (b)"));
+  other = node("b", 1);
+  other.job_keys = own.job_keys;
+  EXPECT_EQ(refusal_of(roster, other), "");
+  other.user_run_id = "x";
+  EXPECT_THAT(refusal_of(roster, other), HasSubstr("says --rdzv-id x, node 0 (a) says none"));
+}
+
+TEST(Roster, C3_AnotherProtocolIsRefusedWithBothVersions) {
+  const Roster roster(node("a"), false);
+  Hello other = node("b", 1);
+  other.protocol = 9;
+  other.version = "9.0";
+  EXPECT_THAT(refusal_of(roster, other),
+              AllOf(HasSubstr("speaks protocol 9 (ddp-launch 9.0)"), HasSubstr("speaks 1")));
+}
+
+TEST(Roster, C7_AFullJobTakesNobodyButASpare) {
+  Roster roster(node("a", 0, 2), false);
+  roster.add(node("b", std::nullopt, 2));
+  EXPECT_THAT(refusal_of(roster, node("c", std::nullopt, 2)), HasSubstr("has all its 2 nodes"));
+  Roster patient(node("a", 0, 2), true);
+  const int first = patient.add(node("b", 1, 2));
+  EXPECT_EQ(refusal_of(patient, node("c", std::nullopt, 2)), "");
+  const int spare = patient.add(node("c", std::nullopt, 2));
+  EXPECT_THAT(patient.seat(), ElementsAre(0, first));
+  patient.remove(first);
+  EXPECT_THAT(patient.seat(), ElementsAre(0, spare));  // it takes the lost one's rank
+}
+
+TEST(Roster, AJobOfOneNodeHasNoPlace) {
+  const Roster roster(node("a", 0, 1), false);
+  EXPECT_THAT(refusal_of(roster, node("b", 0, 2)), HasSubstr("has one node, and no place for b"));
+}
+
+TEST(Roster, GapsOfLostNodesAreClosedAndTheOrderStays) {
+  Hello own = node("a");
+  own.min_nodes = 1;
+  Roster roster(own, false);
+  Hello hello = own;
+  hello.node_rank.reset();
+  const int b = roster.add(hello);
+  const int c = roster.add(hello);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, b, c));
+  roster.remove(b);
+  EXPECT_TRUE(roster.is_enough());
+  EXPECT_THAT(roster.seat(), ElementsAre(0, c));
+  EXPECT_EQ(roster.find(c).rank, 1);
+  const int late = roster.add(hello);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, c, late));
+}
+
+TEST(Roster, C6_WhoIsMissingIsNamed) {
+  Roster roster(node("a"), false);
+  EXPECT_EQ(roster.who_is_missing(), "1 of 3 nodes is here: node 0 (a); missing: node 1, node 2");
+  roster.add(node("c", 2));
+  EXPECT_EQ(roster.who_is_missing(),
+            "2 of 3 nodes are here: node 0 (a), node 2 (c); missing: node 1");
+  Roster unnamed(node("a"), false);
+  unnamed.add(node("b"));
+  EXPECT_EQ(unnamed.who_is_missing(), "2 of 3 nodes are here: node 0 (a), b; missing: 1 more");
+}
+
+}  // namespace
+}  // namespace ddp::launcher
