@@ -3,19 +3,15 @@
 #include <algorithm>
 
 namespace ddp::launcher {
-namespace {
 
 namespace fs = std::filesystem;
 
-/// Of one round, in either layout.
 fs::path round_dir(const RoundFacts& facts) {
   const std::string round = std::to_string(facts.round);
   if (!facts.log_dir.empty()) return facts.log_dir / ("attempt_" + round);
   if (!facts.run_dir.empty()) return facts.run_dir / "logs" / ("round-" + round);
   return {};
 }
-
-}  // namespace
 
 WorkerFiles place_files(const JobSpec& spec,
                         const RoundFacts& facts,

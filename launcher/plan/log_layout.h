@@ -20,6 +20,9 @@ struct WorkerFiles {
   std::filesystem::path error_file;  // torchelastic's JSON
 };
 
+/// Where the log files of a round lie, in either layout; empty: nowhere.
+std::filesystem::path round_dir(const RoundFacts& facts);
+
 /// `scratch` takes the error files when there is no directory in torchrun's layout.
 WorkerFiles place_files(const JobSpec& spec,
                         const RoundFacts& facts,

@@ -14,6 +14,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/live_line.h"
 #include "launcher/plan/message_codec.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/rerun.h"
@@ -227,6 +228,7 @@ void Agent::begin_round(const StartRound& start) {
     facts_.interface = interface_of(link_ ? link_->own_address() : facts_.master_addr);
   }
   if (start.round == 0 || world_size_ == 0) say_start();
+  if (spec_.max_nodes > 1) say_place(start);
   world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
   group_ = std::make_unique<WorkerGroup>(
       io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
@@ -330,6 +332,7 @@ void Agent::listen_to_node_zero() {
 void Agent::take_order(const Order& order) {
   if (const auto* const beat = std::get_if<OrderBeat>(&order)) {
     guard_.beat();
+    console_.live(beat->line);
     answer_beat(*beat);
   }
   if (const auto* const start = std::get_if<StartRound>(&order)) start_ = *start;
@@ -454,6 +457,22 @@ void Agent::say_start() {
       "run id, " +
       (cgroup_.path().empty() ? "no cgroup: none is delegated to us"
                               : "cgroup " + cgroup_.path().string()));
+}
+
+/// What this node runs: no node of a job looks dead.
+void Agent::say_place(const StartRound& start) {
+  const std::vector<Placement> placements = place(start.workers_of_node, start.node_rank);
+  NodeView view;
+  view.node_rank = start.node_rank;
+  view.host = host_name();
+  view.first_rank = placements.front().rank;
+  for (const Placement& placement : placements)
+    view.devices.push_back(device_of(spec_, placement.local_rank));
+  view.logs = round_dir(facts_).string();
+  const std::string round = start.round == 0 ? "" : "round " + std::to_string(start.round) + ": ";
+  console_.info(round + describe_node(view) + ", store at " + facts_.master_addr + ":" +
+                std::to_string(facts_.master_port) +
+                (facts_.interface.empty() ? "" : " by " + facts_.interface));
 }
 
 void Agent::say_why_stopping() {

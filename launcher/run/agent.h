@@ -77,6 +77,7 @@ class Agent {
   void note_signal(int signal);
   std::string answer(const std::string& request);
   void say_start();
+  void say_place(const StartRound& start);
   void say_why_stopping();
   GroupEnded describe_round(std::vector<std::string> leftovers);
 

@@ -198,6 +198,7 @@ void Coordinator::begin_round(int number) {
   start.run_dir = run_dir_.string();
   start.master_port = store_.begin_round();
   if (door_) store_.endpoint()->hold();
+  live_ = LiveLine();
   watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
   verdict_.rounds = number + 1;
   verdict_.world_size = world_size;
@@ -242,6 +243,7 @@ asio::awaitable<void> Coordinator::stop() {
   store_.note_joined(round_.places);
   round_.frozen = watchdog_->frozen();
   round_.is_stopping = true;
+  console_.live(live_text_ = "");
   const StopRound order = make_stop();
   send_all(order);
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
@@ -448,6 +450,7 @@ asio::awaitable<void> Coordinator::beat() {
     const Clock::time_point now = Clock::now();
     OrderBeat beat;
     beat.sent_ns = steady_ns();
+    beat.line = live_text_;
     const std::string text = encode(Order(beat));
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
@@ -485,7 +488,9 @@ void Coordinator::look() {
     }
   }
   store_.note_waits(round_.places, samples, round_.begin);
-  for (const Finding& finding : watchdog_->look(Clock::now() - round_.begin, samples)) {
+  const nanoseconds now = Clock::now() - round_.begin;
+  if (door_) console_.live(live_text_ = live_.describe(now, samples));
+  for (const Finding& finding : watchdog_->look(now, samples)) {
     const std::string text = name_rank(finding.rank) + " " + finding.text;
     if (finding.ends_job) {
       round_.hang = finding;

@@ -21,6 +21,7 @@
 #include "launcher/os/inbox.h"
 #include "launcher/plan/clock_offset.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/live_line.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/restart_policy.h"
 #include "launcher/plan/roster.h"
@@ -148,6 +149,8 @@ class Coordinator {
   bool is_closed_ = false;
   std::filesystem::path run_dir_;
   std::optional<Watchdog> watchdog_;  // of the round
+  LiveLine live_;                     // of the round
+  std::string live_text_;
 
   Round round_;
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came
