@@ -7,6 +7,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -105,7 +106,7 @@ int main(int argc, char** argv) try {
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
   asio::io_context io(1);
-  const Membership membership = find_membership(io, spec);
+  Membership membership = find_membership(io, spec);
   // Beyond this point it is known who is node 0.
   // Before a run directory is chosen: a second launch must not make one beside the first.
   const std::optional<RunLock> lock = lock_run(spec);
@@ -117,16 +118,23 @@ int main(int argc, char** argv) try {
     return run_dir->path();
   };
   // Beyond this point workers may exist: every way out stops, reaps and reports them.
-  Agent agent(io,
-              spec,
-              membership,
-              choose_run_dir,
-              lock ? &*lock : nullptr,
-              level_of(options, environment));
-  const JobEnd end = agent.run();
+  const auto make_agent = [&] {
+    const log::Level level = level_of(options, environment);
+    return std::make_unique<Agent>(
+        io, spec, membership, choose_run_dir, lock ? &*lock : nullptr, level);
+  };
+  std::unique_ptr<Agent> agent;
+  try {
+    agent = make_agent();
+  } catch (const SystemError&) {
+    if (!membership.may_join) throw;
+    membership = join_node_zero(io, spec);  // who was faster is node 0
+    agent = make_agent();
+  }
+  const JobEnd end = agent->run();
   // Beyond this point nothing of this job lives on this node.
   const std::filesystem::path record = run_dir ? run_dir->path() : std::filesystem::path();
-  return report(end, {record, agent.log_dir()}, environment, agent.console());
+  return report(end, {record, agent->log_dir()}, environment, agent->console());
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);
 }

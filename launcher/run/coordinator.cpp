@@ -78,12 +78,10 @@ Coordinator::Coordinator(asio::io_context& io, Console& console, const JobSpec& 
   own->host = job_.own.host;
   nodes_.emplace(0, std::move(own));
   if (spec.max_nodes == 1) return;
-  AgentDoor::Limits limits;
-  limits.nodes = spec.max_nodes;
   door_ = std::make_unique<AgentDoor>(
       io,
       spec.token,
-      limits,
+      spec.max_nodes,
       [this](const std::string& text) { console_.warning(text); },
       [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
         inbox_.push(NodeCame{hello, link});
@@ -110,7 +108,7 @@ asio::awaitable<void> Coordinator::story() {
   bool is_here = co_await gather(spec_.join_timeout);
   while (is_here) {
     // All nodes have joined; node ranks are fixed.
-    begin_round(policy.used());
+    if (!begin_round(policy.used())) break;
     // Ranks are fixed, and every node is told to start.
     co_await watch();
     co_await stop();
@@ -167,7 +165,8 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   co_return false;
 }
 
-void Coordinator::begin_round(int number) {
+/// False: the round cannot begin, and the verdict says why.
+bool Coordinator::begin_round(int number) {
   round_ = Round();
   round_.number = number;
   first_press_.reset();
@@ -194,9 +193,15 @@ void Coordinator::begin_round(int number) {
     }
   }
   const auto world_size = static_cast<int>(round_.places.size());
-  if (number == 0) run_dir_ = job_.choose_run_dir(world_size);
+  try {
+    if (number == 0) run_dir_ = job_.choose_run_dir(world_size);
+    start.master_port = store_.begin_round();
+  } catch (const Error& error) {
+    verdict_.failure = error.what();
+    verdict_.exit_code = error.code();
+    return false;
+  }
   start.run_dir = run_dir_.string();
-  start.master_port = store_.begin_round();
   if (door_) store_.endpoint()->hold();
   live_ = LiveLine();
   watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
@@ -207,6 +212,7 @@ void Coordinator::begin_round(int number) {
     start.node_rank = nodes_.at(id)->rank;
     send(*nodes_.at(id), start);
   }
+  return true;
 }
 
 /// Until all workers have ended, one has failed or hangs, a node is lost, or the job is stopped: by

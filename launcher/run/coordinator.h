@@ -107,7 +107,7 @@ class Coordinator {
   asio::awaitable<void> story();
   asio::awaitable<void> beat();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
-  void begin_round(int round);
+  bool begin_round(int round);
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
   RoundResult conclude();

@@ -5,9 +5,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "common/error.h"
 #include "common/exit_code.h"
+#include "common/job_schema.h"
 #include "common/log.h"
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
@@ -77,26 +79,41 @@ Membership as_joined(Hello hello, Joined joined) {
   return Membership{std::move(hello), std::move(joined.welcome), std::move(joined.link)};
 }
 
+/// Whether one of the addresses behind `name` is of this node.
+bool has_own_address(const std::string& name) {
+  boost::system::error_code error;
+  asio::io_context io(1);
+  tcp::resolver resolver(io);
+  for (const auto& entry : resolver.resolve(name, "", error)) {
+    if (is_own_address(entry.endpoint().address().to_string())) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
-Membership find_membership(asio::io_context& io, const JobSpec& spec) {
-  Hello hello = say_hello(spec);
-  if (spec.max_nodes == 1) return as_node_zero(spec, std::move(hello));
+Membership join_node_zero(asio::io_context& io, const JobSpec& spec) {
+  const Hello hello = say_hello(spec);
   const auto notice = [](const std::string& text) { log::info(text); };
-  const bool is_own = is_own_name(spec.master_addr);
+  return as_joined(hello, run(io, join(io, plan_join(spec, hello), notice)));
+}
+
+Membership find_membership(asio::io_context& io, const JobSpec& spec) {
+  const Hello hello = say_hello(spec);
+  if (spec.max_nodes == 1) return as_node_zero(spec, hello);
   const bool says_zero = spec.node_rank == 0 || (!spec.node_rank && spec.is_host == true);
-  const bool says_other = (spec.node_rank && *spec.node_rank > 0) || spec.is_host == false;
-  if (says_other || (!says_zero && !is_own)) {
-    return as_joined(hello, run(io, join(io, plan_join(spec, hello), notice)));
-  }
-  // Somebody may be node 0 already: then we were started as a second one, or, without a rank of our
-  // own, are to join. That we ask does no harm: nobody answers at a port that is ours to be.
-  JoinPlan plan = plan_join(spec, hello);
-  plan.limit = kAskFor;
-  if (std::optional<Joined> joined = run(io, ask_once(io, plan))) {
-    return as_joined(hello, std::move(*joined));
-  }
-  return as_node_zero(spec, std::move(hello));
+  const bool says_other = spec.node_rank.value_or(0) > 0 || spec.is_host == false;
+  const bool is_own = has_own_address(spec.master_addr);
+  if (says_other || (!says_zero && !is_own)) return join_node_zero(io, spec);
+  // Somebody may be node 0 already: then this agent was started as a second one, or is to join. No
+  // harm is done by asking: nobody answers yet where this agent is to listen.
+  const auto answer = run(io, ask_once(io, plan_join(spec, hello), kAskFor));
+  const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
+  if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
+  if (answer) return join_node_zero(io, spec);
+  Membership membership = as_node_zero(spec, hello);
+  membership.may_join = !says_zero;
+  return membership;
 }
 
 }  // namespace ddp::launcher
