@@ -86,7 +86,7 @@ Coordinator::Coordinator(asio::io_context& io, Console& console, const JobSpec& 
       [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
         inbox_.push(NodeCame{hello, link});
       });
-  store_.endpoint()->on_agent([this](tcp::socket socket, const std::string& bytes) {
+  store_.endpoint()->serve_agents([this](tcp::socket socket, const std::string& bytes) {
     door_->admit(std::move(socket), bytes);
   });
 }

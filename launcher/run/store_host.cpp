@@ -40,8 +40,12 @@ StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec
   const bool has_other_nodes = spec.max_nodes > 1;
   if (spec.store_in_worker && !has_other_nodes) return;
   const auto warn = [this](const std::string& text) { console_.warning(text); };
-  endpoint_.emplace(
-      io, store_, warn, Endpoint::Place{spec.master_addr, spec.master_port, spec.nproc});
+  Endpoint::Place place;
+  place.address = spec.master_addr;
+  place.port = spec.master_port;
+  place.nodes = spec.max_nodes;
+  place.world_size = spec.max_nodes * spec.nproc;  // a guess: the other nodes may have more
+  endpoint_.emplace(io, store_, warn, place);
 }
 
 int StoreHost::begin_round() {
