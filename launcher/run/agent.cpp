@@ -377,16 +377,18 @@ void Agent::answer_beat(const OrderBeat& beat) {
 /// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
 void Agent::lose_node_zero(const std::string& how, int signal) {
   if (end_) return;
-  link_->close();
-  const std::string text =
-      name_node(0, zero_host_) + " at " + link_->peer_address() + " is lost: " + how;
+  Verdict verdict;
+  verdict.outcome = NodeLost{0, zero_host_ + ", " + link_->peer_address(), how, {}};
+  verdict.exit_code = exit_code::kNodeLost;
+  verdict.world_size = world_size_;
   StopRound stop;
   stop.round = facts_.round;
   stop.signal = signal;
   stop.grace = std::min<std::chrono::milliseconds>(spec_.grace, kLostGrace);
-  stop.line = text + "; stopping";
+  stop.line = name_node(0, zero_host_) + " is lost: " + how + "; stopping";
+  link_->close();  // `how` may be its own
   take_order(stop);
-  take_order(own_end(exit_code::kNodeLost, text + ". The workers of this node were ended."));
+  take_order(describe_end(verdict, spec_, host_name()));
 }
 
 /// Whether this agent was stopped, or the machine slept, for so long that the other nodes have

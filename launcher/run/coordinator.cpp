@@ -255,8 +255,8 @@ asio::awaitable<void> Coordinator::stop() {
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
   const Deadline deadline = Clock::now() + order.grace + kReportWait;
   while (!has_all(&Node::has_ended)) {
-    const bool waits_for_others = Clock::now() < deadline;
-    std::optional<Event> event = co_await inbox_.next(waits_for_others ? deadline : kNoDeadline);
+    const Deadline until = Clock::now() < deadline ? deadline : kNoDeadline;
+    std::optional<Event> event = co_await inbox_.next(until);
     if (event) note(*event);
     if (event || Clock::now() < deadline) continue;
     std::vector<int> stuck;

@@ -37,7 +37,7 @@ TEST(Roster, RanksAreThoseAskedForAndThenByOrderOfJoining) {
 }
 
 // C5, and the classic one: both machines started as node 0.
-TEST(Roster, C5_ADuplicateRankIsRefusedWithBothNamed) {
+TEST(Roster, ADuplicateRankIsRefusedWithBothNamed) {
   Roster roster(node("a"), false);
   EXPECT_THAT(refusal_of(roster, node("b", 0)),
               AllOf(HasSubstr("duplicate node rank 0"),
@@ -50,7 +50,7 @@ TEST(Roster, C5_ADuplicateRankIsRefusedWithBothNamed) {
   EXPECT_EQ(refusal_of(roster, node("c", 2)), "");
 }
 
-TEST(Roster, C8_OtherNumbersOfNodesAndRanksOutsideAreRefused) {
+TEST(Roster, OtherNumbersOfNodesAndRanksOutsideAreRefused) {
   const Roster roster(node("a"), false);
   EXPECT_EQ(refusal_of(roster, node("b", 1, 4)),
             "node 1 (b) says --nnodes 4, node 0 (a) says 3. Start both with the same number.");
@@ -61,7 +61,7 @@ TEST(Roster, C8_OtherNumbersOfNodesAndRanksOutsideAreRefused) {
   EXPECT_THAT(refusal_of(roster, elastic), HasSubstr("says --nnodes 1:3"));
 }
 
-TEST(Roster, C4_AnotherJobIsRefusedByTheKeysThatDiffer) {
+TEST(Roster, AnotherJobIsRefusedByTheKeysThatDiffer) {
   Hello own = node("a");
   own.job_keys = {{"model.name", "convnet"}, {"train.epochs", "2"}};
   const Roster roster(own, false);
@@ -78,7 +78,7 @@ TEST(Roster, C4_AnotherJobIsRefusedByTheKeysThatDiffer) {
   EXPECT_THAT(refusal_of(roster, other), HasSubstr("says --rdzv-id x, node 0 (a) says none"));
 }
 
-TEST(Roster, C3_AnotherProtocolIsRefusedWithBothVersions) {
+TEST(Roster, AnotherProtocolIsRefusedWithBothVersions) {
   const Roster roster(node("a"), false);
   Hello other = node("b", 1);
   other.protocol = 9;
@@ -87,7 +87,7 @@ TEST(Roster, C3_AnotherProtocolIsRefusedWithBothVersions) {
               AllOf(HasSubstr("speaks protocol 9 (ddp-launch 9.0)"), HasSubstr("speaks 1")));
 }
 
-TEST(Roster, C7_AFullJobTakesNobodyButASpare) {
+TEST(Roster, AFullJobTakesNobodyButASpare) {
   Roster roster(node("a", 0, 2), false);
   roster.add(node("b", std::nullopt, 2));
   EXPECT_THAT(refusal_of(roster, node("c", std::nullopt, 2)), HasSubstr("has all its 2 nodes"));
@@ -122,7 +122,7 @@ TEST(Roster, GapsOfLostNodesAreClosedAndTheOrderStays) {
   EXPECT_THAT(roster.seat(), ElementsAre(0, c, late));
 }
 
-TEST(Roster, C6_WhoIsMissingIsNamed) {
+TEST(Roster, WhoIsMissingIsNamed) {
   Roster roster(node("a"), false);
   EXPECT_EQ(roster.who_is_missing(), "1 of 3 nodes is here: node 0 (a); missing: node 1, node 2");
   roster.add(node("c", 2));
