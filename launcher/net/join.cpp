@@ -275,6 +275,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
+  plan.hello.asks = true;
   Attempt attempt = co_await try_once(io, plan, end);
   co_return attempt.answer;
 }

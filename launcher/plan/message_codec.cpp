@@ -56,6 +56,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("host", m.host);
   io.field("pid", m.pid, kNotNegative);
   io.field("entry", m.entry);
+  io.field("asks", m.asks);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);
 }

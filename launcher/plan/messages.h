@@ -34,6 +34,7 @@ struct Hello {
   std::string host;      // its name, for people
   std::int64_t pid = 0;  // of the agent, for people
   std::string entry;     // the program as typed, for people
+  bool asks = false;     // it only wants to know who is there
   std::string problem;   // why this node cannot execute the program; empty: it can
   std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: foreign
   bool operator==(const Hello&) const = default;

@@ -395,8 +395,12 @@ void Agent::lose_node_zero(const std::string& how, int signal) {
 /// given it up and its guard has killed its workers: then what is seen now is no news of theirs.
 bool Agent::was_fenced() {
   if (spec_.max_nodes == 1 || !in_round_ || !guard_.is_lease_over()) return false;
-  const std::string text = "this agent did not run for " +
-                           format_seconds(Clock::now() - last_beat_) +
+  const Clock::duration asleep = Clock::now() - last_beat_;
+  if (link_ && asleep < Coordinator::kLease / 2) {  // we ran: it is node 0 that says nothing
+    lose_node_zero("silent for " + format_seconds(Clock::now() - link_->last_heard()), SIGKILL);
+    return true;
+  }
+  const std::string text = "this agent did not run for " + format_seconds(asleep) +
                            ": the other nodes have given it up, and its guard has killed its "
                            "workers (fenced)";
   if (coordinator_) {

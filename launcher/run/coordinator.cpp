@@ -417,6 +417,11 @@ void Coordinator::admit(NodeCame& came) {
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return;
   }
+  if (came.hello.asks) {
+    came.link->send(encode(job_.welcome));
+    asio::co_spawn(io_, dismiss(came.link), rethrow);
+    return;
+  }
   const int id = roster_.add(came.hello);
   auto node = std::make_unique<Node>();
   node->id = id;

@@ -22,6 +22,7 @@ Hello a_hello() {
   hello.host = "b";
   hello.pid = 17;
   hello.entry = "train.py";
+  hello.asks = true;
   hello.problem = "no such file";
   hello.job_keys = {{"seed", "1"}, {"train.epochs", "3"}};
   return hello;
