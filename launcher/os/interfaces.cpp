@@ -45,6 +45,20 @@ std::optional<Address> address_of(const sockaddr* generic) {
 
 }  // namespace
 
+std::vector<std::string> list_interfaces() {
+  ifaddrs* all = nullptr;
+  check(::getifaddrs(&all), "getifaddrs", "addresses of this node");
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, &::freeifaddrs);
+  std::vector<std::string> list;
+  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+    const std::optional<Address> address = address_of(entry->ifa_addr);
+    if (!address || address->is_loopback()) continue;
+    if (address->is_v6() && address->to_v6().is_link_local()) continue;
+    list.push_back(std::string(entry->ifa_name) + " " + address->to_string());
+  }
+  return list;
+}
+
 std::string interface_of(const std::string& address) {
   const std::optional<Address> wanted = read_address(address);
   if (!wanted) return "";

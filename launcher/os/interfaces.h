@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ddp::launcher {
 
@@ -10,5 +11,9 @@ bool is_own_address(const std::string& address);
 
 /// The interface that has `address`: "eth0", "lo"; empty when none has. Errors: SystemError.
 std::string interface_of(const std::string& address);
+
+/// "eth0 10.0.0.1" for each address that other nodes could use: no loopback, no link-local one.
+/// Errors: SystemError.
+std::vector<std::string> list_interfaces();
 
 }  // namespace ddp::launcher

@@ -1,0 +1,61 @@
+#include "launcher/os/node_health.h"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/sysinfo.h>
+#include <sys/utsname.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace ddp::launcher {
+namespace {
+
+std::int64_t to_number(rlim_t limit) {
+  return limit == RLIM_INFINITY ? NodeHealth::kUnlimited : static_cast<std::int64_t>(limit);
+}
+
+/// The version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ...".
+std::string driver_version() {
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(file, line);
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos &&
+                            word.find('.') != std::string::npos;
+    if (is_version) return word;
+  }
+  return "";
+}
+
+}  // namespace
+
+NodeHealth look_at_health() {
+  NodeHealth health;
+  utsname name{};
+  if (::uname(&name) == 0) {
+    health.kernel = name.release;
+    health.machine = name.machine;
+  }
+  struct sysinfo system {};
+  if (::sysinfo(&system) == 0) {
+    health.memory_bytes = static_cast<std::int64_t>(system.totalram) * system.mem_unit;
+  }
+  struct statvfs shared {};
+  if (::statvfs("/dev/shm", &shared) == 0) {
+    health.shared_bytes = static_cast<std::int64_t>(shared.f_blocks * shared.f_frsize);
+  }
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+    health.open_files = to_number(limit.rlim_cur);
+    health.most_open_files = to_number(limit.rlim_max);
+  }
+  if (::getrlimit(RLIMIT_NPROC, &limit) == 0) health.processes = to_number(limit.rlim_cur);
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) health.locked_bytes = to_number(limit.rlim_cur);
+  health.driver = driver_version();
+  return health;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,12 @@
+// What this node is and what its limits are, for `ddp-launch doctor`. Nothing here fails: what
+// cannot be read is left as it is in an empty NodeHealth.
+#pragma once
+
+#include "launcher/plan/doctor.h"
+
+namespace ddp::launcher {
+
+/// Kernel, machine, memory, /dev/shm, limits and driver; the rest is for whoever knows it.
+NodeHealth look_at_health();
+
+}  // namespace ddp::launcher

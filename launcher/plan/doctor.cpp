@@ -1,0 +1,319 @@
+#include "launcher/plan/doctor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "common/units.h"
+
+namespace ddp::launcher {
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::int64_t kFewFiles = 1024;
+constexpr std::int64_t kFewProcesses = 1024;
+constexpr std::int64_t kDefaultShared = std::int64_t{64} << 20;  // of a container
+constexpr std::int64_t kFewLocked = std::int64_t{64} << 20;
+constexpr nanoseconds kClockNote = std::chrono::seconds(1);
+constexpr double kSlowLink = 120e6;  // a gigabit per second, nearly
+
+std::string count(std::size_t number, const std::string& noun) {
+  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
+}
+
+std::string limit_text(std::int64_t limit) {
+  return limit == NodeHealth::kUnlimited ? "no limit" : std::to_string(limit);
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  return bytes == NodeHealth::kUnlimited ? "no limit" : format_bytes(bytes);
+}
+
+std::string time_text(nanoseconds time) {
+  const double seconds = std::chrono::duration<double>(time).count();
+  char text[48];
+  if (std::abs(seconds) < 1) {
+    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f s", seconds);
+  }
+  return text;
+}
+
+std::string rate_text(double bytes_per_second) {
+  return format_bytes(static_cast<std::int64_t>(bytes_per_second)) + "/s";
+}
+
+std::string name_of(const NodeHealth& node) {
+  return "node " + std::to_string(node.node_rank) + " (" + node.host + ")";
+}
+
+/// "2 NVIDIA H200, 1 NVIDIA L4", or "none".
+std::string gpu_text(const NodeHealth& node) {
+  std::map<std::string, std::size_t> models;
+  for (const std::string& gpu : node.gpus)
+    ++models[gpu];
+  std::string text;
+  for (const auto& [model, number] : models)
+    text += (text.empty() ? "" : ", ") + std::to_string(number) + " " + model;
+  return text.empty() ? "none" : text;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+/// Columns as wide as their widest cell, two blanks between them.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+
+  [[nodiscard]] std::string text() const {
+    std::vector<std::size_t> widths(rows_.front().size());
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i)
+        widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line;
+      for (std::size_t i = 0; i < row.size(); ++i)
+        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+class Doctor {
+ public:
+  Doctor(int expected, std::span<const NodeHealth> nodes, std::span<const NodeChecks> checks)
+      : expected_(expected), nodes_(nodes), checks_(checks) {}
+
+  Diagnosis run() {
+    look_who_is_missing();
+    for (const NodeHealth& node : nodes_)
+      look_at(node);
+    compare();
+    for (const NodeChecks& check : checks_)
+      look_at(check);
+    std::string text = node_table();
+    if (!checks_.empty()) text += "\n" + network_table();
+    text += "\n";
+    for (const std::string& problem : problems_)
+      text += "problem: " + problem + "\n";
+    for (const std::string& note : notes_)
+      text += "note: " + note + "\n";
+    text += problems_.empty() ? "no problem found\n" : count(problems_.size(), "problem") + "\n";
+    return {std::move(text), static_cast<int>(problems_.size())};
+  }
+
+ private:
+  [[nodiscard]] const NodeHealth* find(int node_rank) const {
+    const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeHealth& node) {
+      return node.node_rank == node_rank;
+    });
+    return found == nodes_.end() ? nullptr : &*found;
+  }
+
+  void look_who_is_missing() {
+    for (int rank = 0; rank < expected_; ++rank) {
+      if (find(rank) != nullptr) continue;
+      problems_.push_back("node " + std::to_string(rank) +
+                          " did not come. Start ddp-launch doctor --node-rank " +
+                          std::to_string(rank) + " there, and let it reach node 0's port.");
+    }
+  }
+
+  void look_at(const NodeHealth& node) {
+    const std::string head = name_of(node) + ": ";
+    const auto is_below = [](std::int64_t limit, std::int64_t least) {
+      return limit != NodeHealth::kUnlimited && limit < least;
+    };
+    if (is_below(node.most_open_files, kFewFiles)) {
+      problems_.push_back(head + "at most " + limit_text(node.most_open_files) +
+                          " open files. Raise the hard limit (ulimit -Hn).");
+    }
+    if (is_below(node.processes, kFewProcesses)) {
+      problems_.push_back(head + "at most " + limit_text(node.processes) +
+                          " processes and threads. Raise the limit (ulimit -u).");
+    }
+    if (node.shared_bytes <= kDefaultShared) {
+      problems_.push_back(head + "/dev/shm holds " + bytes_text(node.shared_bytes) +
+                          ": data loaders and NCCL put their buffers there. Start the container "
+                          "with --shm-size=1g or more, or mount a larger tmpfs.");
+    }
+    if (!node.gpus.empty() && node.driver.empty()) {
+      problems_.push_back(head + "has " + count(node.gpus.size(), "GPU") +
+                          " but no driver's version (/proc/driver/nvidia/version). Load the "
+                          "driver, or share it with the container.");
+    }
+    if (!node.gpus.empty() && is_below(node.locked_bytes, kFewLocked)) {
+      notes_.push_back(head + "at most " + bytes_text(node.locked_bytes) +
+                       " of locked memory. NCCL over InfiniBand wants no limit (ulimit -l "
+                       "unlimited).");
+    }
+  }
+
+  /// What is to be the same on all nodes.
+  void compare() {
+    compare(
+        "versions of ddp-launch", true, "Install the same version.", [](const NodeHealth& node) {
+          return node.version;
+        });
+    compare("machines", true, "Programs run on one of them.", [](const NodeHealth& node) {
+      return node.machine;
+    });
+    compare("GPUs", false, "The slowest sets the pace.", gpu_text);
+    compare("NVIDIA's drivers",
+            false,
+            "NCCL and CUDA may behave differently.",
+            [](const NodeHealth& node) { return node.driver; });
+  }
+
+  template <typename Value>
+  void compare(const std::string& what, bool is_problem, const std::string& advice, Value value) {
+    std::map<std::string, std::string> nodes_of;
+    for (const NodeHealth& node : nodes_) {
+      std::string& list = nodes_of[value(node)];
+      list += (list.empty() ? "" : ",") + std::to_string(node.node_rank);
+    }
+    if (nodes_of.size() < 2) return;
+    std::string text = what + " differ:";
+    const char* separator = " ";
+    for (const auto& [found, nodes] : nodes_of) {
+      text += separator + (found.empty() ? "none" : found) + " (node " + nodes + ")";
+      separator = ", ";
+    }
+    (is_problem ? problems_ : notes_).push_back(text + ". " + advice);
+  }
+
+  void look_at(const NodeChecks& check) {
+    const NodeHealth* const from = find(check.node_rank);
+    if (from == nullptr) return;
+    for (const PeerCheck& peer : check.peers) {
+      const NodeHealth* const to = find(peer.node_rank);
+      if (to == nullptr) continue;
+      if (!peer.error.empty()) {
+        problems_.push_back(name_of(*from) + " cannot reach " + name_of(*to) + " at " +
+                            to->address + " port " + std::to_string(to->port) + ": " + peer.error +
+                            ". Gloo and NCCL connect the workers of any two nodes, over ports that "
+                            "the kernel picks: let all TCP between the nodes pass, both ways.");
+        continue;
+      }
+      // Each pair is told of once, by its lower node.
+      if (check.node_rank < peer.node_rank && std::chrono::abs(peer.clock_ahead) > kClockNote) {
+        notes_.push_back("the clock of " + name_of(*to) + " is " +
+                         time_text(std::chrono::abs(peer.clock_ahead)) +
+                         (peer.clock_ahead.count() > 0 ? " ahead of" : " behind") + " that of " +
+                         name_of(*from) +
+                         ". Jobs do not mind; times in their logs will not match.");
+      }
+      if (peer.bytes_per_second > 0 && peer.bytes_per_second < kSlowLink) {
+        notes_.push_back("from " + name_of(*from) + " to " + name_of(*to) + " go " +
+                         rate_text(peer.bytes_per_second) +
+                         ". The slowest link sets the pace of every all-reduce; is this the "
+                         "right interface (--local-addr)?");
+      }
+    }
+  }
+
+  [[nodiscard]] std::string node_table() const {
+    Table table({"node",
+                 "host",
+                 "ddp-launch",
+                 "kernel",
+                 "machine",
+                 "CPUs",
+                 "memory",
+                 "/dev/shm",
+                 "open files",
+                 "processes",
+                 "locked",
+                 "GPUs",
+                 "driver"});
+    for (const NodeHealth& node : nodes_) {
+      table.add({std::to_string(node.node_rank),
+                 node.host,
+                 node.version,
+                 node.kernel,
+                 node.machine,
+                 std::to_string(node.cpus),
+                 bytes_text(node.memory_bytes),
+                 bytes_text(node.shared_bytes),
+                 limit_text(node.open_files) + " of " + limit_text(node.most_open_files),
+                 limit_text(node.processes),
+                 bytes_text(node.locked_bytes),
+                 gpu_text(node),
+                 node.driver.empty() ? "none" : node.driver});
+    }
+    return table.text();
+  }
+
+  [[nodiscard]] std::string network_table() const {
+    Table table(
+        {"node", "address", "interfaces", "reaches", "round trip", "clock", "to the next node"});
+    for (const NodeChecks& check : checks_) {
+      const NodeHealth* const node = find(check.node_rank);
+      if (node == nullptr) continue;
+      nanoseconds slowest{0};
+      std::size_t reached = 0;
+      double rate = 0;
+      for (const PeerCheck& peer : check.peers) {
+        if (!peer.error.empty()) continue;
+        ++reached;
+        slowest = std::max(slowest, peer.round_trip);
+        rate = std::max(rate, peer.bytes_per_second);
+      }
+      table.add({std::to_string(check.node_rank),
+                 node->address,
+                 joined(node->interfaces),
+                 std::to_string(reached) + " of " + std::to_string(check.peers.size()),
+                 reached > 0 ? time_text(slowest) : "-",
+                 clock_of(check.node_rank),
+                 rate > 0 ? rate_text(rate) : "-"});
+    }
+    return table.text() + "round trip: the longest; clock: against node 0; to the next node: " +
+           format_bytes(kDoctorBytes) +
+           " by TCP from each node to its next one, all at once, as in the ring of an all-reduce\n";
+  }
+
+  /// Of that node against node 0's, by node 0's look at it.
+  [[nodiscard]] std::string clock_of(int node_rank) const {
+    if (node_rank == 0) return "0";
+    for (const NodeChecks& check : checks_) {
+      for (const PeerCheck& peer : check.peers) {
+        const bool is_it = check.node_rank == 0 && peer.node_rank == node_rank;
+        if (!is_it || !peer.error.empty()) continue;
+        return (peer.clock_ahead.count() > 0 ? "+" : "") + time_text(peer.clock_ahead);
+      }
+    }
+    return "-";
+  }
+
+  const int expected_;
+  const std::span<const NodeHealth> nodes_;
+  const std::span<const NodeChecks> checks_;
+  std::vector<std::string> problems_;
+  std::vector<std::string> notes_;
+};
+
+}  // namespace
+
+Diagnosis diagnose(int expected,
+                   std::span<const NodeHealth> nodes,
+                   std::span<const NodeChecks> checks) {
+  return Doctor(expected, nodes, checks).run();
+}
+
+}  // namespace ddp::launcher
