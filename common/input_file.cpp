@@ -24,16 +24,22 @@ std::optional<InputFile> InputFile::open(const std::filesystem::path& path, std:
     why_not = "it is no regular file";
     return {};
   }
-  return InputFile(path.string(), fd, static_cast<std::size_t>(status.st_size));
+  const bool is_private =
+      status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
+  return InputFile(path.string(), fd, static_cast<std::size_t>(status.st_size), is_private);
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : name_(std::move(other.name_)), fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+    : name_(std::move(other.name_)),
+      fd_(std::exchange(other.fd_, -1)),
+      size_(other.size_),
+      is_private_(other.is_private_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
+  std::swap(is_private_, other.is_private_);
   return *this;
 }
 

@@ -23,17 +23,20 @@ class InputFile {
   ~InputFile();
 
   [[nodiscard]] std::size_t size() const { return size_; }  // when it was opened
+  /// Nobody else can read or write it: it is ours, with no right for group and others.
+  [[nodiscard]] bool is_private() const { return is_private_; }
 
   /// Fills the buffer. Less than its size means the end. Errors: SystemError.
   std::size_t read(std::span<std::byte> buffer) const;
 
  private:
-  InputFile(std::string name, int fd, std::size_t size)
-      : name_(std::move(name)), fd_(fd), size_(size) {}
+  InputFile(std::string name, int fd, std::size_t size, bool is_private)
+      : name_(std::move(name)), fd_(fd), size_(size), is_private_(is_private) {}
 
   std::string name_;
   int fd_ = -1;  // -1: moved from
   std::size_t size_ = 0;
+  bool is_private_ = false;
 };
 
 }  // namespace ddp

@@ -91,14 +91,14 @@ int start_on_hosts(const Options& options,
 int main(int argc, char** argv) try {
   prepare_process();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  const Environment environment = read_environment();
+  Environment environment = read_environment();
   const Options options = parse_options(arguments, environment);
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
-  if (options.token_stdin) (void)take_lifeline();
+  if (options.token_stdin) environment["DDP_TOKEN"] = take_lifeline();
   if (!options.command.empty()) return run_command(options, environment);
   if (options.explain)
     return print(explain(*options.explain, load_values(options, environment).job));

@@ -185,6 +185,13 @@ const std::vector<Flag>& table() {
        .placeholder = "COMMAND",
        .help = "program and options that --hosts uses (ssh)",
        .group = kMeeting},
+      {.name = "token-file",
+       .key = "launch.token_file",
+       .placeholder = "FILE",
+       .help =
+           "a secret that only this job's nodes know, in a file that only you can read; make one "
+           "by: openssl rand -hex 32. Or set DDP_TOKEN",
+       .group = kMeeting},
       {.name = "token-stdin",
        .value = none,
        .help =

@@ -11,6 +11,7 @@ namespace {
 /// What an outer launcher may have told its own worker and what would be wrong for ours. The rest
 /// is overwritten.
 constexpr const char* kStale[] = {"DDP_RUN_DIR", "DDP_PROGRESS_FD", "TORCHELASTIC_TIMER_FILE"};
+constexpr const char* kSecret = "DDP_TOKEN";  // between agents only
 
 /// One GPU per worker: the parent's list cut to its entry, else the local rank itself.
 std::string visible_device(const JobSpec& spec, int local_rank) {
@@ -85,6 +86,7 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
   Environment whole = spec.environment;
   for (const char* const name : kStale)
     whole.erase(name);
+  whole.erase(kSecret);
   for (const auto& [name, value] : added)
     whole.insert_or_assign(name, value);
   return whole;

@@ -11,6 +11,7 @@
 #include "launcher/plan/detect.h"
 #include "launcher/plan/limits.h"
 #include "launcher/plan/numa.h"
+#include "launcher/run/token.h"
 
 namespace ddp::launcher {
 namespace {
@@ -109,6 +110,8 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   spec.executable =
       find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
+  spec.token = find_token(options, spec.job, environment);
+  if (spec.token.empty() && spec.max_nodes > 1) spec.warnings.push_back(what_is_open());
   bind(spec, environment);
   require_descriptors(spec);
   require_processes(spec);

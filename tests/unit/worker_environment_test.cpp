@@ -39,10 +39,13 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
 }
 
 TEST(WorkerEnvironment, WhatAnOuterLauncherSetForItsWorkerIsGone) {
-  const JobSpec spec =
-      spec_of({"p"}, {{"DDP_RUN_DIR", "/old"}, {"DDP_PROGRESS_FD", "9"}, {"KEPT", "1"}}, {});
+  const JobSpec spec = spec_of(
+      {"p"},
+      {{"DDP_RUN_DIR", "/old"}, {"DDP_PROGRESS_FD", "9"}, {"DDP_TOKEN", "t"}, {"KEPT", "1"}},
+      {});
   const Environment whole = worker_environment(spec, added(spec));
   EXPECT_FALSE(whole.contains("DDP_RUN_DIR"));
+  EXPECT_FALSE(whole.contains("DDP_TOKEN"));
   EXPECT_FALSE(whole.contains("DDP_PROGRESS_FD"));
   EXPECT_EQ(whole.at("KEPT"), "1");
 }

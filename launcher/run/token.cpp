@@ -1,0 +1,74 @@
+#include "launcher/run/token.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <span>
+
+#include "common/error.h"
+#include "common/input_file.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr const char* kMakeOne = " Make one by: openssl rand -hex 32.";
+
+std::string read_private(const std::string& path, const std::string& origin) {
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) {
+    throw UsageError(origin + ": cannot read the token from " + path + ": " + why_not + "." +
+                     kMakeOne);
+  }
+  if (!file->is_private()) {
+    throw UsageError(origin + ": others can read the token in " + path +
+                     ", or it is not yours. Type chmod 600 " + path +
+                     ", or give the token by DDP_TOKEN.");
+  }
+  std::string text(kLongestToken + 1, '\0');
+  text.resize(file->read(std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+/// `text` without blanks at its ends, checked.
+std::string as_token(std::string text, const std::string& origin) {
+  const auto is_blank = [](unsigned char c) { return std::isgraph(c) == 0; };
+  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_blank));
+  text.erase(std::find_if_not(text.rbegin(), text.rend(), is_blank).base(), text.end());
+  if (std::any_of(text.begin(), text.end(), is_blank)) {
+    throw UsageError(
+        origin + ": the token has a blank or a byte that is no ASCII character in it." + kMakeOne);
+  }
+  if (text.size() < kShortestToken || text.size() > kLongestToken) {
+    throw UsageError(origin + ": the token has " +
+                     (text.size() > kLongestToken ? "too many" : std::to_string(text.size())) +
+                     " characters, of " + std::to_string(kShortestToken) + " to " +
+                     std::to_string(kLongestToken) + "." + kMakeOne);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string find_token(const Options& options,
+                       const JobValues& job,
+                       const Environment& environment) {
+  constexpr std::string_view kKey = "launch.token_file";
+  const bool is_flag = std::any_of(options.flags.begin(),
+                                   options.flags.end(),
+                                   [&](const auto& flag) { return flag.path == kKey; });
+  const std::optional<std::string> path = job.maybe_text(std::string(kKey));
+  const std::optional<std::string> variable = find_variable(environment, "DDP_TOKEN");
+  if (variable && !is_flag) return as_token(*variable, "DDP_TOKEN");
+  if (!path) return "";
+  const std::string& origin = job.setting(std::string(kKey)).origin;
+  return as_token(read_private(*path, origin), origin);
+}
+
+std::string what_is_open() {
+  return "this job of several nodes has no token: whoever can reach node 0's port can join it. "
+         "Give "
+         "all nodes the same --token-file, or DDP_TOKEN.";
+}
+
+}  // namespace ddp::launcher

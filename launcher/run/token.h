@@ -1,0 +1,26 @@
+// The secret of a job of several nodes: from --token-file, from DDP_TOKEN, or from the job file's
+// launch.token_file, in this order. Never from argv, which everybody on the node can read.
+#pragma once
+
+#include <string>
+
+#include "common/identity.h"
+#include "common/job_schema.h"
+#include "launcher/plan/options.h"
+
+namespace ddp::launcher {
+
+/// Without blanks at its ends; empty: there is none.
+/// Errors: UsageError when the file is not there or others can read it, when the token has blanks
+/// in it, or is shorter than kShortestToken or longer than kLongestToken.
+std::string find_token(const Options& options,
+                       const JobValues& job,
+                       const Environment& environment);
+
+/// One line for a job of several nodes without a token.
+std::string what_is_open();
+
+inline constexpr std::size_t kShortestToken = 32;  // characters; 256 random bits in hex take 64
+inline constexpr std::size_t kLongestToken = 4096;
+
+}  // namespace ddp::launcher
