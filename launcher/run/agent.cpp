@@ -132,6 +132,7 @@ Agent::Agent(asio::io_context& io,
           writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
       inbox_(io),
       signals_(io_, signals_of(spec), [this](int signal) { note_signal(signal); }),
+      service_(io_, spec.environment),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
       strangers_(children_but(guard_.pid())),
@@ -182,6 +183,7 @@ asio::awaitable<void> Agent::story() {
   beat_timer_.cancel();
   guard_.farewell();
   signals_.close();
+  service_.close();
   control_.close();
   if (link_) link_->close();
 }
@@ -252,6 +254,7 @@ void Agent::start_workers(const StartRound& start) {
   for (const auto& worker : group_->workers())
     started.pids.push_back(worker->pid);
   tell(started);
+  service_.ready();
 }
 
 /// Until node 0 ends the round, or is lost.

@@ -17,6 +17,7 @@
 #include "launcher/os/post_mortem.h"
 #include "launcher/os/run_lock.h"
 #include "launcher/os/scratch_dir.h"
+#include "launcher/os/service_manager.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
@@ -94,6 +95,7 @@ class Agent {
   Console console_;
   Inbox<Event> inbox_;
   StopSignals signals_;
+  ServiceManager service_;
   std::unique_ptr<Coordinator> coordinator_;  // null: we are not node 0
   ControlSocket control_;
   const std::vector<pid_t> strangers_;  // children from before we were ddp-launch

@@ -2,12 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <vector>
-
+#include "tests/support/notify_socket.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp::launcher {
@@ -16,39 +13,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-/// What systemd would be: a datagram socket, in a directory or with an abstract name.
-class Manager {
- public:
-  explicit Manager(std::string name) : fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0)) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (name[0] == '@') name[0] = '\0';
-    std::copy(name.begin(), name.end(), address.sun_path);
-    const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
-    EXPECT_EQ(::bind(fd_, reinterpret_cast<sockaddr*>(&address), length), 0) << name;
-  }
-  Manager(const Manager&) = delete;
-  Manager& operator=(const Manager&) = delete;
-  ~Manager() { ::close(fd_); }
-
-  /// All that was told since the last look.
-  std::vector<std::string> heard() {
-    std::vector<std::string> states;
-    char text[64];
-    ssize_t size = 0;
-    while ((size = ::recv(fd_, text, sizeof text, 0)) > 0)
-      states.emplace_back(text, static_cast<std::size_t>(size));
-    return states;
-  }
-
- private:
-  int fd_;
-};
-
 TEST(ServiceManager, HearsThatTheServiceIsReadyAndEnds) {
   const Scratch scratch;
   const std::string path = scratch.path() / "notify";
-  Manager manager(path);
+  test::NotifySocket manager(path);
   asio::io_context io{1};
   ServiceManager service(io, {{"NOTIFY_SOCKET", path}});
   service.ready();
@@ -60,7 +28,7 @@ TEST(ServiceManager, HearsThatTheServiceIsReadyAndEnds) {
 
 TEST(ServiceManager, HearsThatTheServiceLivesAsLongAsItsLoopTurns) {
   const std::string name = "@ddp-test-" + std::to_string(::getpid());
-  Manager manager(name);
+  test::NotifySocket manager(name);
   asio::io_context io{1};
   ServiceManager service(io, {{"NOTIFY_SOCKET", name}, {"WATCHDOG_USEC", "2000"}});
   EXPECT_THAT(manager.heard(), IsEmpty());
@@ -79,7 +47,7 @@ TEST(ServiceManager, HearsThatTheServiceLivesAsLongAsItsLoopTurns) {
 TEST(ServiceManager, TheWatchdogOfAnotherProcessIsNotOurs) {
   const Scratch scratch;
   const std::string path = scratch.path() / "notify";
-  Manager manager(path);
+  test::NotifySocket manager(path);
   asio::io_context io{1};
   ServiceManager service(
       io, {{"NOTIFY_SOCKET", path}, {"WATCHDOG_USEC", "2000"}, {"WATCHDOG_PID", "1"}});
