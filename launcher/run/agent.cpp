@@ -68,11 +68,6 @@ std::vector<pid_t> children_but(pid_t known) {
   return pids;
 }
 
-std::string format_seconds(Clock::duration time) {
-  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
 /// How the job ends for this node alone.
 JobEnd own_end(int code, const std::string& text) {
   JobEnd end;
@@ -141,7 +136,7 @@ Agent::Agent(asio::io_context& io,
       beat_timer_(io) {
   become_subreaper();
   prepare_cgroup();
-  if (spec_.max_nodes > 1) guard_.set_lease(Coordinator::kLease);
+  if (spec_.max_nodes > 1) guard_.set_lease(Crew::kLease);
   if (link_) return;
   Coordinator::Job job;
   job.own = membership.own;
@@ -314,8 +309,7 @@ asio::awaitable<void> Agent::beat() {
     if (coordinator_) {
       guard_.beat();
       answer_beat(OrderBeat());
-    } else if (const auto silence = Clock::now() - link_->last_heard();
-               silence > Coordinator::kLease) {
+    } else if (const auto silence = Clock::now() - link_->last_heard(); silence > Crew::kLease) {
       lose_node_zero("silent for " + format_seconds(silence), SIGKILL);
     }
   }
@@ -399,7 +393,7 @@ void Agent::lose_node_zero(const std::string& how, int signal) {
 bool Agent::was_fenced() {
   if (spec_.max_nodes == 1 || !in_round_ || !guard_.is_lease_over()) return false;
   const Clock::duration asleep = Clock::now() - last_beat_;
-  if (link_ && asleep < Coordinator::kLease / 2) {  // we ran: it is node 0 that says nothing
+  if (link_ && asleep < Crew::kLease / 2) {  // we ran: it is node 0 that says nothing
     lose_node_zero("silent for " + format_seconds(Clock::now() - link_->last_heard()), SIGKILL);
     return true;
   }

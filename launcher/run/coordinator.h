@@ -5,28 +5,21 @@
 // the nodes, its own among them, and takes their news.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "launcher/net/agent_door.h"
-#include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
-#include "launcher/plan/clock_offset.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/live_line.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/restart_policy.h"
-#include "launcher/plan/roster.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/run/console.h"
+#include "launcher/run/crew.h"
 #include "launcher/run/store_host.h"
 #include "launcher/run/verdict.h"
 
@@ -46,7 +39,6 @@ class Coordinator {
   Coordinator(asio::io_context& io, Console& console, const JobSpec& spec, Job job);
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
-  ~Coordinator();
 
   /// Runs in the loop until the verdict is told to every node.
   void start();
@@ -58,28 +50,13 @@ class Coordinator {
   [[nodiscard]] JobEnd abandon(const std::string& failure, int exit_code);
 
   /// Where the workers of our own node find the store.
-  [[nodiscard]] const std::string& own_address() const { return own_address_; }
+  [[nodiscard]] const std::string& own_address() const;
 
-  static constexpr std::chrono::seconds kBeat{1};
-  static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost
   /// A round that replaces a lost node waits until that node's guard has surely done its work.
-  static constexpr std::chrono::seconds kFence = kLease + std::chrono::seconds(2);
+  static constexpr std::chrono::seconds kFence = Crew::kLease + std::chrono::seconds(2);
   static constexpr std::chrono::seconds kRollCall{10};
 
  private:
-  struct Node;
-  struct NewsCame {
-    int id = 0;
-    News news;
-  };
-  struct NodeCame {
-    Hello hello;
-    std::shared_ptr<ControlLink> link;
-  };
-  struct NodeGone {
-    int id = 0;
-    std::string how;
-  };
   /// What is known of the current one.
   struct Round {
     int number = -1;  // none yet
@@ -101,11 +78,7 @@ class Coordinator {
     std::chrono::nanoseconds lost_at{0};  // its last word, since `begin`
     std::optional<NodeFailed> start_failure;
   };
-  using Event = std::variant<NewsCame, NodeCame, NodeGone>;
-  using NodeOf = std::map<int, std::unique_ptr<Node>>;  // by id of the roster
-
   asio::awaitable<void> story();
-  asio::awaitable<void> beat();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(int round);
   asio::awaitable<void> watch();
@@ -114,20 +87,17 @@ class Coordinator {
   asio::awaitable<void> pause(RestartDecision decision);
   asio::awaitable<void> end();
 
-  void note(Event& event);
+  void note(const Crew::Event& event);
   void note_news(int id, const News& news);
   void note_start(Node& node, const Started& started);
   void note_exit(const Exited& exited);
   void note_stop(const Node& node, const StopAsked& asked);
   void lose(int id, const std::string& how);
-  void admit(NodeCame& came);
-  asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void look();
+  void show_live(const std::string& line);
 
-  void send(const Node& node, const Order& order);
-  void send_all(const Order& order);  // to the nodes of the round
   [[nodiscard]] bool is_over() const;
-  [[nodiscard]] bool has_all(bool Node::*reached) const;
+  [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
   [[nodiscard]] StopRound make_stop() const;
   [[nodiscard]] std::chrono::nanoseconds begin_of(const Node& node) const;
   [[nodiscard]] std::string name_rank(int rank) const;
@@ -139,18 +109,12 @@ class Coordinator {
   const JobSpec& spec_;
   const Job job_;
   const Clock::time_point begin_ = Clock::now();
-  Inbox<Event> inbox_;
+  Inbox<Crew::Event> inbox_;
   StoreHost store_;
-  std::unique_ptr<AgentDoor> door_;  // null: a job of one node
-  std::string own_address_;
-  Roster roster_;
-  NodeOf nodes_;
-  asio::steady_timer beat_timer_;
-  bool is_closed_ = false;
+  Crew crew_;
   std::filesystem::path run_dir_;
   std::optional<Watchdog> watchdog_;  // of the round
   LiveLine live_;                     // of the round
-  std::string live_text_;
 
   Round round_;
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came

@@ -1,0 +1,222 @@
+#include "launcher/run/crew.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::seconds kFlushWait(2);      // for a node that is to hear the last order
+constexpr std::chrono::milliseconds kQuiet(2500);  // is said of a node once it is heard again
+
+}  // namespace
+
+std::int64_t steady_ns() {
+  return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+}
+
+std::string format_seconds(std::chrono::nanoseconds time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::string Node::name() const {
+  return name_node(is_seated() ? std::optional<int>(rank) : std::nullopt, host);
+}
+
+Crew::Crew(asio::io_context& io,
+           Inbox<Event>& inbox,
+           Console& console,
+           Rules rules,
+           TellOwnNode tell_own_node)
+    : io_(io),
+      inbox_(inbox),
+      console_(console),
+      rules_(std::move(rules)),
+      tell_own_node_(std::move(tell_own_node)),
+      roster_(rules_.own, rules_.takes_spares),
+      beat_timer_(io) {
+  auto own = std::make_unique<Node>();
+  own->host = rules_.own.host;
+  nodes_.emplace(0, std::move(own));
+}
+
+void Crew::open(Endpoint& endpoint) {
+  endpoint_ = &endpoint;
+  door_ = std::make_unique<AgentDoor>(
+      io_,
+      rules_.token,
+      rules_.own.max_nodes,
+      [this](const std::string& text) { console_.warning(text); },
+      [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
+        inbox_.push(NodeCame{hello, link});
+      });
+  endpoint.serve_agents([this](tcp::socket socket, const std::string& bytes) {
+    door_->admit(std::move(socket), bytes);
+  });
+  asio::co_spawn(io_, beat(), rethrow);
+}
+
+void Crew::admit(const NodeCame& came, bool has_begun) {
+  const std::optional<Refusal> refusal = roster_.why_not(came.hello);
+  if (refusal || came.hello.asks) {
+    if (refusal) console_.warning("refused: " + refusal->text);
+    came.link->send(refusal ? encode(*refusal) : encode(rules_.welcome));
+    asio::co_spawn(io_, dismiss(came.link), rethrow);
+    return;
+  }
+  auto node = std::make_unique<Node>();
+  node->id = roster_.add(came.hello);
+  node->host = came.hello.host;
+  node->link = came.link;
+  came.link->send(encode(rules_.welcome));
+  came.link->send(encode(Order(OrderBeat{steady_ns(), ""})));
+  watch(*node);
+  endpoint_->allow(came.link->peer_address());
+  // The first one has proved that this works.
+  if (own_address_.empty()) own_address_ = came.link->own_address();
+  nodes_.emplace(node->id, std::move(node));
+  console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
+                came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
+                format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
+                (has_begun ? "; it enters at the next round" : ""));
+}
+
+void Crew::watch(Node& node) {
+  const int id = node.id;
+  node.link->start(
+      [this, id](std::string_view frame) {
+        std::optional<News> news = decode_news(frame);
+        if (news) inbox_.push(NewsCame{id, std::move(*news)});
+        return news.has_value();
+      },
+      [this, id](const std::string& how) {
+        inbox_.push(NodeGone{id, how});
+      });
+}
+
+/// Tells it why, and closes the link.
+asio::awaitable<void> Crew::dismiss(std::shared_ptr<ControlLink> link) {
+  co_await link->flush(Clock::now() + kFlushWait);
+  link->close();
+}
+
+std::unique_ptr<Node> Crew::remove(int id) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return nullptr;
+  std::unique_ptr<Node> node = std::move(found->second);
+  nodes_.erase(found);
+  roster_.remove(id);
+  node->link->close();
+  return node;
+}
+
+std::vector<Node*> Crew::seat() {
+  const std::vector<int> ids = roster_.seat();
+  for (const auto& [id, node] : nodes_)
+    node->rank = -1;
+  std::vector<Node*> nodes;
+  std::size_t workers = 0;
+  for (const int id : ids) {
+    Node& node = *nodes_.at(id);
+    node.rank = static_cast<int>(nodes.size());
+    node.first_worker = workers;
+    node.workers = static_cast<std::size_t>(roster_.find(id).hello.nproc);
+    workers += node.workers;
+    node.has_started = node.has_ended = false;
+    node.samples.clear();
+    node.end = GroupEnded();
+    nodes.push_back(&node);
+  }
+  return nodes;
+}
+
+Node* Crew::find(int id) const {
+  const auto found = nodes_.find(id);
+  return found == nodes_.end() ? nullptr : found->second.get();
+}
+
+std::vector<Node*> Crew::seated() const {
+  std::vector<Node*> seated;
+  for (const auto& [id, node] : nodes_) {
+    if (node->is_seated()) seated.push_back(node.get());
+  }
+  return seated;
+}
+
+Node* Crew::node_of(int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  for (const auto& [id, node] : nodes_) {
+    const bool is_its = node->is_seated() && index >= node->first_worker &&
+                        index < node->first_worker + node->workers;
+    if (is_its) return node.get();
+  }
+  return nullptr;
+}
+
+bool Crew::has_all(bool Node::*reached) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [reached](const auto& entry) {
+    return !entry.second->is_seated() || (*entry.second).*reached;
+  });
+}
+
+void Crew::send(const Node& node, const Order& order) {
+  if (node.link) {
+    node.link->send(encode(order));
+  } else {
+    tell_own_node_(order);
+  }
+}
+
+void Crew::send_all(const Order& order) {
+  for (Node* const node : seated())
+    send(*node, order);
+}
+
+/// Once a second: says that we live, and who else seems not to.
+asio::awaitable<void> Crew::beat() {
+  while (!is_closed_) {
+    const Clock::time_point now = Clock::now();
+    const std::string text = encode(Order(OrderBeat{steady_ns(), line_}));
+    for (const auto& [id, node] : nodes_) {
+      if (!node->link) continue;
+      const Clock::time_point heard = node->link->last_heard();
+      if (now - heard > kLease) {
+        inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard)});
+        continue;
+      }
+      node->link->send(text);
+      if (now - heard > kQuiet && !node->quiet_since) node->quiet_since = heard;
+      if (now - heard > kQuiet || !node->quiet_since) continue;
+      console_.warning(node->name() + " was silent for " +
+                       format_seconds(heard - *node->quiet_since));
+      node->quiet_since.reset();
+    }
+    beat_timer_.expires_after(kBeat);
+    co_await beat_timer_.async_wait(kResult);
+  }
+}
+
+asio::awaitable<void> Crew::close(JobEnd end) {
+  is_closed_ = true;
+  beat_timer_.cancel();
+  const Order order(std::move(end));
+  if (door_) {
+    const std::string text = encode(order);
+    const Deadline deadline = Clock::now() + kFlushWait;
+    for (const auto& [id, node] : nodes_) {
+      if (node->link) node->link->send(text);
+    }
+    for (const auto& [id, node] : nodes_) {
+      if (!node->link) continue;
+      co_await node->link->flush(deadline);
+      node->link->close();
+    }
+    door_->close();
+  }
+  tell_own_node_(order);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,139 @@
+// The nodes of a job as node 0's coordinator knows them: who has joined, by which link, how far
+// each is in the round, and who has fallen silent. It decides nothing about rounds; what it learns
+// goes to the coordinator's inbox. Our own node is one of them, without a link.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/net/agent_door.h"
+#include "launcher/net/control_link.h"
+#include "launcher/net/endpoint.h"
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/clock_offset.h"
+#include "launcher/plan/messages.h"
+#include "launcher/plan/roster.h"
+#include "launcher/run/console.h"
+
+namespace ddp::launcher {
+
+/// A node of the job, and how far it is in the round.
+struct Node {
+  int id = 0;  // of the roster
+  std::string host;
+  std::shared_ptr<ControlLink> link;  // null: our own
+  ClockOffset clock;
+  std::optional<Clock::time_point> quiet_since;
+  // Of the round.
+  int rank = -1;                 // of the node; -1: it waits for the next round
+  std::size_t first_worker = 0;  // their ranks
+  std::size_t workers = 0;
+  bool has_started = false;
+  bool has_ended = false;
+  std::int64_t begin_ns = 0;     // of its round, on its clock
+  Clock::time_point started_at;  // that is, when it told us
+  std::vector<WorkerSample> samples;
+  GroupEnded end;
+
+  [[nodiscard]] bool is_seated() const { return rank >= 0; }
+  [[nodiscard]] std::string name() const;
+};
+
+class Crew {
+ public:
+  struct NewsCame {
+    int id = 0;
+    News news;
+  };
+  struct NodeCame {
+    Hello hello;
+    std::shared_ptr<ControlLink> link;
+  };
+  struct NodeGone {
+    int id = 0;
+    std::string how;
+  };
+  using Event = std::variant<NewsCame, NodeCame, NodeGone>;
+  using TellOwnNode = std::function<void(const Order&)>;
+
+  struct Rules {
+    Hello own;        // what our own node says of itself
+    Welcome welcome;  // for the others
+    std::string token;
+    bool takes_spares = false;
+  };
+
+  /// All arguments outlive it.
+  Crew(asio::io_context& io,
+       Inbox<Event>& inbox,
+       Console& console,
+       Rules rules,
+       TellOwnNode tell_own_node);
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  /// Lets other nodes in at `endpoint`, and looks after them until close().
+  void open(Endpoint& endpoint);
+
+  /// Answers somebody who knocks. `has_begun`: there is a round that it is too late for.
+  void admit(const NodeCame& came, bool has_begun);
+  /// A node is gone. Returns it as it was; null: it is known already.
+  std::unique_ptr<Node> remove(int id);
+  /// Seats the nodes that are here; each is as at the begin of a round then. In order of node rank.
+  std::vector<Node*> seat();
+
+  /// Null: unknown.
+  [[nodiscard]] Node* find(int id) const;
+  [[nodiscard]] std::vector<Node*> seated() const;
+  /// The seated node of a worker; null: it is gone.
+  [[nodiscard]] Node* node_of(int rank) const;
+  [[nodiscard]] bool has_all(bool Node::*reached) const;
+  [[nodiscard]] const Roster& roster() const { return roster_; }
+  /// How the others reach us; empty before one has.
+  [[nodiscard]] const std::string& own_address() const { return own_address_; }
+
+  void send(const Node& node, const Order& order);
+  void send_all(const Order& order);  // to the seated ones
+  /// What the beats tell the others of the job.
+  void set_line(const std::string& line) { line_ = line; }
+
+  /// Suspends: until every node has the last order, our own last, or cannot be told.
+  asio::awaitable<void> close(JobEnd end);
+
+  static constexpr std::chrono::seconds kBeat{1};
+  static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost
+
+ private:
+  asio::awaitable<void> beat();
+  asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
+  void watch(Node& node);
+
+  asio::io_context& io_;
+  Inbox<Event>& inbox_;
+  Console& console_;
+  const Rules rules_;
+  const TellOwnNode tell_own_node_;
+  Roster roster_;
+  std::map<int, std::unique_ptr<Node>> nodes_;  // by id
+  Endpoint* endpoint_ = nullptr;                // null: a job of one node
+  std::unique_ptr<AgentDoor> door_;
+  std::string own_address_;
+  std::string line_;
+  asio::steady_timer beat_timer_;
+  bool is_closed_ = false;
+};
+
+/// Now, as beats carry it.
+std::int64_t steady_ns();
+
+/// "5.1 s".
+std::string format_seconds(std::chrono::nanoseconds time);
+
+}  // namespace ddp::launcher
