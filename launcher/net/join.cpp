@@ -20,8 +20,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kConnect = 3s;     // for all addresses of a try
-constexpr auto kHandshake = 15s;  // node 0 may be busy with a thousand others
+constexpr auto kConnect = 1500ms;  // for all addresses of a try; the next one comes at once
+constexpr auto kHandshake = 15s;   // node 0 may be busy with a thousand others
 constexpr auto kFirstPause = 50ms;
 constexpr auto kLongestPause = 1000ms;
 constexpr auto kBetweenLines = 10s;
@@ -182,7 +182,12 @@ void add(std::string& texts, const std::string& text) {
   texts += text;
 }
 
-asio::awaitable<Attempt> try_once(asio::io_context& io, const JoinPlan& plan, Deadline limit) {
+/// `pause` is how long the others are waited for once an address has refused: a dead one does not
+/// hold up the next try.
+asio::awaitable<Attempt> try_once(asio::io_context& io,
+                                  const JoinPlan& plan,
+                                  Deadline limit,
+                                  std::chrono::milliseconds pause) {
   Attempt attempt;
   std::string errors;
   const std::vector<asio::ip::address> addresses = co_await resolve(io, plan.host, errors);
@@ -198,7 +203,8 @@ asio::awaitable<Attempt> try_once(asio::io_context& io, const JoinPlan& plan, De
     const tcp::endpoint target(addresses[i], static_cast<std::uint16_t>(plan.port));
     asio::co_spawn(io, connect(*race, i, target, from), rethrow);
   }
-  const Deadline end = std::min(limit, Clock::now() + kConnect);
+  const Deadline begin = Clock::now();
+  Deadline end = std::min(limit, begin + kConnect);
   for (std::size_t answered = 0; answered < addresses.size(); ++answered) {
     const std::optional<Connected> result = co_await race->results.next(end);
     if (!result) {
@@ -207,6 +213,7 @@ asio::awaitable<Attempt> try_once(asio::io_context& io, const JoinPlan& plan, De
     }
     if (!result->error.empty()) {
       add(errors, result->error);
+      end = std::min(end, begin + pause);
       continue;
     }
     const Deadline deadline = std::min(limit, Clock::now() + kHandshake);
@@ -244,7 +251,8 @@ asio::awaitable<Joined> join(asio::io_context& io,
   std::chrono::milliseconds pause = kFirstPause;
   asio::steady_timer timer(io);
   while (true) {
-    Attempt attempt = co_await try_once(io, plan, end);
+    const Deadline begin = Clock::now();
+    Attempt attempt = co_await try_once(io, plan, end, pause);
     if (attempt.answer) {
       if (const auto* const refusal = std::get_if<Refusal>(&*attempt.answer)) {
         throw SystemError(refusal->text, refusal->code);
@@ -256,7 +264,7 @@ asio::awaitable<Joined> join(asio::io_context& io,
       notice("node 0 does not answer at " + place_of(plan) + " (" + attempt.error +
              "); trying for another " + std::to_string(seconds_until(end)) + " s");
     }
-    timer.expires_at(std::min(end, Clock::now() + pause));
+    timer.expires_at(std::min(end, begin + pause));
     co_await timer.async_wait(kResult);
     if (Clock::now() >= end) {
       throw SystemError(
@@ -276,7 +284,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
   plan.hello.asks = true;
-  Attempt attempt = co_await try_once(io, plan, end);
+  Attempt attempt = co_await try_once(io, plan, end, limit);
   co_return attempt.answer;
 }
 
