@@ -289,6 +289,8 @@ void Coordinator::note_start(Node& node, const Started& started) {
   node.started_at = Clock::now();
   for (std::size_t i = 0; i < std::min(started.pids.size(), node.workers); ++i)
     round_.places[node.first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
+  // The first beat had to wait until its agent was made, so the answer told little of its clock.
+  crew_.send_beat(node);
   if (round_.is_released || !crew_.has_all(&Node::has_started)) return;
   // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
   round_.is_released = true;

@@ -72,7 +72,7 @@ void Crew::admit(const NodeCame& came, bool has_begun) {
   node->host = came.hello.host;
   node->link = came.link;
   came.link->send(encode(rules_.welcome));
-  came.link->send(encode(Order(OrderBeat{steady_ns(), ""})));
+  send_beat(*node);
   watch(*node);
   endpoint_->allow(came.link->peer_address());
   // The first one has proved that this works.
@@ -173,6 +173,10 @@ void Crew::send(const Node& node, const Order& order) {
 void Crew::send_all(const Order& order) {
   for (Node* const node : seated())
     send(*node, order);
+}
+
+void Crew::send_beat(const Node& node) {
+  if (node.link) node.link->send(encode(Order(OrderBeat{steady_ns(), line_})));
 }
 
 /// Once a second: says that we live, and who else seems not to.

@@ -101,6 +101,8 @@ class Crew {
 
   void send(const Node& node, const Order& order);
   void send_all(const Order& order);  // to the seated ones
+  /// One more than the one a second: its answer tells of the node's clock.
+  void send_beat(const Node& node);
   /// What the beats tell the others of the job.
   void set_line(const std::string& line) { line_ = line; }
 

@@ -47,6 +47,10 @@ TEST(Outcome, ATieGoesToTheLowerRank) {
   EXPECT_EQ(root_of({ended(0, 5ns, code(1)), ended(1, 5ns, code(2))}), 0U);
 }
 
+TEST(Outcome, WhoFailsAfterItWasToldToEndIsAVictimWhateverItsNodesClockSays) {
+  EXPECT_EQ(root_of({stopped(ended(0, 1ns, code(11))), ended(1, 9ns, code(5))}), 1U);
+}
+
 TEST(Outcome, ALostPeerIsAVictimOfALaterFailure) {
   EXPECT_EQ(root_of({ended(0, 1ns, code(97)), ended(1, 9ns, code(5))}), 1U);
   EXPECT_EQ(root_of({ended(0, 1ns, code(97)), stopped(ended(1, 9ns, code(5)))}), 1U);
