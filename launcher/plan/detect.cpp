@@ -172,6 +172,7 @@ class Detector {
   }
 
   void note_several(const std::string& platform, int here, const std::string& command) {
+    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) == 1) return;  // jobs side by side
     note(platform + " started " + std::to_string(here) +
          " processes on this node. An agent is the only one of its node, and starts the workers "
          "itself: " +

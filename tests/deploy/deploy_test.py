@@ -81,6 +81,8 @@ class Kubernetes(unittest.TestCase):
         volumes = {volume["name"] for volume in pod["volumes"]}
         self.assertEqual({mount["name"] for mount in agent["volumeMounts"]}, volumes)
         self.assertIn("/dev/shm", [mount["mountPath"] for mount in agent["volumeMounts"]])
+        (token,) = agent["env"]
+        self.assertEqual((token["name"], token["valueFrom"]["secretKeyRef"]["name"]), ("DDP_TOKEN", "mnist"))
         self.assertRegex(agent["image"], r":[\w.-]+\Z", "an image has a tag")
         return pod, agent
 

@@ -102,6 +102,7 @@ class Jobs(SlurmTest):
         for rank in range(4):
             self.assertRegex(text, rf"\] RANK={rank}\n")
         self.assertIn("WORLD_SIZE=4\n", text)
+        self.assertNotIn("has no token", text)
         self.assertIn(f"TORCHELASTIC_RUN_ID=slurm-{job}.0\n", text)
 
     def test_a_failed_worker_ends_the_job_with_its_own_code(self):

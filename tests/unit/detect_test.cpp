@@ -128,6 +128,9 @@ TEST(Detect, OneOfSeveralTasksOfANodeIsNoAgent) {
   EXPECT_THAT(job.notes,
               ElementsAre(AllOf(HasSubstr("Slurm started 4 processes on this node"),
                                 HasSubstr("srun --ntasks-per-node=1"))));
+  Environment side_by_side = with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "8"}});
+  side_by_side["SLURM_STEP_TASKS_PER_NODE"] = "4(x2)";
+  EXPECT_THAT(detect_for({"--nnodes=1"}, side_by_side).notes, IsEmpty());
 }
 
 TEST(Detect, ABatchScriptWithoutSrunGetsAHint) {
