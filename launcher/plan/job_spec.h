@@ -24,8 +24,10 @@ struct NodeFacts {
 };
 
 struct JobSpec {
-  std::string entry;                   // the program as typed; the report's headline
-  std::string executable;              // path that is executed
+  std::string entry;       // the program as typed; the report's headline
+  std::string executable;  // path that is executed
+  int problem_code = 0;    // several nodes: why there is none, 126 or 127
+  std::string problem;
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   bool own_worker = false;             // it is ddp-worker
   bool script = false;                 // run by Python: arguments[0..] start with the interpreter

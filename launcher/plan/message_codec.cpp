@@ -24,6 +24,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("pid", m.pid, kNotNegative);
   io.field("entry", m.entry);
   io.field("asks", m.asks);
+  io.field("problem_code", m.problem_code, kNotNegative);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);
 }

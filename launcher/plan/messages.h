@@ -31,11 +31,12 @@ struct Hello {
   int min_nodes = 1;
   int max_nodes = 1;
   int nproc = 1;
-  std::string host;      // its name, for people
-  std::int64_t pid = 0;  // of the agent, for people
-  std::string entry;     // the program as typed, for people
-  bool asks = false;     // it only wants to know who is there
-  std::string problem;   // why this node cannot execute the program; empty: it can
+  std::string host;                             // its name, for people
+  std::int64_t pid = 0;                         // of the agent, for people
+  std::string entry;                            // the program as typed, for people
+  bool asks = false;                            // it only wants to know who is there
+  int problem_code = 0;                         // 126 or 127; 0: it can execute the program
+  std::string problem;                          // ... and why not
   std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: foreign
   bool operator==(const Hello&) const = default;
 };

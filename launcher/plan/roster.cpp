@@ -107,7 +107,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
                   agent_of(seat.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
-  if (!hello.problem.empty()) return Refusal{203, hello.host + ": " + hello.problem};
+  if (hello.problem_code != 0) return Refusal{hello.problem_code, node + ": " + hello.problem};
   if (is_full() && !takes_spares_) {
     return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
                   " nodes; there is no place for " + node + ".");

@@ -24,8 +24,8 @@ class Roster {
   /// wait for a place instead of being refused.
   Roster(Hello own, bool takes_spares);
 
-  /// Why a node must not join, with both sides named; nothing when it may. Codes: 203; 126 or 127
-  /// never come from here.
+  /// Why a node must not join, with both sides named; nothing when it may. Codes: 203, or the
+  /// problem's own.
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const;
 
   /// Precondition: why_not() says nothing. Returns its id.

@@ -90,7 +90,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   const Deadline last = Clock::now() + limit;
   Deadline roll = Clock::now() + kRollCall;
   std::optional<Deadline> last_call;
-  while (!press_) {
+  while (!press_ && !(is_first && ill_node_)) {
     const Clock::time_point now = Clock::now();
     if (now >= fence_) {
       if (crew_.roster().is_full() || (crew_.roster().is_enough() && !is_first)) co_return true;
@@ -112,6 +112,9 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
     // It came when there was no worker that could be told.
     verdict_.outcome = Stopped{*press_};
     verdict_.exit_code = exit_code::of_signal(*press_);
+  } else if (is_first && ill_node_) {
+    verdict_.failure = ill_node_->text;
+    verdict_.exit_code = ill_node_->code;
   } else if (is_first) {
     verdict_.failure = "the job has not begun: " + crew_.roster().who_is_missing() + "; waited " +
                        format_duration(limit) +
@@ -246,7 +249,9 @@ StopRound Coordinator::make_stop() const {
 void Coordinator::note(const Crew::Event& event) {
   if (const auto* const came = std::get_if<Crew::NewsCame>(&event)) note_news(came->id, came->news);
   if (const auto* const came = std::get_if<Crew::NodeCame>(&event)) {
-    crew_.admit(*came, round_.number >= 0);
+    const auto refusal = crew_.admit(*came, round_.number >= 0);
+    const bool is_ill = refusal && came->hello.problem_code != 0 && !came->hello.asks;
+    if (is_ill && refusal->code == came->hello.problem_code) ill_node_ = refusal;
   }
   if (const auto* const gone = std::get_if<Crew::NodeGone>(&event)) lose(gone->id, gone->how);
 }

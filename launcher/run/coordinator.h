@@ -120,7 +120,8 @@ class Coordinator {
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came
   std::optional<Clock::time_point> first_press_;
   bool is_killing_ = false;
-  Clock::time_point fence_;  // no new round before
+  std::optional<Refusal> ill_node_;  // that cannot execute the program
+  Clock::time_point fence_;          // no new round before
   Verdict verdict_;
 };
 

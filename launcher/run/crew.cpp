@@ -59,13 +59,13 @@ void Crew::open(Endpoint& endpoint) {
   asio::co_spawn(io_, beat(), rethrow);
 }
 
-void Crew::admit(const NodeCame& came, bool has_begun) {
+std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   const std::optional<Refusal> refusal = roster_.why_not(came.hello);
   if (refusal || came.hello.asks) {
     if (refusal) console_.warning("refused: " + refusal->text);
     came.link->send(refusal ? encode(*refusal) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
-    return;
+    return refusal;
   }
   auto node = std::make_unique<Node>();
   node->id = roster_.add(came.hello);
@@ -82,6 +82,7 @@ void Crew::admit(const NodeCame& came, bool has_begun) {
                 came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
                 format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
                 (has_begun ? "; it enters at the next round" : ""));
+  return std::nullopt;
 }
 
 void Crew::watch(Node& node) {

@@ -82,8 +82,9 @@ class Crew {
   /// Lets other nodes in at `endpoint`, and looks after them until close().
   void open(Endpoint& endpoint);
 
-  /// Answers somebody who knocks. `has_begun`: there is a round that it is too late for.
-  void admit(const NodeCame& came, bool has_begun);
+  /// Answers somebody who knocks; returns why it was sent away, if it was. `has_begun`: there is a
+  /// round that it is too late for.
+  std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
   /// A node is gone. Returns it as it was; null: it is known already.
   std::unique_ptr<Node> remove(int id);
   /// Seats the nodes that are here; each is as at the begin of a round then. In order of node rank.

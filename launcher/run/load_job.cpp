@@ -17,12 +17,24 @@ namespace ddp::launcher {
 namespace {
 
 /// ddp-worker of the same installation comes before one on PATH.
-std::string find_executable(const JobSpec& spec, const std::string& search_path) {
+std::string look_for_executable(const JobSpec& spec, const std::string& search_path) {
   const bool is_ours = spec.entry == "ddp-worker";
   const std::string beside = is_ours ? beside_this_program(spec.entry) : "";
   if (!beside.empty()) return beside;
   if (spec.script) check_script(spec.entry);
   return find_program(spec.arguments.front(), search_path);
+}
+
+/// What this node lacks, node 0 is told: the others need not wait for it.
+void find_executable(JobSpec& spec, const Environment& environment) {
+  const auto path = find_variable(environment, "PATH").value_or("/usr/bin:/bin");
+  try {
+    spec.executable = look_for_executable(spec, path);
+  } catch (const SystemError& error) {
+    if (spec.max_nodes == 1) throw;
+    spec.problem_code = error.code();
+    spec.problem = error.what();
+  }
 }
 
 /// Under the CUDA_VISIBLE_DEVICES of the workers.
@@ -108,10 +120,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   spec.notes = std::move(loaded.notes);
   // A batch that cannot be divided; the whole size of several nodes is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
-  spec.executable =
-      find_executable(spec, find_variable(environment, "PATH").value_or("/usr/bin:/bin"));
-  spec.token = find_token(options, spec.job, environment);
-  if (spec.token.empty() && spec.max_nodes > 1) spec.warnings.push_back(what_is_open());
+  find_executable(spec, environment);
   bind(spec, environment);
   require_descriptors(spec);
   require_processes(spec);

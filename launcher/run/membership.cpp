@@ -32,6 +32,8 @@ Hello say_hello(const JobSpec& spec) {
   hello.host = host_name();
   hello.pid = ::getpid();
   hello.entry = spec.entry;
+  hello.problem_code = spec.problem_code;
+  hello.problem = spec.problem;
   if (spec.own_worker) hello.job_keys = job_identity(spec.job, false);
   return hello;
 }
@@ -111,6 +113,7 @@ Membership find_membership(asio::io_context& io, const JobSpec& spec) {
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);
+  if (spec.problem_code != 0) throw SystemError(spec.problem, spec.problem_code);
   Membership membership = as_node_zero(spec, hello);
   membership.may_join = !says_zero;
   return membership;
