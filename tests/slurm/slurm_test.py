@@ -6,6 +6,7 @@ After each test no process of the job lives.
 import os
 import pathlib
 import re
+import signal
 import sys
 import tempfile
 import unittest
@@ -126,6 +127,39 @@ class Jobs(SlurmTest):
         wait_until(lambda: self.output().count("up\n") == 2, "two workers", deadline=30)
         self.run_tool("scancel", job)
         self.assertEqual(self.finish(job)[0], "CANCELLED", self.output())
+
+    def test_a_job_that_slurm_kills_at_once_leaves_nothing(self):
+        """SIGKILL to everything that Slurm knows of, guards too."""
+        worker = (self.fake_worker, "spawn", "[", "session", "hold", "]", "lose", "[", "hold", "]", "print", "up", "hold")
+        job = self.submit("--nproc-per-node", "2", *worker)
+        wait_until(lambda: self.output().count("up\n") == 4, "four workers", deadline=30)
+        self.run_tool("scancel", "--full", "--signal=KILL", job)
+        self.assertIn(self.finish(job)[0], ("CANCELLED", "FAILED"), self.output())
+
+    def test_a_killed_agent_ends_the_job_on_the_other_node(self):
+        """By 201 there; of its tasks srun shows the one that died of a signal."""
+        job = self.submit("--nproc-per-node", "1", self.fake_worker, "print", "up", "hold")
+        wait_until(lambda: self.output().count("up\n") == 2, "two workers", deadline=30)
+        agents = [pid for pid in self.alive() if self.node_of(pid) == "1"]
+        self.assertEqual(len(agents), 1)
+        os.kill(agents[0], signal.SIGKILL)
+        self.assertEqual(self.finish(job), ("FAILED", "137"), self.output())
+        self.assertRegex(self.output(), r"node 1 \(.*\) is lost")
+
+    @staticmethod
+    def node_of(pid):
+        """The node of an agent; nothing for other processes, its guard too."""
+        folder = pathlib.Path("/proc", str(pid))
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            parent = (folder / "stat").read_text().split(")")[1].split()[1]
+            name = pathlib.Path("/proc", parent, "comm").read_text().strip()
+        except OSError:
+            return None
+        if not words[0].endswith(b"/ddp-launch") or name != "slurmstepd":
+            return None
+        return next((text[13:].decode() for text in variables if text.startswith(b"SLURM_NODEID=")), None)
 
     def test_the_time_that_is_up_brings_the_job_back_into_the_queue(self):
         program = self.folder / "program"
