@@ -122,6 +122,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
     verdict_.exit_code = exit_code::kRendezvous;
   } else {
     verdict_.policy = "no other node came within " + format_duration(limit);
+    if (!verdict_.earlier_rounds.empty()) verdict_.earlier_rounds.pop_back();  // it is the last one
   }
   co_return false;
 }
@@ -469,17 +470,26 @@ RoundResult Coordinator::conclude() {
   return round;
 }
 
+std::string Coordinator::when_next(const RestartDecision& decision) const {
+  if (!crew_.roster().is_enough()) {
+    return "when another node has come, within " + format_duration(*spec_.replace_timeout);
+  }
+  const Clock::duration fence = fence_ - Clock::now();
+  if (fence > decision.pause) {
+    return "in " + format_seconds(fence) + ", when the lost node's workers are surely dead";
+  }
+  return decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
+}
+
 void Coordinator::say_restart(const RoundResult& round, const RestartDecision& decision) {
   if (decision.restart) {
     auto& earlier = verdict_.earlier_rounds;
     if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
     earlier.push_back(summarize_round(verdict_, round_.number, round.lived));
     const int left = spec_.max_restarts - round_.number - 1;
-    const std::string when =
-        decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
     if (press_) return;  // there is no next one
     console_.error(earlier.back() + "; round " + std::to_string(round_.number + 1) + " starts " +
-                   when + ", " + std::to_string(left) +
+                   when_next(decision) + ", " + std::to_string(left) +
                    (left == 1 ? " restart is left." : " restarts are left."));
     return;
   }

@@ -101,6 +101,7 @@ class Coordinator {
   [[nodiscard]] StopRound make_stop() const;
   [[nodiscard]] std::chrono::nanoseconds begin_of(const Node& node) const;
   [[nodiscard]] std::string name_rank(int rank) const;
+  [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
   void say_restart(const RoundResult& round, const RestartDecision& decision);
   [[nodiscard]] JobEnd make_end();
 
