@@ -322,7 +322,9 @@ void Agent::listen_to_node_zero() {
         if (order) take_order(*order);
         return order.has_value();
       },
-      [this](const std::string& how) { lose_node_zero(how, SIGTERM); });
+      [this](const std::string& how) {
+        lose_node_zero("its agent is gone (" + how + ")", SIGTERM);
+      });
 }
 
 /// From the loop, at any time: what it means is noted, and the story comes to it.

@@ -94,7 +94,7 @@ void Crew::watch(Node& node) {
         return news.has_value();
       },
       [this, id](const std::string& how) {
-        inbox_.push(NodeGone{id, how});
+        inbox_.push(NodeGone{id, "its agent is gone (" + how + ")"});
       });
 }
 
