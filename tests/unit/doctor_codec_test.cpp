@@ -1,0 +1,61 @@
+#include "launcher/plan/doctor_codec.h"
+
+#include <gtest/gtest.h>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+NodeHealth some_health() {
+  NodeHealth node;
+  node.node_rank = 1;
+  node.host = "b";
+  node.version = "0.5.0";
+  node.kernel = "6.1";
+  node.machine = "x86_64";
+  node.cpus = 8;
+  node.memory_bytes = std::int64_t{1} << 40;
+  node.shared_bytes = 1 << 30;
+  node.open_files = 1024;
+  node.processes = 77;
+  node.gpus = {"NVIDIA H200"};
+  node.driver = "580.1";
+  node.interfaces = {"eth0 10.0.0.2"};
+  node.address = "10.0.0.2";
+  node.port = 40000;
+  return node;
+}
+
+PeerCheck some_check() {
+  PeerCheck check;
+  check.node_rank = 2;
+  check.error = "no answer";
+  check.round_trip = 5us;
+  check.clock_ahead = -3600s;
+  check.bytes_per_second = 1.5e9;
+  return check;
+}
+
+TEST(DoctorCodec, EveryMessageComesBackAsItWas) {
+  for (const DoctorMessage& message : {DoctorMessage(some_health()),
+                                       DoctorMessage(LookAtPeers{1, {some_health()}, 1 << 20}),
+                                       DoctorMessage(NodeChecks{1, {some_check()}}),
+                                       DoctorMessage(DoctorEnd{1, "a\nb\n"})}) {
+    EXPECT_EQ(decode_doctor(encode(message)), message) << encode(message);
+  }
+}
+
+TEST(DoctorCodec, WhatIsNoWholeMessageIsNothing) {
+  const std::string text = encode(DoctorMessage(some_health()));
+  EXPECT_FALSE(decode_doctor("").has_value());
+  EXPECT_FALSE(decode_doctor(text.substr(0, text.size() - 1)).has_value());
+  EXPECT_FALSE(decode_doctor(R"({"type":"health"})").has_value());
+  EXPECT_FALSE(decode_doctor(R"({"type":"order-beat","sent":1,"line":""})").has_value());
+  EXPECT_FALSE(decode_doctor(R"({"type":"diagnosis","exit_code":256,"text":""})").has_value());
+  EXPECT_FALSE(decode_doctor(R"({"type":"look","own_rank":0,"nodes":[],"bytes":99999999999})"));
+  EXPECT_TRUE(decode_doctor(R"({"type":"look","own_rank":0,"nodes":[],"bytes":1})").has_value());
+}
+
+}  // namespace
+}  // namespace ddp::launcher
