@@ -24,6 +24,7 @@
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
+#include "launcher/run/doctor.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
@@ -99,12 +100,14 @@ int main(int argc, char** argv) try {
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) environment["DDP_TOKEN"] = take_lifeline();
-  if (!options.command.empty()) return run_command(options, environment);
+  const bool is_doctor = options.command == "doctor";
+  if (!options.command.empty() && !is_doctor) return run_command(options, environment);
   if (options.explain)
     return print(explain(*options.explain, load_values(options, environment).job));
   const JobSpec spec = load_job(options, environment);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
+  if (is_doctor) return run_doctor(spec);
   asio::io_context io(1);
   Membership membership = find_membership(io, spec);
   // Beyond this point it is known who is node 0.

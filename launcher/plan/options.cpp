@@ -7,6 +7,7 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <boost/program_options/variables_map.hpp>
+#include <span>
 
 #include "common/error.h"
 #include "common/exit_code.h"
@@ -18,7 +19,8 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::string_view kCommands[] = {"status", "stop", "logs", "doctor"};
+constexpr std::string_view kCommands[] = {"status", "stop", "logs"};
+constexpr const char* kDoctor = "doctor";
 
 bool is_job_file(const std::string& text) {
   return text.ends_with(".yaml") || text.ends_with(".yml");
@@ -52,9 +54,10 @@ std::vector<std::string> without_empty(std::vector<std::string> options) {
 
 class Parser {
  public:
-  Parser(const std::vector<std::string>& arguments, const Environment& environment)
+  Parser(std::span<const std::string> arguments, const Environment& environment)
       : environment_(environment),
-        split_(split_arguments(arguments, flags())),
+        is_doctor_(!arguments.empty() && arguments[0] == kDoctor),
+        split_(split_arguments(arguments.subspan(is_doctor_ ? 1 : 0), flags())),
         is_first_word_(!arguments.empty() && !arguments[0].starts_with('-')) {}
 
   Options run() {
@@ -137,6 +140,9 @@ class Parser {
 
   void take_program() {
     std::vector<std::string> rest = split_.rest;
+    if (is_doctor_) options_.command = kDoctor;
+    if (is_doctor_ && rest.empty()) options_.program = "true";  // any program will do
+    if (is_doctor_ && rest.empty()) return;
     if (rest.empty()) {
       if (options_.explain) return;
       if (!split_.problems.empty()) return;  // what was meant as the program may be hidden by them
@@ -145,7 +151,7 @@ class Parser {
           "[ARGUMENTS]; ddp-launch --help says more.");
       return;
     }
-    if (is_first_word_ && take_command(rest)) return;
+    if (is_first_word_ && !is_doctor_ && take_command(rest)) return;
     // `ddp-launch ddp-worker job.yaml key=value` is the long form of `ddp-launch job.yaml
     // key=value`.
     const bool is_long_form = rest.size() > 1 && is_job_file(rest[1]) &&
@@ -177,9 +183,7 @@ class Parser {
       return false;
     }
     const std::string file = " A program of that name is started as ./" + rest[0] + ".";
-    if (rest[0] == "doctor") {
-      problems_.push_back("doctor: this command is not available in this version." + file);
-    } else if (rest.size() > 2) {
+    if (rest.size() > 2) {
       problems_.push_back(rest[0] + " takes one job, got " + std::to_string(rest.size() - 1) +
                           " words. Type ddp-launch " + rest[0] + " RUN." + file);
     }
@@ -189,6 +193,7 @@ class Parser {
   }
 
   const Environment& environment_;
+  const bool is_doctor_;  // its flags follow it
   SplitArguments split_;
   const bool is_first_word_;  // what follows flags is a program, whatever its name
   Options options_;
@@ -241,6 +246,8 @@ std::string help_text() {
       "  ddp-launch status|stop|logs [RUN]                  look at a running job, stop it, or "
       "show "
       "its last lines\n"
+      "  ddp-launch doctor [FLAGS] [PROGRAM]                look at the nodes of a job and the way "
+      "between them\n"
       "\n"
       "Examples:\n"
       "  ddp-launch job.yaml train.epochs=3                 the job file's launch: section says "

@@ -24,7 +24,7 @@ struct Options {
   std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
-  std::string command;                         // status, stop, logs: nothing is started then
+  std::string command;                         // status, stop, logs, doctor: nothing is started
   std::string command_run;                     // which job; empty: the only one
   bool token_stdin = false;                    // the token comes on stdin, whose end stops the job
   std::optional<std::string> hosts;            // --hosts: agents are started by ssh
