@@ -90,6 +90,7 @@ TEST(SlurmStep, SaysWhatDoesNotFit) {
   EXPECT_EQ(problem("SLURM_STEP_ID", "0.1"), "SLURM_STEP_ID=0.1 is no number");
   EXPECT_THAT(problem("SLURM_PROCID", "3"), HasSubstr("does not fit SLURM_STEP_NUM_TASKS"));
   EXPECT_THAT(problem("SLURM_NODEID", "2"), HasSubstr("does not fit SLURM_STEP_NUM_NODES"));
+  EXPECT_THAT(problem("SLURM_LOCALID", "2147483647"), HasSubstr("does not fit"));
   EXPECT_THAT(problem("SLURM_STEP_NODELIST", "n[1-"), HasSubstr("brackets do not fit"));
   EXPECT_THAT(problem("SLURM_STEP_NODELIST", "n1"), HasSubstr("has 1 names"));
 }
