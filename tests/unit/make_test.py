@@ -56,6 +56,12 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"\Amake.sh: these packages are missing.* sudo apt-get install -y mold\n\Z")
 
+    def test_what_a_slurm_needs_is_named(self):
+        missing = ALL_INSTALLED.replace("echo", 'case "$name" in *slurm*|munge) continue;; esac; echo')
+        system = System({"dpkg-query": missing} | USER, "test-slurm")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"sudo apt-get install -y munge slurm-client slurmctld slurmd\n\Z")
+
     def test_without_dpkg_all_packages_are_named(self):
         system = System({"dpkg-query": None}, "deps")
         self.assertEqual(system.code, 1)
