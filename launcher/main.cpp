@@ -134,8 +134,10 @@ int main(int argc, char** argv) try {
     membership = join_node_zero(io, spec);  // who was faster is node 0
     agent = make_agent();
   }
-  const JobEnd end = agent->run();
+  JobEnd end = agent->run();
   // Beyond this point nothing of this job lives on this node.
+  const bool has_node_zero_said_it = membership.link && end.exit_code != exit_code::kNodeLost;
+  if (spec.shares_console && has_node_zero_said_it) end.report.clear();
   const std::filesystem::path record = run_dir ? run_dir->path() : std::filesystem::path();
   return report(end, {record, agent->log_dir()}, environment, agent->console());
 } catch (const std::exception& error) {

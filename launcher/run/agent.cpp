@@ -331,7 +331,7 @@ void Agent::listen_to_node_zero() {
 void Agent::take_order(const Order& order) {
   if (const auto* const beat = std::get_if<OrderBeat>(&order)) {
     guard_.beat();
-    console_.live(beat->line);
+    if (!spec_.shares_console) console_.live(beat->line);
     answer_beat(*beat);
   }
   if (const auto* const start = std::get_if<StartRound>(&order)) start_ = *start;

@@ -395,7 +395,7 @@ int run_doctor(JobSpec spec) {
     asio::co_spawn(io, assist(io, spec, membership.link), keep);
   }
   io.run();
-  std::cout << clean(end.text) << std::flush;
+  if (!spec.shares_console || chief) std::cout << clean(end.text) << std::flush;
   return end.exit_code;
 }
 

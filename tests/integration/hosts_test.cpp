@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/process_test.h"
+#include "tests/support/cluster.h"
 
 namespace ddp::test {
 namespace {
@@ -219,6 +219,54 @@ TEST_F(Hosts, AnAgentWithoutATokenIsRefused) {
   auto agent = start({{"sh", "-c", "exec " DDP_LAUNCH " --token-stdin true </dev/null"}});
   EXPECT_EQ(agent->wait(), 2) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("no line with a token"));
+}
+
+/// Several nodes, and a stand-in for ssh that enters them.
+class HostsOnNodes : public ClusterTest {
+ protected:
+  std::string write_ssh() {
+    std::string script =
+        "#!/bin/bash\nfor word; do host=$command; command=$word; done\ncase $host in\n";
+    for (int node = 0; node < cluster().size(); ++node) {
+      script += Cluster::host(node) + ") set --";
+      for (const std::string& word : cluster().enter(node))
+        script += " '" + word + "'";
+      script += " ;;\n";
+    }
+    script += "esac\nenv -i PATH=\"$PATH\" setsid \"$@\" sh -c \"$command\" < <(cat)\n";
+    const std::string path = write_file("ssh", script);
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+};
+
+TEST_F(HostsOnNodes, OneCommandIsOneJob) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  Command command{.arguments = cluster().enter(0)};
+  for (const std::string& word : {std::string(DDP_LAUNCH),
+                                  std::string("--hosts=node0,node1:2,node2"),
+                                  "--ssh=" + write_ssh(),
+                                  std::string("--grace=2s"),
+                                  std::string(DDP_FAKE_WORKER),
+                                  std::string("print"),
+                                  std::string("started"),
+                                  std::string("wait"),
+                                  std::string("TERM")})
+    command.arguments.push_back(word);
+  auto job = start(command);
+  ASSERT_TRUE(eventually(
+      [&] {
+        job->read_for(10ms);
+        return count(job->out(), "started\n") == 4;
+      },
+      kPatience))
+      << job->out() << job->err();
+  for (const char* const line :
+       {"[0:0] started", "[1:1] started", "[1:2] started", "[2:3] started"})
+    EXPECT_THAT(job->out(), HasSubstr(line));
+  ::kill(worker(3), SIGKILL);
+  EXPECT_EQ(job->wait(), 137) << job->err();
+  EXPECT_EQ(count(job->err(), "Root Cause"), 1U) << job->err();  // once, though all agents know it
 }
 
 /// sshd on a free port of this machine, for the user who runs the test.

@@ -151,12 +151,6 @@ TEST_F(LauncherArguments, WhatIsNoOverrideIsNamed) {
   EXPECT_THAT(job->err(), HasSubstr("--dry-run: after a job file come overrides"));
 }
 
-TEST_F(LauncherArguments, CommandsOfLaterVersionsAreRefused) {
-  const auto job = launch({"doctor"});
-  EXPECT_EQ(job->wait(), 2);
-  EXPECT_THAT(job->err(), HasSubstr("not available in this version"));
-}
-
 TEST_F(LauncherArguments, APythonScriptRunsUnderPython) {
   const std::string script = write_file("show.py",
                                         "import os, sys\nprint(os.environ['RANK'], sys.argv[1:], "
