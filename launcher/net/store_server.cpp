@@ -84,7 +84,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
     if (!request) break;
     if (request->command == StoreCommand::ping && session->client.pid == 0) {
       session->client.pid = static_cast<pid_t>(request->number);
-      joined_.insert(session->client);
+      if (known_.insert(session->client).second) joined_.push_back(session->client);
     }
     const KeySpace::Answer answer = keys_.take(session->id, std::move(*request), Clock::now());
     if (answer.refused.empty()) session->output += answer.reply;
@@ -163,6 +163,7 @@ void StoreServer::begin_round() {
   close();
   keys_ = KeySpace();
   joined_.clear();
+  known_.clear();
   has_noticed_ = false;
 }
 

@@ -48,8 +48,8 @@ class StoreServer {
     pid_t pid = 0;        // on its node, as torch's clients tell it
     auto operator<=>(const Client&) const = default;
   };
-  /// All that joined in this round, also those that left.
-  [[nodiscard]] const std::set<Client>& joined() const { return joined_; }
+  /// All that joined in this round, also those that left, in the order of their coming.
+  [[nodiscard]] const std::vector<Client>& joined() const { return joined_; }
   /// Those that are connected now.
   [[nodiscard]] std::set<Client> connected() const;
 
@@ -79,7 +79,8 @@ class StoreServer {
   const Notice notice_;
   KeySpace keys_;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
-  std::set<Client> joined_;
+  std::vector<Client> joined_;
+  std::set<Client> known_;  // the same
   StoreClientId next_id_ = 1;
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round

@@ -300,6 +300,7 @@ void Coordinator::note_start(Node& node, const Started& started) {
   if (round_.is_released || !crew_.has_all(&Node::has_started)) return;
   // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
   round_.is_released = true;
+  store_.expect(round_.places);
   if (has_other_nodes()) store_.endpoint()->release();
 }
 
@@ -375,7 +376,7 @@ void Coordinator::look() {
       samples[rank].ended_at += begin_of(*node);
     }
   }
-  store_.note_waits(round_.places, samples, round_.begin);
+  store_.note_waits(samples, round_.begin);
   const nanoseconds now = Clock::now() - round_.begin;
   if (has_other_nodes()) show_live(live_.describe(now, samples));
   for (const Finding& finding : watchdog_->look(now, samples)) {

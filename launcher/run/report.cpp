@@ -21,7 +21,9 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kWidth = 60;  // torchrun's rows are at most that wide
+constexpr std::size_t kMostWorkers = 4096;  // in result.json, which goes to every node
+constexpr std::size_t kMostVictims = 100;   // with a line each
+constexpr std::size_t kWidth = 60;          // torchrun's rows are at most that wide
 
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
@@ -233,13 +235,18 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       add_field(text, "hint", *hint);
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
+    std::size_t shown = 0;
     for (const std::size_t victim : failed->victims) {
+      if (++shown > kMostVictims) continue;
       const WorkerReport& worker = verdict.workers[victim];
       text += describe_victim(worker, has_nodes);
       // Where the root cause has no words of its own, those of what it led to are what is known.
       // So are those of a rank that nobody saw.
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
       if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
+    }
+    if (shown > kMostVictims) {
+      text += "  and " + std::to_string(shown - kMostVictims) + " more; result.json names them\n";
     }
     text += history(verdict, thin) + wide + "\n";
   }
@@ -250,8 +257,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     add_field(text, "exitcode", std::to_string(verdict.exit_code) + " (the node is lost)");
     add_field(text, "what", lost->how + "; what its workers did is not known");
     if (!lost->victims.empty()) text += thin + "\nFailures that followed:\n";
-    for (const std::size_t victim : lost->victims)
-      text += describe_victim(verdict.workers[victim], has_nodes);
+    for (std::size_t i = 0; i < std::min(lost->victims.size(), kMostVictims); ++i)
+      text += describe_victim(verdict.workers[lost->victims[i]], has_nodes);
     text += history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
@@ -273,8 +280,12 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
       {"rounds", verdict.rounds},
   };
   json::array workers;
-  for (const WorkerReport& worker : verdict.workers)
-    workers.push_back(to_json(worker));
+  for (const WorkerReport& worker : verdict.workers) {
+    if (workers.size() < kMostWorkers) workers.push_back(to_json(worker));
+  }
+  if (verdict.workers.size() > kMostWorkers) {
+    object["workers_left_out"] = verdict.workers.size() - kMostWorkers;
+  }
   object["workers"] = workers;
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     const WorkerReport& root = verdict.workers[failed->root_cause];

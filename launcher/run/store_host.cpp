@@ -2,37 +2,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "launcher/os/port.h"
 
 namespace ddp::launcher {
-namespace {
-
-using Client = StoreServer::Client;
-
-/// Whether a client comes from the worker, or from a process of its session on this node.
-bool is_from(const Client& client, const RankPlace& worker, bool is_other_nodes) {
-  if (!worker.address.empty()) return client.address == worker.address && client.pid == worker.pid;
-  if (is_other_nodes) return false;
-  return client.pid == worker.pid || ::getsid(client.pid) == worker.pid;
-}
-
-/// The worker that opened a connection, or the end.
-template <typename Workers>
-auto find_owner(const Client& client, Workers& workers) {
-  const bool is_loopback = asio::ip::make_address(client.address).is_loopback();
-  const bool is_other_nodes =
-      !is_loopback && std::any_of(workers.begin(), workers.end(), [&](const RankPlace& worker) {
-        return worker.address == client.address;
-      });
-  return std::find_if(workers.begin(), workers.end(), [&](const RankPlace& worker) {
-    return is_from(client, worker, is_other_nodes);
-  });
-}
-
-}  // namespace
-
 StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec)
     : console_(console),
       spec_(spec),
@@ -50,6 +22,10 @@ StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec
 
 int StoreHost::begin_round() {
   next_roll_ = Clock::now() + kRollCall;
+  ranks_.clear();
+  other_nodes_.clear();
+  seen_ = 0;
+  strangers_ = 0;
   if (endpoint_) endpoint_->begin_round();
   if (!spec_.store_in_worker) return endpoint_->port();
   if (endpoint_ || spec_.master_port == 0) return free_port();  // the job's own port is ours
@@ -65,10 +41,33 @@ void StoreHost::close() {
   if (endpoint_) endpoint_->close();
 }
 
-void StoreHost::note_joined(std::span<RankPlace> workers) const {
-  for (const Client& client : store_.joined()) {
-    const auto worker = find_owner(client, workers);
-    if (worker != workers.end()) worker->joined = true;
+void StoreHost::expect(std::span<const RankPlace> workers) {
+  for (const RankPlace& worker : workers) {
+    ranks_.emplace(StoreServer::Client{worker.address, worker.pid}, worker.rank);
+    if (!worker.address.empty()) other_nodes_.insert(worker.address);
+  }
+}
+
+/// The worker that opened the connection; on our own node also by a process of its session.
+std::optional<int> StoreHost::owner_of(const StoreServer::Client& client) const {
+  const auto of = [this](const std::string& address, pid_t pid) -> std::optional<int> {
+    const auto found = ranks_.find(StoreServer::Client{address, pid});
+    return found == ranks_.end() ? std::nullopt : std::optional<int>(found->second);
+  };
+  if (const auto rank = of(client.address, client.pid)) return rank;
+  // Agents of one job may share a machine: then ours is not the only one behind an address.
+  const bool is_loopback = asio::ip::make_address(client.address).is_loopback();
+  if (other_nodes_.contains(client.address) && !is_loopback) return std::nullopt;
+  if (const auto rank = of("", client.pid)) return rank;
+  return of("", ::getsid(client.pid));
+}
+
+void StoreHost::note_joined(std::span<RankPlace> workers) {
+  const auto& joined = store_.joined();
+  for (; seen_ < joined.size(); ++seen_) {
+    const std::optional<int> rank = owner_of(joined[seen_]);
+    if (!rank) ++strangers_;
+    if (rank) workers[static_cast<std::size_t>(*rank)].joined = true;
   }
 }
 
@@ -78,23 +77,15 @@ void StoreHost::call_roll(std::span<const RankPlace> workers) {
   std::vector<Attendance> ranks;
   for (const RankPlace& worker : workers)
     ranks.push_back(Attendance{worker.rank, worker.pid, worker.joined, worker.ended});
-  const auto& joined = store_.joined();
-  const auto strangers = std::count_if(joined.begin(), joined.end(), [&](const Client& client) {
-    return find_owner(client, workers) == workers.end();
-  });
-  if (const auto line = who_is_missing(ranks, static_cast<int>(strangers))) console_.info(*line);
+  if (const auto line = who_is_missing(ranks, strangers_)) console_.info(*line);
 }
 
-void StoreHost::note_waits(std::span<const RankPlace> workers,
-                           std::span<WorkerSample> samples,
-                           Clock::time_point begin) const {
+void StoreHost::note_waits(std::span<WorkerSample> samples, Clock::time_point begin) const {
   for (const StoreServer::Waiting& wait : store_.waiting()) {  // the longest first
-    const auto worker = find_owner(wait.client, workers);
-    if (worker == workers.end()) continue;
-    for (WorkerSample& sample : samples) {
-      if (sample.rank != worker->rank || sample.waits_since) continue;
-      sample.waits_since = wait.since - begin;
-    }
+    const std::optional<int> rank = owner_of(wait.client);
+    if (!rank) continue;
+    WorkerSample& sample = samples[static_cast<std::size_t>(*rank)];
+    if (!sample.waits_since) sample.waits_since = wait.since - begin;
   }
 }
 

@@ -3,7 +3,9 @@
 // belongs to.
 #pragma once
 
+#include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,22 +41,24 @@ class StoreHost {
   /// 0. Errors: SystemError, 202 when rank 0's port is taken.
   int begin_round();
 
+  /// These are the workers of the round, by rank; all of them run.
+  void expect(std::span<const RankPlace> workers);
+
   /// Serves in the loop, until close().
   void start();
 
   /// Lets go of port and connections, so that the loop can end.
   void close();
 
-  /// Notes who has become a client in this round.
-  void note_joined(std::span<RankPlace> workers) const;
+  /// Notes who has become a client in this round. Cost: of those that are new.
+  void note_joined(std::span<RankPlace> workers);
 
   /// Names who has not come while others have, once every kRollCall. Precondition: note_joined().
   void call_roll(std::span<const RankPlace> workers);
 
-  /// Adds to the samples who waits for a key that nobody has set, and since when, from `begin` on.
-  void note_waits(std::span<const RankPlace> workers,
-                  std::span<WorkerSample> samples,
-                  Clock::time_point begin) const;
+  /// Adds to the samples, which are by rank, who waits for a key that nobody has set, and since
+  /// when, from `begin` on.
+  void note_waits(std::span<WorkerSample> samples, Clock::time_point begin) const;
 
   /// Null when a worker serves and there is one node.
   [[nodiscard]] Endpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
@@ -62,11 +66,17 @@ class StoreHost {
   static constexpr std::chrono::seconds kRollCall{10};
 
  private:
+  [[nodiscard]] std::optional<int> owner_of(const StoreServer::Client& client) const;
+
   Console& console_;
   const JobSpec& spec_;
   StoreServer store_;
   std::optional<Endpoint> endpoint_;
   Clock::time_point next_roll_;
+  std::map<StoreServer::Client, int> ranks_;  // of the workers; our own node has no address
+  std::set<std::string> other_nodes_;         // addresses
+  std::size_t seen_ = 0;                      // of the store's clients
+  int strangers_ = 0;                         // among them
 };
 
 }  // namespace ddp::launcher
