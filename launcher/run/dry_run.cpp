@@ -20,9 +20,15 @@ std::string describe_plan(const JobSpec& spec) {
   if (spec.has_run_dir) {
     facts.run_dir = std::filesystem::absolute(spec.job.text("output")) / spec.job.text("name");
   }
-  const std::vector<int> workers_of_node{spec.nproc};
+  const std::vector<int> workers_of_node(static_cast<std::size_t>(spec.max_nodes), spec.nproc);
+  const int node = spec.node_rank.value_or(0);
   std::string text;
-  for (const Placement& placement : place(workers_of_node, 0)) {
+  if (spec.max_nodes > 1) {
+    text = "node " + std::to_string(node) + " of " + std::to_string(spec.max_nodes) +
+           (spec.node_rank ? "" : ", should it come first") +
+           "; ranks as if each node had as many workers as this one\n";
+  }
+  for (const Placement& placement : place(workers_of_node, node)) {
     Environment added = added_environment(spec, placement, facts, "(chosen at start)", -1);
     if (spec.master_port == 0) added["MASTER_PORT"] = "(a free port)";
     added["DDP_PROGRESS_FD"] = "(chosen at start)";

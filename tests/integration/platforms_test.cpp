@@ -84,6 +84,19 @@ TEST_F(Platforms, MpirunGivesTheRanks) {
   EXPECT_THAT(zero->err(), HasSubstr("from Open MPI: node 0 of 2;"));
 }
 
+TEST_F(Platforms, AreShownByADryRun) {
+  const auto job =
+      start({{DDP_LAUNCH, "--dry-run", "--nproc-per-node=2", "--master-addr=n1", DDP_FAKE_WORKER},
+             {{"OMPI_COMM_WORLD_RANK", "1"},
+              {"OMPI_COMM_WORLD_SIZE", "3"},
+              {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("node 1 of 3; ranks as if each node had as many workers"));
+  EXPECT_THAT(job->out(), HasSubstr("rank 2 of 6, node 1, local rank 0\n"));
+  EXPECT_THAT(job->out(), HasSubstr("rank 3 of 6, node 1, local rank 1\n"));
+  EXPECT_THAT(job->out(), HasSubstr("GROUP_WORLD_SIZE=3\n"));
+}
+
 TEST_F(Platforms, AreIgnoredWithNoAutoEnv) {
   const auto job = start_agent({"--no-auto-env"},
                                {{"OMPI_COMM_WORLD_RANK", "1"},
