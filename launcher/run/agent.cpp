@@ -136,7 +136,6 @@ Agent::Agent(asio::io_context& io,
       beat_timer_(io) {
   become_subreaper();
   prepare_cgroup();
-  if (spec_.max_nodes > 1) guard_.set_lease(Crew::kLease);
   if (link_) return;
   Coordinator::Job job;
   job.own = membership.own;
@@ -217,6 +216,8 @@ void Agent::prepare_cgroup() {
 
 void Agent::begin_round(const StartRound& start) {
   in_round_ = true;
+  // Not before: an agent that is stopped while it waits for the others harms nobody.
+  if (spec_.max_nodes > 1 && world_size_ == 0) guard_.set_lease(Crew::kLease);
   facts_.round = start.round;
   facts_.run_dir = start.run_dir;
   facts_.master_port = start.master_port;
