@@ -182,6 +182,12 @@ class Jobs(SlurmTest):
         self.assertEqual(self.finish(job), ("FAILED", "3"), self.output())
         self.assertIn("was not started by srun", self.output())
 
+    def test_doctor_looks_at_both_nodes(self):
+        done = self.run_tool("srun", "--nodes=2", "--ntasks-per-node=1", self.launch, "doctor")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("no problem found"), 2, done.stdout)
+        self.assertEqual(done.stdout.count("1 of 1"), 4, "each of two tables has two nodes that reach the other one\n" + done.stdout)
+
     def test_steps_side_by_side_have_ports_of_their_own(self):
         script = self.folder / "script"
         step = f"srun --overlap --ntasks-per-node=1 {self.launch} {self.fake_worker} environment"
