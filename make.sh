@@ -14,6 +14,8 @@ Usage: ./make.sh COMMAND
   build               build/release/ddp-launch and build/release/ddp-worker
   check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
+  bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
+  soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   lint                format, the project's own rules, shellcheck
   deps                install what building, testing and linting need: Debian packages, LibTorch
@@ -275,7 +277,12 @@ test_under() {
 }
 
 bench() {
-  [[ "${1:-launcher}" == launcher && $# -le 1 ]] || fail "bench knows: launcher"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, scale"
+  if [[ "${1:-}" == scale ]]; then
+    build
+    (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250)
+    return
+  fi
   need_torch
   need_python
   build
@@ -304,6 +311,10 @@ case "$command" in
   build) build ;;
   check) check ;;
   bench) bench "$@" ;;
+  soak)
+    build
+    DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
+    ;;
   lint) lint ;;
   deps)
     need_packages "${build_packages[@]}" "${lint_packages[@]}"

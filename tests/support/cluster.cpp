@@ -162,6 +162,12 @@ void Cluster::lose(int node, int percent) const {
                   std::to_string(percent) + " drop"));
 }
 
+void Cluster::slow(int node, int kbit) const {
+  const std::string filter = " root tbf rate " + std::to_string(kbit) + "kbit burst 3kb latency 1s";
+  must("tc -n " + prefix_ + "switch qdisc replace dev port" + std::to_string(node) + filter +
+       "\ntc -n " + name_of(node) + " qdisc replace dev eth0" + filter);
+}
+
 void Cluster::heal(int node) const {
   must(inside(name_of(node), "nft flush chain inet test in"));
 }
@@ -252,6 +258,14 @@ std::vector<AgentEnd> ClusterTest::ends_of(const Agents& agents,
   return ends;
 }
 
+bool ClusterTest::listens(const Running& agent) {
+  // Local address, remote address, state: 0A is LISTEN (proc(5)); 733C is 29500.
+  const std::string table = "/proc/" + std::to_string(agent.pid()) + "/net/tcp";
+  return eventually(
+      [&] { return read_all(table).find(":733C 00000000:0000 0A") != std::string::npos; },
+      kPatience);
+}
+
 std::vector<pid_t> ClusterTest::alive_with(const std::string& entry) const {
   std::vector<pid_t> pids;
   for (const std::string& process : alive()) {
@@ -297,13 +311,20 @@ std::string report_of(const Running& agent) {
   return agent.err().substr(begin, agent.err().find("\n====", begin) - begin);
 }
 
+testing::AssertionResult within(milliseconds took, milliseconds bound) {
+  if (took >= milliseconds(0) && (kInstrumented || took <= bound))
+    return testing::AssertionSuccess();
+  return testing::AssertionFailure()
+         << "took " << took.count() << " ms (-1: for ever), expected: " << bound.count() << " ms";
+}
+
 testing::AssertionResult all_end(const std::vector<AgentEnd>& ends, int code, milliseconds limit) {
   std::ostringstream text;
   bool good = true;
   for (std::size_t node = 0; node < ends.size(); ++node) {
     const AgentEnd& end = ends[node];
     text << "node " << node << ": code " << end.code << " after " << end.after.count() << " ms\n";
-    good = good && end.code == code && end.after >= milliseconds(0) && end.after <= limit;
+    good = good && end.code == code && within(end.after, limit);
   }
   std::cout << text.str() << std::flush;
   if (good) return testing::AssertionSuccess();

@@ -41,6 +41,8 @@ class Cluster {
   void drop(int from, int to) const;
   /// So many packets of a hundred that reach `node` are lost.
   void lose(int node, int percent) const;
+  /// So many kilobits a second reach it, and leave it; what waits longer than a second is lost.
+  void slow(int node, int kbit) const;
   /// Undoes drop and lose.
   void heal(int node) const;
   /// What the node's own hosts file says of its own name.
@@ -94,6 +96,8 @@ class ClusterTest : public ProcessTest {
   static std::vector<AgentEnd> ends_of(const Agents& agents,
                                        std::chrono::steady_clock::time_point begin,
                                        std::chrono::milliseconds limit = kPatience);
+  /// Until that agent listens on port 29500 of its node.
+  static bool listens(const Running& agent);
   /// Living workers of that node and what they have started: GROUP_RANK in their environment.
   [[nodiscard]] std::vector<pid_t> workers_of(int node_rank) const;
   /// The worker of that rank, without what it has started; 0: none lives.
@@ -111,6 +115,9 @@ class ClusterTest : public ProcessTest {
 
   std::unique_ptr<Cluster> cluster_;
 };
+
+/// It came, and within the bound; under a sanitizer no bound holds.
+testing::AssertionResult within(std::chrono::milliseconds took, std::chrono::milliseconds bound);
 
 /// All codes are `code`, and nobody took longer than `limit`. Prints who did what when.
 testing::AssertionResult all_end(const std::vector<AgentEnd>& ends,

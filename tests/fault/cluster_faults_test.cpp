@@ -1,0 +1,214 @@
+// Workers and agents of several nodes fail, die, or are stopped: rows W and L of the list of
+// faults, for jobs of several nodes. DDP_STOP_SECONDS sets how long an agent is stopped.
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "common/identity.h"
+#include "tests/support/cluster.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+using testing::HasSubstr;
+
+constexpr milliseconds kGrace = 2s;
+constexpr milliseconds kLost = 6s;  // until a silent node is given up
+
+/// Every worker has a child and a daemon.
+constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
+/// Ends well when it is told to.
+constexpr char kPatient[] = "print ready wait USR1";
+
+int setting(const char* name, int otherwise) {
+  const auto text = find_variable(read_environment(), name);
+  return text ? std::stoi(*text) : otherwise;
+}
+
+class ClusterFaults : public ClusterTest {};
+
+// W2 on two nodes: where torchrun waits for minutes, as node 0 computes and sends nothing.
+TEST_F(ClusterFaults, W2_AKilledWorkerOfNode1EndsNode0Within1sWithItsCode) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere("print ready hold");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const pid_t victim = worker(2);
+  ASSERT_GT(victim, 0);
+  const auto begin = steady_clock::now();
+  ::kill(victim, SIGKILL);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 137, 1s));
+  EXPECT_NE(report_of(*agents[0]), "");
+  EXPECT_EQ(report_of(*agents[0]), report_of(*agents[1]));
+  EXPECT_THAT(report_of(*agents[0]), HasSubstr("rank      : 2 (local_rank: 0)"));
+  EXPECT_THAT(report_of(*agents[0]), HasSubstr("node1"));
+}
+
+TEST_F(ClusterFaults, W3_TheCodeOfTheWorkerIsTheCodeOfEveryAgent) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere("print ready on 5 [ wait USR1 exit 7 ] hold");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  ::kill(worker(5), SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 1s));
+}
+
+// W4: the first rank is done, the others go on for a while; nobody waits for a barrier, and a good
+// end is one of all.
+TEST_F(ClusterFaults, W4_ANodeThatIsDoneEarlyWaitsForTheOthersAndEndsWithThem) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto agents =
+      launch_everywhere("print ready on 2 [ exit 0 ] on 3 [ exit 0 ] wait USR1 print done");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  ASSERT_TRUE(workers_gone(1, steady_clock::now()) >= 0ms);
+  agents[1]->read_for(500ms);
+  EXPECT_NE(state_of(agents[1]->pid()), "Z");
+  const auto begin = steady_clock::now();
+  signal_workers(SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 0, 1s));
+  EXPECT_THAT(agents[0]->out(), HasSubstr("[0:1] done"));
+}
+
+TEST_F(ClusterFaults, W4_NoSuccessBesideAPeerThatFailsLater) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere(
+      "print ready on 2 [ exit 0 ] on 3 [ exit 0 ] on 0 [ wait USR1 exit 9 ] hold");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  ASSERT_TRUE(workers_gone(1, steady_clock::now()) >= 0ms);
+  const auto begin = steady_clock::now();
+  ::kill(worker(0), SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 9, 1s));
+}
+
+TEST_F(ClusterFaults, W14_TwoFailuresOnTwoNodesGiveOneRootCauseEverywhere) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere(
+      "ignore TERM print ready on 2 [ wait USR1 exit 7 ] on 4 [ wait USR1 exit 8 ] hold");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  const pid_t one = worker(2);
+  const pid_t other = worker(4);
+  ::kill(one, SIGUSR1);
+  ::kill(other, SIGUSR1);
+  const auto ends = ends_of(agents, begin);
+  EXPECT_TRUE(ends[0].code == 7 || ends[0].code == 8) << ends[0].code;
+  EXPECT_TRUE(all_end(ends, ends[0].code, 1s + kGrace));  // the others do not obey
+  for (const auto& agent : agents) {
+    EXPECT_EQ(report_of(*agent), report_of(*agents[0]));
+    EXPECT_EQ(count(agent->err(), "Root Cause"), 1U);
+  }
+  EXPECT_THAT(report_of(*agents[0]), HasSubstr("exit code 7"));
+  EXPECT_THAT(report_of(*agents[0]), HasSubstr("exit code 8"));
+}
+
+TEST_F(ClusterFaults, W15_AFailureAfterTheTeardownIsAVictimOnAnyNode) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere(
+      "print ready on 3 [ wait USR1 exit 5 ] on 0 [ wait TERM error late-error exit 11 ] wait TERM");
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  ::kill(worker(3), SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 5, 1s));
+  EXPECT_THAT(report_of(*agents[0]), HasSubstr("rank      : 3 (local_rank: 1)"));
+}
+
+TEST_F(ClusterFaults, L1_AKilledAgentOfNode1LeavesNothingAndEndsTheJobBy201) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  auto agents = launch_everywhere(kFamily);
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  agents[1]->signal(SIGKILL);
+  const milliseconds gone = workers_gone(1, begin);
+  std::cout << "its workers were gone after " << gone.count() << " ms" << std::endl;
+  EXPECT_TRUE(within(gone, 200ms));
+  EXPECT_EQ(agents[1]->wait(), -SIGKILL);
+  agents.erase(agents.begin() + 1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, 1s + kGrace));
+  EXPECT_THAT(agents[0]->err(), HasSubstr("node 1"));
+  EXPECT_THAT(agents[0]->err(), HasSubstr("node1"));
+}
+
+TEST_F(ClusterFaults, L2_AKilledAgentOfNode0LeavesNothingAndEndsTheJobBy201) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  auto agents = launch_everywhere(kFamily);
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  agents[0]->signal(SIGKILL);
+  const milliseconds gone = workers_gone(0, begin);
+  std::cout << "its workers were gone after " << gone.count() << " ms" << std::endl;
+  EXPECT_TRUE(within(gone, 200ms));
+  EXPECT_EQ(agents[0]->wait(), -SIGKILL);
+  agents.erase(agents.begin());
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, 1s + kGrace));
+}
+
+TEST_F(ClusterFaults, L3_AnAgentThatIsStoppedFor3sIsWaitedFor) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const auto agents = launch_everywhere(kPatient);
+  ASSERT_TRUE(all_see(agents, "ready"));
+  for (const std::size_t node : {1U, 0U}) {
+    agents[node]->signal(SIGSTOP);
+    agents[2]->read_for(3s);
+    agents[node]->signal(SIGCONT);
+    agents[2]->read_for(1500ms);
+  }
+  const auto begin = steady_clock::now();
+  signal_workers(SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 0, 1s));
+}
+
+TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  auto agents = launch_everywhere(kFamily);
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  agents[1]->signal(SIGSTOP);
+  const milliseconds gone = workers_gone(1, begin);
+  std::cout << "its workers were gone after " << gone.count() << " ms" << std::endl;
+  EXPECT_GE(gone, 3500ms);
+  EXPECT_TRUE(within(gone, kLost));
+  auto stopped = std::move(agents[1]);
+  agents.erase(agents.begin() + 1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost + kGrace));
+  const auto end = begin + std::chrono::seconds(setting("DDP_STOP_SECONDS", 8));
+  stopped->read_for(std::chrono::duration_cast<milliseconds>(end - steady_clock::now()));
+  EXPECT_EQ(state_of(stopped->pid()), "T");
+  stopped->signal(SIGCONT);
+  EXPECT_EQ(stopped->wait(1s), 201);
+}
+
+TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  auto agents = launch_everywhere(kFamily);
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  agents[0]->signal(SIGSTOP);
+  EXPECT_GE(workers_gone(0, begin), 3500ms);
+  for (const int node : {0, 1, 2}) {
+    const milliseconds gone = workers_gone(node, begin);
+    std::cout << "workers of node " << node << " were gone after " << gone.count() << " ms\n";
+    EXPECT_TRUE(within(gone, kLost));
+  }
+  auto stopped = std::move(agents[0]);
+  agents.erase(agents.begin());
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost + kGrace));
+  stopped->signal(SIGCONT);
+  EXPECT_EQ(stopped->wait(1s), 201);
+}
+
+TEST_F(ClusterFaults, L5_AStopOnOneNodeStopsAllByItsSignal) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  for (const std::size_t node : {0U, 1U}) {
+    const auto agents = launch_everywhere("print ready hold");
+    ASSERT_TRUE(all_see(agents, "ready"));
+    const auto begin = steady_clock::now();
+    agents[node]->signal(SIGINT);
+    EXPECT_TRUE(all_end(ends_of(agents, begin), 128 + SIGINT, 1s)) << "asked on node " << node;
+  }
+}
+
+}  // namespace
+}  // namespace ddp::test

@@ -1,0 +1,123 @@
+#include "tests/support/played_node.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::test {
+
+using namespace launcher;
+using std::chrono::milliseconds;
+
+namespace {
+
+std::int64_t to_ns(Clock::time_point time) {
+  return std::chrono::nanoseconds(time.time_since_epoch()).count();
+}
+
+}  // namespace
+
+int free_port() {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  return acceptor.local_endpoint().port();
+}
+
+PlayedNode::PlayedNode(int port, int workers) : workers_(workers) {
+  JoinPlan plan;
+  plan.host = "127.0.0.1";
+  plan.port = port;
+  plan.limit = std::chrono::seconds(20);
+  plan.hello.version = DDP_VERSION;
+  plan.hello.user_run_id = "none";
+  plan.hello.node_rank = rank_;
+  plan.hello.min_nodes = 2;
+  plan.hello.max_nodes = 2;
+  plan.hello.nproc = workers_;
+  plan.hello.host = "played";
+  plan.hello.pid = ::getpid();
+  plan.hello.entry = "played";
+  asio::co_spawn(io_, enter(plan), rethrow);
+  while (!link_)
+    io_.run_one();
+  began_ = Clock::now();
+}
+
+PlayedNode::~PlayedNode() {
+  link_->close();
+  io_.poll();
+}
+
+asio::awaitable<void> PlayedNode::enter(JoinPlan plan) {
+  const std::function<void(const std::string&)> unheard = [](const std::string&) {};
+  Joined joined = co_await join(io_, std::move(plan), unheard);
+  link_ = joined.link;
+  const auto take = [this](std::string_view frame) {
+    const std::optional<Order> order = decode_order(frame);
+    if (!order) return false;
+    if (const auto* const beat = std::get_if<OrderBeat>(&*order)) {
+      heard_ = *beat;
+      heard_at_ = Clock::now();
+    }
+    orders_.push_back(*order);
+    return true;
+  };
+  link_->start(take, [this](const std::string& why) { why_gone_ = why; });
+}
+
+void PlayedNode::send(const News& news) {
+  link_->send(encode(news));
+}
+
+Exited PlayedNode::exited(int round, int local_rank, ExitStatus status) const {
+  Exited exited;
+  exited.round = round;
+  exited.pid = 1000 + local_rank;
+  exited.local_rank = local_rank;
+  exited.ending.rank = 1 + local_rank;  // node 0 has one worker
+  exited.ending.status = status;
+  exited.ending.at = Clock::now() - began_;
+  return exited;
+}
+
+GroupEnded PlayedNode::group_ended(int round, ExitStatus status) const {
+  GroupEnded ended;
+  ended.round = round;
+  for (int i = 0; i < workers_; ++i) {
+    WorkerReport report;
+    report.ending = exited(round, i, status).ending;
+    report.ending.stop_sent = status.signal == SIGTERM;
+    report.node_rank = rank_;
+    report.host = "played";
+    report.local_rank = i;
+    report.pid = 1000 + i;
+    ended.workers.push_back(report);
+  }
+  return ended;
+}
+
+void PlayedNode::live_for(milliseconds time) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) {
+    if (Clock::now() >= next_beat_ && link_->is_open()) {
+      NewsBeat beat;
+      beat.sent_ns = to_ns(Clock::now());
+      if (heard_) {
+        beat.echo_ns = heard_->sent_ns;
+        beat.echo_age_ns = beat.sent_ns - to_ns(heard_at_);
+      }
+      send(beat);
+      next_beat_ = Clock::now() + std::chrono::seconds(1);
+    }
+    io_.restart();
+    io_.run_for(milliseconds(5));
+  }
+}
+
+bool PlayedNode::is_gone_within(milliseconds limit) {
+  for (const auto end = Clock::now() + limit; why_gone_.empty() && Clock::now() < end;)
+    live_for(milliseconds(10));
+  return !why_gone_.empty();
+}
+
+}  // namespace ddp::test
