@@ -64,7 +64,7 @@ struct JobSpec {
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;
   bool has_run_dir = false;
-  bool shares_console = false;  // node 0's lines are seen where ours are (--hosts)
+  bool shares_console = false;     // node 0's lines are seen where ours are (--hosts)
   std::vector<std::string> notes;  // what the platform told
   std::vector<std::string> warnings;
 };

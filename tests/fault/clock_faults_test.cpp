@@ -51,7 +51,8 @@ TEST_F(ClockFaults, T3_WallClocksThatDifferByADayHideNoRootCause) {
   if (!std::filesystem::exists(kFaketime)) GTEST_SKIP() << "needs Debian's libfaketime";
   const std::string file = write_file("clock", "-1d\n");
   Agents agents;
-  const std::string verbs = "print ready on 1 [ wait USR1 exit 7 ] on 2 [ wait TERM exit 8 ] wait TERM";
+  const std::string verbs =
+      "print ready on 1 [ wait USR1 exit 7 ] on 2 [ wait TERM exit 8 ] wait TERM";
   agents.push_back(launch_on(0, verbs));
   agents.push_back(launch_on(1, verbs, {}, wall_clock(file)));
   ASSERT_TRUE(all_see(agents, "ready"));

@@ -107,7 +107,8 @@ TEST_F(ClusterFaults, W14_TwoFailuresOnTwoNodesGiveOneRootCauseEverywhere) {
 TEST_F(ClusterFaults, W15_AFailureAfterTheTeardownIsAVictimOnAnyNode) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   const auto agents = launch_everywhere(
-      "print ready on 3 [ wait USR1 exit 5 ] on 0 [ wait TERM error late-error exit 11 ] wait TERM");
+      "print ready on 3 [ wait USR1 exit 5 ] on 0 [ wait TERM error late-error exit 11 ] wait "
+      "TERM");
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
   ::kill(worker(3), SIGUSR1);
