@@ -268,8 +268,7 @@ void cut(JobEnd& end, std::size_t most) {
 }
 
 template <typename M>
-std::string write_shortened(M message) {
-  std::size_t most = kLongestFrame;
+std::string write_shortened(M message, std::size_t most) {
   while (true) {
     cut(message, most);
     const std::string text = write_message(message);
@@ -279,10 +278,11 @@ std::string write_shortened(M message) {
 }
 
 std::string write_any(const GroupEnded& message) {
-  return write_shortened(message);
+  return write_shortened(message, kLongestFrame);
 }
+/// It goes to every node at once, and has a moment to get there.
 std::string write_any(const JobEnd& message) {
-  return write_shortened(message);
+  return write_shortened(message, kLongestEndText);
 }
 template <typename M>
 std::string write_any(const M& message) {

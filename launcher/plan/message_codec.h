@@ -27,7 +27,8 @@ std::optional<Answer> decode_answer(std::string_view text);
 std::optional<Order> decode_order(std::string_view text);
 std::optional<News> decode_news(std::string_view text);
 
-inline constexpr std::size_t kLongestLine = 4 << 10;   // of a worker's output in a message
-inline constexpr std::size_t kLongestText = 16 << 10;  // of any other text
+inline constexpr std::size_t kLongestLine = 4 << 10;      // of a worker's output in a message
+inline constexpr std::size_t kLongestEndText = 64 << 10;  // each one of the verdict
+inline constexpr std::size_t kLongestText = 16 << 10;     // of any other text
 
 }  // namespace ddp::launcher

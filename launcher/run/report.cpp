@@ -6,6 +6,8 @@
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <ctime>
+#include <map>
+#include <span>
 
 #include "common/error.h"
 #include "common/files.h"
@@ -149,6 +151,24 @@ std::string describe_victim(const WorkerReport& worker, bool has_nodes) {
          ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
 }
 
+std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
+  return std::span(victims).first(std::min(victims.size(), kMostVictims));
+}
+
+/// Those that have no line of their own, by how they ended.
+std::string count_others(const Verdict& verdict, const std::vector<std::size_t>& victims) {
+  if (victims.size() <= kMostVictims) return "";
+  std::map<std::string, std::size_t> endings;
+  for (std::size_t i = kMostVictims; i < victims.size(); ++i) {
+    const Ending& ending = verdict.workers[victims[i]].ending;
+    ++endings[was_stopped(ending) ? "stopped by the launcher" : to_text(ending.status)];
+  }
+  std::string text = "  and " + std::to_string(victims.size() - kMostVictims) + " more:";
+  for (const auto& [what, times] : endings)
+    text += (text.ends_with(':') ? " " : ", ") + std::to_string(times) + " " + what;
+  return text + "\n";
+}
+
 std::string describe_loss(const NodeLost& lost) {
   return name_node(lost.node_rank, lost.host) + " is lost: " + lost.how;
 }
@@ -235,9 +255,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       add_field(text, "hint", *hint);
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
-    std::size_t shown = 0;
-    for (const std::size_t victim : failed->victims) {
-      if (++shown > kMostVictims) continue;
+    for (const std::size_t victim : first_of(failed->victims)) {
       const WorkerReport& worker = verdict.workers[victim];
       text += describe_victim(worker, has_nodes);
       // Where the root cause has no words of its own, those of what it led to are what is known.
@@ -245,10 +263,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
       if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
     }
-    if (shown > kMostVictims) {
-      text += "  and " + std::to_string(shown - kMostVictims) + " more; result.json names them\n";
-    }
-    text += history(verdict, thin) + wide + "\n";
+    text += count_others(verdict, failed->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
     text += head + "[0]:\n";
@@ -257,9 +272,9 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     add_field(text, "exitcode", std::to_string(verdict.exit_code) + " (the node is lost)");
     add_field(text, "what", lost->how + "; what its workers did is not known");
     if (!lost->victims.empty()) text += thin + "\nFailures that followed:\n";
-    for (std::size_t i = 0; i < std::min(lost->victims.size(), kMostVictims); ++i)
-      text += describe_victim(verdict.workers[lost->victims[i]], has_nodes);
-    text += history(verdict, thin) + wide + "\n";
+    for (const std::size_t victim : first_of(lost->victims))
+      text += describe_victim(verdict.workers[victim], has_nodes);
+    text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
     text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +

@@ -87,6 +87,21 @@ TEST(Report, PutsTheRootCauseBeforeItsVictims) {
               HasSubstr("  rank 0 (local_rank: 0, pid: 100): stopped by the launcher\n"));
 }
 
+TEST(Report, CountsTheVictimsOfALargeJob) {
+  std::vector<WorkerReport> workers{worker(0, ExitStatus{7, 0, false})};
+  for (int rank = 1; rank < 10000; ++rank)
+    workers.push_back(stopped_worker(rank));
+  workers[9000] = worker(9000, ExitStatus{97, 0, false});
+  const std::string text = text_of(failed(workers, 0));
+  EXPECT_THAT(text, HasSubstr("  rank 100 (local_rank: 100, pid: 200): stopped by the launcher\n"));
+  EXPECT_THAT(text, Not(HasSubstr("rank 101 ")));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "  and 9899 more: 1 exit code 97 (lost a peer), 9898 stopped by the launcher\n===="));
+  EXPECT_LT(text.size(), 8192U);
+}
+
 TEST(Report, QuotesErrorFileAndLastLines) {
   WorkerReport root = worker(0, ExitStatus{1, 0, false});
   root.error_file = "/tmp/e.json";
