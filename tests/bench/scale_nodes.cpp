@@ -29,7 +29,8 @@ using namespace std::chrono_literals;
 
 constexpr int kWorkers = 8;
 constexpr int kFailedCode = 7;
-constexpr auto kIdle = 5s;    // in which its heartbeats are measured
+constexpr auto kIdle = 5s;  // in which its heartbeats are measured
+constexpr auto kTeardown = 500ms;
 constexpr auto kLimit = 60s;  // for any one thing that is waited for
 
 double seconds(Clock::duration time) {
@@ -141,7 +142,7 @@ class Scale {
       node.link->send(encode(News(started)));
     } else if (std::holds_alternative<StopRound>(*order)) {
       node.stop_at = Clock::now();
-      end_workers(node);
+      asio::co_spawn(io_, end_workers(node), rethrow);
     } else if (const auto* const end = std::get_if<JobEnd>(&*order)) {
       node.end_at = Clock::now();
       node.exit_code = end->exit_code;
@@ -167,7 +168,10 @@ class Scale {
         News(Exited{0, 1000 + local_rank, local_rank, ending_of(node, local_rank, status)})));
   }
 
-  void end_workers(const Node& node) {
+  /// After as long as obedient workers take.
+  asio::awaitable<void> end_workers(const Node& node) {
+    asio::steady_timer timer(io_, kTeardown);
+    co_await timer.async_wait(kResult);
     const bool has_failed = &node == &nodes_[nodes_.size() / 2];
     GroupEnded ended;
     for (int i = 0; i < kWorkers; ++i) {
@@ -214,9 +218,9 @@ class Scale {
     node.link->send(encode(News(beat)));
   }
 
+  asio::io_context io_{1};  // first: it outlives the links
   std::vector<Node> nodes_;
   int port_;
-  asio::io_context io_{1};
 };
 
 pid_t launch(const std::string& program, const std::string& worker, int nodes, int port) {
