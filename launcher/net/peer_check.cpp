@@ -167,7 +167,7 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
   std::erase(peers_, peer);
 }
 
-asio::awaitable<PeerCheck> check_peer(asio::io_context& io, NodeHealth peer, std::int64_t bytes) {
+asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerPlace peer, std::int64_t bytes) {
   PeerCheck check;
   check.node_rank = peer.node_rank;
   const auto socket = std::make_shared<tcp::socket>(io);

@@ -48,7 +48,7 @@ class PeerListener {
 /// Connects to another node's listener and asks for its clock; with `bytes` sends so many, too, and
 /// measures how fast they go. Suspends: at most kConnectLimit, and as long again as `bytes` may
 /// take. Errors: in the result.
-asio::awaitable<PeerCheck> check_peer(asio::io_context& io, NodeHealth peer, std::int64_t bytes);
+asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerPlace peer, std::int64_t bytes);
 
 inline constexpr std::chrono::seconds kConnectLimit{5};
 inline constexpr std::chrono::seconds kSendLimit{30};

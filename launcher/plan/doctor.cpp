@@ -18,7 +18,8 @@ constexpr std::int64_t kFewProcesses = 1024;
 constexpr std::int64_t kDefaultShared = std::int64_t{64} << 20;  // of a container
 constexpr std::int64_t kFewLocked = std::int64_t{64} << 20;
 constexpr nanoseconds kClockNote = std::chrono::seconds(1);
-constexpr double kSlowLink = 120e6;  // a gigabit per second, nearly
+constexpr std::size_t kMostListed = 50;  // problems, and notes: a firewall stops many pairs
+constexpr double kSlowLink = 120e6;      // a gigabit per second, nearly
 
 std::string count(std::size_t number, const std::string& noun) {
   return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
@@ -107,18 +108,25 @@ class Doctor {
     compare();
     for (const NodeChecks& check : checks_)
       look_at(check);
+    look_who_was_lost();
     std::string text = node_table();
     if (!checks_.empty()) text += "\n" + network_table();
     text += "\n";
-    for (const std::string& problem : problems_)
-      text += "problem: " + problem + "\n";
-    for (const std::string& note : notes_)
-      text += "note: " + note + "\n";
+    text += list("problem", problems_) + list("note", notes_);
     text += problems_.empty() ? "no problem found\n" : count(problems_.size(), "problem") + "\n";
     return {std::move(text), static_cast<int>(problems_.size())};
   }
 
  private:
+  static std::string list(const std::string& kind, const std::vector<std::string>& lines) {
+    const std::size_t listed = std::min(lines.size(), kMostListed);
+    std::string text;
+    for (std::size_t i = 0; i < listed; ++i)
+      text += kind + ": " + lines[i] + "\n";
+    if (listed < lines.size()) text += "and " + count(lines.size() - listed, kind) + " more\n";
+    return text;
+  }
+
   [[nodiscard]] const NodeHealth* find(int node_rank) const {
     const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeHealth& node) {
       return node.node_rank == node_rank;
@@ -162,6 +170,16 @@ class Doctor {
       notes_.push_back(head + "at most " + bytes_text(node.locked_bytes) +
                        " of locked memory. NCCL over InfiniBand wants no limit (ulimit -l "
                        "unlimited).");
+    }
+  }
+
+  void look_who_was_lost() {
+    for (const NodeChecks& check : checks_) {
+      const NodeHealth* const node = find(check.node_rank);
+      if (node == nullptr || nodes_.size() < 2 || !check.peers.empty()) continue;
+      problems_.push_back(
+          name_of(*node) +
+          " told nothing of the others: it was lost, or took too long. See what it printed there.");
     }
   }
 

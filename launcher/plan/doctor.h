@@ -34,6 +34,14 @@ struct NodeHealth {
   bool operator==(const NodeHealth&) const = default;
 };
 
+/// Where another node listens.
+struct PeerPlace {
+  int node_rank = 0;
+  std::string address;
+  int port = 0;
+  bool operator==(const PeerPlace&) const = default;
+};
+
 /// One node's look at another one.
 struct PeerCheck {
   int node_rank = 0;  // of the other
@@ -55,6 +63,9 @@ struct Diagnosis {
   int problems = 0;  // what a job would fail by
   bool operator==(const Diagnosis&) const = default;
 };
+
+/// A node tries so many others at most, the next ones: the words of the nodes have a longest size.
+inline constexpr std::size_t kMostPeers = 1000;
 
 /// How many bytes the bandwidth is measured by.
 inline constexpr std::int64_t kDoctorBytes = std::int64_t{64} << 20;

@@ -7,6 +7,7 @@ namespace wire {
 
 constexpr Range kLimit{NodeHealth::kUnlimited, kAny};
 constexpr Range kPort{0, 65535};
+constexpr std::size_t kLongestDiagnosis = kLongestFrame / 3;  // a newline takes two bytes
 
 template <typename Io>
 void fields(Io& io, A<NodeHealth> auto& m) {
@@ -25,6 +26,13 @@ void fields(Io& io, A<NodeHealth> auto& m) {
   io.field("gpus", m.gpus);
   io.field("driver", m.driver);
   io.field("interfaces", m.interfaces);
+  io.field("address", m.address);
+  io.field("port", m.port, kPort);
+}
+
+template <typename Io>
+void fields(Io& io, A<PeerPlace> auto& m) {
+  io.field("node_rank", m.node_rank);
   io.field("address", m.address);
   io.field("port", m.port, kPort);
 }
@@ -66,10 +74,21 @@ constexpr std::string_view kType<NodeChecks> = "checks";
 template <>
 constexpr std::string_view kType<DoctorEnd> = "diagnosis";
 
+std::string write_any(DoctorEnd message) {
+  if (message.text.size() > kLongestDiagnosis) {
+    message.text = cleaned(message.text, kLongestDiagnosis) + " (cut)\n";
+  }
+  return write_message(message);
+}
+template <typename M>
+std::string write_any(const M& message) {
+  return write_message(message);
+}
+
 }  // namespace wire
 
 std::string encode(const DoctorMessage& message) {
-  return std::visit([](const auto& any) { return wire::write_message(any); }, message);
+  return std::visit([](const auto& any) { return wire::write_any(any); }, message);
 }
 
 std::optional<DoctorMessage> decode_doctor(std::string_view text) {

@@ -16,7 +16,7 @@ namespace ddp::launcher {
 /// only the next one, and how fast.
 struct LookAtPeers {
   int own_rank = 0;
-  std::vector<NodeHealth> nodes;
+  std::vector<PeerPlace> nodes;
   std::int64_t bytes = 0;
   bool operator==(const LookAtPeers&) const = default;
 };

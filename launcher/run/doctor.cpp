@@ -45,23 +45,23 @@ NodeHealth look_at_own(const JobSpec& spec) {
   return health;
 }
 
-/// The order's peers: all others, or the next one in a ring.
-std::vector<NodeHealth> peers_of(const LookAtPeers& order) {
-  std::vector<NodeHealth> peers;
+/// The order's peers: all others in a ring, or the next one.
+std::vector<PeerPlace> peers_of(const LookAtPeers& order) {
+  std::vector<PeerPlace> peers;
   const auto own = std::find_if(order.nodes.begin(), order.nodes.end(), [&](const auto& node) {
     return node.node_rank == order.own_rank;
   });
   if (own == order.nodes.end()) return peers;
   peers.assign(own + 1, order.nodes.end());
   peers.insert(peers.end(), order.nodes.begin(), own);
-  if (order.bytes > 0) peers.resize(std::min<std::size_t>(peers.size(), 1));
+  peers.resize(std::min<std::size_t>(peers.size(), order.bytes > 0 ? 1 : kMostPeers));
   return peers;
 }
 
 using Checked = Inbox<PeerCheck>;
 
 asio::awaitable<void> check_one(asio::io_context& io,
-                                NodeHealth peer,
+                                PeerPlace peer,
                                 std::int64_t bytes,
                                 std::shared_ptr<Checked> checked) {
   PeerCheck check = co_await check_peer(io, peer, bytes);
@@ -71,7 +71,7 @@ asio::awaitable<void> check_one(asio::io_context& io,
 asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers order) {
   NodeChecks checks;
   checks.node_rank = order.own_rank;
-  const std::vector<NodeHealth> peers = peers_of(order);
+  const std::vector<PeerPlace> peers = peers_of(order);
   const auto checked = std::make_shared<Checked>(io);  // owners: this, and the checks under way
   std::size_t begun = 0;
   while (checks.peers.size() < peers.size()) {
@@ -249,8 +249,10 @@ class ChiefDoctor {
           roster_.find(ids[rank]).hello.node_rank.value_or(static_cast<int>(rank));
       patients_.push_back(*node.health);
     }
-    for (const NodeHealth& patient : patients_)
+    for (const NodeHealth& patient : patients_) {
       checks_[patient.node_rank].node_rank = patient.node_rank;
+      places_.push_back({patient.node_rank, patient.address, patient.port});
+    }
   }
 
   /// All nodes look at once; with `bytes` each measures the way to the next one.
@@ -260,7 +262,7 @@ class ChiefDoctor {
     for (const auto& [id, node] : nodes_) {
       if (!node.health) continue;
       ++asked;
-      const LookAtPeers order{node.health->node_rank, patients_, bytes};
+      const LookAtPeers order{node.health->node_rank, places_, bytes};
       node.link->send(encode(DoctorMessage(order)));
     }
     asio::co_spawn(io_, look_ourselves(bytes), rethrow);
@@ -275,7 +277,7 @@ class ChiefDoctor {
   asio::awaitable<void> look_ourselves(std::int64_t bytes) {
     LookAtPeers order;
     order.own_rank = own_.node_rank;
-    order.nodes = patients_;
+    order.nodes = places_;
     order.bytes = bytes;
     NodeChecks checks = co_await look_at_peers(io_, order);
     inbox_.push(std::move(checks));
@@ -321,6 +323,7 @@ class ChiefDoctor {
   std::map<int, Node> nodes_;  // the others, by id
   bool is_looking_ = false;
   std::vector<NodeHealth> patients_;
+  std::vector<PeerPlace> places_;     // of the same
   std::map<int, NodeChecks> checks_;  // by node rank
   std::size_t answers_ = 0;
 };

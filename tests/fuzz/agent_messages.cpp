@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "launcher/plan/doctor_codec.h"
 #include "launcher/plan/frames.h"
 #include "launcher/plan/message_codec.h"
 #include "tests/fuzz/fuzz.h"
@@ -51,6 +52,7 @@ void use_text(const std::string& text) {
   use_answer(decode_answer(text));
   use(decode_order(text), decode_order);
   use(decode_news(text), decode_news);
+  use(decode_doctor(text), decode_doctor);
 }
 
 }  // namespace

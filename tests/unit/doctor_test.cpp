@@ -120,6 +120,29 @@ TEST(Doctor, ClocksAndSlowLinksAreNotes) {
   EXPECT_THAT(diagnosis.text, HasSubstr("+3600.0 s"));
 }
 
+TEST(Doctor, ANodeThatIsLostAndManyProblemsAreToldInFewLines) {
+  std::vector<NodeHealth> nodes;
+  std::vector<NodeChecks> checks;
+  for (int rank = 0; rank < 20; ++rank) {
+    nodes.push_back(healthy(rank, "n"));
+    checks.push_back(looks(rank, {}));
+    for (int other = 0; other < 20 && rank != 7; ++other) {
+      PeerCheck failed;
+      failed.node_rank = other;
+      failed.error = "no answer";
+      if (other != rank) checks.back().peers.push_back(failed);
+    }
+  }
+  const Diagnosis diagnosis = diagnose(20, nodes, checks);
+  EXPECT_EQ(diagnosis.problems, 19 * 19 + 1);
+  EXPECT_THAT(diagnosis.text, HasSubstr("\nand 312 problems more\n"));
+  EXPECT_THAT(diagnosis.text, HasSubstr("\n362 problems\n"));
+  const Diagnosis lost = diagnose(2,
+                                  std::vector{healthy(0, "a"), healthy(1, "b")},
+                                  std::vector{looks(0, {reached(1)}), looks(1, {})});
+  EXPECT_THAT(lost.text, HasSubstr("problem: node 1 (b) told nothing of the others: it was lost"));
+}
+
 TEST(Doctor, ANodeThatDidNotComeIsAProblem) {
   const Diagnosis diagnosis = diagnose(3,
                                        std::vector{healthy(0, "a"), healthy(2, "c")},
