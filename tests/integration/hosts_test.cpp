@@ -233,27 +233,37 @@ class HostsOnNodes : public ClusterTest {
         script += " '" + word + "'";
       script += " ;;\n";
     }
-    script += "esac\nenv -i PATH=\"$PATH\" setsid \"$@\" sh -c \"$command\" < <(cat)\n";
+    script +=
+        "*) echo \"$host is not known\" >&2; exit 255 ;;\nesac\nenv -i PATH=\"$PATH\" setsid "
+        "\"$@\" sh -c \"$command\" < <(cat)\n";
     const std::string path = write_file("ssh", script);
     std::filesystem::permissions(path, std::filesystem::perms::owner_all);
     return path;
+  }
+
+  /// ddp-launch on node 0, with `words` and that ssh.
+  std::unique_ptr<Running> launch_from_node0(std::vector<std::string> words) {
+    Command command{.arguments = cluster().enter(0)};
+    command.arguments.emplace_back(DDP_LAUNCH);
+    if (words[0] == "doctor") {
+      command.arguments.push_back(words[0]);
+      words.erase(words.begin());
+    }
+    command.arguments.push_back("--ssh=" + write_ssh());
+    command.arguments.insert(command.arguments.end(), words.begin(), words.end());
+    return start(std::move(command));
   }
 };
 
 TEST_F(HostsOnNodes, OneCommandIsOneJob) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
-  Command command{.arguments = cluster().enter(0)};
-  for (const std::string& word : {std::string(DDP_LAUNCH),
-                                  std::string("--hosts=node0,node1:2,node2"),
-                                  "--ssh=" + write_ssh(),
-                                  std::string("--grace=2s"),
-                                  std::string(DDP_FAKE_WORKER),
-                                  std::string("print"),
-                                  std::string("started"),
-                                  std::string("wait"),
-                                  std::string("TERM")})
-    command.arguments.push_back(word);
-  auto job = start(command);
+  auto job = launch_from_node0({"--hosts=node0,node1:2,node2",
+                                "--grace=2s",
+                                DDP_FAKE_WORKER,
+                                "print",
+                                "started",
+                                "wait",
+                                "TERM"});
   ASSERT_TRUE(eventually(
       [&] {
         job->read_for(10ms);
@@ -267,6 +277,39 @@ TEST_F(HostsOnNodes, OneCommandIsOneJob) {
   ::kill(worker(3), SIGKILL);
   EXPECT_EQ(job->wait(), 137) << job->err();
   EXPECT_EQ(count(job->err(), "Root Cause"), 1U) << job->err();  // once, though all agents know it
+}
+
+TEST_F(HostsOnNodes, AHostThatIsNotThereEndsTheOnesThatWaitForIt) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  auto job = launch_from_node0({"--hosts=node0,node1,gone", DDP_FAKE_WORKER});
+  EXPECT_EQ(job->wait(), 202) << job->err();
+  EXPECT_THAT(job->err(), HasSubstr("host gone: ssh failed: exit code 255, gone is not known\n"));
+  EXPECT_LT(job->lived(), 10s);
+}
+
+TEST_F(HostsOnNodes, NothingOutlivesAKilledStarter) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  auto job = launch_from_node0(
+      {"--hosts=node0,node1", "--grace=2s", DDP_FAKE_WORKER, "print", "started", "wait", "TERM"});
+  ASSERT_TRUE(eventually(
+      [&] {
+        job->read_for(10ms);
+        return count(job->out(), "started\n") == 2;
+      },
+      kPatience))
+      << job->out() << job->err();
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(nothing_lives_within(5s));
+}
+
+TEST_F(HostsOnNodes, DoctorLooksAtThemAll) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  auto doctor = launch_from_node0({"doctor", "--hosts=node0,node1"});
+  EXPECT_EQ(doctor->wait(), 0) << doctor->out() << doctor->err();
+  EXPECT_EQ(count(doctor->out(), "no problem found"), 1U) << doctor->out();  // once
+  EXPECT_EQ(count(doctor->out(), "1 of 1"), 2U) << doctor->out();
+  EXPECT_THAT(doctor->err(), Not(HasSubstr("has no token")));
 }
 
 /// sshd on a free port of this machine, for the user who runs the test.
