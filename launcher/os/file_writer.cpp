@@ -225,6 +225,8 @@ void FileWriter::Lane::run() {
 
 /// The lines of a block, and the footer below them.
 void FileWriter::Lane::show(const Block& block) {
+  const bool is_same_again = is_drawn_ && block.bytes.empty() && block.footer == footer_;
+  if (is_same_again) return;
   if (block.footer) footer_ = *block.footer;
   if (!block.bytes.empty()) is_at_start_ = block.bytes.back() == '\n';
   if (footer_.empty() && !is_drawn_) return put(*block.output, block.bytes);

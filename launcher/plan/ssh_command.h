@@ -4,6 +4,7 @@
 // among the words.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct SshPlan {
   std::string ssh = "ssh";  // with its own options, separated by blanks
   std::string program;      // path of ddp-launch, the same on every host
   std::string directory;    // where it is started
+  // From the end of the first agent to that of the last one, when all is well.
+  std::chrono::milliseconds others_wait{60000};
   bool has_colors = false;  // the agents' lines end on a terminal
   Environment environment;  // of this process
 };

@@ -37,7 +37,8 @@ constexpr std::size_t kMostQueued = 1 << 20;          // for the console; then t
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
 constexpr std::chrono::milliseconds kSamePress(100);  // wrappers deliver a signal twice
 constexpr std::chrono::seconds kDrainWait(1);         // for what a connection still says
-constexpr std::chrono::seconds kOthersWait(10);       // agents of a job end together
+// Agents of a job end together, but for one that was lost: then the others end their workers first.
+constexpr std::chrono::seconds kOthersWait(10);
 
 constexpr std::array<int, 4> kPresses{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
@@ -173,6 +174,9 @@ void Starter::start(Connection& connection, const std::string& token) {
   connection.input = pipes[0][1];
   connection.output.assign(pipes[1][0]);
   connection.errors.assign(pipes[2][0]);
+  // It fits into the pipe, and waits there: an ssh that ends at once breaks nothing.
+  const std::string line = token + "\n";
+  check(::write(connection.input, line.data(), line.size()), "write", label);
   ProcessSpec spec;
   spec.label = label;
   spec.arguments = ssh_command(plan_, static_cast<int>(connection.node));
@@ -186,8 +190,6 @@ void Starter::start(Connection& connection, const std::string& token) {
   connection.process = std::make_unique<Process>(io_, spec);
   for (const int fd : {pipes[0][0], pipes[1][1], pipes[2][1]})
     ::close(fd);
-  const std::string line = token + "\n";  // fits into the pipe: nobody waits
-  check(::write(connection.input, line.data(), line.size()), "write", label);
   asio::co_spawn(io_, copy(connection, FileWriter::kStdout), rethrow);
   asio::co_spawn(io_, copy(connection, FileWriter::kStderr), rethrow);
   asio::co_spawn(io_, watch(connection), rethrow);
@@ -260,7 +262,7 @@ void Starter::note_end(const HostEnded& ended) {
   Connection& connection = *connections_[ended.node];
   connection.status = ended.status.value_or(ExitStatus{kSshFailed});
   --running_;
-  if (others_deadline_ == kNoDeadline) others_deadline_ = Clock::now() + kOthersWait;
+  if (others_deadline_ == kNoDeadline) others_deadline_ = Clock::now() + plan_.others_wait;
   if (presses_ > 0 || connection.has_agent) return;
   const bool is_reached = connection.status->exit_code() < 128;
   say_ended(connection, is_reached ? "no agent was started" : "ssh failed");
@@ -330,8 +332,13 @@ SshPlan plan_hosts(const Options& options,
   plan.environment = environment;
   plan.has_colors = ::isatty(STDERR_FILENO) == 1 && !find_variable(environment, "NO_COLOR");
   check_ssh_plan(plan);
+  if (is_doctor) return plan;
   // What is wrong with the job is said once, here.
-  if (!is_doctor) (void)load_values(options, environment);
+  const JobValues job = load_values(options, environment).job;
+  plan.others_wait = job.duration("launch.grace") + kOthersWait;
+  if (!job.is_null("launch.replace_timeout")) {
+    plan.others_wait += job.duration("launch.replace_timeout");  // they wait for another node
+  }
   return plan;
 }
 
