@@ -25,14 +25,15 @@ class JoinFaults : public ClusterTest {
 // Case N7: DNS gives a dead address first, one that answers nothing and refuses nothing.
 TEST_F(JoinFaults, N7_ADeadAddressBeforeTheRightOneDelaysNobody) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  run_on(0, "ip -6 address add fd77::1/64 dev eth0 nodad");
   run_on(1,
          "ip -6 address add fd77::2/64 dev eth0 nodad && "
-         "printf 'fd77::dead master\\n10.77.0.99 master\\n10.77.0.1 master\\n' >> /etc/hosts && "
+         "printf 'fd77::dead master\\n10.77.0.99 master\\nfd77::1 master\\n' >> /etc/hosts && "
          "getent ahosts master");
-  const auto zero = launch_on(0, "print ready hold");
+  const auto zero = launch_on(0, "print ready hold", {"--master-addr", "fd77::1"});
   const auto begin = std::chrono::steady_clock::now();
   const auto one = launch_on(1, "print ready hold", {"--master-addr", "master"});
-  ASSERT_TRUE(one->sees("joined node0 (node 0) at 10.77.0.1")) << one->err();
+  ASSERT_TRUE(one->sees("joined node0 (node 0) at fd77::1")) << one->err();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
   zero->signal(SIGTERM);
   EXPECT_EQ(zero->wait(), 143) << zero->err();

@@ -388,7 +388,7 @@ TEST_F(JoinTest, N9_ANodeThatIsEarlyJoinsWithinTwoSecondsOfNode0) {
   acceptor_->close();
   door_->close();
   join_by(early);
-  turn_for(1500ms);  // so the pauses have grown
+  turn_for(3500ms);  // so the pauses have grown
   EXPECT_FALSE(is_joined_);
   const Deadline begin = Clock::now();
   acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(early.port)));

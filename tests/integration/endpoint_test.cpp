@@ -166,6 +166,7 @@ TEST_F(EndpointTest, WhileTheStoreIsHeldItsClientsWait) {
   EXPECT_EQ(next.get("served"), "on");
   StoreClient waiting(endpoint_.port(), false);
   waiting.send(opening());
+  EXPECT_EQ(waiting.receive(1, std::chrono::milliseconds(200)), "");  // so it is one that waits
   ask([this] { endpoint_.begin_round(); });
   EXPECT_TRUE(waiting.is_closed_within());
 }
