@@ -89,6 +89,9 @@ Running::Running(const Command& command, const std::string& marker) {
     ::dup2(out[1], STDOUT_FILENO);
     ::dup2(err[1], STDERR_FILENO);
     if (command.close_stdout) ::close(STDOUT_FILENO);
+    // An earlier test of this process may have left some ignored.
+    for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2})
+      ::signal(signal, SIG_DFL);
     for (const int signal : command.ignored_signals)
       ::signal(signal, SIG_IGN);
     ::execvpe(argv[0], argv.data(), envp.data());
