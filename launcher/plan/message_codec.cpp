@@ -1,8 +1,10 @@
 #include "launcher/plan/message_codec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 
+#include "launcher/plan/console_text.h"
 #include "launcher/plan/message_fields.h"
 
 namespace ddp::launcher {
@@ -220,6 +222,16 @@ template <>
 bool is_sound(const Hello& m) {
   return m.min_nodes <= m.max_nodes;
 }
+/// It becomes part of paths and of the environment.
+template <>
+bool is_sound(const Welcome& m) {
+  constexpr std::size_t kLongest = 64;
+  const auto is_plain = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '-' || c == '_';
+  };
+  return !m.run_id.empty() && m.run_id.size() <= kLongest &&
+         std::all_of(m.run_id.begin(), m.run_id.end(), is_plain);
+}
 template <>
 bool is_sound(const StartRound& m) {
   const auto& counts = m.workers_of_node;
@@ -308,13 +320,38 @@ std::string encode(const News& news) {
   return std::visit([](const auto& message) { return wire::write_any(message); }, news);
 }
 
+namespace {
+
+/// What anybody who reaches the port may say, and what a console shows: lines of plain text.
+std::string harmless(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    append_clean(result, text.substr(0, end));
+    text.remove_prefix(end);
+    if (text.empty()) break;
+    result += '\n';
+    text.remove_prefix(1);
+  }
+  return result;
+}
+
+}  // namespace
+
 std::optional<Hello> decode_hello(std::string_view text) {
   std::optional<std::variant<Hello>> message = wire::decode<std::variant<Hello>>(text);
   if (!message) return std::nullopt;
-  return std::get<Hello>(std::move(*message));
+  Hello hello = std::get<Hello>(std::move(*message));
+  for (std::string* const shown : {&hello.version, &hello.host, &hello.entry, &hello.problem})
+    *shown = harmless(*shown);
+  return hello;
 }
 std::optional<Answer> decode_answer(std::string_view text) {
-  return wire::decode<Answer>(text);
+  std::optional<Answer> answer = wire::decode<Answer>(text);
+  if (!answer) return std::nullopt;
+  if (auto* const welcome = std::get_if<Welcome>(&*answer)) welcome->host = harmless(welcome->host);
+  if (auto* const refusal = std::get_if<Refusal>(&*answer)) refusal->text = harmless(refusal->text);
+  return answer;
 }
 std::optional<Order> decode_order(std::string_view text) {
   return wire::decode<Order>(text);

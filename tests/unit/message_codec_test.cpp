@@ -140,6 +140,17 @@ TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
   EXPECT_EQ(decode_answer(encode(refusal)), Answer(refusal));
 }
 
+TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
+  Hello hello = a_hello();
+  hello.host = "b\x1b[2J\r\n\x1b]0;title\ac";
+  EXPECT_EQ(decode_hello(encode(hello))->host, "b\nc");
+  const auto answer = decode_answer(encode(Refusal{203, "no\x1b[1A\x07 way"}));
+  EXPECT_EQ(std::get<Refusal>(*answer).text, "no? way");
+  for (const char* const id : {"", "..", "a/b", "a b"})
+    EXPECT_FALSE(decode_answer(encode(Welcome{id, "none", "a"}))) << id;
+  EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
+}
+
 TEST(MessageCodec, OfAnotherVersionOnlyTheVersionIsRead) {
   const auto hello = decode_hello(R"({"type":"hello","protocol":7,"version":"9","nproc":"many"})");
   ASSERT_TRUE(hello);
