@@ -153,7 +153,8 @@ const std::vector<JobKey>& table() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
-       .help = "KEY=VALUE,KEY=VALUE of torchrun: timeout, join_timeout, last_call_timeout, is_host"},
+       .help =
+           "KEY=VALUE,KEY=VALUE of torchrun: timeout, join_timeout, last_call_timeout, is_host"},
       {.path = "launch.token_file",
        .type = JobType::text,
        .default_value = "null",
