@@ -342,13 +342,6 @@ class HostsBySshd : public ProcessTest {
     return launch(words);
   }
 
-  static constexpr const char* kSshd = "/usr/sbin/sshd";
-  std::unique_ptr<Running> sshd_;
-  std::string ssh_;
-
- private:
-  [[nodiscard]] std::string path(const std::string& name) const { return scratch() / name; }
-
   static std::string free_port() {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -360,12 +353,32 @@ class HostsBySshd : public ProcessTest {
     ::close(fd);
     return std::to_string(ntohs(address.sin_port));
   }
+
+  static constexpr const char* kSshd = "/usr/sbin/sshd";
+  std::unique_ptr<Running> sshd_;
+  std::string ssh_;
+
+ private:
+  [[nodiscard]] std::string path(const std::string& name) const { return scratch() / name; }
 };
 
 TEST_F(HostsBySshd, WordsAndCodesArriveAsTheyWere) {
   auto job = launch_there({DDP_FAKE_WORKER, "print", "it's \"$HOME\" & `x`; *", "exit", "7"});
   EXPECT_EQ(job->wait(), 7) << job->err() << sshd_->err();
   EXPECT_THAT(job->out(), HasSubstr("it's \"$HOME\" & `x`; *\n"));
+}
+
+TEST_F(HostsBySshd, TwoAgentsAreOneJob) {
+  // The last of a repeated flag wins.
+  auto job = launch_there({"--hosts=127.0.0.1,localhost:2",
+                           "--master-addr=127.0.0.1",
+                           "--master-port=" + free_port(),
+                           DDP_FAKE_WORKER,
+                           "print",
+                           "hello"});
+  EXPECT_EQ(job->wait(), 0) << job->err() << sshd_->err();
+  for (const char* const line : {"[0:0] hello", "[1:1] hello", "[1:2] hello"})
+    EXPECT_THAT(job->out(), HasSubstr(line));
 }
 
 TEST_F(HostsBySshd, NothingOutlivesAKilledStarter) {
