@@ -102,7 +102,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
                   std::to_string(own().max_nodes - 1) + ".");
   }
   for (const Seat& seat : seats_) {
-    if (!hello.node_rank || seat.rank != hello.node_rank) continue;
+    if (!hello.node_rank || seat.hello.node_rank != hello.node_rank) continue;
     return refuse("duplicate node rank " + std::to_string(*hello.node_rank) + ": " +
                   agent_of(seat.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
@@ -127,10 +127,17 @@ void Roster::remove(int id) {
 std::vector<int> Roster::seat() {
   const auto places = static_cast<std::size_t>(own().max_nodes);
   std::vector<Seat*> by_rank(places, nullptr);
+  const auto take = [&](Seat& seat, std::optional<int> rank) {
+    if (seat.is_seated || !rank || by_rank[static_cast<std::size_t>(*rank)] != nullptr) return;
+    by_rank[static_cast<std::size_t>(*rank)] = &seat;
+    seat.is_seated = true;
+  };
   for (Seat& seat : seats_) {
-    seat.is_seated = seat.rank.has_value();
-    if (seat.is_seated) by_rank[static_cast<std::size_t>(*seat.rank)] = &seat;
+    seat.is_seated = false;
+    take(seat, seat.hello.node_rank);
   }
+  for (Seat& seat : seats_)
+    take(seat, seat.rank);
   std::size_t gap = 0;
   for (Seat& seat : seats_) {
     while (gap < places && by_rank[gap] != nullptr)

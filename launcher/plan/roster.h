@@ -33,7 +33,7 @@ class Roster {
   void remove(int id);
 
   /// Gives every node that has come a place, as far as there are places: ranks that were asked for
-  /// or held before first, the others fill the gaps in order of joining. Gaps that are left, of
+  /// first, then those held before, and the others fill the gaps in order of joining. Gaps that are left, of
   /// nodes that are gone, are closed. Returns the seated ids by node rank.
   std::vector<int> seat();
 

@@ -122,6 +122,28 @@ TEST(Roster, GapsOfLostNodesAreClosedAndTheOrderStays) {
   EXPECT_THAT(roster.seat(), ElementsAre(0, c, late));
 }
 
+TEST(Roster, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
+  Hello own = node("a", 0, 4);
+  own.min_nodes = 1;
+  const auto elastic = [&](const std::string& host, int rank) {
+    Hello hello = node(host, rank, 4);
+    hello.min_nodes = 1;
+    return hello;
+  };
+  Roster roster(own, false);
+  const int b = roster.add(elastic("b", 1));
+  const int c = roster.add(elastic("c", 2));
+  const int d = roster.add(elastic("d", 3));
+  EXPECT_THAT(roster.seat(), ElementsAre(0, b, c, d));
+  roster.remove(c);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, b, d));
+  EXPECT_EQ(roster.find(d).rank, 2);
+  EXPECT_THAT(refusal_of(roster, elastic("e", 3)), HasSubstr("duplicate node rank 3"));
+  EXPECT_EQ(refusal_of(roster, elastic("c", 2)), "");
+  const int again = roster.add(elastic("c", 2));
+  EXPECT_THAT(roster.seat(), ElementsAre(0, b, again, d));
+}
+
 TEST(Roster, WhoIsMissingIsNamed) {
   Roster roster(node("a"), false);
   EXPECT_EQ(roster.who_is_missing(), "1 of 3 nodes is here: node 0 (a); missing: node 1, node 2");
