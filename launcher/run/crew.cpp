@@ -9,6 +9,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::seconds kFlushWait(2);      // for a node that is to hear the last order
+constexpr std::chrono::milliseconds kLook(200);    // between two looks at who is silent
 constexpr std::chrono::milliseconds kQuiet(2500);  // is said of a node once it is heard again
 
 }  // namespace
@@ -180,10 +181,14 @@ void Crew::send_beat(const Node& node) {
   if (node.link) node.link->send(encode(Order(OrderBeat{steady_ns(), line_})));
 }
 
-/// Once a second: says that we live, and who else seems not to.
+/// Says once a second that we live, and more often who else seems not to: 5 s of silence are to be
+/// known before 6 s.
 asio::awaitable<void> Crew::beat() {
+  Clock::time_point next_beat = Clock::now();
   while (!is_closed_) {
     const Clock::time_point now = Clock::now();
+    const bool beats = now >= next_beat;
+    if (beats) next_beat = now + kBeat;
     const std::string text = encode(Order(OrderBeat{steady_ns(), line_}));
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
@@ -192,14 +197,14 @@ asio::awaitable<void> Crew::beat() {
         inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard)});
         continue;
       }
-      node->link->send(text);
+      if (beats) node->link->send(text);
       if (now - heard > kQuiet && !node->quiet_since) node->quiet_since = heard;
       if (now - heard > kQuiet || !node->quiet_since) continue;
       console_.warning(node->name() + " was silent for " +
                        format_seconds(heard - *node->quiet_since));
       node->quiet_since.reset();
     }
-    beat_timer_.expires_after(kBeat);
+    beat_timer_.expires_after(kLook);
     co_await beat_timer_.async_wait(kResult);
   }
 }

@@ -173,7 +173,7 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
   EXPECT_TRUE(within(gone, kLost));
   auto stopped = std::move(agents[1]);
   agents.erase(agents.begin() + 1);
-  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost + kGrace));
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
   const auto end = begin + std::chrono::seconds(setting("DDP_STOP_SECONDS", 8));
   stopped->read_for(std::chrono::duration_cast<milliseconds>(end - steady_clock::now()));
   EXPECT_EQ(state_of(stopped->pid()), "T");
@@ -195,7 +195,7 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard
   }
   auto stopped = std::move(agents[0]);
   agents.erase(agents.begin());
-  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost + kGrace));
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
   stopped->signal(SIGCONT);
   EXPECT_EQ(stopped->wait(1s), 201);
 }
