@@ -198,7 +198,8 @@ class Detector {
     if (place.workers && set("launch.nproc_per_node",
                              static_cast<std::int64_t>(place.workers->value),
                              place.workers->variable)) {
-      found += ", " + std::to_string(place.workers->value) + " workers, one per GPU";
+      found += ", " + std::to_string(place.workers->value) +
+               (place.workers->value == 1 ? " worker" : " workers") + ", one per GPU";
     }
     if (found.empty()) return;
     note("from " + place.platform + ":" + found.substr(1) + "; --no-auto-env turns this off");

@@ -29,7 +29,8 @@ AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
-SelectType=select/linear
+SelectType=select/cons_tres
+GresTypes=gpu
 SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 SwitchType=switch/none
@@ -48,8 +49,8 @@ SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd-%n.log
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool-%n
-NodeName=127.0.0.1 NodeHostname=n1 NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2
-NodeName=127.0.0.2 NodeHostname=n2 NodeAddr=127.0.0.2 Port={ports[2]} CPUs=2
+NodeName=127.0.0.1 NodeHostname=n1 NodeAddr=127.0.0.1 Port={ports[1]} CPUs=2 Gres=gpu:3
+NodeName=127.0.0.2 NodeHostname=n2 NodeAddr=127.0.0.2 Port={ports[2]} CPUs=2 Gres=gpu:3
 PartitionName=all Nodes=127.0.0.[1-2] Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -89,6 +90,10 @@ class Cluster:
         text = CONFIGURATION.format(folder=self.folder, ports=free_ports(3), user=user)
         (self.folder / "slurm.conf").write_text(text)
         (self.folder / "cgroup.conf").write_text("")
+        # GPUs that are files: Slurm counts them, and nobody opens them.
+        (self.folder / "gres.conf").write_text(f"Name=gpu File={self.folder}/gpu[0-2]\n")
+        for number in range(3):
+            (self.folder / f"gpu{number}").touch()
         (self.folder / "state").mkdir()
         self.make_key()
 

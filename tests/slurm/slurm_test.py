@@ -106,6 +106,14 @@ class Jobs(SlurmTest):
         self.assertNotIn("has no token", text)
         self.assertIn(f"TORCHELASTIC_RUN_ID=slurm-{job}.0\n", text)
 
+    def test_each_node_starts_a_worker_per_gpu_that_slurm_gave_it(self):
+        job = self.submit(self.fake_worker, "environment", options=("--gpus=4",))
+        self.assertEqual(self.finish(job), ("COMPLETED", "0"), self.output())
+        counts = re.findall(r"from Slurm: node \d of 2, .* (\d) workers?, one per GPU", self.output())
+        self.assertEqual(sorted(counts), ["1", "3"], self.output())
+        for rank in range(4):
+            self.assertRegex(self.output(), rf"\] RANK={rank}\n")
+
     def test_a_failed_worker_ends_the_job_with_its_own_code(self):
         job = self.submit("--nproc-per-node", "1", self.fake_worker, "print", "up", "on", "1", "[", "exit", "7", "]", "hold")
         self.assertEqual(self.finish(job), ("FAILED", "7"), self.output())
