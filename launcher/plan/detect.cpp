@@ -29,14 +29,16 @@ struct Place {
   std::string address_hint;  // where the user finds the address
 };
 
-std::optional<int> read_int(const Environment& environment, const std::string& name) {
-  const std::optional<std::string> text = find_variable(environment, name);
-  if (!text) return {};
+std::optional<int> to_count(std::string_view text) {
   int number = 0;
-  const char* const end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, number);
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
   if (error != std::errc() || stop != end || number < 0) return {};
   return number;
+}
+
+std::optional<int> read_count(const Environment& environment, const std::string& name) {
+  return to_count(find_variable(environment, name).value_or(""));
 }
 
 bool is_open(const JobValues& job, std::string_view path) {
@@ -45,9 +47,8 @@ bool is_open(const JobValues& job, std::string_view path) {
 
 /// The number of nodes that the job asks for at most; 0 when it is not a number.
 int most_nodes(const JobValues& job) {
-  const std::string& text = job.text("launch.nnodes");
-  const std::string most = text.substr(text.rfind(':') + 1);
-  return read_int({{"most", most}}, "most").value_or(0);
+  const std::string_view text = job.text("launch.nnodes");
+  return to_count(text.substr(text.rfind(':') + 1)).value_or(0);
 }
 
 class Detector {
@@ -57,7 +58,6 @@ class Detector {
 
   Detected run() {
     if (!job_.flag("launch.auto_env") || job_.flag("launch.standalone")) return {};
-    // mpirun starts its own agents by srun, so its variables are the nearer ones.
     const std::optional<Place> place = find_place();
     if (place) take(*place);
     return std::move(detected_);
@@ -66,6 +66,7 @@ class Detector {
  private:
   void note(const std::string& line) { detected_.notes.push_back(line); }
 
+  /// mpirun starts helpers of its own by srun, so its variables are the nearer ones.
   std::optional<Place> find_place() {
     if (find_variable(environment_, "OMPI_COMM_WORLD_SIZE")) {
       return of_mpi(
@@ -84,9 +85,9 @@ class Detector {
                               const std::string& size_name,
                               const std::string& rank_name,
                               const std::string& local_name) {
-    const std::optional<int> size = read_int(environment_, size_name);
-    const std::optional<int> rank = read_int(environment_, rank_name);
-    const std::optional<int> here = read_int(environment_, local_name);
+    const std::optional<int> size = read_count(environment_, size_name);
+    const std::optional<int> rank = read_count(environment_, rank_name);
+    const std::optional<int> here = read_count(environment_, local_name);
     if (!size || !rank || !here || *rank >= *size) {
       note(platform + ": " + size_name + ", " + rank_name + " and " + local_name +
            " do not fit each other, so nothing is taken from them.");
@@ -154,7 +155,7 @@ class Detector {
            "pods give --nnodes and --master-addr; --nnodes 1 to mean it.");
       return {};
     }
-    const std::optional<int> node = read_int(environment_, variable);
+    const std::optional<int> node = read_count(environment_, variable);
     if (most_nodes(job_) <= 1) return {};
     if (!node || *node >= most_nodes(job_)) {
       note("Kubernetes: " + variable + "=" + index + " is no rank of " +
