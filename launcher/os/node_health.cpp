@@ -6,28 +6,15 @@
 #include <sys/utsname.h>
 
 #include <fstream>
-#include <sstream>
 #include <string>
+
+#include "launcher/plan/gpus.h"
 
 namespace ddp::launcher {
 namespace {
 
 std::int64_t to_number(rlim_t limit) {
   return limit == RLIM_INFINITY ? NodeHealth::kUnlimited : static_cast<std::int64_t>(limit);
-}
-
-/// The version in "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.65.06  Sun Jul ...".
-std::string driver_version() {
-  std::ifstream file("/proc/driver/nvidia/version");
-  std::string line;
-  std::getline(file, line);
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos &&
-                            word.find('.') != std::string::npos;
-    if (is_version) return word;
-  }
-  return "";
 }
 
 }  // namespace
@@ -54,7 +41,10 @@ NodeHealth look_at_health() {
   }
   if (::getrlimit(RLIMIT_NPROC, &limit) == 0) health.processes = to_number(limit.rlim_cur);
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) health.locked_bytes = to_number(limit.rlim_cur);
-  health.driver = driver_version();
+  std::ifstream driver("/proc/driver/nvidia/version");
+  std::string line;
+  std::getline(driver, line);
+  health.driver = read_driver_version(line);
   return health;
 }
 

@@ -102,6 +102,16 @@ std::optional<Gpu> read_gpu(std::string_view information) {
   return gpu;
 }
 
+std::string read_driver_version(std::string_view text) {
+  std::istringstream words(std::string(text.substr(0, text.find('\n'))));
+  for (std::string word; words >> word;) {
+    const bool is_version = word.find_first_not_of("0123456789.") == std::string::npos &&
+                            word.find('.') != std::string::npos;
+    if (is_version) return word;
+  }
+  return "";
+}
+
 std::string list_gpus(const std::vector<Gpu>& gpus) {
   std::string text;
   for (std::size_t i = 0; i < gpus.size(); ++i) {

@@ -37,6 +37,9 @@ VisibleGpus visible_gpus(const std::vector<Gpu>& gpus, const std::optional<std::
 /// A GPU from the text of /proc/driver/nvidia/gpus/BUS/information; nothing without a minor number.
 std::optional<Gpu> read_gpu(std::string_view information);
 
+/// The version in the first line of /proc/driver/nvidia/version; empty when there is none.
+std::string read_driver_version(std::string_view text);
+
 /// "0 (NVIDIA H200, 0000:dc:00.0), 1 (...)", or "none".
 std::string list_gpus(const std::vector<Gpu>& gpus);
 

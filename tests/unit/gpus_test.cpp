@@ -83,5 +83,18 @@ TEST(ReadGpu, TheDriversFileIsRead) {
   EXPECT_EQ(list_gpus({}), "none");
 }
 
+TEST(Gpus, TheDriversVersionIsInItsFirstLine) {
+  EXPECT_EQ(
+      read_driver_version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug "
+                          "19 01:15:15 UTC 2023\nGCC version:  gcc version 12.2.0\n"),
+      "535.104.05");
+  EXPECT_EQ(
+      read_driver_version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  "
+                          "Release Build  (dvs-builder@U22-I3)\n"),
+      "580.65.06");
+  EXPECT_EQ(read_driver_version("NVRM version:\n12.2.0\n"), "");
+  EXPECT_EQ(read_driver_version(""), "");
+}
+
 }  // namespace
 }  // namespace ddp::launcher
