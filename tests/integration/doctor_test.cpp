@@ -1,6 +1,8 @@
 // `ddp-launch doctor` on one node and on several, with networks that let only some of them through.
 #include <gmock/gmock.h>
 
+#include <csignal>
+
 #include "tests/support/cluster.h"
 
 namespace ddp::test {
@@ -100,6 +102,29 @@ TEST_F(DoctorOnNodes, ANodeThatDoesNotComeIsNamed) {
   EXPECT_THAT(second->out(),
               AllOf(HasSubstr("problem: node 1 did not come"), HasSubstr("1 problem\n")));
   EXPECT_EQ(second->out(), first->out());
+}
+
+TEST_F(DoctorOnNodes, OneThatWasKilledMayComeAgain) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  auto first = look(0);
+  auto killed = look(1);
+  ASSERT_TRUE(first->sees("node 1 (node1) has come")) << first->err();
+  killed->signal(SIGKILL);
+  ASSERT_TRUE(first->sees("a node has left: node1, ")) << first->err();
+  auto again = look(1);
+  auto third = look(2);
+  for (Running* const doctor : {first.get(), again.get(), third.get()})
+    EXPECT_EQ(doctor->wait(), 0) << doctor->out() << doctor->err();
+}
+
+TEST_F(DoctorOnNodes, AssistantsEndWithNode0) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  auto first = look(0, {"--nnodes=3"});  // it waits for one more
+  auto second = look(1, {"--nnodes=3"});
+  ASSERT_TRUE(first->sees("node 1 (node1) has come")) << first->err();
+  first->signal(SIGKILL);
+  EXPECT_EQ(second->wait(10s), 202) << second->err();
+  EXPECT_THAT(second->err(), HasSubstr("node 0's doctor at 10.77.0.1 is gone"));
 }
 
 TEST_F(DoctorOnNodes, AJobAndADoctorAreNotMixedUp) {
