@@ -98,7 +98,9 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
       if (last_call && now >= *last_call) co_return true;
     }
     if (!crew_.roster().is_enough()) last_call.reset();
-    if (!last_call && now >= std::max(last, fence_)) break;
+    // Whom nobody is to replace is not waited for, nor is its guard.
+    const Deadline give_up = limit.count() == 0 ? last : std::max(last, fence_);
+    if (!last_call && !crew_.roster().is_enough() && now >= give_up) break;
     if (now >= roll) {
       console_.info(crew_.roster().who_is_missing());
       roll += kRollCall;
@@ -121,7 +123,8 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
                        ". Start them with the same --nnodes, --master-addr and --master-port.";
     verdict_.exit_code = exit_code::kRendezvous;
   } else {
-    verdict_.policy = "no other node came within " + format_duration(limit);
+    verdict_.policy = limit.count() == 0 ? "too few nodes are left"
+                                         : "no other node came within " + format_duration(limit);
     if (!verdict_.earlier_rounds.empty()) verdict_.earlier_rounds.pop_back();  // it is the last one
   }
   co_return false;

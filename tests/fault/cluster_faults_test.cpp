@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <random>
 
 #include "common/identity.h"
 #include "tests/support/cluster.h"
@@ -14,6 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using testing::AnyOf;
 using testing::HasSubstr;
 
 constexpr milliseconds kGrace = 2s;
@@ -144,6 +146,41 @@ TEST_F(ClusterFaults, L2_AKilledAgentOfNode0LeavesNothingAndEndsTheJobBy201) {
   EXPECT_EQ(agents[0]->wait(), -SIGKILL);
   agents.erase(agents.begin());
   EXPECT_TRUE(all_end(ends_of(agents, begin), 201, 1s + kGrace));
+}
+
+// L1, L2: while it joins, while workers are started, while they run, or while they are ended.
+TEST_F(ClusterFaults, L1_AtWhateverMomentAnAgentIsKilledTheOthersEndAndNothingIsLeft) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const unsigned seed = std::random_device()();
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> delay_ms(0, 250);
+  const int kills = setting("DDP_KILLS", 12);
+  for (int i = 0; i < kills; ++i) {
+    auto agents = launch_everywhere(
+        "spawn [ ignore TERM hold ] lose [ hold ] on 3 [ sleep 0.05 exit 7 ] hold",
+        {"--join-timeout", "3s", "--max-restarts", "1000", "--died-within", "0s"});
+    const std::size_t victim = static_cast<std::size_t>(i) % agents.size();
+    agents[victim]->read_for(milliseconds(delay_ms(random)));
+    const auto begin = steady_clock::now();
+    agents[victim]->signal(SIGKILL);
+    EXPECT_EQ(agents[victim]->wait(), -SIGKILL);
+    agents.erase(agents.begin() + static_cast<long>(victim));
+    const auto ends = ends_of(agents, begin);
+    for (const AgentEnd& end : ends) {
+      // 7: it was killed while the failure of rank 3 was dealt with; 202: before it had joined.
+      EXPECT_THAT(end.code, AnyOf(201, 202, 7)) << "killed: node " << victim;
+      EXPECT_TRUE(within(end.after, 3s + kGrace + 500ms));
+    }
+    if (victim != 0) {
+      EXPECT_EQ(ends[0].code, ends[1].code);
+    }
+    EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
+    if (HasFailure()) {
+      for (const auto& agent : agents)
+        std::cout << "--- " << agent->err();
+      FAIL() << "kill " << i << " of seed " << seed;
+    }
+  }
 }
 
 TEST_F(ClusterFaults, L3_AnAgentThatIsStoppedFor3sIsWaitedFor) {
