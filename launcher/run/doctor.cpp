@@ -197,8 +197,16 @@ class ChiefDoctor {
     }
   }
 
+  [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const {
+    if (hello.user_run_id == kRunId) return roster_.why_not(hello);
+    return Refusal{exit_code::kRefused,
+                   "node 0 (" + welcome_.host + ") runs ddp-launch doctor, " +
+                       name_node(hello.node_rank, hello.host) +
+                       " starts a job. Start doctor on all nodes, then the job."};
+  }
+
   void admit(const Came& came) {
-    const std::optional<Refusal> refusal = roster_.why_not(came.hello);
+    const std::optional<Refusal> refusal = why_not(came.hello);
     if (refusal || came.hello.asks || is_looking_) {
       const Refusal late{exit_code::kRefused, "node 0 has begun to look; start doctor again."};
       if (refusal) say("refused: " + refusal->text);
@@ -372,6 +380,17 @@ asio::awaitable<DoctorEnd> assist(asio::io_context& io,
                     exit_code::kRendezvous);
 }
 
+Membership meet(asio::io_context& io, const JobSpec& spec) {
+  try {
+    return find_membership(io, spec);
+  } catch (const SystemError& error) {
+    if (error.code() != exit_code::kRefused) throw;
+    throw SystemError(std::string(error.what()) +
+                          " This is ddp-launch doctor: start it on all nodes, before the job.",
+                      exit_code::kRefused);
+  }
+}
+
 }  // namespace
 
 int run_doctor(JobSpec spec) {
@@ -379,7 +398,7 @@ int run_doctor(JobSpec spec) {
   spec.random_user_run_id = false;
   spec.join_timeout = std::min<std::chrono::milliseconds>(spec.join_timeout, kDoctorPatience);
   asio::io_context io(1);
-  Membership membership = find_membership(io, spec);
+  Membership membership = meet(io, spec);
   std::optional<ChiefDoctor> chief;
   try {
     if (!membership.link) chief.emplace(io, spec, membership);

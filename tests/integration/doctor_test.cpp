@@ -130,17 +130,23 @@ TEST_F(DoctorOnNodes, AssistantsEndWithNode0) {
 TEST_F(DoctorOnNodes, AJobAndADoctorAreNotMixedUp) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   auto doctor = look(0);
-  ASSERT_TRUE(eventually(
-      [&] {
-        auto job = launch_on(1, "exit 0");
-        const bool is_refused = job->wait() == 203;
-        EXPECT_THAT(job->err(), HasSubstr("ddp-launch doctor")) << job->err();
-        return is_refused;
-      },
-      kPatience));
+  // It waits for node 0 until that listens.
+  auto job = launch_on(1, "exit 0");
+  EXPECT_EQ(job->wait(), 203) << job->err();
+  EXPECT_THAT(job->err(),
+              HasSubstr("node 0 (node0) runs ddp-launch doctor, node 1 (node1) starts a job. Start "
+                        "doctor on all nodes, then the job."));
   auto other = look(1);
   EXPECT_EQ(doctor->wait(), 0) << doctor->err();
   EXPECT_EQ(other->wait(), 0) << other->err();
+
+  auto first = launch_on(0, "exit 0");
+  auto late = look(1);
+  EXPECT_EQ(late->wait(), 203) << late->err();
+  EXPECT_THAT(late->err(), HasSubstr("This is ddp-launch doctor: start it on all nodes, before"));
+  auto second = launch_on(1, "exit 0");
+  EXPECT_EQ(first->wait(), 0) << first->err();  // unharmed
+  EXPECT_EQ(second->wait(), 0) << second->err();
 }
 
 }  // namespace
