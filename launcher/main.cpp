@@ -129,8 +129,9 @@ int main(int argc, char** argv) try {
   std::unique_ptr<Agent> agent;
   try {
     agent = make_agent();
-  } catch (const SystemError&) {
-    if (!membership.may_join) throw;
+  } catch (const SystemError& error) {
+    if (!membership.may_join || error.code() != exit_code::kRendezvous) throw;
+    log::info(std::string(error.what()) + " It is taken for node 0.");
     membership = join_node_zero(io, spec);  // who was faster is node 0
     agent = make_agent();
   }

@@ -255,6 +255,12 @@ void Endpoint::allow(const std::string& address) {
   if (!error) allowed_.insert(plain(number));
 }
 
+void Endpoint::forbid(const std::string& address) {
+  boost::system::error_code error;
+  const asio::ip::address number = asio::ip::make_address(address, error);
+  if (!error) allowed_.erase(plain(number));
+}
+
 void Endpoint::welcome(tcp::socket socket) {
   const bool may_use_store = is_allowed(socket);
   if (!may_use_store && !on_agent_) {

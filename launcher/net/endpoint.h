@@ -49,6 +49,8 @@ class Endpoint {
 
   /// Clients of the store may come from this numeric address, too: it is a joined node's.
   void allow(const std::string& address);
+  /// It is gone: what comes from there is no client of this job any more.
+  void forbid(const std::string& address);
 
   /// Clients of the store wait, connected and unread, until release(): a round trains only when all
   /// its workers could be started.

@@ -138,10 +138,13 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket, const JoinPlan& plan,
     frame = co_await read_frame(socket, kLongestFrame);
     if (is_proof(frame, plan.token, Prover::coordinator, nonces)) co_return true;
   }
+  // Whoever cannot prove that it knows the token may send us away, but not welcome us.
   note_answer(frame, attempt);
-  if (frame.size() == kProofBytes) {
+  if (attempt.answer && std::holds_alternative<Refusal>(*attempt.answer)) co_return false;
+  if (attempt.answer || frame.size() == kProofBytes) {
     attempt.error = "whoever listens there does not know this job's token";
   }
+  attempt.answer.reset();
   co_return false;
 }
 

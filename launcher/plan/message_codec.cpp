@@ -150,7 +150,7 @@ void fields(Io& io, A<GroupEnded> auto& m) {
 template <typename Io>
 void fields(Io& io, A<NodeFailed> auto& m) {
   io.field("round", m.round);
-  io.field("code", m.code, kCode);
+  io.field("code", m.code, kFailure);
   io.field("text", m.text);
 }
 

@@ -68,7 +68,7 @@ std::string format_nodes(int min_nodes, int max_nodes) {
 
 Roster::Roster(Hello own, bool takes_spares) : takes_spares_(takes_spares) {
   own.node_rank = 0;
-  seats_.push_back(Seat{0, std::move(own), 0, false});
+  seats_.push_back(Seat{0, std::move(own), std::nullopt});
 }
 
 const Seat& Roster::find(int id) const {
@@ -116,7 +116,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
 }
 
 int Roster::add(const Hello& hello) {
-  seats_.push_back(Seat{next_id_, hello, hello.node_rank, false});
+  seats_.push_back(Seat{next_id_, hello, std::nullopt});
   return next_id_++;
 }
 
@@ -127,29 +127,28 @@ void Roster::remove(int id) {
 std::vector<int> Roster::seat() {
   const auto places = static_cast<std::size_t>(own().max_nodes);
   std::vector<Seat*> by_rank(places, nullptr);
-  const auto take = [&](Seat& seat, std::optional<int> rank) {
-    if (seat.is_seated || !rank || by_rank[static_cast<std::size_t>(*rank)] != nullptr) return;
-    by_rank[static_cast<std::size_t>(*rank)] = &seat;
-    seat.is_seated = true;
+  std::vector<Seat*> others;
+  const auto take = [&by_rank](std::optional<int> rank, Seat& seat) {
+    const bool is_free = rank && by_rank[static_cast<std::size_t>(*rank)] == nullptr;
+    if (is_free) by_rank[static_cast<std::size_t>(*rank)] = &seat;
+    return is_free;
   };
-  for (Seat& seat : seats_) {
-    seat.is_seated = false;
-    take(seat, seat.hello.node_rank);
-  }
   for (Seat& seat : seats_)
-    take(seat, seat.rank);
-  std::size_t gap = 0;
+    take(seat.hello.node_rank, seat);
   for (Seat& seat : seats_) {
+    if (!seat.hello.node_rank && !take(seat.held, seat)) others.push_back(&seat);
+    seat.held.reset();
+  }
+  std::size_t gap = 0;
+  for (Seat* const seat : others) {
     while (gap < places && by_rank[gap] != nullptr)
       ++gap;
-    if (seat.is_seated || gap == places) continue;
-    seat.is_seated = true;
-    by_rank[gap] = &seat;
+    if (gap < places) by_rank[gap] = seat;
   }
   std::vector<int> ids;
   for (Seat* const seat : by_rank) {
     if (seat == nullptr) continue;
-    seat->rank = static_cast<int>(ids.size());
+    seat->held = static_cast<int>(ids.size());
     ids.push_back(seat->id);
   }
   return ids;
@@ -160,16 +159,18 @@ std::string Roster::who_is_missing() const {
   std::size_t named = 0;
   for (const Seat& seat : seats_) {
     if (++named > kMostNames) continue;
-    here += (here.empty() ? "" : ", ") + name_node(seat.rank, seat.hello.host);
+    here += (here.empty() ? "" : ", ") + name_node(seat.rank(), seat.hello.host);
   }
   if (named > kMostNames) here += ", ...";
   std::string missing;
-  const bool has_joiners = std::any_of(
-      seats_.begin(), seats_.end(), [](const Seat& seat) { return !seat.rank.has_value(); });
+  const bool has_joiners = std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
+    return !seat.hello.node_rank.has_value();
+  });
   named = 0;
   for (int rank = 0; rank < own().min_nodes && !has_joiners; ++rank) {
-    const bool is_here = std::any_of(
-        seats_.begin(), seats_.end(), [rank](const Seat& seat) { return seat.rank == rank; });
+    const bool is_here = std::any_of(seats_.begin(), seats_.end(), [rank](const Seat& seat) {
+      return seat.hello.node_rank == rank;
+    });
     if (is_here || ++named > kMostNames) continue;
     missing += (missing.empty() ? "" : ", ") + ("node " + std::to_string(rank));
   }

@@ -12,10 +12,12 @@ namespace ddp::launcher {
 
 /// A node as node 0 knows it.
 struct Seat {
-  int id = 0;  // in order of joining; 0 is node 0 itself
-  Hello hello;
-  std::optional<int> rank;  // asked for, or held in an earlier round
-  bool is_seated = false;   // has a place in the rounds
+  int id = 0;               // in order of joining; 0 is node 0 itself
+  Hello hello;              // with the rank that was asked for
+  std::optional<int> held;  // rank of the newest round in which it had a place
+
+  /// For people.
+  [[nodiscard]] std::optional<int> rank() const { return held ? held : hello.node_rank; }
 };
 
 class Roster {

@@ -153,6 +153,7 @@ JobEnd Agent::run() {
     // The system refused something: an outcome from here on.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
+    if (link_) tell(NodeFailed{facts_.round, code, error.what()});
     end_ = coordinator_ ? coordinator_->abandon(error.what(), code) : own_end(code, error.what());
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
@@ -291,6 +292,10 @@ asio::awaitable<void> Agent::collect_stacks() {
     const std::optional<Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     group_->note(*event);
+    if (std::holds_alternative<KillCame>(*event)) {
+      inbox_.push(KillCame());  // for stop()
+      break;
+    }
     // A stop that comes now is in a hurry; what is wrong is known already.
     const auto* const signal = std::get_if<SignalCame>(&*event);
     if (signal != nullptr && signal->stops) break;

@@ -134,7 +134,6 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 bool Coordinator::begin_round(int number) {
   round_ = Round();
   round_.number = number;
-  first_press_.reset();
   is_killing_ = false;
   StartRound start;
   start.round = number;
@@ -210,11 +209,13 @@ asio::awaitable<void> Coordinator::stop() {
   crew_.send_all(order);
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
   const Deadline deadline = Clock::now() + order.grace + kReportWait;
+  bool is_late = false;
   while (!crew_.has_all(&Node::has_ended)) {
-    const Deadline until = Clock::now() < deadline ? deadline : kNoDeadline;
-    std::optional<Crew::Event> event = co_await inbox_.next(until);
+    const Deadline until = is_late ? kNoDeadline : deadline;
+    const std::optional<Crew::Event> event = co_await inbox_.next(until);
     if (event) note(*event);
-    if (event || Clock::now() < deadline) continue;
+    if (is_late || Clock::now() < deadline) continue;
+    is_late = true;
     for (const Node* const node : crew_.seated()) {
       if (node->link && !node->has_ended) lose(node->id, "did not end its workers in time");
     }
@@ -277,9 +278,10 @@ void Coordinator::note_news(int id, const News& news) {
   const auto* const started = std::get_if<Started>(&news);
   if (started != nullptr && is_current(*started)) note_start(node, *started);
   const auto* const exited = std::get_if<Exited>(&news);
-  if (exited != nullptr && is_current(*exited)) note_exit(*exited);
+  if (exited != nullptr && is_current(*exited)) note_exit(node, *exited);
   const auto* const failed = std::get_if<NodeFailed>(&news);
-  if (failed != nullptr && is_current(*failed) && !round_.start_failure) {
+  const bool is_cause = !round_.start_failure && !round_.is_stopping;
+  if (failed != nullptr && is_current(*failed) && is_cause) {
     round_.start_failure = *failed;
     if (node.link) {
       round_.start_failure->text = node.name() + ": " + failed->text;
@@ -307,12 +309,20 @@ void Coordinator::note_start(Node& node, const Started& started) {
   if (has_other_nodes()) store_.endpoint()->release();
 }
 
-void Coordinator::note_exit(const Exited& exited) {
+void Coordinator::note_exit(const Node& node, const Exited& exited) {
   // An ending remembers whether its worker had been in the store.
   store_.note_joined(round_.places);
   const auto rank = static_cast<std::size_t>(exited.ending.rank);
   if (rank >= round_.places.size() || round_.places[rank].ended) return;
   round_.places[rank].ended = true;
+  WorkerReport told;
+  told.ending = exited.ending;
+  told.ending.at += begin_of(node);
+  told.node_rank = node.rank;
+  told.host = node.host;
+  told.local_rank = exited.local_rank;
+  told.pid = exited.pid;
+  round_.told.emplace(exited.ending.rank, std::move(told));
   ++round_.ended;
   const std::string who = name_rank(exited.ending.rank);
   if (has_left(exited.ending) && !round_.leaver) round_.leaver = who;
@@ -321,7 +331,9 @@ void Coordinator::note_exit(const Exited& exited) {
   }
 }
 
-void Coordinator::note_stop(const Node& node, const StopAsked& asked) {
+/// Each node's user presses alone: a scheduler sends the same signal to every node.
+void Coordinator::note_stop(Node& node, const StopAsked& asked) {
+  if (asked.signal == SIGKILL || asked.signal == SIGSTOP) return;  // no agent of ours says that
   const Clock::time_point now = Clock::now();
   press_ = asked.signal;
   if (!round_.is_stopping) {
@@ -330,16 +342,27 @@ void Coordinator::note_stop(const Node& node, const StopAsked& asked) {
   }
   const bool is_press = asked.signal == SIGINT || asked.signal == SIGTERM;
   if (!is_press) return;
-  if (!first_press_) {
-    first_press_ = now;
+  if (!node.first_press) {
+    node.first_press = now;
     return;
   }
-  if (is_killing_ || !round_.is_stopping || now - *first_press_ <= WorkerGroup::kSamePress) return;
+  const bool is_same = now - *node.first_press <= WorkerGroup::kSamePress;
+  if (is_killing_ || !round_.is_stopping || is_same) return;
   is_killing_ = true;
   StopRound kill;
   kill.round = round_.number;
   kill.signal = SIGKILL;
   crew_.send_all(kill);
+}
+
+/// Every worker of the node is known to have left with success.
+bool Coordinator::have_ended_well(const Node& node) const {
+  for (std::size_t i = 0; i < node.workers; ++i) {
+    const auto told = round_.told.find(static_cast<int>(node.first_worker + i));
+    if (told == round_.told.end() || has_failed(told->second.ending)) return false;
+    if (!told->second.ending.status.is_success()) return false;
+  }
+  return true;
 }
 
 /// A node is gone: from the job, and with it the round in which it had a place.
@@ -352,8 +375,8 @@ void Coordinator::lose(int id, const std::string& how) {
   }
   const Clock::time_point heard = node->link->last_heard();
   fence_ = std::max(fence_, heard + kFence);
-  if (node->has_ended) return;  // the round's news of it are complete
   if (round_.is_stopping) console_.error(node->name() + " is lost: " + how);
+  if (node->has_ended || have_ended_well(*node)) return;  // what it did in this round is known
   if (!round_.lost) {
     round_.lost = NodeLost{node->rank, node->host, how, {}};
     round_.lost_at = heard - round_.begin;
@@ -422,18 +445,24 @@ RoundResult Coordinator::conclude() {
   std::vector<std::string> leftovers;
   for (Node* const node : crew_.seated()) {
     for (WorkerReport& report : node->end.workers) {
-      const auto rank = static_cast<std::size_t>(report.ending.rank);
+      if (static_cast<std::size_t>(report.ending.rank) >= round_.places.size()) continue;
       report.node_rank = node->rank;
       report.host = node->host;
       report.ending.at += begin_of(*node);
-      report.ending.joined_store = rank < round_.places.size() && round_.places[rank].joined;
-      report.ending.was_frozen =
-          std::find(round_.frozen.begin(), round_.frozen.end(), report.ending.rank) !=
-          round_.frozen.end();
       reports.push_back(std::move(report));
     }
     for (const std::string& leftover : node->end.leftovers)
       leftovers.push_back(node->link ? node->name() + ": " + leftover : leftover);
+  }
+  for (const WorkerReport& report : reports)
+    round_.told.erase(report.ending.rank);
+  for (auto& [rank, report] : round_.told)
+    reports.push_back(std::move(report));  // of a lost node
+  for (WorkerReport& report : reports) {
+    const int rank = report.ending.rank;
+    const auto& frozen = round_.frozen;
+    report.ending.joined_store = round_.places[static_cast<std::size_t>(rank)].joined;
+    report.ending.was_frozen = std::find(frozen.begin(), frozen.end(), rank) != frozen.end();
   }
   std::sort(reports.begin(), reports.end(), [](const WorkerReport& a, const WorkerReport& b) {
     return a.ending.rank < b.ending.rank;
@@ -531,7 +560,9 @@ JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
   verdict_.outcome = Succeeded();  // that of an earlier round is a line of its own
   verdict_.workers.clear();
   verdict_.exit_code = exit_code;
-  return make_end();
+  JobEnd end = make_end();
+  crew_.tell_others(end);
+  return end;
 }
 
 }  // namespace ddp::launcher

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,9 +62,10 @@ class Coordinator {
   struct Round {
     int number = -1;  // none yet
     Clock::time_point begin;
-    std::vector<RankPlace> places;  // by rank
-    std::size_t ended = 0;          // workers
-    bool is_released = false;       // all have started: the store answers
+    std::vector<RankPlace> places;     // by rank
+    std::size_t ended = 0;             // workers
+    std::map<int, WorkerReport> told;  // of each that ended, by rank, as far as it is told at once
+    bool is_released = false;          // all have started: the store answers
     bool is_stopping = false;
     // Why it ends, whichever came first.
     std::optional<std::string> failed;  // "rank 3 (pid 17) has failed: exit code 7"
@@ -90,8 +92,9 @@ class Coordinator {
   void note(const Crew::Event& event);
   void note_news(int id, const News& news);
   void note_start(Node& node, const Started& started);
-  void note_exit(const Exited& exited);
-  void note_stop(const Node& node, const StopAsked& asked);
+  void note_exit(const Node& node, const Exited& exited);
+  void note_stop(Node& node, const StopAsked& asked);
+  [[nodiscard]] bool have_ended_well(const Node& node) const;
   void lose(int id, const std::string& how);
   void look();
   void show_live(const std::string& line);
@@ -119,7 +122,6 @@ class Coordinator {
 
   Round round_;
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came
-  std::optional<Clock::time_point> first_press_;
   bool is_killing_ = false;
   std::optional<Refusal> ill_node_;  // that cannot execute the program
   Clock::time_point fence_;          // no new round before

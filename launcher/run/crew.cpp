@@ -76,8 +76,6 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   send_beat(*node);
   watch(*node);
   endpoint_->allow(came.link->peer_address());
-  // The first one has proved that this works.
-  if (own_address_.empty()) own_address_ = came.link->own_address();
   nodes_.emplace(node->id, std::move(node));
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
                 came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
@@ -112,6 +110,11 @@ std::unique_ptr<Node> Crew::remove(int id) {
   nodes_.erase(found);
   roster_.remove(id);
   node->link->close();
+  const std::string& address = node->link->peer_address();
+  const bool has_others = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
+    return entry.second->link && entry.second->link->peer_address() == address;
+  });
+  if (!has_others) endpoint_->forbid(address);
   return node;
 }
 
@@ -121,6 +124,7 @@ std::vector<Node*> Crew::seat() {
     node->rank = -1;
   std::vector<Node*> nodes;
   std::size_t workers = 0;
+  own_address_.clear();
   for (const int id : ids) {
     Node& node = *nodes_.at(id);
     node.rank = static_cast<int>(nodes.size());
@@ -128,9 +132,14 @@ std::vector<Node*> Crew::seat() {
     node.workers = static_cast<std::size_t>(roster_.find(id).hello.nproc);
     workers += node.workers;
     node.has_started = node.has_ended = false;
+    node.first_press.reset();
     node.samples.clear();
     node.end = GroupEnded();
     nodes.push_back(&node);
+    if (!node.link) continue;
+    // What works for one of them; of a node that shares our machine only if there is no other.
+    const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
+    if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
   return nodes;
 }
@@ -181,6 +190,13 @@ void Crew::send_beat(const Node& node) {
   if (node.link) node.link->send(encode(Order(OrderBeat{steady_ns(), line_})));
 }
 
+void Crew::tell_others(const Order& order) {
+  const std::string text = encode(order);
+  for (const auto& [id, node] : nodes_) {
+    if (node->link) node->link->send(text);
+  }
+}
+
 /// Says once a second that we live, and more often who else seems not to: 5 s of silence are to be
 /// known before 6 s.
 asio::awaitable<void> Crew::beat() {
@@ -214,11 +230,8 @@ asio::awaitable<void> Crew::close(JobEnd end) {
   beat_timer_.cancel();
   const Order order(std::move(end));
   if (door_) {
-    const std::string text = encode(order);
+    tell_others(order);
     const Deadline deadline = Clock::now() + kFlushWait;
-    for (const auto& [id, node] : nodes_) {
-      if (node->link) node->link->send(text);
-    }
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       co_await node->link->flush(deadline);

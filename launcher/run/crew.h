@@ -37,8 +37,9 @@ struct Node {
   std::size_t workers = 0;
   bool has_started = false;
   bool has_ended = false;
-  std::int64_t begin_ns = 0;     // of its round, on its clock
-  Clock::time_point started_at;  // that is, when it told us
+  std::optional<Clock::time_point> first_press;  // of the signals that its user sent
+  std::int64_t begin_ns = 0;                     // of its round, on its clock
+  Clock::time_point started_at;                  // that is, when it told us
   std::vector<WorkerSample> samples;
   GroupEnded end;
 
@@ -97,11 +98,12 @@ class Crew {
   [[nodiscard]] Node* node_of(int rank) const;
   [[nodiscard]] bool has_all(bool Node::*reached) const;
   [[nodiscard]] const Roster& roster() const { return roster_; }
-  /// How the others reach us; empty before one has.
+  /// How the seated ones reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
   void send(const Node& node, const Order& order);
-  void send_all(const Order& order);  // to the seated ones
+  void send_all(const Order& order);     // to the seated ones
+  void tell_others(const Order& order);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
   void send_beat(const Node& node);
   /// What the beats tell the others of the job.

@@ -109,7 +109,9 @@ Membership find_membership(asio::io_context& io, const JobSpec& spec) {
   if (says_other || (!says_zero && !is_own)) return join_node_zero(io, spec);
   // Somebody may be node 0 already: then this agent was started as a second one, or is to join. No
   // harm is done by asking: nobody answers yet where this agent is to listen.
-  const auto answer = run(io, ask_once(io, plan_join(spec, hello), kAskFor));
+  Hello question = hello;
+  question.problem_code = 0;  // who is there is to hear it when this node joins
+  const auto answer = run(io, ask_once(io, plan_join(spec, question), kAskFor));
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);

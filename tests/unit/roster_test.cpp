@@ -33,7 +33,7 @@ TEST(Roster, RanksAreThoseAskedForAndThenByOrderOfJoining) {
   const int next = roster.add(node("b"));
   EXPECT_TRUE(roster.is_full());
   EXPECT_THAT(roster.seat(), ElementsAre(0, next, last));
-  EXPECT_EQ(roster.find(next).rank, 1);
+  EXPECT_EQ(roster.find(next).rank(), 1);
 }
 
 // C5, and the classic one: both machines started as node 0.
@@ -117,7 +117,7 @@ TEST(Roster, GapsOfLostNodesAreClosedAndTheOrderStays) {
   roster.remove(b);
   EXPECT_TRUE(roster.is_enough());
   EXPECT_THAT(roster.seat(), ElementsAre(0, c));
-  EXPECT_EQ(roster.find(c).rank, 1);
+  EXPECT_EQ(roster.find(c).rank(), 1);
   const int late = roster.add(hello);
   EXPECT_THAT(roster.seat(), ElementsAre(0, c, late));
 }
@@ -137,7 +137,7 @@ TEST(Roster, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
   EXPECT_THAT(roster.seat(), ElementsAre(0, b, c, d));
   roster.remove(c);
   EXPECT_THAT(roster.seat(), ElementsAre(0, b, d));
-  EXPECT_EQ(roster.find(d).rank, 2);
+  EXPECT_EQ(roster.find(d).rank(), 2);
   EXPECT_THAT(refusal_of(roster, elastic("e", 3)), HasSubstr("duplicate node rank 3"));
   EXPECT_EQ(refusal_of(roster, elastic("c", 2)), "");
   const int again = roster.add(elastic("c", 2));
