@@ -35,8 +35,8 @@ class Roster {
   void remove(int id);
 
   /// Gives every node that has come a place, as far as there are places: ranks that were asked for
-  /// first, then those held before, and the others fill the gaps in order of joining. Gaps that are left, of
-  /// nodes that are gone, are closed. Returns the seated ids by node rank.
+  /// first, then those held before, and the others fill the gaps in order of joining. Gaps that are
+  /// left, of nodes that are gone, are closed. Returns the seated ids by node rank.
   std::vector<int> seat();
 
   /// Nodes that have come, those without a place included.

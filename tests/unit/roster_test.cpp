@@ -22,7 +22,9 @@ Hello node(const std::string& host, std::optional<int> rank = std::nullopt, int 
 
 std::string refusal_of(const Roster& roster, const Hello& hello) {
   const auto refusal = roster.why_not(hello);
-  if (refusal) EXPECT_EQ(refusal->code, 203);
+  if (refusal) {
+    EXPECT_EQ(refusal->code, 203);
+  }
   return refusal ? refusal->text : "";
 }
 
