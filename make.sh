@@ -241,10 +241,12 @@ lint() {
   [[ "$result" == 0 ]] || fail "lint has findings, see above. Format: clang-format-14 -i FILE"
 }
 
-# The launcher killed a hundred times at any moment, and stopped for half a minute.
+# The launcher killed a hundred times at any moment, and stopped for half a minute; the same for an agent of several.
 kill_often() {
   build
   DDP_KILLS=100 DDP_STOP_SECONDS=30 build/release/tests/fault_launcher --gtest_filter='Kill.*' --gtest_brief=1
+  DDP_KILLS=100 DDP_STOP_SECONDS=30 DDP_LOSS_SECONDS=60 DDP_LATE_SECONDS=60 build/release/tests/fault_cluster \
+    --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
 }
 
 check() {
