@@ -336,6 +336,12 @@ std::string harmless(std::string_view text) {
   return result;
 }
 
+/// A name that stands in the middle of a line.
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
 }  // namespace
 
 std::optional<Hello> decode_hello(std::string_view text) {
@@ -343,7 +349,7 @@ std::optional<Hello> decode_hello(std::string_view text) {
   if (!message) return std::nullopt;
   Hello hello = std::get<Hello>(std::move(*message));
   for (std::string* const shown : {&hello.version, &hello.host, &hello.entry, &hello.problem})
-    *shown = harmless(*shown);
+    *shown = one_line(harmless(*shown));
   return hello;
 }
 std::optional<Answer> decode_answer(std::string_view text) {

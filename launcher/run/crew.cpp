@@ -8,8 +8,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kFlushWait(2);      // for a node that is to hear the last order
-constexpr std::chrono::milliseconds kLook(200);    // between two looks at who is silent
+constexpr std::chrono::seconds kFlushWait(2);    // for a node that is to hear the last order
+constexpr std::chrono::milliseconds kLook(200);  // between two looks at who is silent
+constexpr std::chrono::seconds kRefusalPause(10);
+constexpr int kMostRefusals = 10;                  // lines in that time
 constexpr std::chrono::milliseconds kQuiet(2500);  // is said of a node once it is heard again
 
 }  // namespace
@@ -63,7 +65,7 @@ void Crew::open(Endpoint& endpoint) {
 std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   const std::optional<Refusal> refusal = roster_.why_not(came.hello);
   if (refusal || came.hello.asks) {
-    if (refusal) console_.warning("refused: " + refusal->text);
+    if (refusal) say_refused(refusal->text);
     came.link->send(refusal ? encode(*refusal) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return refusal;
@@ -82,6 +84,17 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
                 format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
                 (has_begun ? "; it enters at the next round" : ""));
   return std::nullopt;
+}
+
+/// Whoever reaches the port may come as often as it likes.
+void Crew::say_refused(const std::string& text) {
+  const Clock::time_point now = Clock::now();
+  if (now >= refusals_until_) {
+    refusals_until_ = now + kRefusalPause;
+    refusals_ = 0;
+  }
+  if (++refusals_ <= kMostRefusals) console_.warning("refused: " + text);
+  if (refusals_ == kMostRefusals) console_.warning("further ones are not shown for a while.");
 }
 
 void Crew::watch(Node& node) {

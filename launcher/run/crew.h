@@ -119,6 +119,7 @@ class Crew {
   asio::awaitable<void> beat();
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void watch(Node& node);
+  void say_refused(const std::string& text);
 
   asio::io_context& io_;
   Inbox<Event>& inbox_;
@@ -133,6 +134,8 @@ class Crew {
   std::string line_;
   asio::steady_timer beat_timer_;
   bool is_closed_ = false;
+  int refusals_ = 0;  // that were told of, until then
+  Clock::time_point refusals_until_;
 };
 
 /// Now, as beats carry it.

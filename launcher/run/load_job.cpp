@@ -122,6 +122,8 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   // A batch that cannot be divided; the whole size of several nodes is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   find_executable(spec, environment);
+  spec.token = find_token(options, spec.job, environment);
+  if (spec.token.empty() && spec.max_nodes > 1) spec.warnings.push_back(what_is_open());
   bind(spec, environment);
   require_descriptors(spec);
   require_processes(spec);

@@ -36,6 +36,26 @@ class RefusalFaults : public ClusterTest {
   }
 };
 
+TEST_F(RefusalFaults, C1_WhoHasAnotherTokenOrNoneIsRefusedAndTheJobGoesOn) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const std::map<std::string, std::string> right{{"DDP_TOKEN", std::string(64, 'a')}};
+  const std::map<std::string, std::string> wrong{{"DDP_TOKEN", std::string(64, 'b')}};
+  Agents agents;
+  agents.push_back(launch_on(0, "environment", {}, right));
+  ASSERT_TRUE(agents[0]->sees("missing: node 1", 15s));  // it listens
+  expect_refused(*launch_on(1, "print no", {}, wrong), {"token"});
+  const auto without = launch_on(1, "print no");
+  expect_refused(*without, {"token"});
+  EXPECT_THAT(without->err(), HasSubstr("this job of several nodes has no token"));
+  agents.push_back(launch_on(1, "environment", {}, right));
+  EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 5s));
+  EXPECT_THAT(agents[1]->out(), HasSubstr("RANK=2"));
+  for (const auto& agent : agents) {
+    EXPECT_EQ(agent->out().find("DDP_TOKEN"), std::string::npos);  // the workers do not see it
+    EXPECT_EQ(agent->err().find("no token"), std::string::npos);
+  }
+}
+
 TEST_F(RefusalFaults, C4_AnotherJobIsRefusedAndItsKeysAreNamed) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   // Nothing of it is started here, so anything may stand for the program.

@@ -435,35 +435,57 @@ TEST_F(JoinTest, WhoeverIsNoAgentIsNamedAndTriedAgain) {
   EXPECT_THAT(error_, HasSubstr("is no agent of ddp-launch"));
 }
 
-TEST_F(JoinTest, AnImpostorThatDoesNotKnowTheTokenLearnsNothing) {
-  open("");  // for its port
-  JoinPlan patient = plan(kToken);
-  patient.limit = 300ms;
-  acceptor_->close();
-  acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(patient.port)));
-  std::vector<std::shared_ptr<tcp::socket>> kept;
-  std::function<void()> lie = [&] {
-    acceptor_->async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
-      if (error) return;
-      kept.push_back(std::make_shared<tcp::socket>(std::move(socket)));
-      boost::system::error_code ignored;
-      kept.back()->send(asio::buffer(frame_head(32) + std::string(32, 'n') + frame_head(32) +
-                                     std::string(32, 'p')),
-                        0,
-                        ignored);
-      lie();
-    });
-  };
-  lie();
-  join_by(patient);
-  ASSERT_TRUE(turn_until([this] { return is_joined_; }));
-  EXPECT_EQ(code_, exit_code::kRendezvous);
-  EXPECT_THAT(error_, HasSubstr("does not know this job's token"));
-  ASSERT_FALSE(kept.empty());
-  std::string said(4096, '\0');
-  boost::system::error_code ignored;
-  said.resize(kept[0]->receive(asio::buffer(said), 0, ignored));
-  EXPECT_EQ(said.size(), kAgentOpeningBytes + 2 * (kFrameHeadBytes + 32));  // and no Hello
+/// Somebody else listens at node 0's port, and says `words` to whoever comes.
+class Impostor : public JoinTest {
+ protected:
+  /// What the first node said to it.
+  std::string fool(const std::string& words) {
+    open("");  // for its port
+    JoinPlan patient = plan(kToken);
+    patient.limit = 300ms;
+    acceptor_->close();
+    acceptor_.emplace(io_, tcp::endpoint(kLoopback, static_cast<std::uint16_t>(patient.port)));
+    std::vector<std::shared_ptr<tcp::socket>> kept;
+    std::function<void()> lie = [&] {
+      acceptor_->async_accept([&](const boost::system::error_code& error, tcp::socket socket) {
+        if (error) return;
+        kept.push_back(std::make_shared<tcp::socket>(std::move(socket)));
+        boost::system::error_code ignored;
+        kept.back()->send(asio::buffer(words), 0, ignored);
+        lie();
+      });
+    };
+    lie();
+    join_by(patient);
+    EXPECT_TRUE(turn_until([this] { return is_joined_; }));
+    EXPECT_EQ(code_, exit_code::kRendezvous);
+    EXPECT_THAT(error_, HasSubstr("does not know this job's token"));
+    if (kept.empty()) return "";
+    std::string said(4096, '\0');
+    boost::system::error_code ignored;
+    said.resize(kept[0]->receive(asio::buffer(said), 0, ignored));
+    return said;
+  }
+};
+
+TEST_F(Impostor, C1_WhoDoesNotKnowTheTokenLearnsNothing) {
+  const std::string nonce = frame_head(32) + std::string(32, 'n');
+  const std::string proof = frame_head(32) + std::string(32, 'p');
+  // The opening, a nonce and a proof; and no Hello.
+  EXPECT_EQ(fool(nonce + proof).size(), kAgentOpeningBytes + 2 * (kFrameHeadBytes + 32));
+}
+
+TEST_F(Impostor, C1_AWelcomeWithoutAProofIsNoWelcome) {
+  const std::string welcome = encode(Welcome{"0123456789abcdef", "none", "evil"});
+  const std::string frame = frame_head(static_cast<std::uint32_t>(welcome.size())) + welcome;
+  EXPECT_EQ(fool(frame).size(), kAgentOpeningBytes + kFrameHeadBytes + 32);
+}
+
+TEST_F(Impostor, C1_AWelcomeInThePlaceOfAProofIsNoWelcome) {
+  const std::string welcome = encode(Welcome{"0123456789abcdef", "none", "evil"});
+  const std::string nonce = frame_head(32) + std::string(32, 'n');
+  const std::string frame = frame_head(static_cast<std::uint32_t>(welcome.size())) + welcome;
+  EXPECT_EQ(fool(nonce + frame).size(), kAgentOpeningBytes + 2 * (kFrameHeadBytes + 32));
 }
 
 TEST_F(JoinTest, IPv6IsReachedToo) {
