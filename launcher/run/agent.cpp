@@ -393,7 +393,7 @@ void Agent::lose_node_zero(const std::string& how, int signal) {
   stop.line = name_node(0, zero_host_) + " is lost: " + how + "; stopping";
   link_->close();  // `how` may be its own
   take_order(stop);
-  take_order(describe_end(verdict, spec_, host_name()));
+  take_order(describe_end(verdict, spec_, host_name(), 0));
 }
 
 /// Whether this agent was stopped, or the machine slept, for so long that the other nodes have

@@ -18,6 +18,10 @@ namespace {
 
 using std::chrono::nanoseconds;
 
+// In the records of the nodes: node 0's has all but those of the largest jobs, the others' must
+// reach all of them in a moment.
+constexpr std::size_t kOwnWorkers = 16384;
+constexpr std::size_t kTheirWorkers = 200;
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
     WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
@@ -545,14 +549,15 @@ asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
 }
 
 asio::awaitable<void> Coordinator::end() {
-  JobEnd end = make_end();
-  co_await crew_.close(std::move(end));
+  verdict_.duration = Clock::now() - begin_;
+  JobEnd own = make_end(kOwnWorkers);
+  JobEnd others = make_end(kTheirWorkers);
+  co_await crew_.close(std::move(own), std::move(others));
   store_.close();
 }
 
-JobEnd Coordinator::make_end() {
-  verdict_.duration = Clock::now() - begin_;
-  return describe_end(verdict_, spec_, job_.own.host);
+JobEnd Coordinator::make_end(std::size_t most_workers) const {
+  return describe_end(verdict_, spec_, job_.own.host, most_workers);
 }
 
 JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
@@ -560,9 +565,9 @@ JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
   verdict_.outcome = Succeeded();  // that of an earlier round is a line of its own
   verdict_.workers.clear();
   verdict_.exit_code = exit_code;
-  JobEnd end = make_end();
-  crew_.tell_others(end);
-  return end;
+  verdict_.duration = Clock::now() - begin_;
+  crew_.tell_others(make_end(kTheirWorkers));
+  return make_end(kOwnWorkers);
 }
 
 }  // namespace ddp::launcher

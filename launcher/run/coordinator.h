@@ -106,7 +106,7 @@ class Coordinator {
   [[nodiscard]] std::string name_rank(int rank) const;
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
   void say_restart(const RoundResult& round, const RestartDecision& decision);
-  [[nodiscard]] JobEnd make_end();
+  [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;
   Console& console_;

@@ -238,12 +238,11 @@ asio::awaitable<void> Crew::beat() {
   }
 }
 
-asio::awaitable<void> Crew::close(JobEnd end) {
+asio::awaitable<void> Crew::close(JobEnd own, JobEnd others) {
   is_closed_ = true;
   beat_timer_.cancel();
-  const Order order(std::move(end));
   if (door_) {
-    tell_others(order);
+    tell_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
@@ -252,7 +251,7 @@ asio::awaitable<void> Crew::close(JobEnd end) {
     }
     door_->close();
   }
-  tell_own_node_(order);
+  tell_own_node_(own);
 }
 
 }  // namespace ddp::launcher

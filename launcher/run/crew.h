@@ -110,7 +110,7 @@ class Crew {
   void set_line(const std::string& line) { line_ = line; }
 
   /// Suspends: until every node has the last order, our own last, or cannot be told.
-  asio::awaitable<void> close(JobEnd end);
+  asio::awaitable<void> close(JobEnd own, JobEnd others);
 
   static constexpr std::chrono::seconds kBeat{1};
   static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost

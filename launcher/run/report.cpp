@@ -23,9 +23,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostWorkers = 4096;  // in result.json, which goes to every node
-constexpr std::size_t kMostVictims = 100;   // with a line each
-constexpr std::size_t kWidth = 60;          // torchrun's rows are at most that wide
+constexpr std::size_t kMostVictims = 100;  // with a line each
+constexpr std::size_t kWidth = 60;         // torchrun's rows are at most that wide
 
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
@@ -286,7 +285,10 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   return text;
 }
 
-std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+std::string to_json_members(const Verdict& verdict,
+                            const JobSpec& spec,
+                            const std::string& host,
+                            std::size_t most_workers) {
   json::object object{
       {"decided_by", decided_by(verdict)},
       {"host", host},
@@ -296,10 +298,10 @@ std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const s
   };
   json::array workers;
   for (const WorkerReport& worker : verdict.workers) {
-    if (workers.size() < kMostWorkers) workers.push_back(to_json(worker));
+    if (workers.size() < most_workers) workers.push_back(to_json(worker));
   }
-  if (verdict.workers.size() > kMostWorkers) {
-    object["workers_left_out"] = verdict.workers.size() - kMostWorkers;
+  if (verdict.workers.size() > most_workers) {
+    object["workers_left_out"] = verdict.workers.size() - most_workers;
   }
   object["workers"] = workers;
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
@@ -349,12 +351,15 @@ std::string clean(const std::string& text) {
   return cleaned;
 }
 
-JobEnd describe_end(const Verdict& verdict, const JobSpec& spec, const std::string& host) {
+JobEnd describe_end(const Verdict& verdict,
+                    const JobSpec& spec,
+                    const std::string& host,
+                    std::size_t most_workers) {
   JobEnd end;
   end.exit_code = verdict.exit_code;
   end.state = state_of(verdict);
   end.report = clean(format_report(verdict, spec));
-  end.members = to_json_members(verdict, spec, host);
+  end.members = to_json_members(verdict, spec, host, most_workers);
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
   return end;

@@ -24,11 +24,18 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec);
 /// `text` as a terminal may be given it, whatever bytes it quotes.
 std::string clean(const std::string& text);
 
-/// The members of result.json, as common/run_dir's write_result wants them.
-std::string to_json_members(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+/// The members of result.json, as common/run_dir's write_result wants them. Of more than
+/// `most_workers` only the number is told.
+std::string to_json_members(const Verdict& verdict,
+                            const JobSpec& spec,
+                            const std::string& host,
+                            std::size_t most_workers);
 
 /// The verdict as every node prints and writes it. `host` is node 0's.
-JobEnd describe_end(const Verdict& verdict, const JobSpec& spec, const std::string& host);
+JobEnd describe_end(const Verdict& verdict,
+                    const JobSpec& spec,
+                    const std::string& host,
+                    std::size_t most_workers);
 
 /// Prints the report, writes result.json into each of the directories that is not empty, and hands
 /// the root cause's error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit

@@ -143,7 +143,7 @@ TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
 TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   Hello hello = a_hello();
   hello.host = "b\x1b[2J\r\n\x1b]0;title\ac";
-  EXPECT_EQ(decode_hello(encode(hello))->host, "b\nc");
+  EXPECT_EQ(decode_hello(encode(hello))->host, "b c");
   const auto answer = decode_answer(encode(Refusal{203, "no\x1b[1A\x07 way"}));
   EXPECT_EQ(std::get<Refusal>(*answer).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})

@@ -56,7 +56,7 @@ std::string text_of(const Verdict& verdict) {
 }
 
 json::object members_of(const Verdict& verdict) {
-  return json::parse("{" + to_json_members(verdict, some_job(), "node-a") + "}").as_object();
+  return json::parse("{" + to_json_members(verdict, some_job(), "node-a", 100) + "}").as_object();
 }
 
 TEST(Report, WhatItQuotesIsCleanedForATerminal) {
