@@ -45,6 +45,7 @@ std::string as_run_name(const std::string& program) {
 }
 
 constexpr int kMostNodes = 100000;
+constexpr int kMostOfANode = 2048;  // their samples fit into one frame
 constexpr int kStaticPort = 29500;  // torch's own defaults, for several nodes
 constexpr int kC10dPort = 29400;
 constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
@@ -63,6 +64,12 @@ class Maker {
       spec_.environment[name] = value;
     take_nodes();
     spec_.nproc = count_workers();
+    if (spec_.max_nodes > 1 && spec_.nproc > kMostOfANode) {
+      complain("launch.nproc_per_node",
+               std::to_string(spec_.nproc) +
+                   " workers are too many for a node of several; at most " +
+                   std::to_string(kMostOfANode) + ".");
+    }
     take_endpoint();
     take_conf();
     take_signals();
