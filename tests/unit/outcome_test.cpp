@@ -32,6 +32,26 @@ std::size_t root_of(const std::vector<Ending>& endings) {
   return std::get<Failed>(judge(endings, {})).root_cause;
 }
 
+StopCause stopped_by(int signal) {
+  StopCause cause;
+  cause.user_signal = signal;
+  return cause;
+}
+
+StopCause hung(int rank) {
+  StopCause cause;
+  cause.hung_rank = rank;
+  return cause;
+}
+
+/// Its last word came `at`.
+StopCause lost(std::chrono::milliseconds at) {
+  StopCause cause;
+  cause.lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
+  cause.lost_at = at;
+  return cause;
+}
+
 TEST(Outcome, AllGoodIsSuccess) {
   EXPECT_EQ(judge(std::vector{ended(0, 1ns, kGood), ended(1, 2ns, kGood)}, {}),
             Outcome(Succeeded()));
@@ -94,9 +114,9 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   Ending saved = stopped(ended(0, 1ns, code(143)));
   saved.opened_page = true;
   const std::vector all{saved, saved};
-  EXPECT_EQ(exit_code_of(judge(all, {SIGINT, {}}), all), 143);
+  EXPECT_EQ(exit_code_of(judge(all, stopped_by(SIGINT)), all), 143);
   const std::vector one{saved, stopped(ended(1, 2ns, kKill), true)};
-  EXPECT_EQ(exit_code_of(judge(one, {SIGINT, {}}), one), 130);
+  EXPECT_EQ(exit_code_of(judge(one, stopped_by(SIGINT)), one), 130);
 }
 
 TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
@@ -140,7 +160,7 @@ Ending joined(Ending ending) {
 
 TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
   const std::vector endings{stopped(ended(0, 9ns, kTerm)), stopped(ended(1, 8ns, kTerm))};
-  const Outcome outcome = judge(endings, {{}, 1});
+  const Outcome outcome = judge(endings, hung(1));
   EXPECT_EQ(std::get<Failed>(outcome).root_cause, 1U);
   EXPECT_EQ(std::get<Failed>(outcome).victims, std::vector<std::size_t>{0});
   EXPECT_EQ(exit_code_of(outcome, endings), 124);
@@ -172,20 +192,37 @@ TEST(Outcome, AFrozenRankIsTheRootCauseWhenItsPeerGivesUp) {
 
 TEST(Outcome, AStoppedJobEndsBySignal) {
   const std::vector endings{stopped(ended(0, 1ns, code(143))), stopped(ended(1, 2ns, code(1)))};
-  EXPECT_EQ(judge(endings, {SIGINT, {}}), Outcome(Stopped{SIGINT}));
-  EXPECT_EQ(exit_code_of(judge(endings, {SIGINT, {}}), endings), 130);
+  EXPECT_EQ(judge(endings, stopped_by(SIGINT)), Outcome(Stopped{SIGINT}));
+  EXPECT_EQ(exit_code_of(judge(endings, stopped_by(SIGINT)), endings), 130);
 }
 
 TEST(Outcome, AStopThatCameTooLateChangesNothing) {
   Ending finished = stopped(ended(0, 1ns, kGood));
   finished.opened_page = true;
   finished.phase = Phase::finished;
-  EXPECT_EQ(judge(std::vector{finished}, {SIGTERM, {}}), Outcome(Succeeded()));
+  EXPECT_EQ(judge(std::vector{finished}, stopped_by(SIGTERM)), Outcome(Succeeded()));
 }
 
 TEST(Outcome, SignalsAre128Plus) {
   const std::vector endings{ended(0, 1ns, ExitStatus{0, SIGSEGV, true})};
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 139);
+}
+
+TEST(Outcome, ALostNodeIsTheRootCauseOfWhatFailedAfterItsLastWord) {
+  const std::vector endings{ended(0, 6s, code(1)), stopped(ended(1, 7s, kTerm))};
+  const Outcome outcome = judge(endings, lost(5s));
+  ASSERT_TRUE(std::holds_alternative<NodeLost>(outcome));
+  EXPECT_EQ(std::get<NodeLost>(outcome).victims, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(exit_code_of(outcome, endings), 201);
+  EXPECT_TRUE(std::holds_alternative<NodeLost>(judge({}, lost(5s))));
+}
+
+TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
+  const std::vector endings{ended(0, 4s, code(7)), stopped(ended(1, 7s, kTerm))};
+  EXPECT_EQ(exit_code_of(judge(endings, lost(5s)), endings), 7);
+  // Who lost a peer, may have lost that node.
+  const std::vector peers{ended(0, 4s, code(97))};
+  EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
 }  // namespace

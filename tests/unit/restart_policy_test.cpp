@@ -49,6 +49,21 @@ TEST(RestartPolicy, OnlyAFailureIsRestarted) {
   }
 }
 
+TEST(RestartPolicy, ALostNodeIsRestartedWhileThereAreEnough) {
+  RoundResult round = failed(201);
+  round.outcome = NodeLost{1, "b", "silent for 5.1 s", {}};
+  EXPECT_TRUE(RestartPolicy(RestartLimits{3}).decide(round).restart);
+  EXPECT_EQ(RestartPolicy(RestartLimits{0}).decide(round).reason,
+            "no restart is allowed (--max-restarts)");
+  for (const Outcome& outcome : {round.outcome, failed(7).outcome}) {
+    round.outcome = outcome;
+    round.has_nodes = false;
+    const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(round);
+    EXPECT_FALSE(decision.restart);
+    EXPECT_EQ(decision.reason, "too few nodes are left");
+  }
+}
+
 TEST(RestartPolicy, SomeCodesAreNeverRestarted) {
   for (const int code : {2, 93, 126, 127, 203}) {
     const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(failed(code));
