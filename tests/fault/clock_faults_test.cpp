@@ -31,6 +31,7 @@ class ClockFaults : public ClusterTest {
 
 TEST_F(ClockFaults, T1_AWallClockThatJumpsEndsNoLease) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  if (kInstrumented) GTEST_SKIP() << "libfaketime and a sanitizer do not go together";
   if (!std::filesystem::exists(kFaketime)) GTEST_SKIP() << "needs Debian's libfaketime";
   const std::string file = write_file("clock", "+0\n");
   Agents agents;
@@ -48,6 +49,7 @@ TEST_F(ClockFaults, T1_AWallClockThatJumpsEndsNoLease) {
 
 TEST_F(ClockFaults, T3_WallClocksThatDifferByADayHideNoRootCause) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  if (kInstrumented) GTEST_SKIP() << "libfaketime and a sanitizer do not go together";
   if (!std::filesystem::exists(kFaketime)) GTEST_SKIP() << "needs Debian's libfaketime";
   const std::string file = write_file("clock", "-1d\n");
   Agents agents;

@@ -193,6 +193,7 @@ TEST_F(ClusterFaults, L3_AnAgentThatIsStoppedFor3sIsWaitedFor) {
     agents[node]->signal(SIGCONT);
     agents[2]->read_for(1500ms);
   }
+  EXPECT_TRUE(agents[0]->sees("node 1 (node1) was silent for"));
   const auto begin = steady_clock::now();
   signal_workers(SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 0, 1s));
@@ -216,6 +217,7 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode1ThatIsStoppedForLongIsFencedAndSaysSo) {
   EXPECT_EQ(state_of(stopped->pid()), "T");
   stopped->signal(SIGCONT);
   EXPECT_EQ(stopped->wait(1s), 201);
+  EXPECT_TRUE(stopped->sees("fenced"));
 }
 
 TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard) {
@@ -235,6 +237,39 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard
   EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
   stopped->signal(SIGCONT);
   EXPECT_EQ(stopped->wait(1s), 201);
+}
+
+// L1 with somebody to take the place: 12 s from the loss of a node to the next round (section 9).
+TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  Agents agents;
+  for (const int node : {0, 1, 2}) {
+    Command command{.arguments = cluster().enter(node)};
+    for (const std::string& word : {std::string(DDP_LAUNCH),
+                                    std::string("--nnodes=2"),
+                                    "--master-addr=" + Cluster::address(0),
+                                    std::string("--max-restarts=3"),
+                                    std::string("--replace-timeout=20s"),
+                                    std::string(DDP_FAKE_WORKER),
+                                    std::string("print"),
+                                    std::string("ready"),
+                                    std::string("wait"),
+                                    std::string("USR1")})
+      command.arguments.push_back(word);
+    agents.push_back(start(command));
+    ASSERT_TRUE(node == 0 ? listens(*agents[0]) : agents[0]->sees(Cluster::host(node)));
+  }
+  ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));
+  const auto begin = steady_clock::now();
+  agents[1]->signal(SIGKILL);
+  ASSERT_TRUE(agents[2]->sees("[1:1] ready"));
+  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  std::cout << "the spare's worker ran after " << took.count() << " ms" << std::endl;
+  EXPECT_TRUE(within(took, 12s));
+  EXPECT_EQ(agents[1]->wait(), -SIGKILL);
+  agents.erase(agents.begin() + 1);
+  signal_workers(SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 1s));
 }
 
 TEST_F(ClusterFaults, L5_AStopOnOneNodeStopsAllByItsSignal) {
