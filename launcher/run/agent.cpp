@@ -351,6 +351,8 @@ void Agent::take_order(const Order& order) {
   }
   const auto* const stop = std::get_if<StopRound>(&order);
   if (stop != nullptr && has_round && stop->round == round) {
+    // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
+    if (coordinator_ && !stop_) was_fenced();
     if (stop_ && stop->signal == SIGKILL) inbox_.push(KillCame());
     if (!stop_) stop_ = *stop;
   }

@@ -284,7 +284,10 @@ void Coordinator::note_news(int id, const News& news) {
   const auto* const exited = std::get_if<Exited>(&news);
   if (exited != nullptr && is_current(*exited)) note_exit(node, *exited);
   const auto* const failed = std::get_if<NodeFailed>(&news);
-  const bool is_cause = !round_.start_failure && !round_.is_stopping;
+  // Our own node was fenced: that is why the others have left, though it is seen after them.
+  const bool is_ours =
+      id == 0 && round_.lost && failed != nullptr && failed->code == exit_code::kNodeLost;
+  const bool is_cause = !round_.start_failure && (!round_.is_stopping || is_ours);
   if (failed != nullptr && is_current(*failed) && is_cause) {
     round_.start_failure = *failed;
     if (node.link) {

@@ -237,6 +237,7 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard
   EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
   stopped->signal(SIGCONT);
   EXPECT_EQ(stopped->wait(1s), 201);
+  EXPECT_TRUE(stopped->sees("fenced", 1s));
 }
 
 // L1 with somebody to take the place: 12 s from the loss of a node to the next round (section 9).
