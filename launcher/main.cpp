@@ -46,6 +46,20 @@ void leave_at_once(int) {
   ::_exit(exit_code::kInternal);
 }
 
+/// Before there is a job to stop.
+void leave_by_signal(int signal) {
+  constexpr char kText[] = "ddp-launch: stopped before the job had begun.\n";
+  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(exit_code::of_signal(signal));
+  ::_exit(exit_code::of_signal(signal));
+}
+
+/// Who was started with a signal ignored (nohup) keeps it so.
+void leave_by_signals(const std::vector<int>& signals) {
+  for (const int signal : signals) {
+    if (::signal(signal, leave_by_signal) == SIG_IGN) ::signal(signal, SIG_IGN);
+  }
+}
+
 /// Descriptors 0 to 2 are taken, so that no pipe of ours is ever somebody's stdout; a closed
 /// console is no reason to die.
 void prepare_process() {
@@ -108,6 +122,7 @@ int main(int argc, char** argv) try {
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
   if (is_doctor) return run_doctor(spec);
+  leave_by_signals(spec.stop_signals);
   asio::io_context io(1);
   Membership membership = find_membership(io, spec);
   // Beyond this point it is known who is node 0.

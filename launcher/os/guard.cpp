@@ -189,15 +189,31 @@ void guard_body(int fd) {
 
 }  // namespace
 
-Guard::Guard(const std::string& agent_id, const std::filesystem::path& scratch) {
+Guard::Guard(const std::string& agent_id, const std::filesystem::path& scratch)
+    : agent_id_(agent_id), scratch_(scratch.string()) {
+  begin();
+}
+
+void Guard::begin() {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
   pid_ = fork_helper(guard_body, ends[0]);
   ::close(ends[0]);
-  send(kAgentId, 0, agent_id);
-  if (scratch.native().size() < kTextBytes) send(kScratch, 0, scratch.string());
+  send(kAgentId, 0, agent_id_);
+  if (scratch_.size() < kTextBytes) send(kScratch, 0, scratch_);
+}
+
+bool Guard::replace_dead() {
+  if (!reap_within(pid_, std::chrono::milliseconds(0))) return false;
+  ::close(pipe_);
+  begin();
+  if (!cgroup_.empty()) send(kCgroup, 0, cgroup_);
+  for (const pid_t session : sessions_)
+    send(kWatch, session, "");
+  if (lease_ != std::chrono::nanoseconds(0)) send(kLease, 0, "");
+  return true;
 }
 
 Guard::~Guard() {
@@ -207,14 +223,17 @@ Guard::~Guard() {
 }
 
 void Guard::cover(const std::filesystem::path& cgroup) {
-  if (cgroup.native().size() < kTextBytes) send(kCgroup, 0, cgroup.string());
+  if (cgroup.native().size() < kTextBytes) cgroup_ = cgroup.string();
+  if (!cgroup_.empty()) send(kCgroup, 0, cgroup_);
 }
 
 void Guard::watch(pid_t session) {
+  sessions_.insert(session);
   send(kWatch, session, "");
 }
 
 void Guard::forget(pid_t session) {
+  sessions_.erase(session);
   send(kForget, session, "");
 }
 
@@ -245,7 +264,7 @@ void Guard::send(char kind, pid_t session, const std::string& text) const {
   message.lease_end = lease_end_.count();
   text.copy(message.text.data(), message.text.size() - 1);
   // A guard that somebody stopped reads nothing: it is continued, and gets a moment. One that
-  // somebody killed cannot be told; the job goes on with one safety less.
+  // somebody killed cannot be told; replace_dead() tells the next one.
   for (int tries = 0; tries < 2; ++tries) {
     if (::write(pipe_, &message, sizeof message) >= 0 || errno != EAGAIN) return;
     ::kill(pid_, SIGCONT);

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 
 namespace ddp::launcher {
@@ -41,13 +42,22 @@ class Guard {
   /// All that it was told of is dead or dying, and so is whatever is started now. An agent that was
   /// stopped asks before it goes on.
   [[nodiscard]] bool is_lease_over() const;
+  /// Somebody has killed it: another one takes its place and knows what it knew. True when that was
+  /// so. To be asked about once a second. Errors: SystemError.
+  bool replace_dead();
   /// Nothing of the job lives any more.
   void farewell();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 
  private:
+  void begin();
   void send(char kind, pid_t session, const std::string& text) const;
+
+  const std::string agent_id_;
+  const std::string scratch_;
+  std::string cgroup_;
+  std::set<pid_t> sessions_;
 
   int pipe_ = -1;
   pid_t pid_ = 0;

@@ -24,12 +24,9 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   decision.exit_code = round.exit_code;
   const bool is_lost = std::holds_alternative<NodeLost>(round.outcome);
   if (!std::holds_alternative<Failed>(round.outcome) && !is_lost) return decision;
+  if (limits_.max_restarts == 0) return decision;
   if (!round.has_nodes) {
     decision.reason = "too few nodes are left";
-    return decision;
-  }
-  if (limits_.max_restarts == 0) {
-    if (is_lost) decision.reason = "no restart is allowed (--max-restarts)";
     return decision;
   }
   if (is_final(round.exit_code)) {

@@ -312,6 +312,10 @@ asio::awaitable<void> Agent::beat() {
     if (is_over_) break;
     if (was_fenced()) continue;
     last_beat_ = Clock::now();
+    if (guard_.replace_dead()) {
+      console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
+                       ", has taken its place.");
+    }
     if (coordinator_) {
       guard_.beat();
       answer_beat(OrderBeat());
@@ -388,6 +392,11 @@ void Agent::lose_node_zero(const std::string& how, int signal) {
   verdict.outcome = NodeLost{0, zero_host_ + ", " + link_->peer_address(), how, {}};
   verdict.exit_code = exit_code::kNodeLost;
   verdict.world_size = world_size_;
+  if (stop_ && !stop_->line.empty()) {  // what had happened before is not forgotten
+    verdict.earlier_rounds.push_back("the round was being ended, as " +
+                                     stop_->line.substr(0, stop_->line.rfind("; stopping")));
+    console_.error(name_node(0, zero_host_) + " is lost: " + how);
+  }
   StopRound stop;
   stop.round = facts_.round;
   stop.signal = signal;

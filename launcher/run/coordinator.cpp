@@ -102,14 +102,13 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
       if (last_call && now >= *last_call) co_return true;
     }
     if (!crew_.roster().is_enough()) last_call.reset();
-    // Whom nobody is to replace is not waited for, nor is its guard.
-    const Deadline give_up = limit.count() == 0 ? last : std::max(last, fence_);
-    if (!last_call && !crew_.roster().is_enough() && now >= give_up) break;
+    if (!crew_.roster().is_enough() && now >= last) break;
     if (now >= roll) {
       console_.info(crew_.roster().who_is_missing());
       roll += kRollCall;
     }
-    Deadline next = std::min(roll, last_call.value_or(std::max(last, fence_)));
+    Deadline next = std::min(roll, last_call.value_or(kNoDeadline));
+    if (!crew_.roster().is_enough()) next = std::min(next, last);
     if (now < fence_) next = std::min(next, fence_);
     std::optional<Crew::Event> event = co_await inbox_.next(next);
     if (event) note(*event);
@@ -129,7 +128,13 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   } else {
     verdict_.policy = limit.count() == 0 ? "too few nodes are left"
                                          : "no other node came within " + format_duration(limit);
-    if (!verdict_.earlier_rounds.empty()) verdict_.earlier_rounds.pop_back();  // it is the last one
+    if (lost_between_) {
+      verdict_.outcome = *lost_between_;
+      verdict_.exit_code = exit_code::kNodeLost;
+      verdict_.hang.clear();
+    } else if (!verdict_.earlier_rounds.empty()) {
+      verdict_.earlier_rounds.pop_back();  // it is the last one
+    }
   }
   co_return false;
 }
@@ -138,6 +143,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 bool Coordinator::begin_round(int number) {
   round_ = Round();
   round_.number = number;
+  lost_between_.reset();
   is_killing_ = false;
   StartRound start;
   start.round = number;
@@ -362,30 +368,25 @@ void Coordinator::note_stop(Node& node, const StopAsked& asked) {
   crew_.send_all(kill);
 }
 
-/// Every worker of the node is known to have left with success.
-bool Coordinator::have_ended_well(const Node& node) const {
-  for (std::size_t i = 0; i < node.workers; ++i) {
-    const auto told = round_.told.find(static_cast<int>(node.first_worker + i));
-    if (told == round_.told.end() || has_failed(told->second.ending)) return false;
-    if (!told->second.ending.status.is_success()) return false;
-  }
-  return true;
-}
-
 /// A node is gone: from the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
   const std::unique_ptr<Node> node = crew_.remove(id);
   if (!node) return;
   if (!node->is_seated() || round_.number < 0) {
-    console_.warning(node->name() + " has left before its first round: " + how);
+    console_.warning(name_node(node->asked_rank, node->host) +
+                     " has left before its first round: " + how);
     return;
   }
   const Clock::time_point heard = node->link->last_heard();
   fence_ = std::max(fence_, heard + kFence);
   if (round_.is_stopping) console_.error(node->name() + " is lost: " + how);
-  if (node->has_ended || have_ended_well(*node)) return;  // what it did in this round is known
+  const NodeLost lost{node->rank, node->host, how, {}};
+  if (node->has_ended) {  // what it did in this round is known
+    lost_between_ = lost;
+    return;
+  }
   if (!round_.lost) {
-    round_.lost = NodeLost{node->rank, node->host, how, {}};
+    round_.lost = lost;
     round_.lost_at = heard - round_.begin;
   }
   // What its workers did is not known; nobody waits for them.
@@ -490,7 +491,13 @@ RoundResult Coordinator::conclude() {
   round.exit_code = exit_code_of(round.outcome, endings);
   round.lived = Clock::now() - round_.begin;
   round.is_clean = leftovers.empty();
-  round.has_nodes = crew_.roster().is_enough() || spec_.replace_timeout.has_value();
+  // A job whose every worker has finished is not done again, though one of its nodes was lost.
+  const bool is_done = std::all_of(reports.begin(), reports.end(), [](const WorkerReport& report) {
+    return report.ending.status.is_success() && !has_failed(report.ending);
+  });
+  const bool has_others = crew_.roster().is_enough() || spec_.replace_timeout.has_value();
+  round.has_nodes =
+      has_others && !(round_.lost && is_done && reports.size() == round_.places.size());
   verdict_.outcome = round.outcome;
   verdict_.exit_code = round.exit_code;
   verdict_.workers = std::move(reports);
@@ -544,7 +551,7 @@ void Coordinator::say_restart(const RoundResult& round, const RestartDecision& d
 /// Suspends: for the decision's pause, or until the user stops the job.
 asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
   const Deadline deadline = Clock::now() + decision.pause;
-  while (!press_) {
+  while (!press_ && (crew_.roster().is_enough() || spec_.replace_timeout)) {
     std::optional<Crew::Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     note(*event);

@@ -94,7 +94,6 @@ class Coordinator {
   void note_start(Node& node, const Started& started);
   void note_exit(const Node& node, const Exited& exited);
   void note_stop(Node& node, const StopAsked& asked);
-  [[nodiscard]] bool have_ended_well(const Node& node) const;
   void lose(int id, const std::string& how);
   void look();
   void show_live(const std::string& line);
@@ -123,8 +122,9 @@ class Coordinator {
   Round round_;
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came
   bool is_killing_ = false;
-  std::optional<Refusal> ill_node_;  // that cannot execute the program
-  Clock::time_point fence_;          // no new round before
+  std::optional<Refusal> ill_node_;       // that cannot execute the program
+  Clock::time_point fence_;               // no new round before
+  std::optional<NodeLost> lost_between_;  // since the newest round has ended
   Verdict verdict_;
 };
 

@@ -73,6 +73,7 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   auto node = std::make_unique<Node>();
   node->id = roster_.add(came.hello);
   node->host = came.hello.host;
+  node->asked_rank = came.hello.node_rank;
   node->link = came.link;
   came.link->send(encode(rules_.welcome));
   send_beat(*node);

@@ -28,6 +28,7 @@ namespace ddp::launcher {
 struct Node {
   int id = 0;  // of the roster
   std::string host;
+  std::optional<int> asked_rank;
   std::shared_ptr<ControlLink> link;  // null: our own
   ClockOffset clock;
   std::optional<Clock::time_point> quiet_since;

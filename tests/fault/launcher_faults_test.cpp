@@ -49,6 +49,28 @@ TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncherOfALauncher) {
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
 
+TEST_F(LauncherFaults, L1_AKilledGuardIsReplacedAndTheNextOneKnowsWhatItKnew) {
+  const auto job = launch_fakes(1, "spawn [ hold ] lose [ print lost hold ] print ready hold");
+  ASSERT_TRUE(job->sees("ready") && job->sees("lost"));
+  pid_t guard = 0;
+  ASSERT_TRUE(eventually(
+      [&] {
+        for (const std::string& process : alive()) {
+          const pid_t pid = std::atoi(process.c_str());
+          std::string name;
+          std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+          if (name == "ddp-guard") guard = pid;
+        }
+        return guard > 0;
+      },
+      kPatience));
+  ::kill(guard, SIGKILL);
+  ASSERT_TRUE(job->sees("the guard was killed; another one, pid "));
+  job->signal(SIGKILL);
+  EXPECT_EQ(job->wait(), -SIGKILL);
+  EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
+}
+
 TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
   const auto job = launch_fakes(1, "print ready wait USR1");
   ASSERT_TRUE(job->sees("ready"));
