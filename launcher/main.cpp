@@ -146,7 +146,8 @@ int main(int argc, char** argv) try {
     agent = make_agent();
   } catch (const SystemError& error) {
     if (!membership.may_join || error.code() != exit_code::kRendezvous) throw;
-    log::info(std::string(error.what()) + " It is taken for node 0.");
+    log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
+              " is served already: joining whoever serves it");
     membership = join_node_zero(io, spec);  // who was faster is node 0
     agent = make_agent();
   }

@@ -159,6 +159,12 @@ class Maker {
       spec_.master_port = 0;
     }
     if (spec_.max_nodes == 1) return;
+    const bool has_address =
+        job().maybe_text("launch.master_addr") || job().maybe_text("launch.rdzv_endpoint");
+    if (!has_address) {
+      spec_.warnings.push_back("no --master-addr: taken is " + spec_.master_addr +
+                               ", so all nodes are agents of this machine");
+    }
     if (job().flag("launch.standalone")) {
       complain(
           "launch.standalone",

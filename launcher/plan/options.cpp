@@ -286,6 +286,7 @@ std::string help_text() {
                          exit_code::kCannotExecute,
                          exit_code::kNotFound,
                          exit_code::kStoppedAfterCheckpoint,
+                         exit_code::kNodeLost,
                          exit_code::kRendezvous,
                          exit_code::kRefused}) {
     text += "  " + std::string(code < 100 ? 3 - std::to_string(code).size() : 0, ' ') +

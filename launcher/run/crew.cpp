@@ -84,6 +84,13 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
                 came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
                 format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
                 (has_begun ? "; it enters at the next round" : ""));
+  const auto file_name = [](const std::string& entry) {
+    return entry.substr(entry.rfind('/') + 1);
+  };
+  if (file_name(came.hello.entry) != file_name(rules_.own.entry)) {
+    console_.warning(name_node(came.hello.node_rank, came.hello.host) + " starts " +
+                     came.hello.entry + ", this node starts " + rules_.own.entry + ".");
+  }
   return std::nullopt;
 }
 
