@@ -217,19 +217,12 @@ class Maker {
     if (!job().is_null("launch.join_timeout")) {
       spec_.join_timeout = job().duration("launch.join_timeout");
     }
-    const bool may_restart = job().integer("launch.max_restarts") > 0;
     if (!job().is_null("launch.replace_timeout")) {
       spec_.replace_timeout = job().duration("launch.replace_timeout");
-      if (!may_restart) {
-        complain("launch.replace_timeout",
-                 "another node enters by a restart, and none is allowed. Give --max-restarts N.");
-      }
-    } else if (spec_.min_nodes < spec_.max_nodes && !may_restart) {
-      spec_.warnings.push_back(
-          "--nnodes " + job().text("launch.nnodes") +
-          ": the job ends when a node is lost, and takes no late one: that is a restart, and none "
-          "is allowed. Give --max-restarts N.");
     }
+    const bool outlives_nodes = spec_.min_nodes < spec_.max_nodes || spec_.replace_timeout;
+    const bool has_number = job().setting("launch.max_restarts").origin != "default";
+    spec_.lost_nodes_are_free = outlives_nodes && !has_number;
   }
 
   void take_conf_entry(const std::string& name, const std::string& value) {

@@ -24,7 +24,8 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   decision.exit_code = round.exit_code;
   const bool is_lost = std::holds_alternative<NodeLost>(round.outcome);
   if (!std::holds_alternative<Failed>(round.outcome) && !is_lost) return decision;
-  if (limits_.max_restarts == 0) return decision;
+  const bool is_free = is_lost && limits_.lost_nodes_are_free;
+  if (limits_.max_restarts == 0 && !is_free) return decision;
   if (!round.has_nodes) {
     decision.reason = "too few nodes are left";
     return decision;
@@ -40,7 +41,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   stuck_rounds_ =
       round.has_page && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
   checkpoint_step_ = std::max(checkpoint_step_, round.checkpoint_step);
-  if (used_ == limits_.max_restarts) {
+  if (used_ == limits_.max_restarts && !is_free) {
     decision.reason = "all " + std::to_string(used_) + " restarts are used up";
     return decision;
   }
@@ -50,7 +51,8 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
     return decision;
   }
   short_rounds_ = round.lived < limits_.died_within ? short_rounds_ + 1 : 0;
-  ++used_;
+  ++round_;
+  if (!is_free) ++used_;
   decision.restart = true;
   if (short_rounds_ >= 2) {
     constexpr int kDoublings = 5;  // 2^5 s is above the longest pause

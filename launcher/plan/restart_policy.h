@@ -13,6 +13,7 @@ namespace ddp::launcher {
 struct RestartLimits {
   int max_restarts = 0;
   std::chrono::milliseconds died_within{30000};  // a round shorter than this was a short one
+  bool lost_nodes_are_free = false;              // they do not count as restarts
 };
 
 /// What a round has left behind.
@@ -50,11 +51,15 @@ class RestartPolicy {
   /// three rounds in a row without a newer checkpoint.
   [[nodiscard]] RestartDecision decide(const RoundResult& round);
 
-  [[nodiscard]] int used() const { return used_; }
+  /// Restarts that count.
+  [[nodiscard]] int left() const { return limits_.max_restarts - used_; }
+  /// The number of the next round.
+  [[nodiscard]] int round() const { return round_; }
 
  private:
   RestartLimits limits_;
   int used_ = 0;
+  int round_ = 0;
   int short_rounds_ = 0;  // in a row
   int stuck_rounds_ = 0;  // in a row
   std::int64_t checkpoint_step_ = -1;

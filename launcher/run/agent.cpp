@@ -140,6 +140,7 @@ Agent::Agent(asio::io_context& io,
   Coordinator::Job job;
   job.own = membership.own;
   job.welcome = membership.welcome;
+  job.question = membership.question;
   job.tell_own_node = [this](const Order& order) { take_order(order); };
   job.choose_run_dir = choose_run_dir;
   coordinator_ = std::make_unique<Coordinator>(io_, console_, spec_, std::move(job));

@@ -22,6 +22,8 @@ using std::chrono::nanoseconds;
 // reach all of them in a moment.
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
+constexpr std::chrono::seconds kAskPause(1);
+constexpr std::chrono::milliseconds kAskFor(500);
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
     WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
@@ -48,13 +50,31 @@ Coordinator::Coordinator(asio::io_context& io, Console& console, const JobSpec& 
             inbox_,
             console,
             Crew::Rules{job_.own, job_.welcome, spec.token, spec.replace_timeout.has_value()},
-            job_.tell_own_node) {
+            job_.tell_own_node),
+      ask_timer_(io) {
   if (has_other_nodes()) crew_.open(*store_.endpoint());
 }
 
 void Coordinator::start() {
   store_.start();
   asio::co_spawn(io_, story(), rethrow);
+  if (job_.question) asio::co_spawn(io_, ask_again(), rethrow);
+}
+
+/// Until the first round: whoever listens at the master address may have come after us, and be the
+/// right one.
+asio::awaitable<void> Coordinator::ask_again() {
+  while (round_.number < 0 && !is_over_) {
+    ask_timer_.expires_after(kAskPause);
+    co_await ask_timer_.async_wait(kResult);
+    if (round_.number >= 0 || is_over_) break;
+    const std::optional<Answer> answer = co_await ask_once(io_, *job_.question, kAskFor);
+    const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
+    if (refusal == nullptr) continue;
+    ill_node_ = *refusal;
+    inbox_.push(Crew::NodeGone{-1, ""});  // nobody: it wakes the story
+    break;
+  }
 }
 
 void Coordinator::take(const News& news) {
@@ -66,11 +86,12 @@ const std::string& Coordinator::own_address() const {
 }
 
 asio::awaitable<void> Coordinator::story() {
-  RestartPolicy policy(RestartLimits{spec_.max_restarts, spec_.died_within});
+  RestartPolicy policy(
+      RestartLimits{spec_.max_restarts, spec_.died_within, spec_.lost_nodes_are_free});
   bool is_here = co_await gather(spec_.join_timeout);
   while (is_here) {
     // All nodes have joined; node ranks are fixed.
-    if (!begin_round(policy.used())) break;
+    if (!begin_round(policy.round())) break;
     // Ranks are fixed, and every node is told to start.
     co_await watch();
     co_await stop();
@@ -78,7 +99,7 @@ asio::awaitable<void> Coordinator::story() {
     const RoundResult round = conclude();
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
-    say_restart(round, decision);
+    say_restart(round, decision, policy.left());
     if (!decision.restart) break;
     co_await pause(decision);
     is_here = co_await gather(spec_.replace_timeout.value_or(std::chrono::milliseconds(0)));
@@ -143,6 +164,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 bool Coordinator::begin_round(int number) {
   round_ = Round();
   round_.number = number;
+  ask_timer_.cancel();
   lost_between_.reset();
   is_killing_ = false;
   StartRound start;
@@ -186,7 +208,7 @@ bool Coordinator::begin_round(int number) {
 asio::awaitable<void> Coordinator::watch() {
   // A job may run for weeks: what ends it is an event.
   Deadline leave_deadline = kNoDeadline;
-  while (!is_over()) {
+  while (!has_reason_to_end()) {
     std::optional<Crew::Event> event = co_await inbox_.next(leave_deadline);
     if (event) note(*event);
     if (!round_.leaver) continue;
@@ -205,7 +227,7 @@ asio::awaitable<void> Coordinator::watch() {
   }
 }
 
-bool Coordinator::is_over() const {
+bool Coordinator::has_reason_to_end() const {
   return round_.failed || round_.follow_too_late || round_.user_signal || round_.hang ||
          round_.lost || round_.start_failure || round_.ended == round_.places.size();
 }
@@ -528,16 +550,18 @@ std::string Coordinator::when_next(const RestartDecision& decision) const {
   return decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
 }
 
-void Coordinator::say_restart(const RoundResult& round, const RestartDecision& decision) {
+void Coordinator::say_restart(const RoundResult& round, const RestartDecision& decision, int left) {
   if (decision.restart) {
     auto& earlier = verdict_.earlier_rounds;
     if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
     earlier.push_back(summarize_round(verdict_, round_.number, round.lived));
-    const int left = spec_.max_restarts - round_.number - 1;
     if (press_) return;  // there is no next one
+    const bool is_free =
+        spec_.lost_nodes_are_free && std::holds_alternative<NodeLost>(round.outcome);
+    const std::string rest =
+        ", " + std::to_string(left) + (left == 1 ? " restart is left" : " restarts are left");
     console_.error(earlier.back() + "; round " + std::to_string(round_.number + 1) + " starts " +
-                   when_next(decision) + ", " + std::to_string(left) +
-                   (left == 1 ? " restart is left." : " restarts are left."));
+                   when_next(decision) + (is_free ? "" : rest) + ".");
     return;
   }
   const bool is_bad = std::holds_alternative<Failed>(round.outcome) ||
@@ -559,6 +583,8 @@ asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
 }
 
 asio::awaitable<void> Coordinator::end() {
+  is_over_ = true;
+  ask_timer_.cancel();
   verdict_.duration = Clock::now() - begin_;
   JobEnd own = make_end(kOwnWorkers);
   JobEnd others = make_end(kTheirWorkers);

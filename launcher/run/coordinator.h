@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/net/join.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/job_spec.h"
@@ -31,6 +32,7 @@ class Coordinator {
   struct Job {
     Hello own;  // what our own node says of itself
     Welcome welcome;
+    std::optional<JoinPlan> question;                 // whether somebody else is node 0, elsewhere
     std::function<void(const Order&)> tell_own_node;  // called from the loop
     /// Makes the run directory, absolute; empty: none. Errors: Error.
     std::function<std::filesystem::path(int world_size)> choose_run_dir;
@@ -81,6 +83,7 @@ class Coordinator {
     std::optional<NodeFailed> start_failure;
   };
   asio::awaitable<void> story();
+  asio::awaitable<void> ask_again();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(int round);
   asio::awaitable<void> watch();
@@ -98,13 +101,13 @@ class Coordinator {
   void look();
   void show_live(const std::string& line);
 
-  [[nodiscard]] bool is_over() const;
+  [[nodiscard]] bool has_reason_to_end() const;
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
   [[nodiscard]] StopRound make_stop() const;
   [[nodiscard]] std::chrono::nanoseconds begin_of(const Node& node) const;
   [[nodiscard]] std::string name_rank(int rank) const;
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
-  void say_restart(const RoundResult& round, const RestartDecision& decision);
+  void say_restart(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;
@@ -115,6 +118,7 @@ class Coordinator {
   Inbox<Crew::Event> inbox_;
   StoreHost store_;
   Crew crew_;
+  asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
   std::optional<Watchdog> watchdog_;  // of the round
   LiveLine live_;                     // of the round
@@ -122,7 +126,8 @@ class Coordinator {
   Round round_;
   std::optional<int> press_;  // the newest signal that stops the job, whenever it came
   bool is_killing_ = false;
-  std::optional<Refusal> ill_node_;       // that cannot execute the program
+  bool is_over_ = false;
+  std::optional<Refusal> ill_node_;       // why the job cannot begin
   Clock::time_point fence_;               // no new round before
   std::optional<NodeLost> lost_between_;  // since the newest round has ended
   Verdict verdict_;

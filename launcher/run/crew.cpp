@@ -63,7 +63,11 @@ void Crew::open(Endpoint& endpoint) {
 }
 
 std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
-  const std::optional<Refusal> refusal = roster_.why_not(came.hello);
+  std::optional<Refusal> refusal = roster_.why_not(came.hello);
+  // An address that is translated may lead to ourselves.
+  const bool is_ourselves =
+      came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
+  if (is_ourselves) refusal.reset();
   if (refusal || came.hello.asks) {
     if (refusal) say_refused(refusal->text);
     came.link->send(refusal ? encode(*refusal) : encode(rules_.welcome));

@@ -78,7 +78,11 @@ Membership as_node_zero(const JobSpec& spec, Hello hello) {
 Membership as_joined(Hello hello, Joined joined) {
   log::info("joined " + joined.welcome.host + " (node 0) at " + joined.link->peer_address() +
             "; waiting for the start");
-  return Membership{std::move(hello), std::move(joined.welcome), std::move(joined.link)};
+  Membership membership;
+  membership.own = std::move(hello);
+  membership.welcome = std::move(joined.welcome);
+  membership.link = std::move(joined.link);
+  return membership;
 }
 
 /// Whether one of the addresses behind `name` is of this node.
@@ -118,6 +122,7 @@ Membership find_membership(asio::io_context& io, const JobSpec& spec) {
   if (spec.problem_code != 0) throw SystemError(spec.problem, spec.problem_code);
   Membership membership = as_node_zero(spec, hello);
   membership.may_join = !says_zero;
+  if (!is_own) membership.question = plan_join(spec, question);
   return membership;
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "launcher/net/control_link.h"
+#include "launcher/net/join.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
@@ -16,6 +18,8 @@ struct Membership {
   Welcome welcome;                    // node 0's; on node 0 its own
   std::shared_ptr<ControlLink> link;  // to node 0; null: this is node 0
   bool may_join = false;              // it is node 0 only if nobody else takes the port first
+  /// It is node 0 by its own word, at an address that is not of this machine: there may be another.
+  std::optional<JoinPlan> question;
 };
 
 /// Decides whether this agent is node 0: by explicit node rank 0, else is_host, else because it

@@ -104,6 +104,16 @@ TEST_F(RefusalFaults, C5_BothMachinesWithNodeRank0AreToldApart) {
   expect_unharmed(std::move(node0));
 }
 
+TEST_F(RefusalFaults, C5_AWrongNode0ThatIsFirstIsRefusedOnceTheRightOneIsThere) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto wrong = launch_on(1, "print no", {"--node-rank", "0"});
+  ASSERT_TRUE(wrong->sees("missing: node 1", 15s));
+  auto node0 = launch_on(0, "print ready");
+  EXPECT_EQ(wrong->wait(5s), 203) << wrong->err();
+  EXPECT_THAT(wrong->err(), HasSubstr("Did you mean --node-rank 1?"));
+  expect_unharmed(std::move(node0));
+}
+
 TEST_F(RefusalFaults, C5_TwiceNodeRank0OnOneMachineIsADuplicate) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   auto node0 = launch_on(0, "print ready");

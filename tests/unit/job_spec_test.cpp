@@ -112,6 +112,10 @@ TEST(MakeJobSpec, SeveralNodesMeetAtAKnownPort) {
   EXPECT_EQ(elastic.join_timeout, 7s);
   EXPECT_EQ(elastic.last_call, 2s);
   EXPECT_EQ(elastic.is_host, true);
+  EXPECT_TRUE(elastic.lost_nodes_are_free);
+  EXPECT_FALSE(fixed.lost_nodes_are_free);
+  EXPECT_FALSE(make({"--nnodes=1:3", "--max-restarts=0", "p"}).lost_nodes_are_free);
+  EXPECT_TRUE(make({"--nnodes=2", "--replace-timeout=1min", "p"}).lost_nodes_are_free);
   EXPECT_THAT(problems_of({"--nnodes=2", "--master-port=0", "p"}), HasSubstr("cannot know"));
   EXPECT_THAT(problems_of({"--nnodes=2", "--standalone", "p"}), HasSubstr("one node, but"));
   EXPECT_THAT(problems_of({"--nnodes=2", "--rdzv-conf=timeout=soon", "p"}),

@@ -25,7 +25,8 @@ TEST(RestartPolicy, RestartsAtOnceUntilItsRestartsAreUsedUp) {
     const RestartDecision decision = policy.decide(failed(7));
     EXPECT_TRUE(decision.restart);
     EXPECT_EQ(decision.pause, 0ms);
-    EXPECT_EQ(policy.used(), used);
+    EXPECT_EQ(policy.round(), used);
+    EXPECT_EQ(policy.left(), 2 - used);
   }
   const RestartDecision last = policy.decide(failed(7));
   EXPECT_FALSE(last.restart);
@@ -61,6 +62,19 @@ TEST(RestartPolicy, ALostNodeIsRestartedWhileThereAreEnough) {
     EXPECT_FALSE(decision.restart);
     EXPECT_EQ(decision.reason, "too few nodes are left");
   }
+}
+
+TEST(RestartPolicy, LostNodesMayBeFree) {
+  RestartLimits limits;
+  limits.lost_nodes_are_free = true;
+  RestartPolicy policy(limits);
+  RoundResult round = failed(201);
+  round.outcome = NodeLost{1, "b", "silent for 5.1 s", {}};
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_TRUE(policy.decide(round).restart);
+  EXPECT_EQ(policy.round(), 2);
+  EXPECT_EQ(policy.left(), 0);
+  EXPECT_FALSE(policy.decide(failed(7)).restart);
 }
 
 TEST(RestartPolicy, SomeCodesAreNeverRestarted) {
