@@ -236,7 +236,7 @@ asio::awaitable<void> Coordinator::stop() {
   store_.note_joined(round_.places);
   round_.frozen = watchdog_->frozen();
   round_.is_stopping = true;
-  if (has_other_nodes()) show_live("");
+  if (has_other_nodes()) crew_.show("");
   const StopRound order = make_stop();
   crew_.send_all(order);
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
@@ -352,14 +352,14 @@ void Coordinator::note_exit(const Node& node, const Exited& exited) {
   round_.places[rank].ended = true;
   WorkerReport told;
   told.ending = exited.ending;
-  told.ending.at += begin_of(node);
+  told.ending.at += node.begin_since(round_.begin);
   told.node_rank = node.rank;
   told.host = node.host;
   told.local_rank = exited.local_rank;
   told.pid = exited.pid;
   round_.told.emplace(exited.ending.rank, std::move(told));
   ++round_.ended;
-  const std::string who = name_rank(exited.ending.rank);
+  const std::string who = crew_.name_worker(exited.ending.rank, exited.pid);
   if (has_left(exited.ending) && !round_.leaver) round_.leaver = who;
   if (has_failed(exited.ending) && !round_.failed) {
     round_.failed = who + " has failed: " + to_text(exited.ending.status);
@@ -429,14 +429,15 @@ void Coordinator::look() {
       if (rank >= samples.size()) continue;
       samples[rank] = sample;
       samples[rank].joined_store = round_.places[rank].joined;
-      samples[rank].ended_at += begin_of(*node);
+      samples[rank].ended_at += node->begin_since(round_.begin);
     }
   }
   store_.note_waits(samples, round_.begin);
   const nanoseconds now = Clock::now() - round_.begin;
-  if (has_other_nodes()) show_live(live_.describe(now, samples));
+  if (has_other_nodes()) crew_.show(live_.describe(now, samples));
   for (const Finding& finding : watchdog_->look(now, samples)) {
-    const std::string text = name_rank(finding.rank) + " " + finding.text;
+    const pid_t pid = round_.places[static_cast<std::size_t>(finding.rank)].pid;
+    const std::string text = crew_.name_worker(finding.rank, pid) + " " + finding.text;
     if (finding.ends_job) {
       round_.hang = finding;
       round_.hang_line = text;
@@ -444,30 +445,6 @@ void Coordinator::look() {
       console_.warning(text + ". Others may wait for it.");
     }
   }
-}
-
-/// When the node's times begin, since the round's begin.
-nanoseconds Coordinator::begin_of(const Node& node) const {
-  const std::int64_t ours = round_.begin.time_since_epoch().count();
-  if (!node.link) return nanoseconds(node.begin_ns - ours);
-  if (const auto begin = node.clock.to_ours(node.begin_ns)) return nanoseconds(*begin - ours);
-  return node.started_at - round_.begin;  // no beat was answered yet
-}
-
-/// "rank 3 (pid 17)", with its node if that is not ours.
-std::string Coordinator::name_rank(int rank) const {
-  const RankPlace& place = round_.places.at(static_cast<std::size_t>(rank));
-  const Node* const node = crew_.node_of(rank);
-  const bool is_elsewhere = node != nullptr && node->link;
-  return "rank " + std::to_string(rank) + " (" +
-         (is_elsewhere ? "node " + std::to_string(node->rank) + ", " + node->host + ", " : "") +
-         "pid " + std::to_string(place.pid) + ")";
-}
-
-/// To everybody who looks at a console of the job.
-void Coordinator::show_live(const std::string& line) {
-  console_.live(line);
-  crew_.set_line(line);
 }
 
 RoundResult Coordinator::conclude() {
@@ -478,7 +455,7 @@ RoundResult Coordinator::conclude() {
       if (static_cast<std::size_t>(report.ending.rank) >= round_.places.size()) continue;
       report.node_rank = node->rank;
       report.host = node->host;
-      report.ending.at += begin_of(*node);
+      report.ending.at += node->begin_since(round_.begin);
       reports.push_back(std::move(report));
     }
     for (const std::string& leftover : node->end.leftovers)

@@ -99,13 +99,10 @@ class Coordinator {
   void note_stop(Node& node, const StopAsked& asked);
   void lose(int id, const std::string& how);
   void look();
-  void show_live(const std::string& line);
 
   [[nodiscard]] bool has_reason_to_end() const;
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
   [[nodiscard]] StopRound make_stop() const;
-  [[nodiscard]] std::chrono::nanoseconds begin_of(const Node& node) const;
-  [[nodiscard]] std::string name_rank(int rank) const;
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
   void say_restart(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;

@@ -29,6 +29,13 @@ std::string Node::name() const {
   return name_node(is_seated() ? std::optional<int>(rank) : std::nullopt, host);
 }
 
+std::chrono::nanoseconds Node::begin_since(Clock::time_point begin) const {
+  const std::int64_t ours = begin.time_since_epoch().count();
+  if (!link) return std::chrono::nanoseconds(begin_ns - ours);
+  if (const auto own = clock.to_ours(begin_ns)) return std::chrono::nanoseconds(*own - ours);
+  return started_at - begin;  // no beat was answered yet
+}
+
 Crew::Crew(asio::io_context& io,
            Inbox<Event>& inbox,
            Console& console,
@@ -190,6 +197,19 @@ Node* Crew::node_of(int rank) const {
     if (is_its) return node.get();
   }
   return nullptr;
+}
+
+std::string Crew::name_worker(int rank, std::int64_t pid) const {
+  const Node* const node = node_of(rank);
+  const bool is_elsewhere = node != nullptr && node->link;
+  return "rank " + std::to_string(rank) + " (" +
+         (is_elsewhere ? "node " + std::to_string(node->rank) + ", " + node->host + ", " : "") +
+         "pid " + std::to_string(pid) + ")";
+}
+
+void Crew::show(const std::string& line) {
+  console_.live(line);
+  line_ = line;
 }
 
 bool Crew::has_all(bool Node::*reached) const {

@@ -46,6 +46,8 @@ struct Node {
 
   [[nodiscard]] bool is_seated() const { return rank >= 0; }
   [[nodiscard]] std::string name() const;
+  /// When its times of the round begin, since `begin`.
+  [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point begin) const;
 };
 
 class Crew {
@@ -97,6 +99,8 @@ class Crew {
   [[nodiscard]] std::vector<Node*> seated() const;
   /// The seated node of a worker; null: it is gone.
   [[nodiscard]] Node* node_of(int rank) const;
+  /// "rank 3 (pid 17)", with its node if that is not ours.
+  [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
   [[nodiscard]] bool has_all(bool Node::*reached) const;
   [[nodiscard]] const Roster& roster() const { return roster_; }
   /// How the seated ones reach us; empty when there are none.
@@ -107,8 +111,8 @@ class Crew {
   void tell_others(const Order& order);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
   void send_beat(const Node& node);
-  /// What the beats tell the others of the job.
-  void set_line(const std::string& line) { line_ = line; }
+  /// How the job goes: to everybody who looks at a console of it.
+  void show(const std::string& line);
 
   /// Suspends: until every node has the last order, our own last, or cannot be told.
   asio::awaitable<void> close(JobEnd own, JobEnd others);
