@@ -36,6 +36,9 @@ asio::awaitable<Joined> join(asio::io_context& io,
                              JoinPlan plan,
                              std::function<void(const std::string&)> notice);
 
+/// For an answer that is there or not: somebody who listens has it in milliseconds.
+inline constexpr std::chrono::milliseconds kAskFor{500};
+
 /// One try: what node 0's agent answers, or nothing when none does within `limit`.
 asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,

@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/net/control_link.h"
+
 namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kKeptBytes = 4096;  // of an idle connection's buffer
-
-/// An IPv4 address that came through an IPv6 socket is an IPv4 address.
-std::string numeric_address(const asio::ip::address& address) {
-  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address.to_string();
-  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
-}
 
 }  // namespace
 
@@ -43,7 +39,7 @@ void StoreServer::admit(tcp::socket socket) {
   if (!error) socket.non_blocking(true, error);
   if (error) return;  // it is gone already
   auto session = std::make_shared<Session>(next_id_++, std::move(socket));
-  session->client.address = numeric_address(session->socket.remote_endpoint(error).address());
+  session->client.address = plain(session->socket.remote_endpoint(error).address()).to_string();
   sessions_.emplace(session->id, session);
   asio::co_spawn(io_, serve(session), rethrow);
 }

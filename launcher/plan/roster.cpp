@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "common/exit_code.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -15,7 +17,7 @@ std::string agent_of(const Hello& hello) {
 }
 
 Refusal refuse(const std::string& text) {
-  return Refusal{203, text};
+  return Refusal{exit_code::kRefused, text};
 }
 
 /// What the two files say of a key, or that one of them does not say anything.

@@ -219,7 +219,8 @@ void Agent::prepare_cgroup() {
 void Agent::begin_round(const StartRound& start) {
   in_round_ = true;
   // Not before: an agent that is stopped while it waits for the others harms nobody.
-  if (spec_.max_nodes > 1 && world_size_ == 0) guard_.set_lease(Crew::kLease);
+  const bool is_first = world_size_ == 0;
+  if (spec_.max_nodes > 1 && is_first) guard_.set_lease(Crew::kLease);
   facts_.round = start.round;
   facts_.run_dir = start.run_dir;
   facts_.master_port = start.master_port;
@@ -227,7 +228,7 @@ void Agent::begin_round(const StartRound& start) {
   if (spec_.max_nodes > 1) {
     facts_.interface = interface_of(link_ ? link_->own_address() : facts_.master_addr);
   }
-  if (start.round == 0 || world_size_ == 0) say_start();
+  if (is_first) say_start();
   if (spec_.max_nodes > 1) say_place(start);
   world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
   group_ = std::make_unique<WorkerGroup>(

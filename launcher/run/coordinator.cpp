@@ -23,7 +23,6 @@ using std::chrono::nanoseconds;
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
-constexpr std::chrono::milliseconds kAskFor(500);
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
     WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);

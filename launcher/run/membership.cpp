@@ -19,7 +19,6 @@ namespace ddp::launcher {
 namespace {
 
 constexpr int kRunIdBytes = 16;
-constexpr std::chrono::milliseconds kAskFor(500);  // whether node 0 is there already
 
 Hello say_hello(const JobSpec& spec) {
   Hello hello;

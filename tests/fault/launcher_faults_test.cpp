@@ -11,7 +11,25 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class LauncherFaults : public ProcessTest {};
+class LauncherFaults : public ProcessTest {
+ protected:
+  /// The guard of the one job that runs, once it has its name; 0: none came.
+  [[nodiscard]] pid_t find_guard() const {
+    pid_t guard = 0;
+    eventually(
+        [&] {
+          for (const std::string& process : alive()) {
+            const pid_t pid = std::atoi(process.c_str());
+            std::string name;
+            std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
+            if (name == "ddp-guard") guard = pid;
+          }
+          return guard > 0;
+        },
+        kPatience);
+    return guard;
+  }
+};
 
 TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
   const auto job = launch_fakes(2,
@@ -52,18 +70,8 @@ TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncherOfALauncher) {
 TEST_F(LauncherFaults, L1_AKilledGuardIsReplacedAndTheNextOneKnowsWhatItKnew) {
   const auto job = launch_fakes(1, "spawn [ hold ] lose [ print lost hold ] print ready hold");
   ASSERT_TRUE(job->sees("ready") && job->sees("lost"));
-  pid_t guard = 0;
-  ASSERT_TRUE(eventually(
-      [&] {
-        for (const std::string& process : alive()) {
-          const pid_t pid = std::atoi(process.c_str());
-          std::string name;
-          std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-          if (name == "ddp-guard") guard = pid;
-        }
-        return guard > 0;
-      },
-      kPatience));
+  const pid_t guard = find_guard();
+  ASSERT_GT(guard, 0);
   ::kill(guard, SIGKILL);
   ASSERT_TRUE(job->sees("the guard was killed; another one, pid "));
   job->signal(SIGKILL);
@@ -502,18 +510,8 @@ TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
   };
   const auto first = start(command("--rdzv-id=a"));
   ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
-  pid_t guard = 0;
-  ASSERT_TRUE(eventually(
-      [&] {
-        for (const std::string& process : alive()) {
-          const pid_t pid = std::atoi(process.c_str());
-          std::string name;
-          std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
-          if (name == "ddp-guard") guard = pid;
-        }
-        return guard > 0;
-      },
-      kPatience));
+  const pid_t guard = find_guard();
+  ASSERT_GT(guard, 0);
   ::kill(guard, SIGSTOP);
   first->signal(SIGKILL);
   EXPECT_EQ(first->wait(), -SIGKILL);

@@ -27,6 +27,18 @@ class NodesWorker : public ClusterTest {
     // The order of additions depends on the number of threads.
     return start(Command{.arguments = std::move(words), .environment = {{"OMP_NUM_THREADS", "1"}}});
   }
+  /// The words that start the agent of a node of two, then `more`.
+  [[nodiscard]] std::vector<std::string> launch_of(int node,
+                                                   const std::vector<std::string>& more) const {
+    std::vector<std::string> words = cluster().enter(node);
+    words.insert(words.end(),
+                 {DDP_LAUNCH,
+                  "--nnodes=2",
+                  "--node-rank=" + std::to_string(node),
+                  "--master-addr=" + Cluster::address(0)});
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
   [[nodiscard]] std::string weights(const std::string& output) const {
     for (const auto& entry :
          std::filesystem::directory_iterator(scratch() / output / "digits/checkpoints")) {
@@ -41,14 +53,8 @@ TEST_F(NodesWorker, UnequalNodesTrainToTheSameWeightsAsOneNode) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   std::vector<std::unique_ptr<Running>> agents;
   for (const int node : {0, 1}) {
-    std::vector<std::string> words = cluster().enter(node);
-    for (const std::string& word : {std::string(DDP_LAUNCH),
-                                    std::string("--nnodes=2"),
-                                    "--node-rank=" + std::to_string(node),
-                                    "--nproc-per-node=" + std::to_string(node + 1),
-                                    "--master-addr=" + Cluster::address(0)})
-      words.push_back(word);
-    agents.push_back(train(std::move(words), "nodes"));
+    agents.push_back(
+        train(launch_of(node, {"--nproc-per-node=" + std::to_string(node + 1)}), "nodes"));
   }
   EXPECT_EQ(agents[0]->wait(kTraining), 0) << agents[0]->err();
   EXPECT_EQ(agents[1]->wait(kTraining), 0) << agents[1]->err();
@@ -63,16 +69,11 @@ TEST_F(NodesWorker, AnotherJobFileOnOneNodeIsRefusedByItsKeys) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   std::vector<std::unique_ptr<Running>> agents;
   for (const int node : {0, 1}) {
-    std::vector<std::string> words = cluster().enter(node);
-    for (const std::string& word : {std::string(DDP_LAUNCH),
-                                    std::string("--nnodes=2"),
-                                    "--node-rank=" + std::to_string(node),
-                                    "--master-addr=" + Cluster::address(0),
-                                    std::string(DDP_CONFIGS "/digits.yaml"),
-                                    "output=" + (scratch() / "other").string(),
-                                    "optimizer.lr=0." + std::to_string(node + 1)})
-      words.push_back(word);
-    agents.push_back(start(Command{.arguments = std::move(words)}));
+    agents.push_back(
+        start(Command{.arguments = launch_of(node,
+                                             {DDP_CONFIGS "/digits.yaml",
+                                              "output=" + (scratch() / "other").string(),
+                                              "optimizer.lr=0." + std::to_string(node + 1)})}));
   }
   EXPECT_EQ(agents[1]->wait(), 203);
   EXPECT_THAT(agents[1]->err(),
