@@ -7,7 +7,7 @@
 namespace ddp::worker {
 
 Model build_model(const ModelRequest& request) {
-  const auto& [name, channels, height, width, classes] = request;
+  const auto& [name, channels, height, width, classes, norm] = request;
   if (name == "convnet") return std::make_shared<ConvNet>(channels, height, width, classes);
   if (name == "linear") return std::make_shared<LinearModel>(channels * height * width, classes);
   throw UsageError("model.name: " + name +

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "worker/model/image_model.h"
+#include "worker/model/norm.h"
 
 namespace ddp::worker {
 
@@ -14,6 +15,7 @@ struct ModelRequest {
   std::int64_t height = 28;
   std::int64_t width = 28;
   int classes = 10;
+  MakeNorm norm = batch_norm();  // of the models that have norms
 };
 
 /// Builds a model with torch's default initialisation, from the default generator: the same seed

@@ -1,0 +1,49 @@
+#include "worker/model/norm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+
+namespace ddp::worker {
+namespace {
+
+TEST(Norm, KeysAreTorchsInTorchsOrder) {
+  const std::shared_ptr<Norm> norm = batch_norm()(3);
+  EXPECT_THAT(norm->named_parameters().keys(), testing::ElementsAre("weight", "bias"));
+  EXPECT_THAT(norm->named_buffers().keys(),
+              testing::ElementsAre("running_mean", "running_var", "num_batches_tracked"));
+  EXPECT_EQ(norm->num_batches_tracked.scalar_type(), at::kLong);
+  EXPECT_EQ(norm->num_batches_tracked.dim(), 0);
+}
+
+TEST(Norm, BatchIsBitEqualToTorchsBatchNorm) {
+  torch::manual_seed(5);
+  const std::shared_ptr<Norm> ours = batch_norm()(4);
+  torch::nn::BatchNorm2d theirs(4);
+  for (int step = 0; step < 3; ++step) {
+    const at::Tensor data = torch::randn({5, 4, 3, 2}) * 2 + 1;
+    const at::Tensor to_ours = data.clone().requires_grad_(true);
+    const at::Tensor to_theirs = data.clone().requires_grad_(true);
+    const at::Tensor from_ours = ours->forward(to_ours);
+    const at::Tensor from_theirs = theirs(to_theirs);
+    ASSERT_TRUE(from_ours.equal(from_theirs));
+    from_ours.pow(3).sum().backward();
+    from_theirs.pow(3).sum().backward();
+    ASSERT_TRUE(to_ours.grad().equal(to_theirs.grad()));
+    ASSERT_TRUE(ours->weight.grad().equal(theirs->weight.grad()));
+    ASSERT_TRUE(ours->bias.grad().equal(theirs->bias.grad()));
+  }
+  EXPECT_TRUE(ours->running_mean.equal(theirs->running_mean));
+  EXPECT_TRUE(ours->running_var.equal(theirs->running_var));
+  EXPECT_EQ(ours->num_batches_tracked.item<std::int64_t>(), 3);
+  ours->eval();
+  theirs->eval();
+  const at::Tensor data = torch::randn({2, 4, 3, 2});
+  EXPECT_TRUE(ours->forward(data).equal(theirs(data)));
+  EXPECT_EQ(ours->num_batches_tracked.item<std::int64_t>(), 3);
+}
+
+}  // namespace
+}  // namespace ddp::worker

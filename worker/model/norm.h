@@ -1,0 +1,41 @@
+// Normalisation layers of the image models, behind one interface: a model asks its factory for a
+// norm per place, so that `batch` and `sync` are chosen once, when it is built, and no converter
+// walks a finished model.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+namespace ddp::worker {
+
+/// Normalises each of `channels` over batch, height and width: the state of torch's BatchNorm2d,
+/// under its names and in its order, and its constants. Derived classes say over which samples.
+/// Shapes: forward takes and gives [B, channels, H, W].
+class Norm : public torch::nn::Module {
+ public:
+  explicit Norm(std::int64_t channels);
+
+  virtual at::Tensor forward(at::Tensor x) = 0;
+  at::Tensor operator()(at::Tensor x) { return forward(std::move(x)); }
+
+  static constexpr double kEpsilon = 1e-5;
+  static constexpr double kMomentum = 0.1;  // running = (1 - kMomentum) * running + kMomentum * new
+
+  at::Tensor weight;               // [channels], 1 at first
+  at::Tensor bias;                 // [channels], 0 at first
+  at::Tensor running_mean;         // [channels], 0 at first
+  at::Tensor running_var;          // [channels], unbiased, 1 at first
+  at::Tensor num_batches_tracked;  // [], int64: forwards in training mode
+};
+
+using MakeNorm = std::function<std::shared_ptr<Norm>(std::int64_t channels)>;
+
+/// Norms over this process's part of the batch, bit-equal to torch::nn::BatchNorm2d. In training
+/// mode they use the batch's statistics and keep running ones, in evaluation mode the running ones.
+/// Source: Ioffe and Szegedy, arXiv:1502.03167.
+MakeNorm batch_norm();
+
+}  // namespace ddp::worker
