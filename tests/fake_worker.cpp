@@ -46,6 +46,7 @@
 
 #include "common/identity.h"
 #include "common/progress_page.h"
+#include "tests/support/send_signal.h"
 
 namespace {
 
@@ -159,7 +160,7 @@ class Script {
       }
       if (started.empty()) continue;  // no pid is free
       int status = 0;
-      ::kill(started.front(), SIGUSR2);
+      ddp::test::send_signal(started.front(), SIGUSR2);
       ::waitpid(started.front(), &status, 0);
       hit += WIFSIGNALED(status) && WTERMSIG(status) == SIGUSR2 ? 0 : 1;
       started.pop_front();
@@ -192,7 +193,7 @@ class Script {
     } else if (verb == "raise") {
       const int signal = signal_of(take());
       ::signal(signal, SIG_DFL);  // a sanitizer has a handler of its own for some
-      ::kill(::getpid(), signal);
+      ::raise(signal);
     } else if (verb == "catch") {
       ::signal(signal_of(take()), say_caught);
     } else if (verb == "reason") {

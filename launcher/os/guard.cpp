@@ -218,7 +218,7 @@ bool Guard::replace_dead() {
 
 Guard::~Guard() {
   ::close(pipe_);
-  ::kill(pid_, SIGCONT);  // one that was stopped would be left behind
+  signal_process(pid_, SIGCONT);  // one that was stopped would be left behind
   reap_within(pid_, std::chrono::seconds(5));
 }
 
@@ -267,7 +267,7 @@ void Guard::send(char kind, pid_t session, const std::string& text) const {
   // somebody killed cannot be told; replace_dead() tells the next one.
   for (int tries = 0; tries < 2; ++tries) {
     if (::write(pipe_, &message, sizeof message) >= 0 || errno != EAGAIN) return;
-    ::kill(pid_, SIGCONT);
+    signal_process(pid_, SIGCONT);
     pollfd entry{pipe_, POLLOUT, 0};
     ::poll(&entry, 1, kGuardWaitMs);
   }

@@ -264,7 +264,7 @@ void Process::take_back(const char* call, const ProcessSpec& spec, int error) {
 
 Process::~Process() {
   if (pid_ == 0) return;
-  ::kill(-pid_, SIGKILL);
+  signal_group(SIGKILL);
   reap_within(pid_, std::chrono::seconds(pidfd_.is_open() ? 1 : 0));
 }
 
@@ -284,7 +284,7 @@ asio::awaitable<std::optional<ExitStatus>> Process::wait() {
     co_await timer.async_wait(kResult);
     if (!pidfd_.is_open()) co_return std::nullopt;
   }
-  ::kill(-pid_, SIGKILL);  // what the leader left behind in its group
+  signal_group(SIGKILL);  // what the leader left behind in its group
   co_return to_status(info);
 }
 
@@ -302,14 +302,22 @@ void Process::reap() {
 }
 
 void Process::signal(int signal) {
-  if (pid_ == 0) return;
-  ::kill(-pid_, signal);
-  ::kill(-pid_, SIGCONT);
+  signal_group(signal);
+  signal_group(SIGCONT);
+}
+
+/// To kill(2) -0 is our own group, and -1 every process of the machine.
+void Process::signal_group(int signal) const {
+  if (pid_ > 1) ::kill(-pid_, signal);
 }
 
 bool Process::forward(int signal) const {
   if (pid_ == 0 || !catches_signal(pid_, signal)) return false;
-  return ::kill(pid_, signal) == 0;
+  return signal_process(pid_, signal);
+}
+
+bool signal_process(pid_t pid, int signal) {
+  return pid > 1 && ::kill(pid, signal) == 0;
 }
 
 bool catches_signal(pid_t pid, int signal) {

@@ -69,6 +69,7 @@ class Process {
   [[nodiscard]] bool is_reaped() const { return pid_ == 0; }
 
  private:
+  void signal_group(int signal) const;
   [[noreturn]] void take_back(const char* call, const ProcessSpec& spec, int error);
 
   pid_t pid_ = 0;
@@ -86,6 +87,10 @@ pid_t fork_helper(void (*body)(int), int kept_fd);
 
 /// Whether a process has a handler for `signal`: SigCgt of /proc/PID/status.
 bool catches_signal(pid_t pid, int signal);
+
+/// Sends `signal` to one process of ours. To kill(2) 0 and negative numbers are many processes, -1
+/// all of the machine; such a number, or that of init, is nobody's here: false, as when it is gone.
+bool signal_process(pid_t pid, int signal);
 
 /// Reaps one child that has ended. Blocks: at most `limit`. Errors: false when it has not ended by
 /// then.

@@ -228,7 +228,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     const std::size_t found = kill_descendants(variable_, sessions);
     if (strangers_.empty()) {
       for (const pid_t pid : adopted())
-        ::kill(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
+        signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
     } else if (found == 0 && alive_ == 0) {
       break;  // what is left came from before us and is not ours to kill
     }

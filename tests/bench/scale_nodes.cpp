@@ -21,6 +21,7 @@
 #include "launcher/net/join.h"
 #include "launcher/plan/message_codec.h"
 #include "tests/support/played_node.h"
+#include "tests/support/send_signal.h"
 
 namespace {
 
@@ -310,7 +311,7 @@ int measure(const std::string& program, const std::string& worker, int nodes, in
   } catch (const std::exception& error) {
     std::cerr << "scale_nodes: " << error.what() << "; node 0's lines: scale_nodes.log"
               << std::endl;
-    ::kill(pid, SIGKILL);
+    ddp::test::send_signal(pid, SIGKILL);
     ::waitpid(pid, &status, 0);
   }
   return 1;

@@ -59,7 +59,7 @@ TEST_F(ClockFaults, T3_WallClocksThatDifferByADayHideNoRootCause) {
   agents.push_back(launch_on(1, verbs, {}, wall_clock(file)));
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
-  ::kill(worker(1), SIGUSR1);
+  send_signal(worker(1), SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 1s));
   EXPECT_THAT(report_of(*agents[1]), HasSubstr("rank      : 1 (local_rank: 1)"));
 }
@@ -78,9 +78,9 @@ TEST_F(ClockFaults, T3_TheFirstFailureIsTheRootCauseThoughItIsToldLast) {
   const pid_t second = worker(4);
   const auto begin = steady_clock::now();
   cluster().drop(1, 0);
-  ::kill(first, SIGUSR1);
+  send_signal(first, SIGUSR1);
   agents[0]->read_for(100ms);
-  ::kill(second, SIGUSR1);
+  send_signal(second, SIGUSR1);
   EXPECT_TRUE(agents[0]->sees("rank 4")) << agents[0]->err();
   cluster().heal(0);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 3s));

@@ -41,7 +41,7 @@ TEST_F(ClusterFaults, W2_AKilledWorkerOfNode1EndsNode0Within1sWithItsCode) {
   const pid_t victim = worker(2);
   ASSERT_GT(victim, 0);
   const auto begin = steady_clock::now();
-  ::kill(victim, SIGKILL);
+  send_signal(victim, SIGKILL);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 137, 1s));
   EXPECT_NE(report_of(*agents[0]), "");
   EXPECT_EQ(report_of(*agents[0]), report_of(*agents[1]));
@@ -54,7 +54,7 @@ TEST_F(ClusterFaults, W3_TheCodeOfTheWorkerIsTheCodeOfEveryAgent) {
   const auto agents = launch_everywhere("print ready on 5 [ wait USR1 exit 7 ] hold");
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
-  ::kill(worker(5), SIGUSR1);
+  send_signal(worker(5), SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 1s));
 }
 
@@ -81,7 +81,7 @@ TEST_F(ClusterFaults, W4_NoSuccessBesideAPeerThatFailsLater) {
   ASSERT_TRUE(all_see(agents, "ready"));
   ASSERT_TRUE(workers_gone(1, steady_clock::now()) >= 0ms);
   const auto begin = steady_clock::now();
-  ::kill(worker(0), SIGUSR1);
+  send_signal(worker(0), SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 9, 1s));
 }
 
@@ -93,8 +93,8 @@ TEST_F(ClusterFaults, W14_TwoFailuresOnTwoNodesGiveOneRootCauseEverywhere) {
   const auto begin = steady_clock::now();
   const pid_t one = worker(2);
   const pid_t other = worker(4);
-  ::kill(one, SIGUSR1);
-  ::kill(other, SIGUSR1);
+  send_signal(one, SIGUSR1);
+  send_signal(other, SIGUSR1);
   const auto ends = ends_of(agents, begin);
   EXPECT_TRUE(ends[0].code == 7 || ends[0].code == 8) << ends[0].code;
   EXPECT_TRUE(all_end(ends, ends[0].code, 1s + kGrace));  // the others do not obey
@@ -113,7 +113,7 @@ TEST_F(ClusterFaults, W15_AFailureAfterTheTeardownIsAVictimOnAnyNode) {
       "TERM");
   ASSERT_TRUE(all_see(agents, "ready"));
   const auto begin = steady_clock::now();
-  ::kill(worker(3), SIGUSR1);
+  send_signal(worker(3), SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, begin), 5, 1s));
   EXPECT_THAT(report_of(*agents[0]), HasSubstr("rank      : 3 (local_rank: 1)"));
 }

@@ -38,7 +38,7 @@ TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
   start_pair();
   clients_[1].send("\x06" + u64(1) + text("nobody sets it"));  // WAIT
   const auto begin = std::chrono::steady_clock::now();
-  ::kill(pids_[0], SIGUSR1);
+  send_signal(pids_[0], SIGUSR1);
   EXPECT_EQ(job_->wait(), 124);
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_GE(took, 10s);
@@ -49,9 +49,9 @@ TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherWaitsForNobodysKey) {
 
 TEST_F(Hang, W4_WhoLeavesIsTheRootCauseWhenAnotherFailsLater) {
   start_pair();
-  ::kill(pids_[0], SIGUSR1);
+  send_signal(pids_[0], SIGUSR1);
   ASSERT_TRUE(eventually([&] { return state_of(pids_[0]).empty(); }, kPatience));
-  ::kill(pids_[1], SIGUSR1);
+  send_signal(pids_[1], SIGUSR1);
   EXPECT_EQ(job_->wait(), 3);
   expect_rank_0_is_blamed();
 }
@@ -84,7 +84,7 @@ TEST_F(Hang, W7_AStoppedWorkerIsNamedWithin10sAndNotThoseThatWait) {
   const std::string who = "rank 1 (pid " + std::to_string(stopped) + ")";
   EXPECT_TRUE(job->sees(who + " is stopped (state T)", 10s));
   EXPECT_EQ(job->err().find("rank 0 (pid"), std::string::npos);
-  ::kill(stopped, SIGCONT);
+  send_signal(stopped, SIGCONT);
   EXPECT_TRUE(job->sees("[0:1] ready"));
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
@@ -101,7 +101,7 @@ TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseOfAHang) {
 TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseWhenItsPeerGivesUp) {
   const auto job = launch_fakes(2, "on 1 [ raise STOP hold ] pid wait USR1 exit 97");
   ASSERT_TRUE(job->sees("is stopped (state T)", 10s));
-  ::kill(job->number_after("pid "), SIGUSR1);  // the peer gives up
+  send_signal(job->number_after("pid "), SIGUSR1);  // the peer gives up
   EXPECT_EQ(job->wait(), 97);
   EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   EXPECT_TRUE(job->sees("was stopped (SIGSTOP) while its peers waited and failed"));

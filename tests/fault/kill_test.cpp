@@ -71,7 +71,7 @@ TEST_F(Kill, L4_AStoppedLauncherGoesOnAsIfNothingHadBeen) {
   for (const std::string& line : alive()) {
     if (line.find("fake_worker") != std::string::npos &&
         line.find("ddp-launch") == std::string::npos)
-      ::kill(std::stoi(line), SIGUSR1);
+      send_signal(std::stoi(line), SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 0) << job->err();
   EXPECT_TRUE(job->sees("[0:0] after 2") && job->sees("[0:1] after 2"));
@@ -96,7 +96,7 @@ class Terminal {
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal() {
-    ::kill(pid_, SIGKILL);
+    send_signal(pid_, SIGKILL);
     ::close(fd_);
   }
 
@@ -150,7 +150,7 @@ TEST_F(Kill, L4_CtrlZInATerminalAndFgGoOnAsIfNothingHadBeen) {
   enter("fg");
   ASSERT_TRUE(eventually([&] { return state_of(launcher) != "T"; }, kPatience));
   for (const pid_t worker : workers)
-    ::kill(worker, SIGUSR1);
+    send_signal(worker, SIGUSR1);
   EXPECT_TRUE(terminal.sees("[0:0] done") && terminal.sees("[0:1] done")) << terminal.text();
   enter("echo ended=$?; exit");
   EXPECT_TRUE(terminal.sees("ended=0")) << terminal.text();

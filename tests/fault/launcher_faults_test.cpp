@@ -72,7 +72,7 @@ TEST_F(LauncherFaults, L1_AKilledGuardIsReplacedAndTheNextOneKnowsWhatItKnew) {
   ASSERT_TRUE(job->sees("ready") && job->sees("lost"));
   const pid_t guard = find_guard();
   ASSERT_GT(guard, 0);
-  ::kill(guard, SIGKILL);
+  send_signal(guard, SIGKILL);
   ASSERT_TRUE(job->sees("the guard was killed; another one, pid "));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
@@ -95,9 +95,9 @@ TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
     return guard > 0 && worker > 0;
   };
   ASSERT_TRUE(eventually(finds_both, kPatience));
-  ::kill(guard, SIGSTOP);
+  send_signal(guard, SIGSTOP);
   ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
-  ::kill(worker, SIGUSR1);
+  send_signal(worker, SIGUSR1);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_TRUE(nothing_lives_within(2s)) << testing::PrintToString(alive());
 }
@@ -152,7 +152,7 @@ TEST_F(LauncherFaults, L1_TheGuardIgnoresSignalsAndIsSmall) {
   };
   ASSERT_TRUE(eventually(finds_guard, kPatience));
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM})
-    ::kill(guard, signal);
+    send_signal(guard, signal);
   EXPECT_FALSE(state_of(guard).empty());
   // Its own memory: the rest of what is resident are pages of files, shared with the launcher.
   const auto private_kib = [&] {
@@ -178,7 +178,7 @@ TEST_F(LauncherFaults, L4_AStoppedLauncherOfOneNodeHarmsNobody) {
   ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
   for (const std::string& process : alive()) {
     const bool is_worker = process.find("ddp-launch") == std::string::npos;
-    if (is_worker) ::kill(std::atoi(process.c_str()), SIGUSR1);
+    if (is_worker) send_signal(std::atoi(process.c_str()), SIGUSR1);
   }
   job->signal(SIGCONT);
   EXPECT_EQ(job->wait(), 0);
@@ -512,13 +512,13 @@ TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
   ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
   const pid_t guard = find_guard();
   ASSERT_GT(guard, 0);
-  ::kill(guard, SIGSTOP);
+  send_signal(guard, SIGSTOP);
   first->signal(SIGKILL);
   EXPECT_EQ(first->wait(), -SIGKILL);
   const auto second = start(command("--rdzv-id=a"));
   EXPECT_EQ(second->wait(), 202);
   EXPECT_TRUE(second->sees("locked by what pid " + std::to_string(first->pid()) + " has left"));
-  ::kill(guard, SIGCONT);
+  send_signal(guard, SIGCONT);
   EXPECT_TRUE(nothing_lives_within(kPatience));
 }
 

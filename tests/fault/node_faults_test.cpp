@@ -171,7 +171,7 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
     const int pid = std::atoi(process.c_str());
     const bool is_ours =
         process.find("ddp-launch") != std::string::npos || pid == frozen[0] || pid == frozen[1];
-    if (!is_ours) ::kill(pid, SIGUSR1);
+    if (!is_ours) send_signal(pid, SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 7);
   EXPECT_EQ(good->wait(), 125);

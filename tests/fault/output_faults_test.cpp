@@ -71,7 +71,7 @@ class OutputFaults : public ProcessTest {
     for (const std::string& process : alive()) {
       const bool is_launcher = process.find("ddp-launch") != std::string::npos;  // or its guard
       if (!is_launcher && process.find("wait USR1") != std::string::npos) {
-        ::kill(std::stoi(process), SIGUSR1);
+        send_signal(std::stoi(process), SIGUSR1);
       }
     }
   }
@@ -173,7 +173,7 @@ TEST_F(OutputFaults, O4_AStuckDiskStopsNeitherTheConsoleNorTheEnd) {
   ASSERT_TRUE(job->sees("pid "));
   // open() of a FIFO that nobody reads does not return, like a write to a dead disk.
   ASSERT_EQ(::mkfifo(log("rank-0.err").c_str(), 0600), 0);
-  ::kill(job->number_after("pid "), SIGUSR1);
+  send_signal(job->number_after("pid "), SIGUSR1);
   EXPECT_TRUE(job->sees("[0:0] into-the-fifo"));
   EXPECT_TRUE(job->sees("[0:0] and-here"));
   const auto begin = std::chrono::steady_clock::now();
@@ -190,7 +190,7 @@ TEST_F(OutputFaults, O4_AStuckDiskHoldsTheFloodNotTheAgent) {
   ASSERT_TRUE(job->sees("pid "));
   ASSERT_EQ(::mkfifo(log("rank-0.err").c_str(), 0600), 0);
   const int worker = job->number_after("pid ");
-  ::kill(worker, SIGUSR1);
+  send_signal(worker, SIGUSR1);
   std::size_t seen = 0;
   int still = 0;  // looks at which no line had come and the worker waited for its pipe
   const auto waits = [&] {
@@ -324,7 +324,7 @@ TEST_F(OutputFaults, EveryRoundClosesItsFiles) {
     std::size_t at = std::string::npos;
     for (int i = 0; i < 2; ++i) {
       at = job->out().rfind("pid ", at) + 4;
-      ::kill(std::stoi(job->out().substr(at)), SIGUSR1);
+      send_signal(std::stoi(job->out().substr(at)), SIGUSR1);
       at -= 5;
     }
   }

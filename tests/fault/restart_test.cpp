@@ -66,7 +66,7 @@ TEST_F(Restart, AProgramThatIsGoneInALaterRoundIsTheCause) {
   ASSERT_TRUE(job->sees("ready"));
   std::filesystem::remove(program);
   for (const std::string& process : alive()) {
-    if (process.find("ddp-launch") == std::string::npos) ::kill(std::stoi(process), SIGUSR1);
+    if (process.find("ddp-launch") == std::string::npos) send_signal(std::stoi(process), SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 127);
   EXPECT_TRUE(job->sees("cannot start rank 0"));
@@ -87,9 +87,9 @@ TEST_F(Restart, AStoppedGuardHoldsNobodyUp) {
     if (read_all("/proc/" + std::to_string(pid) + "/comm") == "ddp-guard\n") guard = pid;
   }
   ASSERT_GT(guard, 0);
-  ::kill(guard, SIGSTOP);
+  send_signal(guard, SIGSTOP);
   for (const std::string& process : alive()) {
-    if (process.find("ddp-launch") == std::string::npos) ::kill(std::stoi(process), SIGUSR1);
+    if (process.find("ddp-launch") == std::string::npos) send_signal(std::stoi(process), SIGUSR1);
   }
   EXPECT_TRUE(job->sees("last"));
   job->signal(SIGTERM);
@@ -132,7 +132,7 @@ TEST_F(Restart, AStopBetweenTwoRoundsEndsTheJobAtOnce) {
 TEST_F(Restart, AStopWhileAFailedRoundIsEndedLeavesNoFurtherRound) {
   const auto job = launch_with(5, "catch TERM on 1 [ pid wait USR1 exit 7 ] print ready hold");
   ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("pid "));
-  ::kill(job->number_after("pid "), SIGUSR1);
+  send_signal(job->number_after("pid "), SIGUSR1);
   ASSERT_TRUE(job->sees("[0:0] caught TERM"));  // the teardown is under way
   job->signal(SIGINT);
   EXPECT_EQ(job->wait(), 130);

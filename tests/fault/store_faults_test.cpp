@@ -273,7 +273,7 @@ TEST_F(StoreFaults, ARestartBeginsAnEmptyStoreOnTheSamePort) {
   StoreClient old(port);
   old.set("key", "of round 0");
   EXPECT_EQ(old.get("key"), "of round 0");
-  ::kill(job_->number_after("[0:0] pid "), SIGKILL);
+  send_signal(job_->number_after("[0:0] pid "), SIGKILL);
   ASSERT_TRUE(job_->sees("TORCHELASTIC_RESTART_COUNT=1"));
   EXPECT_TRUE(old.is_closed_within());
   StoreClient fresh(port);

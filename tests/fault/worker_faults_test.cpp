@@ -21,7 +21,7 @@ TEST_F(WorkerFaults, W2_AKilledWorkerEndsTheJobWithin1sAndIsNamed) {
   ASSERT_TRUE(job->sees("pid ") && job->sees("ready"));
   const int victim = job->number_after("pid ");
   const auto begin = std::chrono::steady_clock::now();
-  ::kill(victim, SIGKILL);
+  send_signal(victim, SIGKILL);
   EXPECT_EQ(job->wait(), 137);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
   EXPECT_TRUE(job->sees("Root Cause (first observed failure):"));
@@ -124,13 +124,13 @@ TEST_F(WorkerFaults, AWorkerAskedToStopBySomebodyElseStopsTheJobAfterACheckpoint
   const auto job = launch_fakes(
       2, "progress 5 on 1 [ pid wait TERM exit 143 ] print ready wait USR1 reason exit 143");
   ASSERT_TRUE(job->sees("pid ") && job->sees("[0:0] ready"));
-  ::kill(job->number_after("pid "), SIGTERM);
+  send_signal(job->number_after("pid "), SIGTERM);
   ASSERT_TRUE(job->sees("was asked to stop and has left after a checkpoint"));
   // Rank 0 gets no signal: it has agreed already. The test stands for its last step.
   for (const std::string& process : alive()) {
     if (process.find("fake_worker") != std::string::npos &&
         process.find("ddp-launch") == std::string::npos)
-      ::kill(std::atoi(process.c_str()), SIGUSR1);
+      send_signal(std::atoi(process.c_str()), SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 143);
   EXPECT_TRUE(job->sees("[0:0] reason 1"));  // preempt
@@ -148,7 +148,7 @@ TEST_F(WorkerFaults, AFailureAfterOneHasLeftIsTheRootCause) {
   for (const std::string& process : alive()) {
     if (process.find("fake_worker") != std::string::npos &&
         process.find("ddp-launch") == std::string::npos)
-      ::kill(std::atoi(process.c_str()), SIGUSR1);
+      send_signal(std::atoi(process.c_str()), SIGUSR1);
   }
   EXPECT_EQ(job->wait(), 5);
   EXPECT_TRUE(job->sees("rank      : 2 (local_rank: 2)"));

@@ -66,12 +66,12 @@ TEST_F(GuardTest, BeatsKeepTheWorkersAliveUntilTheyStop) {
 TEST_F(GuardTest, BeatsThatItReadsLateHaveComeAllTheSame) {
   const auto worker = start_worker(marker());
   guard_.set_lease(1s);
-  ::kill(guard_.pid(), SIGSTOP);
+  test::send_signal(guard_.pid(), SIGSTOP);
   for (int i = 0; i < 20; ++i) {
     worker->read_for(100ms);
     guard_.beat();
   }
-  ::kill(guard_.pid(), SIGCONT);
+  test::send_signal(guard_.pid(), SIGCONT);
   worker->read_for(300ms);
   EXPECT_EQ(test::state_of(worker->pid()), "S");
   EXPECT_EQ(worker->wait(), -SIGKILL);

@@ -144,7 +144,7 @@ TEST_F(Hosts, AnAgentThatIsKilledDoesNotHideTheJobsCode) {
   ASSERT_TRUE(both_have_started(*job)) << job->out() << job->err();
   for (const std::string& process : alive()) {
     if (process.find(" -oBatchMode=yes ") == std::string::npos) continue;
-    if (process.find(" killed cd ") != std::string::npos) ::kill(std::stoi(process), SIGKILL);
+    if (process.find(" killed cd ") != std::string::npos) send_signal(std::stoi(process), SIGKILL);
   }
   // What the others do then is the job's matter; here they are told to end after a while.
   EXPECT_EQ(job->wait(), 143) << job->err();
@@ -274,7 +274,7 @@ TEST_F(HostsOnNodes, OneCommandIsOneJob) {
   for (const char* const line :
        {"[0:0] started", "[1:1] started", "[1:2] started", "[2:3] started"})
     EXPECT_THAT(job->out(), HasSubstr(line));
-  ::kill(worker(3), SIGKILL);
+  send_signal(worker(3), SIGKILL);
   EXPECT_EQ(job->wait(), 137) << job->err();
   EXPECT_EQ(count(job->err(), "Root Cause"), 1U) << job->err();  // once, though all agents know it
 }

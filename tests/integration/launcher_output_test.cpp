@@ -81,7 +81,7 @@ TEST_F(LauncherOutput, O4_ALogFileThatCannotBeWrittenIsOneWarning) {
   ASSERT_TRUE(job->sees("pid "));
   // The file of stderr is opened with its first bytes: a directory stands in its place by then.
   std::filesystem::create_directory(runs / "fake_worker/logs/round-0/rank-0.err");
-  ::kill(job->number_after("pid "), SIGUSR1);
+  send_signal(job->number_after("pid "), SIGUSR1);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(), HasSubstr("[0:0] after"));
   const std::string warning = "rank-0.err: Is a directory; the job goes on without it.";
@@ -193,7 +193,7 @@ TEST_F(LauncherOutput, AStreamThatIsHeldOpenIsCutWithOneLine) {
   const std::string path = "/proc/" + std::to_string(worker) + "/fd/1";
   const int held = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_GE(held, 0);
-  ::kill(worker, SIGUSR1);
+  send_signal(worker, SIGUSR1);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(),
               HasSubstr("rank 0 (pid " + std::to_string(worker) + "): its stdout is cut"));

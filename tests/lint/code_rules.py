@@ -110,6 +110,8 @@ CALLS = [
      "only a main.cpp, the child part of process.cpp and fake_worker end a process"),
     (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name == "process.cpp" or file.is_test,
      "only process.cpp and test tools start and reap processes"),
+    (r"kill|killpg", lambda file: file.path in ("launcher/os/process.cpp", "launcher/os/run_lock.cpp", "tests/support/send_signal.h"),
+     "-1 is every process of the machine: signal_process of process.h, send_signal of tests/support"),
     (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/identity."), "common/identity reads the environment, once"),
 ]
 # Words that stand before a call; any other word before it is a type, so that it is a declaration.

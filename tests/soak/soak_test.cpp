@@ -320,33 +320,33 @@ TEST_F(Soak, InvariantsHoldWhateverFails) {
     std::set<int> lost;
     switch (fault) {
       case kKillWorker:
-        ::kill(one.pid, SIGKILL);
+        send_signal(one.pid, SIGKILL);
         break;
       case kFailWorker:
-        ::kill(one.pid, SIGUSR1);
+        send_signal(one.pid, SIGUSR1);
         break;
       case kKillGrandchild:
         for (const Seen& seen : look())
-          if (seen.rank == one.rank && !seen.leads) ::kill(seen.pid, SIGKILL);
-        ::kill(one.pid, SIGKILL);
+          if (seen.rank == one.rank && !seen.leads) send_signal(seen.pid, SIGKILL);
+        send_signal(one.pid, SIGKILL);
         break;
       case kStopOneKillOther:
-        ::kill(any().pid, SIGSTOP);
-        ::kill(one.pid, SIGKILL);
+        send_signal(any().pid, SIGSTOP);
+        send_signal(one.pid, SIGKILL);
         break;
       case kTwoAtOnce:
-        ::kill(any().pid, SIGKILL);
-        ::kill(one.pid, SIGKILL);
+        send_signal(any().pid, SIGKILL);
+        send_signal(one.pid, SIGKILL);
         break;
       case kKillAgain:
-        ::kill(one.pid, SIGKILL);
+        send_signal(one.pid, SIGKILL);
         agents_[0]->read_for(milliseconds(below(120)));
         for (const Seen& seen : look()) {
-          if (seen.leads && seen.rank == one.rank) ::kill(seen.pid, SIGKILL);
+          if (seen.leads && seen.rank == one.rank) send_signal(seen.pid, SIGKILL);
         }
         break;
       case kKillAgentToo:
-        ::kill(one.pid, SIGKILL);
+        send_signal(one.pid, SIGKILL);
         agents_[0]->read_for(milliseconds(below(120)));
         agent.signal(SIGKILL);
         EXPECT_EQ(agent.wait(1s), -SIGKILL);

@@ -37,7 +37,7 @@ void remove_leftovers() {
     const std::string name = entry.path().filename().string();
     if (name.rfind(kPrefix, 0) != 0) continue;
     const pid_t pid = std::atoi(name.c_str() + sizeof kPrefix - 1);
-    if (pid > 0 && ::kill(pid, 0) != 0) shell("ip netns del " + name);
+    if (pid > 0 && state_of(pid).empty()) shell("ip netns del " + name);
   }
 }
 
@@ -295,7 +295,7 @@ void ClusterTest::signal_workers(int signal) const {
     }
   }
   for (const pid_t pid : pids)
-    ::kill(pid, signal);
+    send_signal(pid, signal);
 }
 
 milliseconds ClusterTest::workers_gone(int node_rank,

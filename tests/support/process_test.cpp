@@ -10,10 +10,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 
 #include "common/identity.h"
 
@@ -71,6 +75,33 @@ void fill(int fd) {
   ::fcntl(fd, F_SETFL, 0);
 }
 
+/// The number right after `text`, once its end is there too: a piece may end in the middle of it.
+std::optional<int> find_number(const std::string& stream, const std::string& text, bool is_over) {
+  for (std::size_t at = stream.find(text); at != std::string::npos;
+       at = stream.find(text, at + 1)) {
+    const char* const begin = stream.data() + at + text.size();
+    const char* const last = stream.data() + stream.size();
+    int number = 0;
+    const auto [end, error] = std::from_chars(begin, last, number);
+    if (error == std::errc() && (end != last || is_over)) return number;
+  }
+  return std::nullopt;
+}
+
+/// A failed ASSERT_ ends the test from within a helper function too: by itself it would only end
+/// the helper, and the test would go on with what is not there.
+class ThrowOnFatal : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.type() == testing::TestPartResult::kFatalFailure)
+      throw testing::AssertionException(result);
+  }
+};
+
+const bool kThrows = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new ThrowOnFatal);
+  return true;
+}();
+
 }  // namespace
 
 Running::Running(const Command& command, const std::string& marker) {
@@ -95,10 +126,11 @@ Running::Running(const Command& command, const std::string& marker) {
     for (const int signal : command.ignored_signals)
       ::signal(signal, SIG_IGN);
     ::execvpe(argv[0], argv.data(), envp.data());
-    ::kill(::getpid(), SIGKILL);  // shown as -9 by wait()
+    ::raise(SIGKILL);  // shown as -9 by wait()
   }
   ::close(out[1]);
   ::close(err[1]);
+  if (pid_ < 0) throw std::runtime_error("fork: " + std::string(std::strerror(errno)));
   streams_[0].fd = out[0];
   streams_[1].fd = err[0];
   if (command.full_stderr) streams_[1].bytes = 0;
@@ -106,7 +138,7 @@ Running::Running(const Command& command, const std::string& marker) {
 
 Running::~Running() {
   if (!ended_) {
-    ::kill(pid_, SIGKILL);
+    send_signal(pid_, SIGKILL);
     ::waitpid(pid_, &status_, 0);
   }
   for (Stream& stream : streams_) {
@@ -153,16 +185,20 @@ void Running::read_for(Milliseconds limit) {
     read_some(kStep);
 }
 
-int Running::number_after(const std::string& text) {
-  for (const std::string* const stream : {&streams_[0].text, &streams_[1].text}) {
-    const std::size_t at = stream->find(text);
-    if (at != std::string::npos) return std::atoi(stream->c_str() + at + text.size());
+int Running::number_after(const std::string& text, Milliseconds limit) {
+  for (const auto end = Clock::now() + limit;;) {
+    for (const Stream& stream : streams_) {
+      if (const auto number = find_number(stream.text, text, stream.fd < 0)) return *number;
+    }
+    if (Clock::now() >= end || (streams_[0].fd < 0 && streams_[1].fd < 0)) break;
+    read_some(kStep);
   }
-  return -1;
+  throw std::runtime_error("no number came after '" + text + "'\n--- stdout\n" + out() +
+                           "--- stderr\n" + err());
 }
 
 void Running::signal(int signal) const {
-  ::kill(pid_, signal);
+  if (!ended_) send_signal(pid_, signal);
 }
 
 bool Running::collect() {
@@ -265,7 +301,7 @@ void ProcessTest::TearDown() {
   const std::vector<std::string> left = alive();
   EXPECT_TRUE(left.empty()) << "left alive: " << testing::PrintToString(left);
   for (const std::string& process : left)
-    ::kill(std::atoi(process.c_str()), SIGKILL);
+    send_signal(std::atoi(process.c_str()), SIGKILL);
 }
 
 std::unique_ptr<Running> ProcessTest::start(Command command) {

@@ -15,6 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/send_signal.h"
+
 namespace ddp::test {
 
 constexpr std::chrono::seconds kPatience{
@@ -47,8 +49,10 @@ class Running {
 
   /// True once `text` has been printed on either stream.
   bool sees(const std::string& text, std::chrono::milliseconds limit = kPatience);
-  /// The number after `text`, as in "pid 17".
-  int number_after(const std::string& text);
+  /// The number after `text`, as in "pid 17", on either stream. Errors: std::runtime_error, which
+  /// ends the test, when it has not come whole within `limit`.
+  int number_after(const std::string& text, std::chrono::milliseconds limit = kPatience);
+  /// Nothing when it has ended.
   void signal(int signal) const;
   /// The exit code, or -n for signal n; -1000 when it had not ended within `limit`.
   int wait(std::chrono::milliseconds limit = kPatience);

@@ -58,6 +58,9 @@ CASES = [
     ("L8", "launcher/run/a.cpp", "const pid_t pid = ::fork();\n", 1, "road.fork();\n"),
     ("L8", "launcher/os/guard.cpp", "::waitid(P_PID, 1, nullptr, 0);\n", 1, "int waitid;\n"),
     ("L8", "launcher/os/guard.cpp", "::execvp(name, list);\n", 1, None),
+    ("L8", "launcher/run/a.cpp", "for (pid : all)\n  ::kill(pid, SIGKILL);\n", 2, "group.kill(pid);\nkill_all(pid);\nsignal_process(pid, SIGKILL);\n"),
+    ("L8", "tests/fault/a_test.cpp", "::kill(job->pid(), 9);\n", 1, "void kill(int pid);\nsend_signal(job->pid(), 9);\n"),
+    ("L8", "tests/fake_worker.cpp", "if (pid > 0) killpg(pid, 9);\n", 1, "::raise(9);\n"),
     ("L8", "common/log.cpp", 'std::getenv("HOME");\n', 1, 'find_variable(environment, "HOME");\n'),
     ("L8", "launcher/plan/a.cpp", "char** e = environ;\n", 1, 'say("/proc/self/environ");\n'),
     ("L9", "common/a.h", "#pragma once\n", 1, "// Why it exists.\n#pragma once\n"),
@@ -115,7 +118,8 @@ class LintTest(unittest.TestCase):
 
     def test_the_owners_of_processes_may_end_and_start_them(self):
         tree = Tree({
-            "launcher/os/process.cpp": "::fork();\n::_exit(127);\n::waitid(P_PID, 1, 0, 0);\n",
+            "launcher/os/process.cpp": "::fork();\n::_exit(127);\n::waitid(P_PID, 1, 0, 0);\n::kill(-pid, 9);\n",
+            "tests/support/send_signal.h": "// Why.\n#pragma once\n::kill(pid, 9);\n",
             "worker/main.cpp": "::_exit(1);\n",
             "tests/fake_worker.cpp": "std::abort();\n::sleep(1);\n",
             "common/identity.cpp": "char** e = ::environ;\n",
