@@ -187,6 +187,29 @@ Parsed parse_integer_list(const JobKey& key, const YamlNode& node) {
   return {numbers, ""};
 }
 
+Parsed parse_text_list(const YamlNode& node) {
+  const Parsed wrong{{}, "a list of texts, as [one, two]"};
+  if (node.kind != YamlNode::Kind::sequence) return wrong;
+  std::vector<std::string> texts;
+  for (const YamlNode& item : node.items) {
+    if (item.kind != YamlNode::Kind::scalar || item.text.empty()) return wrong;
+    texts.push_back(item.text);
+  }
+  return {texts, ""};
+}
+
+std::string expected_choice(const JobKey& key, const std::string& text) {
+  std::string expected = "one of " + join(key.choices);
+  if (const std::optional<std::string> word = did_you_mean(text, key.choices)) {
+    expected += " (did you mean \"" + *word + "\"?)";
+  }
+  return expected;
+}
+
+bool is_choice(const JobKey& key, const std::string& text) {
+  return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+}
+
 Parsed parse_node(const JobKey& key, const YamlNode& node) {
   switch (key.type) {
     case JobType::boolean:
@@ -202,16 +225,9 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
     case JobType::name:
       if (is_name(node.text)) return {node.text, ""};
       return {{}, "letters, digits, '.', '_' and '-', at most 100, not starting with '.' or '-'"};
-    case JobType::choice: {
-      for (const std::string_view choice : key.choices) {
-        if (node.text == choice) return {node.text, ""};
-      }
-      std::string expected = "one of " + join(key.choices);
-      if (const std::optional<std::string> word = did_you_mean(node.text, key.choices)) {
-        expected += " (did you mean \"" + *word + "\"?)";
-      }
-      return {{}, expected};
-    }
+    case JobType::choice:
+      if (is_choice(key, node.text) || (key.is_open && is_name(node.text))) return {node.text, ""};
+      return {{}, expected_choice(key, node.text)};
     case JobType::duration: {
       const std::optional<std::chrono::milliseconds> value = parse_duration(node.text);
       if (value) return {*value, ""};
@@ -223,6 +239,8 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
       return parse_text_map(node);
     case JobType::integer_list:
       return parse_integer_list(key, node);
+    case JobType::text_list:
+      return parse_text_list(node);
   }
   throw std::logic_error("unknown job type");
 }
@@ -261,7 +279,8 @@ std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, J
     return path + ": " + show(node) + " is not available in this version. Available: " + available +
            ".";
   }
-  const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list;
+  const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list ||
+                             key.type == JobType::text_list;
   const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
   Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
   if (!parsed.expected.empty()) return path + ": " + show(node) + " is not " + parsed.expected;
@@ -362,6 +381,55 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
     job.set(given.path, {value, given.origin});
 }
 
+bool is_device(const std::string& text, bool is_auto_allowed) {
+  if (text == "cpu" || text == "cuda") return true;
+  if (text == "auto") return is_auto_allowed;
+  const std::string number = text.starts_with("cuda:") ? text.substr(5) : "";
+  return !number.empty() && number.size() <= 3 &&
+         std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+bool is_positive(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
+}
+
+template <typename Where>
+void check_training_rules(const JobValues& job,
+                          const Where& where,
+                          std::vector<std::string>& problems) {
+  if (!is_device(job.text("device"), true)) {
+    problems.push_back(where("device") + ": " + job.text("device") +
+                       " is not auto, cpu, cuda or cuda:N.");
+  }
+  for (const std::string& device : job.texts("devices")) {
+    if (!is_device(device, false))
+      problems.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N.");
+  }
+  if (job.text("backend") == "nccl" && job.text("device") == "cpu") {
+    problems.push_back(where("backend") +
+                       ": nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
+  }
+  if (job.flag("ddp.static_graph") && job.integer("train.accumulate") > 1) {
+    // c10d then gives wrong gradients without an error.
+    problems.push_back(where("ddp.static_graph") +
+                       ": true does not go with train.accumulate above 1. Give up one of them.");
+  }
+  const std::string& scale = job.text("amp.loss_scale");
+  if (scale != "dynamic" && !is_positive(scale)) {
+    problems.push_back(where("amp.loss_scale") + ": " + scale +
+                       " is neither dynamic nor a number above 0.");
+  }
+  for (const auto& [pattern, factor] : job.text_map("optimizer.lr_factors")) {
+    if (!is_positive(factor)) {
+      problems.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
+                         " is not a number above 0.");
+    }
+  }
+}
+
 // What one key alone cannot tell.
 void check_rules(const JobValues& job, std::vector<std::string>& problems) {
   const auto where = [&job](std::string_view path) {
@@ -385,13 +453,16 @@ void check_rules(const JobValues& job, std::vector<std::string>& problems) {
     problems.push_back(
         "data: give exactly one of data.batch (samples of the whole job) and data.batch_per_rank.");
   }
-  if (job.text("data.name") != "digits" && job.is_null("data.root")) {
-    problems.push_back(where("data.name") + ": " + job.text("data.name") +
+  const std::string& data = job.text("data.name");
+  const bool has_files = data != "digits" && is_choice(*find_key("data.name"), data);
+  if (has_files && job.is_null("data.root")) {
+    problems.push_back(where("data.name") + ": " + data +
                        " needs data.root, the directory that holds its files.");
   }
   if (job.flag("optimizer.nesterov") && job.real("optimizer.momentum") == 0) {
     problems.push_back(where("optimizer.nesterov") + ": true needs optimizer.momentum above 0.");
   }
+  check_training_rules(job, where, problems);
 }
 
 }  // namespace
@@ -421,6 +492,17 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
   if (problems.empty()) check_rules(job, problems);
   if (!problems.empty()) throw UsageError(problems);
   return job;
+}
+
+void require_built_in(const JobValues& job) {
+  std::vector<std::string> problems;
+  for (const JobKey& key : job_keys()) {
+    if (!key.is_open || is_choice(key, job.text(key.path))) continue;
+    const std::string& text = job.text(key.path);
+    problems.push_back(job.setting(key.path).origin + ": " + std::string(key.path) + ": " + text +
+                       " is not " + expected_choice(key, text));
+  }
+  if (!problems.empty()) throw UsageError(problems);
 }
 
 BatchPlan plan_batch(const JobValues& job, int world_size) {
@@ -480,6 +562,12 @@ std::string to_text(const JobKey& key, const JobValue& value) {
         text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " + quote_yaml(entry);
       }
       return "{" + text + "}";
+    }
+    std::string operator()(const std::vector<std::string>& texts) const {
+      std::string text;
+      for (const std::string& one : texts)
+        text += (text.empty() ? "" : ", ") + quote_yaml(one);
+      return "[" + text + "]";
     }
     std::string operator()(const std::vector<std::int64_t>& numbers) const {
       std::string text;

@@ -27,6 +27,7 @@ enum class JobType {
   bytes,         // with a unit: 25MiB
   text_map,      // names to texts, as environment variables
   integer_list,  // each within min and max, ascending
+  text_list,     // none empty
 };
 
 struct JobKey {
@@ -37,6 +38,7 @@ struct JobKey {
   double max = 0;
   bool above_min = false;  // real: min itself is not allowed
   std::vector<std::string_view> choices = {};
+  bool is_open = false;  // choice: a program may know more words, as models of its own
   std::vector<std::string_view> later =
       {};                   // words of the field that this version does not have yet
   bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
@@ -63,6 +65,9 @@ std::optional<JobOverride> parse_override(const std::string& argument);
 /// Defaults, then the file (may be absent), then `overrides` in their order: the last one wins.
 /// Errors: UsageError with every problem of the file and of the overrides.
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides);
+
+/// Errors: UsageError with every open choice that is no word of ddp-worker's own.
+void require_built_in(const JobValues& job);
 
 /// Samples of one optimizer step, and how they are divided.
 struct BatchPlan {

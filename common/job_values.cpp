@@ -48,9 +48,20 @@ const TextMap& JobValues::text_map(std::string_view path) const {
 const std::vector<std::int64_t>& JobValues::integers(std::string_view path) const {
   return get<std::vector<std::int64_t>>(*this, path);
 }
+const std::vector<std::string>& JobValues::texts(std::string_view path) const {
+  return get<std::vector<std::string>>(*this, path);
+}
 std::optional<std::int64_t> JobValues::maybe_integer(std::string_view path) const {
   if (is_null(path)) return {};
   return integer(path);
+}
+std::optional<double> JobValues::maybe_real(std::string_view path) const {
+  if (is_null(path)) return {};
+  return real(path);
+}
+std::optional<bool> JobValues::maybe_flag(std::string_view path) const {
+  if (is_null(path)) return {};
+  return flag(path);
 }
 std::optional<std::string> JobValues::maybe_text(std::string_view path) const {
   if (is_null(path)) return {};

@@ -20,7 +20,8 @@ using JobValue = std::variant<std::monostate,  // null
                               std::string,
                               std::chrono::milliseconds,
                               TextMap,
-                              std::vector<std::int64_t>>;
+                              std::vector<std::int64_t>,
+                              std::vector<std::string>>;
 
 class JobValues {
  public:
@@ -38,7 +39,10 @@ class JobValues {
   [[nodiscard]] std::chrono::milliseconds duration(std::string_view path) const;
   [[nodiscard]] const TextMap& text_map(std::string_view path) const;
   [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view path) const;
+  [[nodiscard]] const std::vector<std::string>& texts(std::string_view path) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
+  [[nodiscard]] std::optional<double> maybe_real(std::string_view path) const;
+  [[nodiscard]] std::optional<bool> maybe_flag(std::string_view path) const;
   [[nodiscard]] std::optional<std::string> maybe_text(std::string_view path) const;
   [[nodiscard]] const Setting& setting(std::string_view path) const;
 

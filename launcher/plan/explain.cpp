@@ -45,7 +45,8 @@ std::string type_of(const JobKey& key) {
     case JobType::name:
       return "name of letters, digits, '.', '_' and '-'";
     case JobType::choice:
-      return "one of " + list(key.choices);
+      return (key.is_open ? "a name of the program's own, or one of " : "one of ") +
+             list(key.choices);
     case JobType::duration:
       return "duration with a unit, as 30s or 10min";
     case JobType::bytes:
@@ -54,6 +55,8 @@ std::string type_of(const JobKey& key) {
       return "names and texts";
     case JobType::integer_list:
       return "ascending integers" + range_of(key);
+    case JobType::text_list:
+      return "list of texts";
   }
   return "";
 }

@@ -119,6 +119,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   JobSpec spec = make_job_spec(options, std::move(loaded.job), facts, environment);
   spec.notes = std::move(loaded.notes);
   spec.shares_console = options.token_stdin;
+  if (options.job_file && spec.job.is_null("launch.program")) require_built_in(spec.job);
   // A batch that cannot be divided; the whole size of several nodes is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   find_executable(spec, environment);

@@ -1,6 +1,10 @@
 #include "worker/plan/job.h"
 
+#include <algorithm>
 #include <cmath>
+#include <span>
+#include <stdexcept>
+#include <string_view>
 
 namespace ddp::worker {
 namespace {
@@ -14,14 +18,126 @@ double scaled_lr(const JobValues& values, int world_size) {
   return lr;
 }
 
+// The words of a choice in the order of an enum's values. The job was checked against the table.
+template <typename Enum>
+Enum choose(const JobValues& values,
+            std::string_view path,
+            std::span<const std::string_view> words) {
+  const auto found = std::find(words.begin(), words.end(), values.text(path));
+  if (found == words.end()) throw std::logic_error("unknown word of " + std::string(path));
+  return static_cast<Enum>(found - words.begin());
+}
+
+DeviceJob make_device(const JobValues& values) {
+  DeviceJob device;
+  device.device = values.text("device");
+  device.backend = values.text("backend");
+  device.min_free = values.integer("device_min_free");
+  device.is_data_parallel = values.text("parallel") == "data";
+  device.devices = values.texts("devices");
+  device.output_device = values.maybe_text("output_device").value_or("");
+  return device;
+}
+
+MathJob make_math(const JobValues& values) {
+  MathJob math;
+  math.matmul_precision = values.text("train.matmul_precision");
+  math.tf32 = values.flag("train.tf32");
+  math.deterministic = values.flag("train.deterministic");
+  const std::string& benchmark = values.text("train.cudnn_benchmark");
+  math.cudnn_benchmark = benchmark == "auto" ? !math.deterministic : benchmark == "true";
+  return math;
+}
+
+ModelJob make_model(const JobValues& values) {
+  constexpr std::string_view kLayouts[] = {"auto", "channels_last", "contiguous"};
+  ModelJob model;
+  model.name = values.text("model.name");
+  model.has_sync_norm = values.text("model.norm") == "sync";
+  model.weights = values.maybe_text("model.weights");
+  model.strict = values.flag("model.strict");
+  model.freeze = values.texts("model.freeze");
+  model.stem = values.text("model.stem");
+  model.layout = choose<ModelJob::Layout>(values, "model.memory_format", kLayouts);
+  model.args = values.text_map("model.args");
+  return model;
+}
+
+LossJob make_loss(const JobValues& values) {
+  constexpr std::string_view kReductions[] = {"mean", "sum"};
+  LossJob loss;
+  loss.name = values.text("loss.name");
+  loss.label_smoothing = values.real("loss.label_smoothing");
+  loss.reduction = choose<LossJob::Reduction>(values, "loss.reduction", kReductions);
+  return loss;
+}
+
 OptimizerJob make_optimizer(const JobValues& values, int world_size) {
+  constexpr std::string_view kNames[] = {"sgd", "adam", "adamw"};
   OptimizerJob optimizer;
+  optimizer.name = choose<OptimizerJob::Name>(values, "optimizer.name", kNames);
   optimizer.lr = scaled_lr(values, world_size);
   optimizer.momentum = values.real("optimizer.momentum");
   optimizer.nesterov = values.flag("optimizer.nesterov");
   optimizer.weight_decay = values.real("optimizer.weight_decay");
-  if (!values.is_null("train.clip_norm")) optimizer.clip_norm = values.real("train.clip_norm");
+  optimizer.decay_norms_and_biases = values.flag("optimizer.decay_norms_and_biases");
+  optimizer.beta1 = values.real("optimizer.beta1");
+  optimizer.beta2 = values.real("optimizer.beta2");
+  optimizer.eps = values.real("optimizer.eps");
+  for (const auto& [pattern, factor] : values.text_map("optimizer.lr_factors"))
+    optimizer.lr_factors.emplace_back(pattern, std::stod(factor));
+  optimizer.clip_norm = values.maybe_real("train.clip_norm");
+  optimizer.ema_decay = values.maybe_real("optimizer.ema_decay");
   return optimizer;
+}
+
+AmpJob make_amp(const JobValues& values) {
+  constexpr std::string_view kTypes[] = {"bf16", "fp16"};
+  AmpJob amp;
+  amp.level = values.text("amp.level").back() - '0';
+  amp.type = choose<AmpJob::Type>(values, "amp.dtype", kTypes);
+  if (values.text("amp.loss_scale") != "dynamic")
+    amp.loss_scale = std::stod(values.text("amp.loss_scale"));
+  amp.keep_batchnorm_fp32 = values.maybe_flag("amp.keep_batchnorm_fp32");
+  return amp;
+}
+
+DdpJob make_ddp(const JobValues& values) {
+  constexpr std::string_view kHooks[] = {"none", "fp16", "bf16"};
+  constexpr std::string_view kSyncs[] = {"auto", "true", "false"};
+  DdpJob ddp;
+  ddp.bucket_bytes = values.integer("ddp.bucket");
+  ddp.find_unused = values.flag("ddp.find_unused");
+  ddp.static_graph = values.flag("ddp.static_graph");
+  ddp.hook = choose<CommHook>(values, "ddp.hook", kHooks);
+  ddp.buffer_sync = choose<BufferSync>(values, "ddp.broadcast_buffers", kSyncs);
+  ddp.check_replicas_every = values.integer("ddp.check_replicas_every");
+  ddp.join_timeout = values.duration("ddp.join_timeout");
+  return ddp;
+}
+
+ScheduleJob make_schedule(const JobValues& values) {
+  ScheduleJob schedule;
+  schedule.name = values.text("schedule.name");
+  schedule.warmup = values.real("schedule.warmup");
+  schedule.every = values.integer("schedule.every");
+  schedule.milestones = values.integers("schedule.milestones");
+  schedule.gamma = values.real("schedule.gamma");
+  schedule.power = values.real("schedule.power");
+  schedule.factor = values.real("schedule.factor");
+  schedule.patience = values.integer("schedule.patience");
+  schedule.threshold = values.real("schedule.threshold");
+  schedule.min_lr = values.real("schedule.min_lr");
+  return schedule;
+}
+
+CheckpointJob make_checkpoint(const JobValues& values) {
+  CheckpointJob checkpoint;
+  checkpoint.every = values.integer("checkpoint.every");
+  checkpoint.interval = values.duration("checkpoint.interval");
+  checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
+  checkpoint.resume = values.text("checkpoint.resume");
+  return checkpoint;
 }
 
 DataJob make_data(const JobValues& values) {
@@ -31,6 +147,7 @@ DataJob make_data(const JobValues& values) {
   data.seed = static_cast<std::uint64_t>(values.integer("data.seed"));
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
+  data.args = values.text_map("data.args");
   return data;
 }
 
@@ -42,26 +159,18 @@ Job make_job(const JobValues& values, int world_size) {
   job.seed = static_cast<std::uint64_t>(values.integer("seed"));
   job.batch = plan_batch(values, world_size);
   job.data = make_data(values);
-  job.model = values.text("model.name");
-  job.weights = values.maybe_text("model.weights");
+  job.device = make_device(values);
+  job.math = make_math(values);
+  job.model = make_model(values);
+  job.loss = make_loss(values);
   job.optimizer = make_optimizer(values, world_size);
-  job.schedule.name = values.text("schedule.name");
-  job.schedule.warmup = values.real("schedule.warmup");
-  job.schedule.every = values.integer("schedule.every");
-  job.schedule.milestones = values.integers("schedule.milestones");
-  job.schedule.gamma = values.real("schedule.gamma");
-  job.schedule.power = values.real("schedule.power");
-  job.bucket_bytes = values.integer("ddp.bucket");
-  job.check_replicas_every = values.integer("ddp.check_replicas_every");
+  job.schedule = make_schedule(values);
+  job.amp = make_amp(values);
+  job.ddp = make_ddp(values);
   job.epochs = values.integer("train.epochs");
   job.log_every = values.integer("train.log_every");
-  job.deterministic = values.flag("train.deterministic");
   job.evaluate_every = values.integer("eval.every");
-  job.checkpoint.every = values.integer("checkpoint.every");
-  job.join_timeout = values.duration("ddp.join_timeout");
-  job.checkpoint.interval = values.duration("checkpoint.interval");
-  job.checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
-  job.checkpoint.resume = values.text("checkpoint.resume");
+  job.checkpoint = make_checkpoint(values);
   job.tensorboard = values.flag("metrics.tensorboard");
   job.csv = values.flag("metrics.csv");
   job.jsonl = values.flag("metrics.jsonl");

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/job_schema.h"
@@ -19,14 +20,86 @@ struct DataJob {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
+  TextMap args;
+};
+
+struct DeviceJob {
+  std::string device = "auto";        // auto | cpu | cuda | cuda:N
+  std::string backend = "auto";       // auto | nccl | gloo
+  std::int64_t min_free = 512 << 20;  // bytes
+  bool is_data_parallel = false;      // parallel: data
+  std::vector<std::string> devices;   // of parallel: data; empty: all
+  std::string output_device;          // empty: the first of them
+};
+
+/// How products and convolutions are computed.
+struct MathJob {
+  std::string matmul_precision = "highest";
+  bool tf32 = false;
+  bool cudnn_benchmark = true;
+  bool deterministic = false;
+};
+
+struct ModelJob {
+  enum class Layout { automatic, channels_last, contiguous };
+
+  std::string name;
+  bool has_sync_norm = false;
+  std::optional<std::filesystem::path> weights;
+  bool strict = true;
+  std::vector<std::string> freeze;  // patterns of parameter names
+  std::string stem = "auto";        // auto | cifar | imagenet
+  Layout layout = Layout::automatic;
+  TextMap args;
+};
+
+struct LossJob {
+  enum class Reduction { mean, sum };
+
+  std::string name = "cross-entropy";
+  double label_smoothing = 0;
+  Reduction reduction = Reduction::mean;  // over the ranks
 };
 
 struct OptimizerJob {
+  enum class Name { sgd, adam, adamw };
+
+  Name name = Name::sgd;
   double lr = 0.05;  // already scaled by the world size
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 1e-4;
+  bool decay_norms_and_biases = true;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  // Pattern of parameter names, factor on the rate; the factors of all that match multiply.
+  std::vector<std::pair<std::string, double>> lr_factors;
   std::optional<double> clip_norm;
+  std::optional<double> ema_decay;
+};
+
+struct AmpJob {
+  enum class Type { bf16, fp16 };
+
+  int level = 0;  // O0 to O3
+  Type type = Type::bf16;
+  std::optional<double> loss_scale;  // nothing: dynamic
+  std::optional<bool> keep_batchnorm_fp32;
+};
+
+enum class CommHook { none, fp16, bf16 };
+/// When rank 0's buffers go to all: before evaluations and checkpoints, each step, or never.
+enum class BufferSync { automatic, each_step, never };
+
+struct DdpJob {
+  std::int64_t bucket_bytes = 25 << 20;
+  bool find_unused = false;
+  bool static_graph = false;
+  CommHook hook = CommHook::none;
+  BufferSync buffer_sync = BufferSync::automatic;
+  std::int64_t check_replicas_every = 500;  // optimizer steps; 0: never
+  std::chrono::milliseconds join_timeout{std::chrono::minutes(2)};
 };
 
 struct ScheduleJob {
@@ -36,6 +109,10 @@ struct ScheduleJob {
   std::vector<std::int64_t> milestones;  // epochs
   double gamma = 0.1;
   double power = 1;
+  double factor = 0.1;         // plateau
+  std::int64_t patience = 10;  // plateau: evaluations
+  double threshold = 1e-4;     // plateau: relative
+  double min_lr = 0;           // plateau and cosine
 };
 
 struct CheckpointJob {
@@ -50,16 +127,16 @@ struct Job {
   std::uint64_t seed = 1;
   BatchPlan batch;
   DataJob data;
-  std::string model;
-  std::optional<std::filesystem::path> weights;
+  DeviceJob device;
+  MathJob math;
+  ModelJob model;
+  LossJob loss;
   OptimizerJob optimizer;
   ScheduleJob schedule;
-  std::int64_t bucket_bytes = 25 << 20;
-  std::chrono::milliseconds join_timeout{std::chrono::minutes(2)};
-  std::int64_t check_replicas_every = 500;  // optimizer steps; 0: never
+  AmpJob amp;
+  DdpJob ddp;
   std::int64_t epochs = 2;
-  std::int64_t log_every = 20;  // optimizer steps
-  bool deterministic = false;
+  std::int64_t log_every = 20;      // optimizer steps
   std::int64_t evaluate_every = 1;  // epochs; 0: after the last
   CheckpointJob checkpoint;
   bool tensorboard = true;

@@ -70,11 +70,11 @@ Model make_model(const Job& job, const ImageSet& images, const Group& group) {
   // that each goes its own way.
   at::manual_seed(job.seed);
   Model model =
-      build_model({job.model, images.channels, images.height, images.width, images.classes});
+      build_model({job.model.name, images.channels, images.height, images.width, images.classes});
   at::manual_seed(job.seed + static_cast<std::uint64_t>(group.rank()));
-  if (job.weights && group.is_root()) {
+  if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(*model);
-    copy_from(read_safetensors(*job.weights), job.weights->string(), state);
+    copy_from(read_safetensors(*job.model.weights), job.model.weights->string(), state);
   }
   use_channels_last(*model);
   return model;
@@ -85,10 +85,10 @@ int train_here(const Session& session) {
   Job job = make_job(session.job, self.world_size);
   // Rounds of one job always continue, whatever was asked for at its start.
   if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
-  if (job.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+  if (job.math.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
-      join(self, session.environment, job_digest(session.job), job.join_timeout);
+      join(self, session.environment, job_digest(session.job), job.ddp.join_timeout);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self());
   std::filesystem::path run_dir = self.run_dir;
@@ -105,7 +105,8 @@ int train_here(const Session& session) {
   if (const std::optional<int> code = load_data(job.data, *group, data)) return *code;
   // Beyond this point every rank holds the same data set.
   const Model model = make_model(job, data.train, *group);
-  Ddp replica({parameters_of(*model), buffers_of(*model), job.bucket_bytes, job.model}, *group);
+  Ddp replica({parameters_of(*model), buffers_of(*model), job.ddp.bucket_bytes, job.model.name},
+              *group);
   // Beyond this point the weights are equal on every rank.
   Sgd optimizer(job.optimizer, replica);
   Trainer trainer({job,

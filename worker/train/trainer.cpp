@@ -74,6 +74,7 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch) {
     schedule.milestones.push_back(epoch * steps_per_epoch);
   schedule.gamma = job.schedule.gamma;
   schedule.power = job.schedule.power;
+  schedule.min_lr = job.schedule.min_lr;
   return schedule;
 }
 
@@ -285,7 +286,7 @@ void Trainer::mark_best() {
 }
 
 std::optional<int> Trainer::check_replicas() {
-  const std::int64_t every = parts_.job.check_replicas_every;
+  const std::int64_t every = parts_.job.ddp.check_replicas_every;
   if (every == 0 || position_.step % every != 0) return {};
   const std::vector<int> odd = parts_.replica.odd_ranks();
   if (odd.empty()) return {};
