@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 #include "common/error.h"
+#include "common/job_rules.h"
 #include "common/spelling.h"
 #include "common/units.h"
 
@@ -381,90 +382,6 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
     job.set(given.path, {value, given.origin});
 }
 
-bool is_device(const std::string& text, bool is_auto_allowed) {
-  if (text == "cpu" || text == "cuda") return true;
-  if (text == "auto") return is_auto_allowed;
-  const std::string number = text.starts_with("cuda:") ? text.substr(5) : "";
-  return !number.empty() && number.size() <= 3 &&
-         std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c); });
-}
-
-bool is_positive(const std::string& text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
-}
-
-template <typename Where>
-void check_training_rules(const JobValues& job,
-                          const Where& where,
-                          std::vector<std::string>& problems) {
-  if (!is_device(job.text("device"), true)) {
-    problems.push_back(where("device") + ": " + job.text("device") +
-                       " is not auto, cpu, cuda or cuda:N.");
-  }
-  for (const std::string& device : job.texts("devices")) {
-    if (!is_device(device, false))
-      problems.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N.");
-  }
-  if (job.text("backend") == "nccl" && job.text("device") == "cpu") {
-    problems.push_back(where("backend") +
-                       ": nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
-  }
-  if (job.flag("ddp.static_graph") && job.integer("train.accumulate") > 1) {
-    // c10d then gives wrong gradients without an error.
-    problems.push_back(where("ddp.static_graph") +
-                       ": true does not go with train.accumulate above 1. Give up one of them.");
-  }
-  const std::string& scale = job.text("amp.loss_scale");
-  if (scale != "dynamic" && !is_positive(scale)) {
-    problems.push_back(where("amp.loss_scale") + ": " + scale +
-                       " is neither dynamic nor a number above 0.");
-  }
-  for (const auto& [pattern, factor] : job.text_map("optimizer.lr_factors")) {
-    if (!is_positive(factor)) {
-      problems.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
-                         " is not a number above 0.");
-    }
-  }
-}
-
-// What one key alone cannot tell.
-void check_rules(const JobValues& job, std::vector<std::string>& problems) {
-  const auto where = [&job](std::string_view path) {
-    return job.setting(path).origin + ": " + std::string(path);
-  };
-  if (job.text("output").empty()) {
-    problems.push_back(where("output") + ": is empty. Give a directory, as runs.");
-  }
-  if (job.text("name") == "latest") {
-    problems.push_back(where("name") +
-                       ": latest is the name of the link to the newest run. Give another.");
-  }
-  const bool has_batch = !job.is_null("data.batch");
-  const bool has_per_rank = !job.is_null("data.batch_per_rank");
-  if (has_batch && has_per_rank) {
-    problems.push_back(where("data.batch") + " and data.batch_per_rank (" +
-                       job.setting("data.batch_per_rank").origin +
-                       ") are both given: give exactly one, set the other to null.");
-  }
-  if (!has_batch && !has_per_rank) {
-    problems.push_back(
-        "data: give exactly one of data.batch (samples of the whole job) and data.batch_per_rank.");
-  }
-  const std::string& data = job.text("data.name");
-  const bool has_files = data != "digits" && is_choice(*find_key("data.name"), data);
-  if (has_files && job.is_null("data.root")) {
-    problems.push_back(where("data.name") + ": " + data +
-                       " needs data.root, the directory that holds its files.");
-  }
-  if (job.flag("optimizer.nesterov") && job.real("optimizer.momentum") == 0) {
-    problems.push_back(where("optimizer.nesterov") + ": true needs optimizer.momentum above 0.");
-  }
-  check_training_rules(job, where, problems);
-}
-
 }  // namespace
 
 std::optional<JobOverride> parse_override(const std::string& argument) {
@@ -489,7 +406,7 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
   }
   for (const JobOverride& given : overrides)
     apply_override(given, job, problems);
-  if (problems.empty()) check_rules(job, problems);
+  if (problems.empty()) problems = broken_rules(job);
   if (!problems.empty()) throw UsageError(problems);
   return job;
 }

@@ -1,0 +1,128 @@
+#include "common/job_rules.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+#include "common/job_schema.h"
+
+namespace ddp {
+namespace {
+
+bool is_device(const std::string& text, bool is_auto_allowed) {
+  if (text == "cpu" || text == "cuda") return true;
+  if (text == "auto") return is_auto_allowed;
+  const std::string number = text.starts_with("cuda:") ? text.substr(5) : "";
+  return !number.empty() && number.size() <= 3 &&
+         std::all_of(number.begin(), number.end(), [](unsigned char c) { return std::isdigit(c); });
+}
+
+bool is_positive(const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
+}
+
+bool is_built_in(const std::string& data) {
+  const auto key = std::ranges::find(job_keys(), "data.name", &JobKey::path);
+  return std::ranges::find(key->choices, data) != key->choices.end();
+}
+
+class Rules {
+ public:
+  explicit Rules(const JobValues& job) : job_(job) {}
+
+  std::vector<std::string> broken() {
+    check_run();
+    check_data();
+    check_devices();
+    check_training();
+    return problems_;
+  }
+
+ private:
+  [[nodiscard]] std::string where(std::string_view path) const {
+    return job_.setting(path).origin + ": " + std::string(path);
+  }
+
+  void check_run() {
+    if (job_.text("output").empty()) {
+      problems_.push_back(where("output") + ": is empty. Give a directory, as runs.");
+    }
+    if (job_.text("name") == "latest") {
+      problems_.push_back(where("name") +
+                          ": latest is the name of the link to the newest run. Give another.");
+    }
+  }
+
+  void check_data() {
+    const bool has_batch = !job_.is_null("data.batch");
+    const bool has_per_rank = !job_.is_null("data.batch_per_rank");
+    if (has_batch && has_per_rank) {
+      problems_.push_back(where("data.batch") + " and data.batch_per_rank (" +
+                          job_.setting("data.batch_per_rank").origin +
+                          ") are both given: give exactly one, set the other to null.");
+    }
+    if (!has_batch && !has_per_rank) {
+      problems_.push_back(
+          "data: give exactly one of data.batch (samples of the whole job) and "
+          "data.batch_per_rank.");
+    }
+    const std::string& data = job_.text("data.name");
+    const bool has_files = data != "digits" && is_built_in(data);
+    if (has_files && job_.is_null("data.root")) {
+      problems_.push_back(where("data.name") + ": " + data +
+                          " needs data.root, the directory that holds its files.");
+    }
+  }
+
+  void check_devices() {
+    if (!is_device(job_.text("device"), true)) {
+      problems_.push_back(where("device") + ": " + job_.text("device") +
+                          " is not auto, cpu, cuda or cuda:N.");
+    }
+    for (const std::string& device : job_.texts("devices")) {
+      if (!is_device(device, false))
+        problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N.");
+    }
+    if (job_.text("backend") == "nccl" && job_.text("device") == "cpu") {
+      problems_.push_back(where("backend") +
+                          ": nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
+    }
+  }
+
+  void check_training() {
+    if (job_.flag("optimizer.nesterov") && job_.real("optimizer.momentum") == 0) {
+      problems_.push_back(where("optimizer.nesterov") + ": true needs optimizer.momentum above 0.");
+    }
+    if (job_.flag("ddp.static_graph") && job_.integer("train.accumulate") > 1) {
+      // c10d then gives wrong gradients without an error.
+      problems_.push_back(where("ddp.static_graph") +
+                          ": true does not go with train.accumulate above 1. Give up one of them.");
+    }
+    const std::string& scale = job_.text("amp.loss_scale");
+    if (scale != "dynamic" && !is_positive(scale)) {
+      problems_.push_back(where("amp.loss_scale") + ": " + scale +
+                          " is neither dynamic nor a number above 0.");
+    }
+    for (const auto& [pattern, factor] : job_.text_map("optimizer.lr_factors")) {
+      if (!is_positive(factor)) {
+        problems_.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
+                            " is not a number above 0.");
+      }
+    }
+  }
+
+  const JobValues& job_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<std::string> broken_rules(const JobValues& job) {
+  return Rules(job).broken();
+}
+
+}  // namespace ddp

@@ -1,0 +1,14 @@
+// What one key of a job alone cannot tell: keys that need or exclude each other.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/job_values.h"
+
+namespace ddp {
+
+/// A line for each rule that the job breaks, with the place of the value.
+std::vector<std::string> broken_rules(const JobValues& job);
+
+}  // namespace ddp
