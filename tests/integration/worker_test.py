@@ -433,12 +433,38 @@ class Faults(WorkerTest):
         self.assertRegex(text, r"(?m)^\[0:[02]\] ddp-worker: rank 1 of 3 did not join within 1500ms")
         self.assertEqual(self.alive(), [])
 
-    def test_a_rank_that_lost_its_peer_says_so_and_leaves_by_97(self):
-        # Without a launcher of ours that would end it first.
+    def world(self, size):
+        """The variables of ranks that no launcher of ours starts: nobody ends them from outside."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        return {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+    def test_a_rank_with_another_job_is_named_by_both_and_all_end_with_203(self):
+        """Case C6: found over the store, before a collective could hang."""
+        world = self.world(2)
+        begin = time.monotonic()
+        ranks = [
+            self.start(self.bin / "ddp-worker", "job.yaml", f"optimizer.lr=0.{rank + 1}", RANK=str(rank), **world)
+            for rank in (0, 1)
+        ]
+        for running in ranks:
+            self.assertEqual(running.finish(), 203, running.text)
+            self.assertIn('rank 1 has "optimizer.lr: 0.2", rank 0 has "optimizer.lr: 0.1"', running.text)
+        self.assertLess(time.monotonic() - begin, 5)  # two starts of LibTorch on a busy machine are in it
+
+    def test_a_rank_of_another_world_is_named_though_a_third_is_missing(self):
+        world = self.world(3)
+        ranks = [
+            self.start(self.bin / "ddp-worker", "job.yaml", **(world | {"RANK": str(rank), "WORLD_SIZE": size}))
+            for rank, size in ((0, "3"), (1, "2"))
+        ]
+        for running in ranks:
+            self.assertEqual(running.finish(), 203, running.text)
+            self.assertIn('rank 1 has "world size 2", rank 0 has "world size 3"', running.text)
+
+    def test_a_rank_that_lost_its_peer_says_so_and_leaves_by_97(self):
+        world = self.world(2)
         ranks = [
             self.start(self.bin / "ddp-worker", "job.yaml", *self.LONG, RANK=str(rank), LOCAL_RANK=str(rank), **world)
             for rank in (0, 1)

@@ -24,6 +24,7 @@ class Alone : public Group {
   }
   void broadcast(at::Tensor&) override {}
   at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
+  void agree(const std::string&, const std::string&) override {}
   void close() override {}
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
 };

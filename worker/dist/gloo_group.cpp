@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "common/error.h"
+#include "worker/dist/agreement.h"
 #include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
@@ -41,6 +42,7 @@ class GlooGroup : public Group {
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override;
   void broadcast(at::Tensor& tensor) override;
   at::Tensor gather(const at::Tensor& tensor) override;
+  void agree(const std::string& what, const std::string& text) override;
   void close() override;
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
     return group_;
@@ -50,11 +52,15 @@ class GlooGroup : public Group {
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  std::chrono::milliseconds join_timeout_;
   std::chrono::milliseconds leave_timeout_;
+  int questions_ = 0;
 };
 
 GlooGroup::GlooGroup(const GlooRequest& request)
-    : store_(request.store), leave_timeout_(request.collective_timeout) {
+    : store_(request.store),
+      join_timeout_(request.join_timeout),
+      leave_timeout_(request.collective_timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
   if (request.interface.empty()) {
     options->devices.push_back(
@@ -108,6 +114,12 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
   std::vector<at::Tensor> inputs{tensor};
   with_peers("a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
   return at::stack(outputs[0]);  // [world_size, ...]
+}
+
+void GlooGroup::agree(const std::string& what, const std::string& text) {
+  const std::string key = "agree/" + std::to_string(questions_++);
+  ddp::worker::agree(
+      {store_, rank(), world_size(), join_timeout_}, {key, what, "did not say its " + what}, text);
 }
 
 void GlooGroup::close() {

@@ -43,6 +43,13 @@ class Group {
   [[nodiscard]] virtual at::Tensor gather(
       const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank
 
+  /// All ranks compare `text` over the store, without a collective; call it in the same order on
+  /// all. `what` says what it is, for people: "model". A text of several lines is compared as a
+  /// whole, and the first line that differs is shown.
+  /// Blocks: until all have called it, at most the join time-out. Errors: PeerError, the same on
+  /// every rank: 203 names the rank that differs and both values, 124 the rank that does not come.
+  virtual void agree(const std::string& what, const std::string& text) = 0;
+
   /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
   virtual void close() = 0;
 

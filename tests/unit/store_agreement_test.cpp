@@ -1,0 +1,118 @@
+#include "worker/dist/agreement.h"
+
+#include <gmock/gmock.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/error.h"
+#include "worker/dist/alone.h"
+#include "worker/dist/gloo_group.h"
+
+namespace ddp::worker {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+struct Ending {
+  int code = 0;
+  std::string text;
+};
+
+Ending ending_of(const std::function<void()>& call) {
+  try {
+    call();
+    return {};
+  } catch (const PeerError& error) {
+    return {error.code(), error.what()};
+  }
+}
+
+/// What each rank with a text ends with; a rank without one never comes.
+std::vector<Ending> agree_all(const std::vector<std::optional<std::string>>& texts,
+                              milliseconds timeout) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<Ending> endings(texts.size());
+  std::vector<std::jthread> ranks;
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank]) continue;
+    ranks.emplace_back([&, rank] {
+      const Voters voters{store, static_cast<int>(rank), static_cast<int>(texts.size()), timeout};
+      endings[rank] = ending_of([&] {
+        agree(voters, {"q", "model", "did not join"}, *texts[rank]);
+      });
+    });
+  }
+  ranks.clear();
+  return endings;
+}
+
+TEST(StoreAgreement, EqualRanksGoOn) {
+  for (const Ending& ending : agree_all({"a", "a", "a"}, seconds(20)))
+    EXPECT_EQ(ending.code, 0);
+}
+
+TEST(StoreAgreement, EveryRankNamesTheOddOneInTheSameWords) {
+  for (const Ending& ending : agree_all({"a", "a", "b"}, seconds(20))) {
+    EXPECT_EQ(ending.code, exit_code::kRefused);
+    EXPECT_THAT(ending.text, HasSubstr("model: rank 2 has \"b\", ranks 0 and 1 have \"a\". Start"));
+  }
+}
+
+TEST(StoreAgreement, AMissingRankIsNamedByAll) {
+  const std::vector<Ending> endings = agree_all({"a", {}, "a"}, milliseconds(300));
+  for (const std::size_t rank : {0, 2}) {
+    EXPECT_EQ(endings[rank].code, exit_code::kTimeout);
+    EXPECT_THAT(endings[rank].text, HasSubstr("rank 1 of 3 did not join within 300ms"));
+  }
+}
+
+TEST(StoreAgreement, WithoutRankZeroTheOthersNameIt) {
+  const std::vector<Ending> endings = agree_all({{}, "a", "b"}, milliseconds(300));
+  for (const std::size_t rank : {1, 2})
+    EXPECT_THAT(endings[rank].text, HasSubstr("rank 0 of 3 did not join"));
+}
+
+TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<Ending> endings = agree_all({"a", "b", {}}, seconds(60));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(30));
+  for (const std::size_t rank : {0, 1})
+    EXPECT_EQ(endings[rank].code, exit_code::kRefused);
+}
+
+TEST(StoreAgreement, AGroupAsksOneQuestionAfterTheOther) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  std::vector<Ending> endings(2);
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    ranks.emplace_back([&, rank] {
+      GlooRequest request;
+      request.store = store;
+      request.rank = rank;
+      request.world_size = 2;
+      request.local_address = "127.0.0.1";
+      request.join_timeout = request.collective_timeout = seconds(20);
+      const std::unique_ptr<Group> group = make_gloo_group(request);
+      group->agree("data", "digits");
+      endings[static_cast<std::size_t>(rank)] =
+          ending_of([&] { group->agree("model", rank == 0 ? "convnet" : "lenet"); });
+      group->close();
+    });
+  }
+  ranks.clear();
+  for (const Ending& ending : endings)
+    EXPECT_THAT(ending.text, HasSubstr("their model: rank 1"));
+}
+
+TEST(StoreAgreement, AloneThereIsNobodyToDisagree) {
+  EXPECT_NO_THROW(make_alone()->agree("model", "convnet"));
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,180 @@
+#include "worker/dist/agreement.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/units.h"
+#include "worker/dist/peer_call.h"
+#include "worker/plan/agreement.h"
+
+namespace ddp::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kFirstDelay{1};
+constexpr milliseconds kLongestDelay{100};
+constexpr std::chrono::seconds kFirstLook{1};
+constexpr std::chrono::seconds kLookEvery{10};
+constexpr std::chrono::seconds kReadWait{2};
+
+std::string answer_key(const Question& question, int rank) {
+  return question.key + "/" + std::to_string(rank);
+}
+
+std::string read_key(const Question& question, int rank) {
+  return question.key + "/read/" + std::to_string(rank);
+}
+
+/// Asks again and again: a wait of the store itself that ends without the key prints two lines of
+/// its own. Every 10 s, and once after the first, it looks around; `look` ends the waiting by true.
+template <typename Look>
+bool wait_for(c10d::Store& store,
+              const std::vector<std::string>& keys,
+              milliseconds timeout,
+              Look look) {
+  const Clock::time_point start = Clock::now();
+  Clock::duration next_look = kFirstLook;
+  milliseconds delay = kFirstDelay;
+  while (!store.check(keys)) {
+    const Clock::duration waited = Clock::now() - start;
+    if (waited >= timeout) return false;
+    if (waited >= next_look) {
+      if (look(waited)) return false;
+      next_look = next_look == kFirstLook ? kLookEvery : next_look + kLookEvery;
+    }
+    const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
+    ::poll(nullptr, 0, static_cast<int>(std::min(delay, left).count()));
+    delay = std::min(delay * 2, kLongestDelay);
+  }
+  return true;
+}
+
+std::string text_of(const std::vector<std::uint8_t>& bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
+struct Attendance {
+  std::vector<int> here;
+  std::vector<int> missing;
+};
+
+Attendance look_around(const Voters& voters, const Question& question) {
+  Attendance found;
+  for (int rank = 0; rank < voters.world_size; ++rank) {
+    const bool is_here = voters.store->check({answer_key(question, rank)});
+    (is_here ? found.here : found.missing).push_back(rank);
+  }
+  return found;
+}
+
+void name_missing(const Voters& voters, const Question& question, Clock::duration waited) {
+  if (waited < kLookEvery) return;
+  const std::vector<int> missing = look_around(voters, question).missing;
+  if (missing.empty()) return;
+  log::info("waiting for " + name_ranks(missing) + " of " + std::to_string(voters.world_size));
+}
+
+// What rank 0 found, as it stands in the store: an exit code and a line. 0: all agree.
+struct Finding {
+  int code = exit_code::kOk;
+  std::string text;
+};
+
+Finding absence(const Voters& voters, const Question& question) {
+  std::vector<int> missing = look_around(voters, question).missing;
+  if (missing.empty()) missing.push_back(0);  // all have answered, but nobody compared
+  return {exit_code::kTimeout,
+          name_ranks(missing) + " of " + std::to_string(voters.world_size) + " " +
+              question.absence + " within " + format_duration(voters.timeout) +
+              " (ddp.join_timeout). Is it running, and does it reach the store?"};
+}
+
+/// Of those that have answered.
+Finding compare(const Voters& voters, const Question& question) {
+  const std::vector<int> here = look_around(voters, question).here;
+  std::vector<std::string> keys;
+  for (const int rank : here)
+    keys.push_back(answer_key(question, rank));
+  const std::vector<std::vector<std::uint8_t>> answers = voters.store->multiGet(keys);
+  std::map<int, std::string> texts;
+  for (std::size_t i = 0; i < here.size(); ++i)
+    texts[here[i]] = text_of(answers[i]);
+  const std::string difference = find_disagreement(question.what, texts);
+  if (difference.empty()) return {};
+  return {exit_code::kRefused,
+          difference + ". Start all ranks with the same job, data and release."};
+}
+
+/// Also in between, of those that are there: the missing ones may wait in another world.
+Finding gather(const Voters& voters, const Question& question) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < voters.world_size; ++rank)
+    keys.push_back(answer_key(question, rank));
+  const auto look = [&](Clock::duration waited) {
+    name_missing(voters, question, waited);
+    return compare(voters, question).code != exit_code::kOk;
+  };
+  const bool all_are_here = wait_for(*voters.store, keys, voters.timeout, look);
+  const Finding finding = compare(voters, question);
+  if (finding.code != exit_code::kOk || all_are_here) return finding;
+  return absence(voters, question);
+}
+
+Finding lead(const Voters& voters, const Question& question) {
+  const Finding finding = gather(voters, question);
+  voters.store->set(question.key + "/found", std::to_string(finding.code) + " " + finding.text);
+  if (finding.code == exit_code::kOk) return finding;
+  std::vector<std::string> readers;
+  for (const int rank : look_around(voters, question).here) {
+    if (rank != 0) readers.push_back(read_key(question, rank));
+  }
+  // They may have given up on their own.
+  (void)wait_for(*voters.store, readers, kReadWait, [](Clock::duration) { return false; });
+  return finding;
+}
+
+Finding follow(const Voters& voters, const Question& question) {
+  const std::string key = question.key + "/found";
+  const auto look = [&](Clock::duration waited) {
+    name_missing(voters, question, waited);
+    return false;
+  };
+  if (!wait_for(*voters.store, {key}, voters.timeout, look)) {
+    voters.store->set(read_key(question, voters.rank), std::string("gave up"));
+    return absence(voters, question);
+  }
+  const std::string found = text_of(voters.store->get(key));
+  const std::size_t split = found.find(' ');
+  const Finding finding{std::stoi(found.substr(0, split)), found.substr(split + 1)};
+  if (finding.code != exit_code::kOk) {
+    voters.store->set(read_key(question, voters.rank), std::string("1"));
+    // Trap: a set is not yet delivered when it returns; the answer to a question behind it is.
+    (void)voters.store->check({key});
+  }
+  return finding;
+}
+
+}  // namespace
+
+void agree(const Voters& voters, const Question& question, const std::string& text) {
+  Finding finding;
+  try {
+    voters.store->set(answer_key(question, voters.rank), text);
+    finding = voters.rank == 0 ? lead(voters, question) : follow(voters, question);
+  } catch (const c10::Error& error) {
+    throw PeerError("rank " + std::to_string(voters.rank) +
+                        " lost the store while the ranks compared their " + question.what + ": " +
+                        message_of(error),
+                    exit_code::kRendezvous);
+  }
+  if (finding.code != exit_code::kOk) throw PeerError(finding.text, finding.code);
+}
+
+}  // namespace ddp::worker
