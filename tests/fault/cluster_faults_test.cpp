@@ -252,8 +252,18 @@ TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
                                     std::string("--max-restarts=3"),
                                     std::string("--replace-timeout=20s"),
                                     std::string(DDP_FAKE_WORKER),
+                                    std::string("round"),
+                                    std::string("0"),
+                                    std::string("["),
                                     std::string("print"),
                                     std::string("ready"),
+                                    std::string("]"),
+                                    std::string("round"),
+                                    std::string("1"),
+                                    std::string("["),
+                                    std::string("print"),
+                                    std::string("again"),
+                                    std::string("]"),
                                     std::string("wait"),
                                     std::string("USR1")})
       command.arguments.push_back(word);
@@ -263,12 +273,13 @@ TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
   ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));
   const auto begin = steady_clock::now();
   agents[1]->signal(SIGKILL);
-  ASSERT_TRUE(agents[2]->sees("[1:1] ready"));
+  ASSERT_TRUE(agents[2]->sees("[1:1] again"));
   const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
   std::cout << "the spare's worker ran after " << took.count() << " ms" << std::endl;
   EXPECT_TRUE(within(took, 12s));
   EXPECT_EQ(agents[1]->wait(), -SIGKILL);
   agents.erase(agents.begin() + 1);
+  ASSERT_TRUE(agents[0]->sees("[0:0] again"));  // it blocks SIGUSR1 by now
   signal_workers(SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 1s));
 }

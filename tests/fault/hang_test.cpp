@@ -79,8 +79,7 @@ TEST_F(Hang, W6_AForeignProgramHangsOnlyWhenTheUserSaysSo) {
 
 TEST_F(Hang, W7_AStoppedWorkerIsNamedWithin10sAndNotThoseThatWait) {
   const auto job = launch_fakes(2, "progress 3 on 1 [ pid raise STOP ] print ready hold");
-  ASSERT_TRUE(job->sees("pid "));
-  const int stopped = job->number_after("pid ");
+  const int stopped = job->number_after("[0:1] pid ");
   const std::string who = "rank 1 (pid " + std::to_string(stopped) + ")";
   EXPECT_TRUE(job->sees(who + " is stopped (state T)", 10s));
   EXPECT_EQ(job->err().find("rank 0 (pid"), std::string::npos);
@@ -101,7 +100,7 @@ TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseOfAHang) {
 TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseWhenItsPeerGivesUp) {
   const auto job = launch_fakes(2, "on 1 [ raise STOP hold ] pid wait USR1 exit 97");
   ASSERT_TRUE(job->sees("is stopped (state T)", 10s));
-  send_signal(job->number_after("pid "), SIGUSR1);  // the peer gives up
+  send_signal(job->number_after("[0:0] pid "), SIGUSR1);  // the peer gives up
   EXPECT_EQ(job->wait(), 97);
   EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
   EXPECT_TRUE(job->sees("was stopped (SIGSTOP) while its peers waited and failed"));

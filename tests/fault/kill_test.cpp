@@ -62,7 +62,7 @@ TEST_F(Kill, L1_AtWhateverMomentTheLauncherIsKilledNothingOfTheJobIsLeft) {
 TEST_F(Kill, L4_AStoppedLauncherGoesOnAsIfNothingHadBeen) {
   const auto job = launch_fakes(2, "on 0 [ pid ] lines 3 before wait USR1 lines 3 after");
   ASSERT_TRUE(job->sees("[0:0] before 2") && job->sees("[0:1] before 2"));
-  const pid_t worker = job->number_after("pid ");
+  const pid_t worker = job->number_after("[0:0] pid ");
   job->signal(SIGSTOP);
   ASSERT_TRUE(eventually([&] { return state_of(job->pid()) == "T"; }, kPatience));
   job->read_for(std::chrono::seconds(setting("DDP_STOP_SECONDS", 3)));
@@ -92,6 +92,7 @@ class Terminal {
       ::execv(argv[0], argv.data());
       ::raise(SIGKILL);
     }
+    if (pid_ < 0) throw std::runtime_error("forkpty");
   }
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;

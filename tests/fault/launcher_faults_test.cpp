@@ -11,25 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-class LauncherFaults : public ProcessTest {
- protected:
-  /// The guard of the one job that runs, once it has its name; 0: none came.
-  [[nodiscard]] pid_t find_guard() const {
-    pid_t guard = 0;
-    eventually(
-        [&] {
-          for (const std::string& process : alive()) {
-            const pid_t pid = std::atoi(process.c_str());
-            std::string name;
-            std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-            if (name == "ddp-guard") guard = pid;
-          }
-          return guard > 0;
-        },
-        kPatience);
-    return guard;
-  }
-};
+class LauncherFaults : public ProcessTest {};
 
 TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncher) {
   const auto job = launch_fakes(2,
@@ -70,9 +52,7 @@ TEST_F(LauncherFaults, L1_NothingOutlivesAKilledLauncherOfALauncher) {
 TEST_F(LauncherFaults, L1_AKilledGuardIsReplacedAndTheNextOneKnowsWhatItKnew) {
   const auto job = launch_fakes(1, "spawn [ hold ] lose [ print lost hold ] print ready hold");
   ASSERT_TRUE(job->sees("ready") && job->sees("lost"));
-  const pid_t guard = find_guard();
-  ASSERT_GT(guard, 0);
-  send_signal(guard, SIGKILL);
+  send_signal(find_guard(), SIGKILL);
   ASSERT_TRUE(job->sees("the guard was killed; another one, pid "));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
@@ -80,21 +60,9 @@ TEST_F(LauncherFaults, L1_AKilledGuardIsReplacedAndTheNextOneKnowsWhatItKnew) {
 }
 
 TEST_F(LauncherFaults, AStoppedGuardIsNotLeftBehind) {
-  const auto job = launch_fakes(1, "print ready wait USR1");
-  ASSERT_TRUE(job->sees("ready"));
-  pid_t guard = 0;
-  pid_t worker = 0;
-  const auto finds_both = [&] {
-    for (const std::string& process : alive()) {
-      const pid_t pid = std::atoi(process.c_str());
-      std::string name;
-      std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-      if (name == "ddp-guard") guard = pid;
-      if (name == "fake_worker") worker = pid;
-    }
-    return guard > 0 && worker > 0;
-  };
-  ASSERT_TRUE(eventually(finds_both, kPatience));
+  const auto job = launch_fakes(1, "pid wait USR1");
+  const pid_t worker = job->number_after("[0:0] pid ");
+  const pid_t guard = find_guard();
   send_signal(guard, SIGSTOP);
   ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
   send_signal(worker, SIGUSR1);
@@ -139,18 +107,7 @@ TEST_F(LauncherFaults, L1_ErrorFilesStayWhenTheLauncherIsKilled) {
 TEST_F(LauncherFaults, L1_TheGuardIgnoresSignalsAndIsSmall) {
   const auto job = launch_fakes(1, "print ready hold");
   ASSERT_TRUE(job->sees("ready"));
-  int guard = 0;
-  // It gives itself its name once it runs, which may be after the worker's first line.
-  const auto finds_guard = [&] {
-    for (const std::string& process : alive()) {
-      std::string name;
-      const int pid = std::atoi(process.c_str());
-      std::ifstream("/proc/" + std::to_string(pid) + "/comm") >> name;
-      if (name == "ddp-guard") guard = pid;
-    }
-    return guard > 0;
-  };
-  ASSERT_TRUE(eventually(finds_guard, kPatience));
+  const pid_t guard = find_guard();
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM})
     send_signal(guard, signal);
   EXPECT_FALSE(state_of(guard).empty());
@@ -511,8 +468,8 @@ TEST_F(LauncherFaults, L10_AWorkerOfAKilledLauncherStillHoldsTheLock) {
   const auto first = start(command("--rdzv-id=a"));
   ASSERT_TRUE(first->sees("ready") && first->sees("lost"));
   const pid_t guard = find_guard();
-  ASSERT_GT(guard, 0);
   send_signal(guard, SIGSTOP);
+  ASSERT_TRUE(eventually([&] { return state_of(guard) == "T"; }, kPatience));
   first->signal(SIGKILL);
   EXPECT_EQ(first->wait(), -SIGKILL);
   const auto second = start(command("--rdzv-id=a"));

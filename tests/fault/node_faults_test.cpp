@@ -103,8 +103,7 @@ const char* const kHider = "env -i setsid \"$0\" pid hold & wait";
 TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
   const auto job = launch({"-v", "/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
   ASSERT_TRUE(job->sees("[0:0] pid ") && job->sees("supervision: "));
-  job->read_for(20ms);  // the rest of that line
-  const pid_t pid = job->number_after("pid ");
+  const pid_t pid = job->number_after("[0:0] pid ");
   EXPECT_NE(state_of(pid), "");
   if (job->err().find("no cgroup") != std::string::npos) {
     job->signal(SIGTERM);
@@ -124,9 +123,7 @@ TEST_F(NodeFaults, L1_WhatHidesDiesByTheCgroupWhenTheLauncherIsKilled) {
 
 TEST_F(NodeFaults, W11_WhatHidesEndsWithItsJob) {
   const auto job = launch({"/bin/sh", "-c", kHider, DDP_FAKE_WORKER});
-  ASSERT_TRUE(job->sees("[0:0] pid "));
-  job->read_for(20ms);
-  const pid_t pid = job->number_after("pid ");
+  const pid_t pid = job->number_after("[0:0] pid ");
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
   EXPECT_EQ(state_of(pid), "");
@@ -160,7 +157,7 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
   const auto job = launch_fakes(2, "on 0 [ pid hold ] on 1 [ print ready wait USR1 exit 7 ]");
   const auto good = launch_fakes(1, "lose [ pid hold ] wait USR1");
   ASSERT_TRUE(job->sees("pid ") && job->sees("ready") && good->sees("pid "));
-  const std::vector<int> frozen{job->number_after("pid "), good->number_after("pid ")};
+  const std::vector<int> frozen{job->number_after("[0:0] pid "), good->number_after("[0:0] pid ")};
   for (const int pid : frozen)
     cgroup.set("cgroup.procs", std::to_string(pid));
   cgroup.set("freezer.state", "FROZEN");
@@ -191,10 +188,11 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
 // Its end is told to the debugger first, which sits at its prompt.
 TEST_F(NodeFaults, W10_ADebuggerThatHoldsAWorkerDoesNotHoldTheAgent) {
   const auto job =
-      launch_fakes(2, "on 0 [ pid hold ] on 1 [ sleep 0.5 exit 7 ]", {"--grace", "200ms"});
-  ASSERT_TRUE(job->sees("pid "));
-  const int pid = job->number_after("pid ");
+      launch_fakes(2, "pid on 0 [ hold ] on 1 [ wait USR1 exit 7 ]", {"--grace", "200ms"});
+  const int pid = job->number_after("[0:0] pid ");
+  const int failing = job->number_after("[0:1] pid ");
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, 0, 0), 0) << std::strerror(errno);
+  send_signal(failing, SIGUSR1);
   ASSERT_TRUE(job->sees("has failed"));
   ASSERT_TRUE(eventually([&] { return state_of(pid) == "Z"; }, kPatience));
   EXPECT_EQ(launch({"status"})->wait(2s), 0);  // the agent's loop goes round

@@ -81,13 +81,7 @@ TEST_F(Restart, AStoppedGuardHoldsNobodyUp) {
                                 "round 50 [ print last hold ] exit 1",
                                 {"--max-restarts", "50", "--died-within", "0s"});
   ASSERT_TRUE(job->sees("ready"));
-  pid_t guard = 0;
-  for (const std::string& process : alive()) {
-    const pid_t pid = std::stoi(process);
-    if (read_all("/proc/" + std::to_string(pid) + "/comm") == "ddp-guard\n") guard = pid;
-  }
-  ASSERT_GT(guard, 0);
-  send_signal(guard, SIGSTOP);
+  send_signal(find_guard(), SIGSTOP);
   for (const std::string& process : alive()) {
     if (process.find("ddp-launch") == std::string::npos) send_signal(std::stoi(process), SIGUSR1);
   }
@@ -132,7 +126,7 @@ TEST_F(Restart, AStopBetweenTwoRoundsEndsTheJobAtOnce) {
 TEST_F(Restart, AStopWhileAFailedRoundIsEndedLeavesNoFurtherRound) {
   const auto job = launch_with(5, "catch TERM on 1 [ pid wait USR1 exit 7 ] print ready hold");
   ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("pid "));
-  send_signal(job->number_after("pid "), SIGUSR1);
+  send_signal(job->number_after("[0:1] pid "), SIGUSR1);
   ASSERT_TRUE(job->sees("[0:0] caught TERM"));  // the teardown is under way
   job->signal(SIGINT);
   EXPECT_EQ(job->wait(), 130);

@@ -145,6 +145,8 @@ TEST_F(LauncherOutput, AConsoleThatTakesNothingIsGivenUpAndTheLogIsWhole) {
   // 4 MB are queued for a stdout that nobody reads when the worker has written its error file; of
   // the rest, the worker stays behind with a full pipe.
   const std::string text(1000, 'x');
+  std::filesystem::create_directory(scratch() / "ddp");
+  std::filesystem::permissions(scratch() / "ddp", std::filesystem::perms::owner_all);
   const auto job = start(Command{.arguments = {DDP_LAUNCH,
                                                "--output",
                                                (scratch() / "runs").string(),
@@ -167,8 +169,6 @@ TEST_F(LauncherOutput, AConsoleThatTakesNothingIsGivenUpAndTheLogIsWhole) {
       if (entry.path().extension() == ".json") return true;
     return false;
   };
-  std::filesystem::create_directory(scratch() / "ddp");
-  std::filesystem::permissions(scratch() / "ddp", std::filesystem::perms::owner_all);
   ASSERT_TRUE(eventually(has_message, kPatience));
   const auto begin = std::chrono::steady_clock::now();
   job->signal(SIGTERM);

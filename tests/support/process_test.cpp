@@ -75,6 +75,10 @@ void fill(int fd) {
   ::fcntl(fd, F_SETFL, 0);
 }
 
+Milliseconds to_milliseconds(const timeval& time) {
+  return Milliseconds(time.tv_sec * 1000 + time.tv_usec / 1000);
+}
+
 /// The number right after `text`, once its end is there too: a piece may end in the middle of it.
 std::optional<int> find_number(const std::string& stream, const std::string& text, bool is_over) {
   for (std::size_t at = stream.find(text); at != std::string::npos;
@@ -206,6 +210,7 @@ bool Running::collect() {
   if (!ended_ && ::wait4(pid_, &status_, WNOHANG, &used) == pid_) {
     ended_ = true;
     peak_kib_ = static_cast<std::size_t>(used.ru_maxrss);
+    busy_ = to_milliseconds(used.ru_utime) + to_milliseconds(used.ru_stime);
     lived_ = std::chrono::duration_cast<Milliseconds>(Clock::now() - begin_);
   }
   return ended_;
@@ -337,6 +342,20 @@ std::vector<std::string> ProcessTest::alive() const {
     found.push_back(name + " " + command);
   }
   return found;
+}
+
+pid_t ProcessTest::find_guard() const {
+  pid_t guard = 0;
+  const auto finds = [&] {
+    for (const std::string& process : alive()) {
+      const pid_t pid = std::stoi(process);
+      if (read_all("/proc/" + std::to_string(pid) + "/comm") == "ddp-guard\n") guard = pid;
+    }
+    return guard > 0;
+  };
+  if (!eventually(finds, kPatience))
+    throw std::runtime_error("no guard: " + testing::PrintToString(alive()));
+  return guard;
 }
 
 bool ProcessTest::nothing_lives_within(Milliseconds limit) const {

@@ -67,6 +67,8 @@ class Running {
   [[nodiscard]] const std::string& out() const { return streams_[0].text; }
   [[nodiscard]] const std::string& err() const { return streams_[1].text; }
   [[nodiscard]] std::chrono::milliseconds lived() const { return lived_; }
+  /// The processor time that it took, once it has ended.
+  [[nodiscard]] std::chrono::milliseconds busy() const { return busy_; }
   /// The most memory it had resident, once it has ended.
   [[nodiscard]] std::size_t peak_kib() const { return peak_kib_; }
 
@@ -86,6 +88,7 @@ class Running {
   bool ended_ = false;
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::chrono::milliseconds lived_{0};
+  std::chrono::milliseconds busy_{0};
   std::size_t peak_kib_ = 0;
   Stream streams_[2];
 };
@@ -127,6 +130,9 @@ class ProcessTest : public testing::Test {
 
   /// Living processes of this test, "pid command".
   [[nodiscard]] std::vector<std::string> alive() const;
+  /// The guard of the one job that runs, once it has given itself its name, which may be after the
+  /// workers' first lines. Errors: std::runtime_error when none comes.
+  [[nodiscard]] pid_t find_guard() const;
   bool nothing_lives_within(std::chrono::milliseconds limit) const;
 
   /// The value of DDP_TEST_MARKER, for what is started in an environment of its own.
