@@ -87,7 +87,9 @@ void for_each_descendant(const std::string& variable, std::span<const pid_t> ses
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
     const bool in_session =
         std::find(sessions.begin(), sessions.end(), stat.session) != sessions.end();
-    if (is_alive && (in_session || has_variable(pid, variable))) use(pid, pidfd);
+    // Without a variable an empty entry would do, and who overwrites his environment has some.
+    const bool is_ours = in_session || (!variable.empty() && has_variable(pid, variable));
+    if (is_alive && is_ours) use(pid, pidfd);
     ::close(pidfd);
   }
   ::closedir(directory);

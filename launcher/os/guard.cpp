@@ -21,6 +21,7 @@
 #include <ctime>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -177,7 +178,8 @@ void guard_body(int fd) {
   Charge charge;
   if (attend(fd, ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), charge)) return;
   kill_all(charge);
-  ::unlink((charge.scratch + "/control").c_str());  // the agent's socket: nobody answers there
+  // The agent's socket: nobody answers there.
+  if (!charge.scratch.empty()) ::unlink((charge.scratch + "/control").c_str());
   // What is dying, and was no find of a scan, is in it for a moment more.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
   while (!remove_cgroup(charge.cgroup) && std::chrono::steady_clock::now() < last) {
@@ -199,15 +201,17 @@ void Guard::begin() {
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "guard");
   pipe_ = ends[1];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
-  pid_ = fork_helper(guard_body, ends[0]);
-  ::close(ends[0]);
+  // Before it is born: however soon we die, it knows whose processes it may kill.
   send(kAgentId, 0, agent_id_);
   if (scratch_.size() < kTextBytes) send(kScratch, 0, scratch_);
+  pid_ = fork_helper(guard_body, ends[0]);
+  ::close(ends[0]);
 }
 
 bool Guard::replace_dead() {
   if (!reap_within(pid_, std::chrono::milliseconds(0))) return false;
-  ::close(pipe_);
+  pid_ = 0;  // should there be no other one
+  ::close(std::exchange(pipe_, -1));
   begin();
   if (!cgroup_.empty()) send(kCgroup, 0, cgroup_);
   for (const pid_t session : sessions_)

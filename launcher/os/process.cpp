@@ -370,6 +370,7 @@ pid_t fork_helper(void (*body)(int), int kept_fd) {
 }
 
 bool reap_within(pid_t pid, std::chrono::milliseconds limit) {
+  if (pid <= 0) return false;  // to waitpid(2) that is any child
   const int pidfd = open_pidfd(pid);
   pollfd entry{pidfd, POLLIN, 0};
   const Deadline deadline = Clock::now() + limit;
