@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_zero.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -11,12 +13,13 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <map>
+#include <stdexcept>
 #include <unordered_map>
+#include <unordered_set>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "common/error.h"
+#include "common/log.h"
+#include "worker/dist/comm_hook.h"
 #include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
@@ -32,9 +35,40 @@ std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
   return tensors;
 }
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+// Names of the parameters that no edge of the graph behind `loss` leads to.
+std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTensor>& parameters) {
+  std::vector<const torch::autograd::Node*> open{loss.grad_fn().get()};
+  std::unordered_set<const torch::autograd::Node*> seen{open.front()};
+  while (!open.empty()) {
+    const torch::autograd::Node* const node = open.back();
+    open.pop_back();
+    for (const torch::autograd::Edge& edge : node->next_edges()) {
+      if (edge.is_valid() && seen.insert(edge.function.get()).second)
+        open.push_back(edge.function.get());
+    }
+  }
+  std::vector<std::string> names;
+  for (const NamedTensor& parameter : parameters) {
+    if (!seen.contains(torch::autograd::impl::grad_accumulator(parameter.tensor).get()))
+      names.push_back(parameter.name);
+  }
+  return listed(names);
+}
+
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
+  // Trap: the Reducer leaves the gradient of a parameter that no rank used undefined, and a fused
+  // optimizer cannot take that. It makes views of gradients that are there before it.
+  for (NamedTensor& parameter : request_.parameters)
+    parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
   if (group_.process_group() != nullptr) build_reducer();
 }
 
@@ -62,12 +96,19 @@ void Ddp::build_reducer() {
              [&] { c10d::broadcast_coalesced(process_group, state, kBroadcastBytes, 0); });
 
   // One bucket for the first step; the reducer then rebuilds them in the order in which gradients
-  // became ready.
+  // became ready. It never does so when it looks for unused parameters each step.
+  const std::int64_t first_bucket_bytes = std::min(kFirstBucketBytes, request_.bucket_bytes);
+  const bool is_searching = request_.find_unused && !request_.static_graph;
+  std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
+  if (is_searching) {
+    limits = {static_cast<std::size_t>(first_bucket_bytes),
+              static_cast<std::size_t>(request_.bucket_bytes)};
+  }
   const std::vector<bool> sparse(parameters.size(), false);
   std::vector<std::vector<std::size_t>> buckets =
-      std::get<0>(c10d::compute_bucket_assignment_by_size(
-          parameters, {std::numeric_limits<std::size_t>::max()}, sparse));
+      std::get<0>(c10d::compute_bucket_assignment_by_size(parameters, limits, sparse));
   std::reverse(buckets.begin(), buckets.end());
+  // Trap: with TORCH_DISTRIBUTED_DEBUG set, a parameter without a name is an assertion.
   std::unordered_map<std::size_t, std::string> names;
   for (std::size_t i = 0; i < parameters.size(); ++i)
     names[i] = request_.parameters[i].name;
@@ -76,21 +117,36 @@ void Ddp::build_reducer() {
                                              process_group,
                                              sparse,
                                              request_.bucket_bytes,
-                                             /*find_unused_parameters=*/false,
+                                             request_.find_unused,
                                              /*gradient_as_bucket_view=*/true,
                                              names,
-                                             std::min(kFirstBucketBytes, request_.bucket_bytes),
+                                             first_bucket_bytes,
                                              /*skip_all_reduce_unused_params=*/false,
                                              /*use_python_reducer=*/false,
                                              /*bucket_bytes_cap_list=*/std::vector<std::int64_t>{});
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
-  logger_->set_construction_data_and_log(
-      request_.model_name, {}, -1, /*broadcast_buffers=*/false, false, false);
+  logger_->set_construction_data_and_log(request_.model_name,
+                                         {},
+                                         -1,
+                                         request_.buffer_sync == BufferSync::each_step,
+                                         request_.has_sync_batch_norm,
+                                         request_.static_graph);
+  if (request_.static_graph) {
+    reducer_->set_static_graph();
+    logger_->set_static_graph();
+  }
+  if (request_.hook != CommHook::none) {
+    const bool is_fp16 = request_.hook == CommHook::fp16;
+    reducer_->register_comm_hook(
+        compress_gradients(is_fp16 ? at::kHalf : at::kBFloat16, process_group));
+    logger_->set_comm_hook(is_fp16 ? "fp16" : "bf16");
+  }
 }
 
 void Ddp::prepare_to_reduce() {
   if (!reducer_) return;
+  if (request_.buffer_sync == BufferSync::each_step) sync_buffers();
   with_peers("the rebuilding of buckets", [this] {
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
@@ -99,14 +155,63 @@ void Ddp::prepare_to_reduce() {
 }
 
 void Ddp::backward(const at::Tensor& loss, bool reduce) {
+  // Trap: the reducer would give wrong gradients, and say nothing.
+  if (request_.static_graph && !reduce)
+    throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
     return;
   }
   with_peers("backward", [&] {
-    if (reduce) reducer_->prepare_for_backward({});
+    // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
+    // output, so none of them is unused.
+    const bool is_searching = request_.find_unused && !request_.static_graph;
+    if (reduce)
+      reducer_->prepare_for_backward(is_searching ? std::vector{loss} : std::vector<at::Tensor>{});
     torch::autograd::backward({loss}, {});
+    if (reduce) finish_reduction(loss);
   });
+}
+
+void Ddp::finish_reduction(const at::Tensor& loss) {
+  // Trap: without it ranks keep the gradients of their first step to themselves, and nobody says
+  // so.
+  if (request_.static_graph && !has_reduced_) reducer_->delay_all_reduce();
+  try {
+    // Trap: the reducer itself would tell at the start of the next step, when this one has used
+    // gradients that were never reduced.
+    reducer_->check_finalized();
+  } catch (const c10::Error& error) {
+    const std::string names = not_reached_from(loss, request_.parameters);
+    if (names.empty()) throw;
+    throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
+                     ": the loss does not depend on them" +
+                     (request_.static_graph
+                          ? ", as it did in the first step. Set ddp.static_graph=false."
+                          : ". Set ddp.find_unused=true, or take them out of the training "
+                            "with model.freeze."));
+  }
+  if (!has_reduced_ && (request_.find_unused || request_.static_graph)) tell_unused();
+  has_reduced_ = true;
+}
+
+void Ddp::tell_unused() const {
+  if (!group_.is_root()) return;
+  const at::Tensor used =
+      reducer_->get_local_used_map_on_device().cpu();  // int32, summed over ranks
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < used.numel(); ++i) {
+    if (used.data_ptr<std::int32_t>()[i] == 0)
+      names.push_back(request_.parameters[static_cast<std::size_t>(i)].name);
+  }
+  if (!names.empty()) {
+    log::info("unused in the first step, by every rank: " + listed(names) +
+              ". Their gradient is zero.");
+  } else if (request_.find_unused) {
+    log::info(
+        "ddp.find_unused is on, and the first step used every parameter. Turn it off unless later "
+        "steps do not: it costs a walk of the graph in each.");
+  }
 }
 
 std::vector<at::Tensor> Ddp::gradients() const {
@@ -119,6 +224,18 @@ std::vector<at::Tensor> Ddp::gradients() const {
 void Ddp::zero_gradients() {
   const at::NoGradGuard no_grad;
   at::_foreach_zero_(gradients());
+}
+
+void Ddp::sync_buffers() {
+  if (!reducer_ || request_.buffer_sync == BufferSync::never || request_.buffers.empty()) return;
+  // Trap: a buffer that a forward pass has seen may not be written before its backward. Batch
+  // norm's backward reads none, so these write without being counted: with variable_data().
+  std::vector<at::Tensor> buffers;
+  for (const NamedTensor& buffer : request_.buffers)
+    buffers.push_back(buffer.tensor.variable_data());
+  with_peers("the broadcast of the buffers", [&] {
+    c10d::broadcast_coalesced(group_.process_group(), buffers, kBroadcastBytes, 0);
+  });
 }
 
 std::optional<DdpFigures> Ddp::figures() const {
@@ -140,39 +257,22 @@ std::optional<DdpFigures> Ddp::figures() const {
   return figures;
 }
 
-std::int64_t Ddp::digest() const {
-  XXH3_state_t* const state = XXH3_createState();
-  XXH3_64bits_reset(state);
-  for (const NamedTensor& parameter : request_.parameters) {
-    const at::Tensor bytes = parameter.tensor.detach().contiguous();
-    XXH3_64bits_update(state, bytes.data_ptr(), bytes.nbytes());
-  }
-  const XXH64_hash_t hash = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return static_cast<std::int64_t>(hash);
+std::int64_t Ddp::digest(const std::vector<NamedTensor>& more) const {
+  std::vector<NamedTensor> all = request_.parameters;
+  all.insert(all.end(), more.begin(), more.end());
+  return digest_of(all);
 }
 
-std::vector<int> Ddp::odd_ranks() {
+std::vector<int> Ddp::odd_ranks(const std::vector<NamedTensor>& more) {
   at::Tensor mine = at::empty({1}, at::kLong);
-  mine.data_ptr<std::int64_t>()[0] = digest();
+  mine.data_ptr<std::int64_t>()[0] = digest(more);
   const at::Tensor all = group_.gather(mine).contiguous();  // [world_size, 1]
   const std::int64_t* const first = all.data_ptr<std::int64_t>();
   return find_odd_ranks(std::vector<std::int64_t>(first, first + all.numel()));
 }
 
-std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests) {
-  std::map<std::int64_t, int> votes;
-  for (const std::int64_t digest : digests)
-    ++votes[digest];
-  std::int64_t chosen = digests.empty() ? 0 : digests[0];
-  for (const std::int64_t digest : digests) {
-    if (votes[digest] > votes[chosen]) chosen = digest;
-  }
-  std::vector<int> odd;
-  for (std::size_t rank = 0; rank < digests.size(); ++rank) {
-    if (digests[rank] != chosen) odd.push_back(static_cast<int>(rank));
-  }
-  return odd;
+double loss_share(std::int64_t samples, std::int64_t whole, int world_size) {
+  return static_cast<double>(samples) * world_size / static_cast<double>(whole);
 }
 
 }  // namespace ddp::worker

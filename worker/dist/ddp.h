@@ -1,10 +1,12 @@
 // Distributed data parallel: c10d's Reducer in the order of calls that
 // torch.nn.parallel.DistributedDataParallel uses. Promises: the same weights on every rank after
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
-// in buckets while backward still runs. Traps: gradients are views into buckets, so they are zeroed
-// in place, never detached or replaced (no zero_grad); memory format and dtype must be final before
-// construction; a mismatch of parameters throws on every rank but 0. Source: Li et al., PyTorch
-// Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
+// in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
+// sizes of batches, and the number of micro-steps before it, may differ (see loss_share).
+// Traps: gradients are views into buckets, so they are zeroed in place, never detached or replaced
+// (no zero_grad); memory format and dtype must be final before construction. Trap: c10d's check of
+// parameters throws on every rank but 0: compare model_digest() over the store first.
+// Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +19,9 @@
 #include <vector>
 
 #include "worker/dist/group.h"
+#include "worker/dist/replica_check.h"
 #include "worker/model/named_tensor.h"
+#include "worker/plan/job.h"
 
 namespace c10d {
 class Reducer;
@@ -30,7 +34,12 @@ struct DdpRequest {
   std::vector<NamedTensor> parameters;  // trainable, each once, in the same order on every rank
   std::vector<NamedTensor> buffers;
   std::int64_t bucket_bytes = 25 << 20;
-  std::string model_name;  // for c10d's own log
+  std::string model_name;     // for c10d's own log
+  bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
+  bool static_graph = false;  // the same parameters get gradients each step; no accumulation
+  CommHook hook = CommHook::none;
+  BufferSync buffer_sync = BufferSync::automatic;
+  bool has_sync_batch_norm = false;  // for c10d's own log
 };
 
 /// What c10d's Logger measured, as means over the steps it samples (the first ten, then one in a
@@ -46,52 +55,67 @@ struct DdpFigures {
 
 class Ddp {
  public:
-  /// Verifies that all ranks hold the same parameters, and copies rank 0's values to them.
-  /// `group` outlives this object. Errors: PeerError.
+  /// Verifies that all ranks hold the same parameters, copies rank 0's values and buffers to them,
+  /// and gives every parameter a gradient of zeros. `group` outlives this object. Errors:
+  /// PeerError.
   Ddp(DdpRequest request, Group& group);
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
   ~Ddp();
 
   /// Call before the forward pass of the micro-step whose backward reduces: the last one of an
-  /// optimizer step.
+  /// optimizer step. With BufferSync::each_step it copies rank 0's buffers.
   void prepare_to_reduce();
 
   /// Gradients of `loss`, added to what is there. With `reduce`, each gradient is afterwards the
-  /// mean over ranks of the sums that the micro-steps since the last reduction left. Blocks: with
-  /// `reduce`, until the last bucket is there. Errors: PeerError.
+  /// mean over ranks of the sums that the micro-steps since the last reduction left; that of a
+  /// parameter which no rank used is 0. The first `reduce` goes through the graph of the later
+  /// ones: a static graph is learned from it, and unused parameters are named after it. Blocks:
+  /// with `reduce`, until the last bucket is there. Errors: PeerError; UsageError, with their
+  /// names, when parameters got no gradient and neither `find_unused` nor `static_graph` is set;
+  /// std::logic_error for a static graph without `reduce`.
   void backward(const at::Tensor& loss, bool reduce);
 
-  /// Of every parameter, in order; defined after the first backward().
+  /// Of every parameter, in order.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
   void zero_gradients();
+
+  /// Copies rank 0's buffers (running statistics) to all; call it before evaluation and before a
+  /// checkpoint. Nothing with BufferSync::never. All ranks call it. Errors: PeerError.
+  void sync_buffers();
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
   /// Nothing in a world of one.
   [[nodiscard]] std::optional<DdpFigures> figures() const;
 
-  /// XXH3-64 of all parameters' bytes, equal on all ranks exactly when these are bit-equal.
-  [[nodiscard]] std::int64_t digest() const;
+  /// Of all parameters and `more`, equal on all ranks exactly when these are bit-equal.
+  [[nodiscard]] std::int64_t digest(const std::vector<NamedTensor>& more = {}) const;
 
   /// Ranks whose digest is not the majority's (not rank 0's when there is none); empty when all are
-  /// bit-equal. All ranks call it. Errors: PeerError.
-  [[nodiscard]] std::vector<int> odd_ranks();
+  /// bit-equal. `more` is other state that must be equal: the optimizer's, EMA weights.
+  /// All ranks call it. Errors: PeerError.
+  [[nodiscard]] std::vector<int> odd_ranks(const std::vector<NamedTensor>& more = {});
 
  private:
   void build_reducer();
+  void finish_reduction(const at::Tensor& loss);
+  void tell_unused() const;
 
   DdpRequest request_;
   Group& group_;
+  bool has_reduced_ = false;
   // Null in a world of one: there the gradients are the mean already. Shared with each other by
   // c10d's design.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };
 
-/// Ranks that do not hold the most frequent digest; of equally frequent ones the lowest rank's
-/// counts.
-std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests);
+/// Factor on the mean loss of a micro-step of `samples`, in an optimizer step of `whole` samples
+/// over all ranks and micro-steps. With it the gradients after the reduction are those of the mean
+/// over the whole step, however its samples were dealt out: unequal last batches, a short window.
+/// As Ddp divides by world_size:  samples * world_size / whole.
+double loss_share(std::int64_t samples, std::int64_t whole, int world_size);
 
 }  // namespace ddp::worker

@@ -1,0 +1,67 @@
+// Ranks as threads of one process: a Gloo group over loopback, which meets in memory.
+#pragma once
+
+#include <ATen/Parallel.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
+
+#include "worker/dist/alone.h"
+#include "worker/dist/gloo_group.h"
+#include "worker/dist/group.h"
+
+namespace ddp::worker {
+
+inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
+                                        int rank,
+                                        int world_size) {
+  if (world_size == 1) return make_alone();
+  GlooRequest request;
+  request.store = std::move(store);
+  request.rank = rank;
+  request.world_size = world_size;
+  request.local_address = "127.0.0.1";
+  request.join_timeout = std::chrono::seconds(20);
+  request.collective_timeout = std::chrono::seconds(20);
+  return make_gloo_group(request);
+}
+
+/// What `work(group)` gives on each of `world_size` ranks, by rank. Errors: the first one of the
+/// lowest rank that fails; its group is gone by then, so that no other rank waits for it.
+template <typename Work>
+auto on_ranks(int world_size, const Work& work) {
+  using Result = decltype(work(std::declval<Group&>()));
+  std::vector<Result> results(static_cast<std::size_t>(world_size));
+  std::vector<std::exception_ptr> errors(results.size());
+  {
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < world_size; ++rank) {
+      threads.emplace_back([&, rank] {
+        at::set_num_threads(1);
+        const std::size_t slot = static_cast<std::size_t>(rank);
+        try {
+          const std::unique_ptr<Group> group = make_rank(store, rank, world_size);
+          // Inside, so that the group ends as in a program that goes well: it closes its sockets.
+          try {
+            results[slot] = work(*group);
+          } catch (const std::exception&) {
+            errors[slot] = std::current_exception();
+          }
+        } catch (const std::exception&) {
+          errors[slot] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return results;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,247 @@
+#include "worker/dist/sync_batch_norm.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+#include <tuple>
+#include <vector>
+
+#include "worker/dist/peer_call.h"
+
+namespace ddp::worker {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Of the batch of all ranks.
+struct Statistics {
+  at::Tensor mean;         // [C]
+  at::Tensor inverse_std;  // [C], 1 / sqrt(variance + epsilon)
+  at::Tensor counts;       // samples per channel: CPU [], their sum; CUDA [world_size]
+};
+
+struct Gradients {
+  at::Tensor x;
+  at::Tensor weight;  // [C], this rank's part
+  at::Tensor bias;    // [C], this rank's part
+};
+
+// Everything but the channels.
+std::vector<std::int64_t> reduced(const at::Tensor& x) {
+  std::vector<std::int64_t> dimensions;
+  for (std::int64_t i = 0; i < x.dim(); ++i) {
+    if (i != 1) dimensions.push_back(i);
+  }
+  return dimensions;
+}
+
+// [C] as [1, C, 1, 1].
+at::Tensor per_channel(const at::Tensor& values, const at::Tensor& x) {
+  std::vector<std::int64_t> shape(static_cast<std::size_t>(x.dim()), 1);
+  shape[1] = values.numel();
+  return values.view(shape);
+}
+
+std::int64_t samples_per_channel(const at::Tensor& x) {
+  return x.size(1) == 0 ? 0 : x.numel() / x.size(1);
+}
+
+namespace cpu {
+
+// Means and squared distances from them, in double, joined as Chan et al. (STAN-CS-79-773, 2.1) do:
+// with sums of squares a mean far from 0 would eat the digits of the variance.
+Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
+  const std::int64_t channels = x.size(1);
+  const auto options = x.options().dtype(at::kDouble);
+  at::Tensor mean = at::zeros({channels}, options);
+  at::Tensor variance = at::zeros({channels}, options);
+  const std::int64_t count = samples_per_channel(x);
+  if (count > 0)
+    std::tie(variance, mean) = at::var_mean(x.to(at::kDouble), reduced(x), /*correction=*/0);
+  const at::Tensor all = group.gather(
+      at::cat({mean, variance, at::full({1}, count, options)}));           // [world_size, 2C + 1]
+  const at::Tensor counts = all.narrow(1, 2 * channels, 1);                // [world_size, 1]
+  const at::Tensor means = all.narrow(1, 0, channels);                     // [world_size, C]
+  const at::Tensor variances = all.narrow(1, channels, channels);          // [world_size, C]
+  const at::Tensor n = counts.sum();                                       // []
+  mean = (counts * means).sum(0) / n;                                      // [C]
+  variance = (counts * (variances + (means - mean).square())).sum(0) / n;  // [C]
+
+  const at::Tensor unbiased = variance * (n / (n - 1).clamp_min(1));
+  norm.running_mean.mul_(1 - Norm::kMomentum).add_(mean, Norm::kMomentum);
+  norm.running_var.mul_(1 - Norm::kMomentum).add_(unbiased, Norm::kMomentum);
+  return {mean, (variance + Norm::kEpsilon).rsqrt(), n};
+}
+
+at::Tensor normalise(const at::Tensor& x,
+                     const at::Tensor& weight,
+                     const at::Tensor& bias,
+                     const Statistics& all) {
+  const at::Tensor scale = all.inverse_std * weight;
+  const at::Tensor wide = (x.to(at::kDouble) - per_channel(all.mean, x)) * per_channel(scale, x) +
+                          per_channel(bias.to(at::kDouble), x);
+  return wide.to(x.scalar_type());
+}
+
+// With xhat = (x - mean) * inverse_std and means over the batch of all ranks:
+//   dx = weight * inverse_std * (dy - mean(dy) - xhat * mean(dy * xhat))
+// Source: Ioffe and Szegedy, arXiv:1502.03167, section 3, the gradients of its equations joined.
+Gradients differentiate(const at::Tensor& dy,
+                        const at::Tensor& x,
+                        const at::Tensor& weight,
+                        const Statistics& all,
+                        Group& group) {
+  const at::Tensor wide = dy.to(at::kDouble);
+  const at::Tensor xhat =
+      (x.to(at::kDouble) - per_channel(all.mean, x)) * per_channel(all.inverse_std, x);
+  const at::Tensor bias_gradient = wide.sum(reduced(x));
+  const at::Tensor weight_gradient = (wide * xhat).sum(reduced(x));
+  at::Tensor sums = at::cat({bias_gradient, weight_gradient});  // [2C]
+  group.sum(sums);
+  const std::vector<at::Tensor> means = (sums / all.counts).chunk(2);
+  const at::Tensor dx = (wide - per_channel(means[0], x) - xhat * per_channel(means[1], x)) *
+                        per_channel(all.inverse_std * weight, x);
+  return {dx.to(x.scalar_type()),
+          weight_gradient.to(weight.scalar_type()),
+          bias_gradient.to(weight.scalar_type())};
+}
+
+}  // namespace cpu
+
+// The kernels of torch.nn.SyncBatchNorm. They exist on CUDA alone; as nothing here reads a number
+// from the device, they can be captured in a graph.
+namespace cuda {
+
+Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
+  const std::int64_t channels = x.size(1);
+  const std::int64_t count = samples_per_channel(x);
+  // Python leaves empty ranks out, for which it must ask the device how many there are.
+  if (count == 0) throw std::logic_error("synchronised batch norm on CUDA: an empty batch");
+  const auto [mean, inverse_std] = at::batch_norm_stats(x, Norm::kEpsilon);
+  std::vector<at::Tensor> mine{
+      at::cat({mean, inverse_std, at::full({1}, count, mean.options())})};  // [2C + 1]
+  std::vector<std::vector<at::Tensor>> parts(1);
+  for (int rank = 0; rank < group.world_size(); ++rank)
+    parts[0].push_back(at::empty_like(mine[0]));
+  with_peers("a gather of batch statistics",
+             [&] { group.process_group()->allgather(parts, mine)->wait(); });
+  const at::Tensor all = at::stack(parts[0]);  // [world_size, 2C + 1]
+  const at::Tensor counts = all.select(1, 2 * channels).contiguous();
+  const auto [mean_of_all, inverse_std_of_all] =
+      at::batch_norm_gather_stats_with_counts(x,
+                                              all.narrow(1, 0, channels),
+                                              all.narrow(1, channels, channels),
+                                              norm.running_mean,
+                                              norm.running_var,
+                                              Norm::kMomentum,
+                                              Norm::kEpsilon,
+                                              counts.to(norm.running_mean.scalar_type()));
+  return {mean_of_all, inverse_std_of_all, counts.to(at::kInt)};
+}
+
+at::Tensor normalise(const at::Tensor& x,
+                     const at::Tensor& weight,
+                     const at::Tensor& bias,
+                     const Statistics& all) {
+  return at::batch_norm_elemt(x, weight, bias, all.mean, all.inverse_std, Norm::kEpsilon);
+}
+
+Gradients differentiate(const at::Tensor& dy,
+                        const at::Tensor& x,
+                        const at::Tensor& weight,
+                        const Statistics& all,
+                        Group& group) {
+  const auto [sum_dy, sum_dy_centred, weight_gradient, bias_gradient] =
+      at::batch_norm_backward_reduce(dy, x, all.mean, all.inverse_std, weight, true, true, true);
+  std::vector<at::Tensor> sums{at::cat({sum_dy, sum_dy_centred})};  // [2C]
+  with_peers("a sum of batch gradients", [&] { group.process_group()->allreduce(sums)->wait(); });
+  const std::vector<at::Tensor> halves = sums[0].chunk(2);
+  return {at::batch_norm_backward_elemt(dy,
+                                        x,
+                                        all.mean,
+                                        all.inverse_std,
+                                        weight.to(all.mean.scalar_type()),
+                                        halves[0],
+                                        halves[1],
+                                        all.counts),
+          weight_gradient,
+          bias_gradient};
+}
+
+}  // namespace cuda
+
+class Normalise : public torch::autograd::Function<Normalise> {
+ public:
+  static at::Tensor forward(AutogradContext* context,
+                            const at::Tensor& x,
+                            const at::Tensor& weight,
+                            const at::Tensor& bias,
+                            const Statistics& all,
+                            Group* group) {
+    context->save_for_backward({x, weight, all.mean, all.inverse_std, all.counts});
+    // Trap: a graph may outlive what it was made in. It holds the address alone, as the group is
+    // not its to keep alive.
+    context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
+    return x.is_cuda() ? cuda::normalise(x, weight, bias, all)
+                       : cpu::normalise(x, weight, bias, all);
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& gradients) {
+    if (at::GradMode::is_enabled())
+      throw std::logic_error("synchronised batch norm has no gradient of its gradient");
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor& weight = saved[1];
+    const Statistics all{saved[2], saved[3], saved[4]};
+    Group& group = *reinterpret_cast<Group*>(context->saved_data["group"].toInt());
+    const at::Tensor dy = gradients[0].contiguous(x.suggest_memory_format());
+    const Gradients result = x.is_cuda() ? cuda::differentiate(dy, x, weight, all, group)
+                                         : cpu::differentiate(dy, x, weight, all, group);
+    return {result.x, result.weight, result.bias, {}, {}};
+  }
+};
+
+class SyncBatchNorm final : public Norm {
+ public:
+  SyncBatchNorm(std::int64_t channels, Group& group) : Norm(channels), group_(group) {}
+
+  at::Tensor forward(at::Tensor x) override {
+    if (!is_training()) {
+      return at::batch_norm(x,
+                            weight,
+                            bias,
+                            running_mean,
+                            running_var,
+                            /*training=*/false,
+                            kMomentum,
+                            kEpsilon,
+                            at::globalContext().userEnabledCuDNN());
+    }
+    x = x.contiguous(x.suggest_memory_format());
+    return Normalise::apply(x, weight, bias, gather(x), &group_);
+  }
+
+ private:
+  // Its part of the gradient is in Normalise.
+  Statistics gather(const at::Tensor& x) {
+    const at::NoGradGuard no_grad;
+    num_batches_tracked.add_(1);
+    return x.is_cuda() ? cuda::gather(x, *this, group_) : cpu::gather(x, *this, group_);
+  }
+
+  Group& group_;
+};
+
+}  // namespace
+
+MakeNorm sync_batch_norm(Group& group) {
+  if (group.world_size() == 1) return batch_norm();
+  return
+      [&group](std::int64_t channels) { return std::make_shared<SyncBatchNorm>(channels, group); };
+}
+
+}  // namespace ddp::worker
