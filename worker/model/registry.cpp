@@ -1,17 +1,128 @@
 #include "worker/model/registry.h"
 
+#include <algorithm>
+#include <charconv>
+
 #include "common/error.h"
+#include "common/spelling.h"
 #include "worker/model/convnet.h"
+#include "worker/model/lenet.h"
 #include "worker/model/linear.h"
+#include "worker/model/mlp.h"
+#include "worker/model/resnet.h"
 
 namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kMaxUnits = 1 << 20;
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+// "256,128", each from 1 on.
+std::vector<std::int64_t> parse_units(const std::string& text) {
+  std::vector<std::int64_t> units;
+  const char* place = text.data();
+  const char* const end = text.data() + text.size();
+  while (true) {
+    std::int64_t count = 0;
+    const auto [rest, error] = std::from_chars(place, end, count);
+    if (error != std::errc() || count < 1 || count > kMaxUnits) break;
+    units.push_back(count);
+    if (rest == end) return units;
+    if (*rest != ',') break;
+    place = rest + 1;
+    while (place != end && *place == ' ')
+      ++place;
+  }
+  throw UsageError("model.args.hidden: \"" + text + "\" is no list of layer sizes from 1 to " +
+                   std::to_string(kMaxUnits) + ". Write it as in \"256,128\".");
+}
+
+Stem choose_stem(const ModelRequest& request) {
+  if (request.stem == "cifar") return Stem::cifar;
+  if (request.stem == "imagenet") return Stem::imagenet;
+  return std::max(request.height, request.width) <= 64 ? Stem::cifar : Stem::imagenet;
+}
+
+// For models that are no resnets.
+void check_plain(const ModelRequest& request, const std::vector<std::string>& allowed = {}) {
+  check_args(request, allowed);
+  if (request.stem != "auto")
+    throw UsageError("model.stem: " + request.name + " has no stem to choose. Remove the key.");
+}
+
+Model make_convnet(const ModelRequest& request) {
+  check_plain(request);
+  return std::make_shared<ConvNet>(
+      request.channels, request.height, request.width, request.classes);
+}
+
+Model make_lenet(const ModelRequest& request) {
+  check_plain(request);
+  return std::make_shared<LeNet>(request.channels, request.height, request.width, request.classes);
+}
+
+Model make_linear(const ModelRequest& request) {
+  check_plain(request);
+  return std::make_shared<LinearModel>(request.channels * request.height * request.width,
+                                       request.classes);
+}
+
+Model make_mlp(const ModelRequest& request) {
+  check_plain(request, {"hidden"});
+  const auto given = request.args.find("hidden");
+  const std::string hidden = given == request.args.end() ? "256,128" : given->second;
+  return std::make_shared<Mlp>(
+      request.channels * request.height * request.width, parse_units(hidden), request.classes);
+}
+
+ModelFactory make_resnet(const std::array<int, 4>& blocks, bool is_bottleneck) {
+  return [blocks, is_bottleneck](const ModelRequest& request) -> Model {
+    check_args(request, {});
+    const ResNetPlan plan{blocks, is_bottleneck, choose_stem(request)};
+    return std::make_shared<ResNet>(plan, request.channels, request.classes, request.norm);
+  };
+}
+
+}  // namespace
+
+const std::map<std::string, ModelFactory>& built_in_models() {
+  static const std::map<std::string, ModelFactory> models{
+      {"convnet", make_convnet},
+      {"lenet", make_lenet},
+      {"linear", make_linear},
+      {"mlp", make_mlp},
+      {"resnet18", make_resnet({2, 2, 2, 2}, false)},
+      {"resnet34", make_resnet({3, 4, 6, 3}, false)},
+      {"resnet50", make_resnet({3, 4, 6, 3}, true)},
+  };
+  return models;
+}
 
 Model build_model(const ModelRequest& request) {
-  const auto& [name, channels, height, width, classes, norm] = request;
-  if (name == "convnet") return std::make_shared<ConvNet>(channels, height, width, classes);
-  if (name == "linear") return std::make_shared<LinearModel>(channels * height * width, classes);
-  throw UsageError("model.name: " + name +
-                   " is not a model of this program. Known: convnet, linear.");
+  const auto entry = built_in_models().find(request.name);
+  if (entry != built_in_models().end()) return entry->second(request);
+  std::vector<std::string> names;
+  for (const auto& [name, factory] : built_in_models())
+    names.push_back(name);
+  throw UsageError("model.name: " + request.name +
+                   " is not a model of this program. Known: " + joined(names) + ".");
+}
+
+void check_args(const ModelRequest& request, const std::vector<std::string>& allowed) {
+  for (const auto& [name, value] : request.args) {
+    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+    const std::vector<std::string_view> candidates(allowed.begin(), allowed.end());
+    const std::optional<std::string> close = did_you_mean(name, candidates);
+    throw UsageError("model.args." + name + ": " + request.name + " does not take it" +
+                     (close ? ", did you mean \"" + *close + "\"?" : ".") +
+                     " Allowed: " + (allowed.empty() ? "none" : joined(allowed)) + ".");
+  }
 }
 
 void use_channels_last(ImageModel& model) {

@@ -2,26 +2,40 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 
+#include "common/job_values.h"
 #include "worker/model/image_model.h"
 #include "worker/model/norm.h"
 
 namespace ddp::worker {
 
 struct ModelRequest {
-  std::string name;  // convnet | linear
+  std::string name;
   std::int64_t channels = 1;
   std::int64_t height = 28;
   std::int64_t width = 28;
   int classes = 10;
   MakeNorm norm = batch_norm();  // of the models that have norms
+  std::string stem = "auto";     // of resnets: auto | cifar | imagenet; auto: cifar up to 64 pixels
+  TextMap args{};                // model.args, checked by the factory
 };
 
-/// Builds a model with torch's default initialisation, from the default generator: the same seed
-/// before gives the same weights as Python. Errors: UsageError for an unknown name or images too
-/// small for the model.
+using ModelFactory = std::function<Model(const ModelRequest&)>;
+
+/// The models of this program: convnet, lenet, linear, mlp, resnet18, resnet34, resnet50. They take
+/// images of any number of channels.
+const std::map<std::string, ModelFactory>& built_in_models();
+
+/// Builds a model of the table with the initialisation of torch or torchvision, from the default
+/// generator: the same seed before gives the same weights as Python. Errors: UsageError for an
+/// unknown name, images too small for the model, or arguments that it does not take.
 Model build_model(const ModelRequest& request);
+
+/// For factories: refuses names in `request.args` that are not `allowed`. Errors: UsageError.
+void check_args(const ModelRequest& request, const std::vector<std::string>& allowed);
 
 /// Makes 4-dimensional weights channels-last, in which CPU convolutions and pooling are about twice
 /// as fast (NHWC). Call before the model is wrapped by Ddp: its gradient views must have this

@@ -1,0 +1,102 @@
+"""The built-in models against Python's: same seed, same weights; same weights, same scores.
+
+Run by hand: DDP_MODELS_TOOL=... python3 tests/interop/models_test.py
+With DDP_TORCHVISION=1, and torchvision installed, ResNets of 3 channels and more than 64 pixels are torchvision's own.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import torch
+from safetensors.torch import load_file, save_file
+
+import reference_models
+
+# Channels, side, classes. Small sides keep it quick; above 64 pixels ResNets have ImageNet's stem.
+CASES = [
+    ("convnet", 1, 28, 10),
+    ("lenet", 1, 28, 10),
+    ("lenet", 3, 32, 10),
+    ("mlp", 1, 28, 10),
+    ("resnet18", 3, 32, 10),
+    ("resnet18", 1, 28, 10),
+    ("resnet18", 3, 72, 1000),
+    ("resnet34", 3, 72, 1000),
+    ("resnet50", 3, 72, 1000),
+    ("resnet50", 3, 32, 10),
+]
+
+
+def models_tool(*arguments):
+    if "DDP_MODELS_TOOL" not in os.environ:
+        sys.exit("Set DDP_MODELS_TOOL to build/<preset>/.../models_tool; ctest -L interop does so.")
+    run = subprocess.run([os.environ["DDP_MODELS_TOOL"], *map(str, arguments)], capture_output=True, check=False)
+    if run.returncode != 0:
+        raise RuntimeError(run.stderr.decode())
+
+
+def build(name, channels, side, classes):
+    if os.environ.get("DDP_TORCHVISION") and name.startswith("resnet") and channels == 3 and side > 64:
+        import torchvision  # pylint: disable=import-outside-toplevel
+
+        return getattr(torchvision.models, name)(num_classes=classes)
+    return reference_models.build(name, channels, side, classes)
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        torch.manual_seed(11)
+
+    def test_the_same_seed_draws_the_same_weights(self):
+        for case in CASES:
+            with self.subTest(case):
+                path = self.folder / "drawn.safetensors"
+                models_tool("draw", *case, 5, path)
+                ours = load_file(path)
+                torch.manual_seed(5)
+                theirs = build(*case).state_dict()
+                self.assertTrue(torch.equal(ours.pop("next"), torch.rand(4)), "the generators stand at different places")
+                self.assertEqual(ours.keys(), theirs.keys())
+                for name, tensor in theirs.items():
+                    self.assertEqual(ours[name].dtype, tensor.dtype, name)
+                    self.assertTrue(torch.equal(ours[name], tensor), name)
+
+    def test_the_same_weights_give_the_same_scores(self):
+        for case in CASES:
+            with self.subTest(case):
+                model = build(*case)
+                with torch.no_grad():
+                    for name, buffer in model.named_buffers():  # as after some training
+                        if buffer.is_floating_point():
+                            buffer.add_(torch.rand_like(buffer))
+                x = torch.randn(4, case[1], case[2], case[2])
+                weights, images, out = (self.folder / f"{name}.safetensors" for name in ("weights", "x", "out"))
+                save_file(model.state_dict(), weights)
+                save_file({"x": x}, images)
+                models_tool("forward", *case, weights, images, out)
+                ours = load_file(out)
+                with torch.no_grad():
+                    for mode in ("train", "eval"):
+                        model.train(mode == "train")
+                        self.compare(ours.pop(mode), model(x), f"scores, {mode} mode")
+                for name, buffer in model.named_buffers():
+                    self.compare(ours.pop(name), buffer, name)
+                self.assertFalse(ours)
+
+    def compare(self, ours, theirs, what):
+        """Within 1e-5 of the largest value. Our weights are channels-last and Python's are not, so sums are taken in another
+        order: each differs by a few roundings of 6e-8."""
+        self.assertEqual(ours.dtype, theirs.dtype, what)
+        difference = (ours - theirs).abs().max().item() / max(1, theirs.abs().max().item())
+        self.assertLess(difference, 1e-5, what)
+
+
+if __name__ == "__main__":
+    unittest.main()

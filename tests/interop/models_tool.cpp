@@ -1,0 +1,86 @@
+// Shows the built-in models to the Python programs beside it: one verb, then its arguments.
+#include <torch/torch.h>
+
+#include <functional>
+#include <iostream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "worker/model/registry.h"
+#include "worker/save/safetensors.h"
+#include "worker/train/snapshot.h"
+
+namespace ddp::worker {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+// MODEL CHANNELS SIDE CLASSES
+Model make(const Arguments& arguments) {
+  ModelRequest request;
+  request.name = arguments.at(0);
+  request.channels = std::stoll(arguments.at(1));
+  request.height = std::stoll(arguments.at(2));
+  request.width = request.height;
+  request.classes = std::stoi(arguments.at(3));
+  return build_model(request);
+}
+
+void write(const std::string& path, std::vector<NamedTensor> tensors) {
+  for (NamedTensor& one : tensors)
+    one.tensor = one.tensor.detach().contiguous();
+  write_safetensors(path, view(tensors));
+}
+
+// draw MODEL CHANNELS SIDE CLASSES SEED OUT: its first weights, and "next", what the generator
+// gives after them.
+void draw(const Arguments& arguments) {
+  at::manual_seed(std::stoull(arguments.at(4)));
+  std::vector<NamedTensor> tensors = state_of(*make(arguments));
+  tensors.push_back({"next", torch::rand(4)});
+  write(arguments.at(5), tensors);
+}
+
+// forward MODEL CHANNELS SIDE CLASSES WEIGHTS INPUT OUT: INPUT holds "x"; OUT gets the scores of
+// training and evaluation mode, and the state after the first.
+void forward(const Arguments& arguments) {
+  const torch::NoGradGuard no_grad;
+  const Model model = make(arguments);
+  std::vector<NamedTensor> state = state_of(*model);
+  copy_from(read_safetensors(arguments.at(4)), arguments.at(4), state);
+  use_channels_last(*model);
+  const std::int64_t side = std::stoll(arguments.at(2));
+  const TensorFile file = read_safetensors(arguments.at(5));
+  std::vector<NamedTensor> input{
+      {"x", torch::empty({file.tensors().at(0).shape.at(0), state[0].tensor.size(1), side, side})}};
+  copy_from(file, arguments.at(5), input);
+  model->train();
+  std::vector<NamedTensor> out{{"train", model->forward(input[0].tensor)}};
+  model->eval();
+  out.push_back({"eval", model->forward(input[0].tensor)});
+  for (const NamedTensor& buffer : buffers_of(*model))
+    out.push_back(buffer);
+  write(arguments.at(6), out);
+}
+
+int run(const Arguments& arguments) {
+  const std::map<std::string, std::function<void(const Arguments&)>> verbs{{"draw", draw},
+                                                                           {"forward", forward}};
+  if (arguments.empty() || !verbs.contains(arguments[0])) {
+    std::cerr << "models_tool: the verb is draw or forward\n";
+    return exit_code::kUsage;
+  }
+  verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));
+  return exit_code::kOk;
+}
+
+}  // namespace
+}  // namespace ddp::worker
+
+int main(int argc, char** argv) try {
+  return ddp::worker::run(std::vector<std::string>(argv + 1, argv + argc));
+} catch (const std::exception& error) {
+  return ddp::explain("models_tool", error);
+}

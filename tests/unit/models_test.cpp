@@ -1,0 +1,178 @@
+// The built-in models: names, shapes, refusals. Their numbers are compared with Python's in
+// tests/interop/models_test.py.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "worker/model/registry.h"
+
+namespace ddp::worker {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string shape_text(const at::Tensor& tensor) {
+  std::string text;
+  for (const std::int64_t size : tensor.sizes())
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+std::vector<std::string> lines_of(const ImageModel& model) {
+  std::vector<std::string> lines;
+  for (const auto& [name, tensor] : parameters_of(model))
+    lines.push_back(name + " parameter " + shape_text(tensor));
+  for (const auto& [name, tensor] : buffers_of(model))
+    lines.push_back(name + " buffer " + shape_text(tensor));
+  return lines;
+}
+
+// tests/interop/make_resnet_keys.py says what a line means. Parameters first, then buffers.
+std::vector<std::string> torchvisions_lines(const std::string& wanted) {
+  std::ifstream file(DDP_TESTS_DIR "/unit/resnet_keys.txt");
+  std::vector<std::string> parameters;
+  std::vector<std::string> buffers;
+  std::string model;
+  std::string key;
+  std::string kind;
+  std::string shape;
+  while (file >> model >> key >> kind >> shape) {
+    if (model != wanted) continue;
+    (kind == "parameter" ? parameters : buffers).push_back(key + " " + kind + " " + shape);
+  }
+  parameters.insert(parameters.end(), buffers.begin(), buffers.end());
+  return parameters;
+}
+
+std::string complaint_about(const ModelRequest& request) {
+  try {
+    build_model(request);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+ModelRequest request_of(const std::string& name, std::int64_t channels, std::int64_t side) {
+  ModelRequest request;
+  request.name = name;
+  request.channels = channels;
+  request.height = side;
+  request.width = side;
+  return request;
+}
+
+class ResNets : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
+  ModelRequest request = request_of(GetParam(), 3, 224);
+  request.classes = 1000;
+  const std::vector<std::string> expected = torchvisions_lines(GetParam());
+  ASSERT_GE(expected.size(), 122u) << "resnet_keys.txt is missing or cut off";
+  EXPECT_EQ(lines_of(*build_model(request)), expected);
+}
+
+TEST_P(ResNets, TheCifarStemChangesTheFirstShapeAlone) {
+  ModelRequest request = request_of(GetParam(), 3, 32);
+  request.classes = 1000;
+  std::vector<std::string> expected = torchvisions_lines(GetParam());
+  ASSERT_FALSE(expected.empty());
+  ASSERT_EQ(expected.front(), "conv1.weight parameter 64x3x7x7");
+  expected.front() = "conv1.weight parameter 64x3x3x3";
+  EXPECT_EQ(lines_of(*build_model(request)), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ResNets, ::testing::Values("resnet18", "resnet34", "resnet50"));
+
+TEST(ResNet, TheStemFollowsTheImagesUnlessSaid) {
+  const auto first_kernel = [](std::int64_t side, const std::string& stem) {
+    ModelRequest request = request_of("resnet18", 1, side);
+    request.stem = stem;
+    return build_model(request)->parameters().front().size(2);
+  };
+  EXPECT_EQ(first_kernel(28, "auto"), 3);
+  EXPECT_EQ(first_kernel(64, "auto"), 3);
+  EXPECT_EQ(first_kernel(65, "auto"), 7);
+  EXPECT_EQ(first_kernel(28, "imagenet"), 7);
+  EXPECT_EQ(first_kernel(224, "cifar"), 3);
+}
+
+TEST(ResNet, AsksItsFactoryForEveryNorm) {
+  std::vector<std::int64_t> asked;
+  ModelRequest request = request_of("resnet18", 3, 32);
+  request.norm = [&asked](std::int64_t channels) {
+    asked.push_back(channels);
+    return batch_norm()(channels);
+  };
+  build_model(request);
+  EXPECT_EQ(asked.size(), 20u);
+  EXPECT_EQ(asked.front(), 64);
+  EXPECT_EQ(asked.back(), 512);
+}
+
+TEST(Models, GiveOneScorePerClass) {
+  const torch::NoGradGuard no_grad;
+  for (const auto& [name, factory] : built_in_models()) {
+    for (const std::int64_t channels : {1, 3}) {
+      ModelRequest request = request_of(name, channels, 12);
+      request.classes = 7;
+      const Model model = factory(request);
+      const at::Tensor scores = model->forward(torch::rand({2, channels, 12, 12}));
+      EXPECT_THAT(scores.sizes().vec(), ElementsAre(2, 7)) << name;
+    }
+  }
+}
+
+TEST(Models, LeNetOf28PixelsIsThatOf32) {
+  EXPECT_EQ(lines_of(*build_model(request_of("lenet", 1, 28))),
+            lines_of(*build_model(request_of("lenet", 1, 32))));
+}
+
+TEST(Models, MlpTakesItsLayersFromTheJob) {
+  ModelRequest request = request_of("mlp", 1, 28);
+  request.args = {{"hidden", "32, 16"}};
+  EXPECT_THAT(lines_of(*build_model(request)),
+              ElementsAre("fc1.weight parameter 32x784",
+                          "fc1.bias parameter 32",
+                          "fc2.weight parameter 16x32",
+                          "fc2.bias parameter 16",
+                          "fc3.weight parameter 10x16",
+                          "fc3.bias parameter 10"));
+}
+
+TEST(Models, WhatAModelCannotDoIsRefusedByName) {
+  EXPECT_THAT(complaint_about(request_of("resnet19", 3, 32)),
+              AllOf(HasSubstr("model.name: resnet19"),
+                    HasSubstr("Known: convnet, lenet, linear, mlp, resnet18, resnet34")));
+  EXPECT_THAT(complaint_about(request_of("lenet", 1, 11)), HasSubstr("at least 12 x 12"));
+  EXPECT_EQ(complaint_about(request_of("lenet", 1, 12)), "");
+
+  ModelRequest mlp = request_of("mlp", 1, 28);
+  mlp.args = {{"hiden", "32"}};
+  EXPECT_EQ(complaint_about(mlp),
+            "model.args.hiden: mlp does not take it, did you mean \"hidden\"? Allowed: hidden.");
+  for (const std::string bad : {"", "0", "-3", "12;3", "12,", "abc", "9999999999999999999999"}) {
+    mlp.args = {{"hidden", bad}};
+    EXPECT_THAT(complaint_about(mlp), HasSubstr("\"" + bad + "\" is no list of layer sizes"))
+        << bad;
+  }
+  ModelRequest convnet = request_of("convnet", 1, 28);
+  convnet.args = {{"hidden", "32"}};
+  EXPECT_EQ(complaint_about(convnet),
+            "model.args.hidden: convnet does not take it. Allowed: none.");
+  convnet.args.clear();
+  convnet.stem = "cifar";
+  EXPECT_THAT(complaint_about(convnet), HasSubstr("model.stem: convnet has no stem"));
+}
+
+}  // namespace
+}  // namespace ddp::worker

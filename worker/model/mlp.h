@@ -1,0 +1,23 @@
+// Fully connected layers with ReLU between them.
+#pragma once
+
+#include <torch/nn/modules/linear.h>
+
+#include <vector>
+
+#include "worker/model/image_model.h"
+
+namespace ddp::worker {
+
+class Mlp : public ImageModel {
+ public:
+  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores.
+  Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, int classes);
+
+  at::Tensor forward(at::Tensor x) override;
+
+ private:
+  std::vector<torch::nn::Linear> layers_;
+};
+
+}  // namespace ddp::worker
