@@ -44,21 +44,20 @@ void draw(const Arguments& arguments) {
 }
 
 // forward MODEL CHANNELS SIDE CLASSES WEIGHTS INPUT OUT: INPUT holds "x"; OUT gets the scores of
-// training and evaluation mode, and the state after the first.
+// training mode, the buffers after it, and the scores of evaluation mode with channels-last
+// weights.
 void forward(const Arguments& arguments) {
   const torch::NoGradGuard no_grad;
   const Model model = make(arguments);
   std::vector<NamedTensor> state = state_of(*model);
   copy_from(read_safetensors(arguments.at(4)), arguments.at(4), state);
-  use_channels_last(*model);
-  const std::int64_t side = std::stoll(arguments.at(2));
   const TensorFile file = read_safetensors(arguments.at(5));
-  std::vector<NamedTensor> input{
-      {"x", torch::empty({file.tensors().at(0).shape.at(0), state[0].tensor.size(1), side, side})}};
+  std::vector<NamedTensor> input{{"x", torch::empty(file.tensors().at(0).shape)}};
   copy_from(file, arguments.at(5), input);
   model->train();
   std::vector<NamedTensor> out{{"train", model->forward(input[0].tensor)}};
   model->eval();
+  use_channels_last(*model);
   out.push_back({"eval", model->forward(input[0].tensor)});
   for (const NamedTensor& buffer : buffers_of(*model))
     out.push_back(buffer);

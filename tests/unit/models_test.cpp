@@ -122,13 +122,10 @@ TEST(ResNet, AsksItsFactoryForEveryNorm) {
 TEST(Models, GiveOneScorePerClass) {
   const torch::NoGradGuard no_grad;
   for (const auto& [name, factory] : built_in_models()) {
-    for (const std::int64_t channels : {1, 3}) {
-      ModelRequest request = request_of(name, channels, 12);
-      request.classes = 7;
-      const Model model = factory(request);
-      const at::Tensor scores = model->forward(torch::rand({2, channels, 12, 12}));
-      EXPECT_THAT(scores.sizes().vec(), ElementsAre(2, 7)) << name;
-    }
+    ModelRequest request = request_of(name, 3, 12);
+    request.classes = 7;
+    const at::Tensor scores = factory(request)->forward(torch::rand({2, 3, 12, 12}));
+    EXPECT_THAT(scores.sizes().vec(), ElementsAre(2, 7)) << name;
   }
 }
 
