@@ -30,7 +30,7 @@ Model make(const Arguments& arguments) {
 
 void write(const std::string& path, std::vector<NamedTensor> tensors) {
   for (NamedTensor& one : tensors)
-    one.tensor = one.tensor.detach().contiguous();
+    one.tensor = one.tensor.data().contiguous();
   write_safetensors(path, view(tensors));
 }
 
