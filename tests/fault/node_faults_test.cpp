@@ -187,15 +187,31 @@ TEST_F(NodeFaults, W10_WhatCannotBeKilledIsNamed) {
 
 // Its end is told to the debugger first, which sits at its prompt.
 TEST_F(NodeFaults, W10_ADebuggerThatHoldsAWorkerDoesNotHoldTheAgent) {
-  const auto job =
-      launch_fakes(2, "pid on 0 [ hold ] on 1 [ wait USR1 exit 7 ]", {"--grace", "200ms"});
+  // A runtime directory of its own: `status` asks every job there, and is to wait for no other.
+  const std::map<std::string, std::string> runtime{{"XDG_RUNTIME_DIR", scratch().string()}};
+  const auto job = start(Command{.arguments = {DDP_LAUNCH,
+                                               "--nproc-per-node=2",
+                                               "--grace=200ms",
+                                               DDP_FAKE_WORKER,
+                                               "pid",
+                                               "on",
+                                               "1",
+                                               "[",
+                                               "wait",
+                                               "USR1",
+                                               "exit",
+                                               "7",
+                                               "]",
+                                               "hold"},
+                                 .environment = runtime});
   const int pid = job->number_after("[0:0] pid ");
   const int failing = job->number_after("[0:1] pid ");
   ASSERT_EQ(::ptrace(PTRACE_SEIZE, pid, 0, 0), 0) << std::strerror(errno);
   send_signal(failing, SIGUSR1);
   ASSERT_TRUE(job->sees("has failed"));
   ASSERT_TRUE(eventually([&] { return state_of(pid) == "Z"; }, kPatience));
-  EXPECT_EQ(launch({"status"})->wait(2s), 0);  // the agent's loop goes round
+  const auto status = start(Command{.arguments = {DDP_LAUNCH, "status"}, .environment = runtime});
+  EXPECT_EQ(status->wait(2s), 0) << status->err();  // the agent's loop goes round
   EXPECT_EQ(::waitpid(pid, nullptr, __WALL), pid);
   EXPECT_EQ(job->wait(1s), 7);
 }

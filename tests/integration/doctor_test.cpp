@@ -75,7 +75,8 @@ TEST_F(DoctorOnNodes, AllOfThemShowTheSameTable) {
     EXPECT_THAT(table, HasSubstr(Cluster::address(node)));
   }
   EXPECT_EQ(count(table, "2 of 2"), 3U) << table;
-  EXPECT_EQ(count(table, "iB/s"), 3U) << table;
+  // A loaded machine gets notes about slow links below.
+  EXPECT_EQ(count(table.substr(0, table.find("\nround trip: ")), "iB/s"), 3U) << table;
   EXPECT_THAT(table, HasSubstr("no problem found"));
 }
 

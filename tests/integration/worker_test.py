@@ -236,8 +236,7 @@ class Resume(WorkerTest):
                 self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, "train.epochs=9", output
             )
             running.wait_for("epoch 1/9")
-            pid = re.search(r"rank 1 of 3: .*pid (\d+)", running.text).group(1)
-            os.kill(int(pid), signal_number)
+            os.kill(running.wait_for_pids(3)[1], signal_number)
             self.assertEqual(running.finish(), 143, running.text)
             self.assertIn("with a checkpoint", running.text)
             checkpoints = self.folder / str(int(signal_number)) / "job" / "checkpoints"
@@ -379,8 +378,7 @@ class Faults(WorkerTest):
     def started(self, ranks, *arguments):
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *self.LONG, *arguments)
         running.wait_for("epoch 1/50")
-        pids = {int(r): int(pid) for r, pid in re.findall(r"rank (\d) of \d: .*pid (\d+)", running.text)}
-        self.assertEqual(len(pids), ranks)
+        pids = running.wait_for_pids(ranks)
         return running, pids
 
     def test_a_killed_rank_ends_the_job_within_a_second(self):
@@ -401,7 +399,7 @@ class Faults(WorkerTest):
         arguments = ["--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", *job, "name=broken", "checkpoint.resume=never"]
         running = self.start(self.bin / "ddp-launch", *arguments)
         running.wait_for("epoch 2/4")
-        pids = {int(r): int(pid) for r, pid in re.findall(r"rank (\d) of \d: .*pid (\d+)", running.text)}
+        pids = running.wait_for_pids(2)
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 0, running.text)
         self.assertIn("round 1 starts now, 0 restarts are left", running.text)

@@ -5,6 +5,7 @@ Every process inherits a marker variable; at the end no /proc/*/environ may hold
 
 import os
 import pathlib
+import re
 import select
 import shlex
 import signal
@@ -44,6 +45,13 @@ class Running:
         while what not in self.text:
             if not self.read_some():
                 raise AssertionError(f"ended without printing {what!r}: {self.command}\n{self.text}")
+
+    def wait_for_pids(self, ranks):
+        """Reads until that many ranks of ddp-worker have told their pid. Each has a pipe of its own, so another's line tells nothing."""
+        while len(found := re.findall(r"rank (\d+) of \d+: .*pid (\d+)\n", self.text)) < ranks:
+            if not self.read_some():
+                raise AssertionError(f"ended before {ranks} ranks had told their pid: {self.command}\n{self.text}")
+        return {int(rank): int(pid) for rank, pid in found}
 
     def finish(self):
         """Reads to the end. Returns the exit code, 128+n for a signal."""
