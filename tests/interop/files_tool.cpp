@@ -16,6 +16,7 @@
 #include "worker/save/checkpoint.h"
 #include "worker/save/metrics_writer.h"
 #include "worker/save/safetensors.h"
+#include "worker/save/torch_file.h"
 
 namespace ddp::worker {
 namespace {
@@ -84,15 +85,17 @@ void write_tensors(const Arguments& arguments) {
   write_safetensors(arguments.at(0), sample.views(), {{"format", "pt"}, {"note", "\"ü\""}});
 }
 
-// read-safetensors PATH: name, dtype, sizes and bytes of each tensor, as text.
+// read-tensors PATH: name, dtype, sizes, strides if it has any, and bytes of each tensor, as text.
 void print_tensors(const Arguments& arguments) {
-  const TensorFile file = read_safetensors(arguments.at(0));
+  const TensorFile file = read_tensor_file(arguments.at(0));
   for (const auto& [key, text] : file.metadata())
     std::cout << "metadata " << key << " " << text << "\n";
   for (const TensorView& tensor : file.tensors()) {
     std::cout << tensor.name << " " << tensor.dtype;
     for (const std::int64_t size : tensor.shape)
       std::cout << " " << size;
+    for (const std::int64_t stride : tensor.strides)
+      std::cout << " /" << stride;
     std::cout << " : " << std::hex << std::setfill('0');
     for (const std::byte byte : tensor.bytes)
       std::cout << std::setw(2) << std::to_integer<unsigned>(byte);
@@ -141,7 +144,7 @@ int run(const Arguments& arguments) {
       {"digits", draw},
       {"schedule", print_rates},
       {"write-safetensors", write_tensors},
-      {"read-safetensors", print_tensors},
+      {"read-tensors", print_tensors},
       {"checkpoint", save_checkpoint},
       {"metrics", write_metrics}};
   if (arguments.empty() || !verbs.contains(arguments[0])) {

@@ -57,7 +57,7 @@ class Safetensors(unittest.TestCase):
     def test_we_read_pythons(self):
         path = self.folder / "theirs.safetensors"
         save_file(SAMPLE, path, metadata={"format": "pt"})
-        lines = files_tool("read-safetensors", path).decode().splitlines()
+        lines = files_tool("read-tensors", path).decode().splitlines()
         self.assertIn("metadata format pt", lines)
         ours = {line.split()[0]: line for line in lines if not line.startswith("metadata ")}
         self.assertEqual(ours.keys(), SAMPLE.keys())

@@ -12,16 +12,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddp::worker {
 
-/// A named tensor whose bytes belong to somebody else: contiguous, C order, little endian.
+/// A named tensor whose bytes belong to somebody else: little endian, in C order unless `strides`
+/// says otherwise.
 struct TensorView {
   std::string name;
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
   std::vector<std::int64_t> shape;
   std::span<const std::byte> bytes;
+  std::vector<std::int64_t> strides{};  // in elements; empty: C order, all that safetensors knows
 };
 
 /// Bytes of one element, 0 for a dtype that we do not write.
@@ -35,6 +38,9 @@ std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t>
 class TensorFile {
  public:
   TensorFile() = default;
+  /// The views point into `bytes`.
+  TensorFile(std::vector<std::byte> bytes, std::vector<TensorView> tensors)
+      : bytes_(std::move(bytes)), tensors_(std::move(tensors)) {}
   TensorFile(TensorFile&&) noexcept = default;
   TensorFile& operator=(TensorFile&&) noexcept = default;
   TensorFile(const TensorFile&) = delete;
@@ -45,7 +51,7 @@ class TensorFile {
   /// against offsets, gaps, overlaps, bytes that no tensor owns.
   static TensorFile parse(std::vector<std::byte> bytes, const std::string& name);
 
-  [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }  // by offset
+  [[nodiscard]] const std::vector<TensorView>& tensors() const { return tensors_; }
   [[nodiscard]] const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// The tensor of that name, or null.
   [[nodiscard]] const TensorView* find(std::string_view name) const;

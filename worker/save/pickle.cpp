@@ -1,0 +1,284 @@
+#include "worker/save/pickle.h"
+
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <unordered_map>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+constexpr std::size_t kMaxName = 1000;  // of a global: the one text that is copied from the memo
+
+// One run over the bytes: a machine with a stack, marks on it, and a memo of values by number.
+class Reader {
+ public:
+  Reader(std::span<const std::byte> bytes, const std::string& file) : rest_(bytes), file_(file) {}
+
+  Pickle read() {
+    while (true) {
+      const auto code = take<unsigned char>();
+      if (code == '.') break;
+      obey(code);
+    }
+    pickle_.root = pop();
+    return std::move(pickle_);
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw UsageError(file_ + ": its list of tensors " + what);
+  }
+
+  std::string_view take_text(std::uint64_t size) {
+    if (size > rest_.size()) refuse("is cut off");
+    const std::string_view text(reinterpret_cast<const char*>(rest_.data()), size);
+    rest_ = rest_.subspan(size);
+    return text;
+  }
+
+  template <typename T>
+  T take() {
+    T value{};
+    std::memcpy(&value, take_text(sizeof(T)).data(), sizeof(T));
+    return value;
+  }
+
+  std::string_view take_line() {
+    const std::string_view all(reinterpret_cast<const char*>(rest_.data()), rest_.size());
+    const std::string_view line = take_text(all.substr(0, all.find('\n')).size());
+    take_text(1);
+    return line;
+  }
+
+  // Little endian, two's complement. Longer ones are no sizes of anything.
+  void push_long(std::uint64_t size) {
+    const std::string_view bytes = take_text(size);
+    if (size > sizeof(std::int64_t)) return push({});
+    std::int64_t value = 0;
+    const bool is_negative = size > 0 && (static_cast<unsigned char>(bytes.back()) & 0x80) != 0;
+    if (is_negative) value = -1;
+    std::memcpy(&value, bytes.data(), size);
+    push_integer(value);
+  }
+
+  void push(PickleValue value) {
+    pickle_.values.push_back(std::move(value));
+    stack_.push_back(pickle_.values.size() - 1);
+  }
+  void push_integer(std::int64_t value) { push({.kind = Kind::integer, .integer = value}); }
+  void push_text(std::string_view text) { push({.kind = Kind::text, .text = std::string(text)}); }
+  void push_global(std::string_view module, std::string_view name) {
+    push({.kind = Kind::global, .text = std::string(module) + "." + std::string(name)});
+  }
+
+  [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  std::size_t top() const {
+    if (stack_.size() <= floor()) refuse("is damaged");
+    return stack_.back();
+  }
+
+  std::size_t pop() {
+    const std::size_t place = top();
+    stack_.pop_back();
+    return place;
+  }
+
+  // The newest values, oldest first.
+  std::vector<std::size_t> pop_last(std::size_t count) {
+    if (stack_.size() - floor() < count) refuse("is damaged");
+    std::vector<std::size_t> items(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    return items;
+  }
+
+  std::vector<std::size_t> pop_to_mark() {
+    if (marks_.empty()) refuse("is damaged");
+    std::vector<std::size_t> items = pop_last(stack_.size() - marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+
+  void push_tuple(std::vector<std::size_t> items) {
+    push({.kind = Kind::tuple, .items = std::move(items)});
+  }
+
+  // To the value on top: of another kind it is an object that nobody asked for.
+  void add(const std::vector<std::size_t>& items, Kind kind) {
+    PickleValue& target = pickle_.values[top()];
+    if (target.kind == kind) target.items.insert(target.items.end(), items.begin(), items.end());
+  }
+
+  void call() {
+    const std::size_t arguments = pop();
+    const std::size_t function = pop();
+    const std::string& name = pickle_[function].text;
+    if (pickle_[function].kind == Kind::global && name == "collections.OrderedDict" &&
+        pickle_[arguments].items.empty())
+      return push({.kind = Kind::dict});
+    push({.kind = Kind::call, .items = {function, arguments}});
+  }
+
+  void remember(std::uint64_t number) { memo_[number] = top(); }
+
+  void recall(std::uint64_t number) {
+    const auto entry = memo_.find(number);
+    if (entry == memo_.end()) refuse("is damaged");
+    stack_.push_back(entry->second);
+  }
+
+  void obey(unsigned char code);
+
+  std::span<const std::byte> rest_;
+  const std::string& file_;
+  Pickle pickle_;
+  std::vector<std::size_t> stack_;
+  std::vector<std::size_t> marks_;  // heights of the stack
+  std::unordered_map<std::uint64_t, std::size_t> memo_;
+};
+
+// The names behind the codes are those of pickletools.
+void Reader::obey(unsigned char code) {
+  switch (code) {
+    case 0x80:  // PROTO
+      if (const int version = take<std::uint8_t>(); version < 2 || version > 5)
+        refuse("is pickle protocol " + std::to_string(version) + ", known are 2 to 5");
+      return;
+    case 0x95:  // FRAME
+      take<std::uint64_t>();
+      return;
+    case '(':  // MARK
+      marks_.push_back(stack_.size());
+      return;
+    case '0':  // POP
+      if (stack_.size() > floor())
+        stack_.pop_back();
+      else
+        pop_to_mark();
+      return;
+    case '1':  // POP_MARK
+      pop_to_mark();
+      return;
+    case '2':  // DUP
+      stack_.push_back(top());
+      return;
+    case 'N':  // NONE
+      return push({.kind = Kind::none});
+    case 0x88:  // NEWTRUE
+    case 0x89:  // NEWFALSE
+      return push({.kind = Kind::boolean, .integer = code == 0x88 ? 1 : 0});
+    case 'J':  // BININT
+      return push_integer(take<std::int32_t>());
+    case 'K':  // BININT1
+      return push_integer(take<std::uint8_t>());
+    case 'M':  // BININT2
+      return push_integer(take<std::uint16_t>());
+    case 0x8a:  // LONG1
+      return push_long(take<std::uint8_t>());
+    case 0x8b:  // LONG4
+      return push_long(take<std::uint32_t>());
+    case 'G':  // BINFLOAT
+      take<double>();
+      return push({});
+    case 'X':  // BINUNICODE
+      return push_text(take_text(take<std::uint32_t>()));
+    case 0x8c:  // SHORT_BINUNICODE
+      return push_text(take_text(take<std::uint8_t>()));
+    case 0x8d:  // BINUNICODE8
+      return push_text(take_text(take<std::uint64_t>()));
+    case 'U':  // SHORT_BINSTRING
+    case 'C':  // SHORT_BINBYTES
+      take_text(take<std::uint8_t>());
+      return push({});
+    case 'T':  // BINSTRING
+    case 'B':  // BINBYTES
+      take_text(take<std::uint32_t>());
+      return push({});
+    case 0x8e:  // BINBYTES8
+    case 0x96:  // BYTEARRAY8
+      take_text(take<std::uint64_t>());
+      return push({});
+    case ')':  // EMPTY_TUPLE
+      return push_tuple({});
+    case 't':  // TUPLE
+      return push_tuple(pop_to_mark());
+    case 0x85:  // TUPLE1
+    case 0x86:  // TUPLE2
+    case 0x87:  // TUPLE3
+      return push_tuple(pop_last(code - 0x84u));
+    case ']':  // EMPTY_LIST
+      return push({.kind = Kind::list});
+    case 'a':  // APPEND
+      return add(pop_last(1), Kind::list);
+    case 'e':  // APPENDS
+      return add(pop_to_mark(), Kind::list);
+    case '}':  // EMPTY_DICT
+      return push({.kind = Kind::dict});
+    case 's':  // SETITEM
+      return add(pop_last(2), Kind::dict);
+    case 'u': {  // SETITEMS
+      const std::vector<std::size_t> items = pop_to_mark();
+      if (items.size() % 2 != 0) refuse("is damaged");
+      return add(items, Kind::dict);
+    }
+    case 0x8f:  // EMPTY_SET
+      return push({});
+    case 0x90:  // ADDITEMS
+      pop_to_mark();
+      return;
+    case 0x91:  // FROZENSET
+      pop_to_mark();
+      return push({});
+    case 'c': {  // GLOBAL
+      const std::string_view module = take_line();
+      return push_global(module, take_line());
+    }
+    case 0x93: {  // STACK_GLOBAL
+      const std::vector<std::size_t> names = pop_last(2);
+      for (const std::size_t part : names)
+        if (pickle_[part].kind != Kind::text || pickle_[part].text.size() > kMaxName)
+          refuse("is damaged");
+      return push_global(pickle_[names[0]].text, pickle_[names[1]].text);
+    }
+    case 'R':   // REDUCE
+    case 0x81:  // NEWOBJ
+      return call();
+    case 0x92:  // NEWOBJ_EX
+      pop();    // named arguments
+      return call();
+    case 'b':  // BUILD: attributes of the value below, as OrderedDict's _metadata
+      pop();
+      top();
+      return;
+    case 'Q':  // BINPERSID
+      return push({.kind = Kind::persistent, .items = pop_last(1)});
+    case 'q':  // BINPUT
+      return remember(take<std::uint8_t>());
+    case 'r':  // LONG_BINPUT
+      return remember(take<std::uint32_t>());
+    case 0x94:  // MEMOIZE
+      return remember(memo_.size());
+    case 'h':  // BINGET
+      return recall(take<std::uint8_t>());
+    case 'j':  // LONG_BINGET
+      return recall(take<std::uint32_t>());
+    default: {
+      std::array<char, 8> text{};
+      std::snprintf(text.data(), text.size(), "0x%02x", static_cast<unsigned>(code));
+      refuse("holds the instruction " + std::string(text.data()) + ", which no state_dict needs");
+    }
+  }
+}
+
+}  // namespace
+
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name) {
+  return Reader(bytes, name).read();
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,53 @@
+// What a pickle says, as plain values. Python's pickle is a program that may call anything; here it
+// is only read: names of functions stay names, calls stay descriptions of calls, nothing is run.
+// Protocols 2 to 5, without the text opcodes of protocol 0 that nothing has written since 2001.
+// Source: CPython, Lib/pickletools.py.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddp::worker {
+
+/// One value; others are named by their place in Pickle::values.
+struct PickleValue {
+  enum class Kind {
+    none,
+    boolean,     // integer
+    integer,     // integer
+    text,        // text
+    tuple,       // items
+    list,        // items
+    dict,        // items: key, value, key, value, ...
+    global,      // text: "module.name"
+    call,        // items: function, arguments
+    persistent,  // items: the id
+    other        // a number or an object that nobody asked for yet
+  };
+
+  Kind kind = Kind::other;
+  std::int64_t integer = 0;
+  std::string text{};
+  std::vector<std::size_t> items{};
+};
+
+/// A graph, as a pickle may name a value many times. collections.OrderedDict() is a dict.
+struct Pickle {
+  std::vector<PickleValue> values;
+  std::size_t root = 0;
+
+  [[nodiscard]] const PickleValue& operator[](std::size_t place) const { return values[place]; }
+  [[nodiscard]] const PickleValue& item(const PickleValue& value, std::size_t i) const {
+    return values[value.items[i]];
+  }
+};
+
+/// `name` stands for the file in messages. Takes time and memory in proportion to the bytes.
+/// Errors: UsageError for what is cut off, damaged or written by another protocol.
+Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name);
+
+}  // namespace ddp::worker

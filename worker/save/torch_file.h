@@ -1,0 +1,30 @@
+// The tensors of a file that torch.save wrote: a zip archive with a pickle, data.pkl, that names
+// tensors as parts of storages, and one record of raw bytes per storage, data/0, data/1, ...
+// Promises: nothing in the file is executed (save/pickle); no byte outside a record is ever named,
+// whatever the file says.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "worker/save/safetensors.h"
+
+namespace ddp::worker {
+
+/// Is it torch.save's, by its first bytes? Also of the formats that read_torch_file refuses.
+bool is_torch_file(std::span<const std::byte> bytes);
+
+/// The tensors of the state_dict in the bytes of a whole file: of the saved dict itself, or of its
+/// entry `state_dict`, `model_state_dict` or `model`. nn.Parameter is a tensor; entries that are no
+/// tensors are left out. `name` stands for the file in messages.
+/// Errors: UsageError for anything that is not right, for tensors that are not plain (sparse,
+/// quantized, complex), TorchScript archives, and the format from before torch 1.6.
+TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name);
+
+/// Reads a file of torch.save or a safetensors file, told apart by their first bytes.
+/// Errors: UsageError (contents, no such file, more bytes than this node has memory), SystemError
+/// (reading).
+TensorFile read_tensor_file(const std::filesystem::path& path);
+
+}  // namespace ddp::worker

@@ -1,0 +1,187 @@
+#include "worker/save/zip_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+using Bytes = std::span<const std::byte>;
+
+constexpr std::uint32_t kEndMark = 0x06054b50;
+constexpr std::uint32_t kEnd64Mark = 0x06064b50;
+constexpr std::uint32_t kEnd64LocatorMark = 0x07064b50;
+constexpr std::uint32_t kEntryMark = 0x02014b50;
+constexpr std::uint32_t kLocalMark = 0x04034b50;
+constexpr std::size_t kEndSize = 22;
+constexpr std::size_t kMaxComment = 0xFFFF;
+constexpr std::uint16_t kSizes64 = 1;  // id of the extra field with 64-bit sizes
+constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
+
+// Reads fields one after another; what is not there is an error of the file.
+class Reader {
+ public:
+  Reader(Bytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
+
+  template <typename T>
+  T take() {
+    T value{};
+    const Bytes bytes = take(sizeof(T));
+    std::memcpy(&value, bytes.data(), sizeof(T));
+    return value;
+  }
+
+  Bytes take(std::uint64_t size) {
+    if (size > rest_.size()) refuse("its table of contents is cut off");
+    const Bytes bytes = rest_.first(size);
+    rest_ = rest_.subspan(size);
+    return bytes;
+  }
+
+  [[nodiscard]] bool is_empty() const { return rest_.empty(); }
+
+  [[noreturn]] void refuse(const std::string& what) const { throw UsageError(file_ + ": " + what); }
+
+ private:
+  Bytes rest_;
+  const std::string& file_;
+};
+
+Bytes from(Bytes archive, std::uint64_t offset, const std::string& file) {
+  if (offset > archive.size())
+    throw UsageError(file + ": a place in its table of contents lies outside the file");
+  return archive.subspan(offset);
+}
+
+struct Directory {
+  std::uint64_t entries = 0;
+  std::uint64_t offset = 0;
+};
+
+Directory read_directory64(Bytes archive, std::size_t end, const std::string& file) {
+  constexpr std::size_t kLocatorSize = 20;
+  if (end < kLocatorSize) throw UsageError(file + ": its 64-bit table of contents is missing");
+  Reader locator(archive.subspan(end - kLocatorSize), file);
+  if (locator.take<std::uint32_t>() != kEnd64LocatorMark)
+    locator.refuse("its 64-bit table of contents is missing");
+  locator.take(4);  // disk
+  Reader record(from(archive, locator.take<std::uint64_t>(), file), file);
+  if (record.take<std::uint32_t>() != kEnd64Mark)
+    record.refuse("its 64-bit table of contents is missing");
+  record.take(8 + 2 + 2 + 4 + 4 + 8);  // size, versions, disks, entries on this disk
+  Directory directory;
+  directory.entries = record.take<std::uint64_t>();
+  record.take(8);  // size
+  directory.offset = record.take<std::uint64_t>();
+  return directory;
+}
+
+// The end record stands at the end, before a comment.
+Directory read_directory(Bytes archive, const std::string& file) {
+  const std::size_t lowest =
+      archive.size() > kEndSize + kMaxComment ? archive.size() - kEndSize - kMaxComment : 0;
+  for (std::size_t end = archive.size() - std::min(archive.size(), kEndSize) + 1; end-- > lowest;) {
+    std::uint32_t mark = 0;
+    if (archive.size() - end < kEndSize) break;
+    std::memcpy(&mark, archive.data() + end, sizeof(mark));
+    if (mark != kEndMark) continue;
+    Reader record(archive.subspan(end), file);
+    record.take(4 + 2 + 2 + 2);  // mark, disks, entries on this disk
+    Directory directory;
+    directory.entries = record.take<std::uint16_t>();
+    const auto size = record.take<std::uint32_t>();
+    directory.offset = record.take<std::uint32_t>();
+    const bool is_64 = directory.entries == 0xFFFF || size == kIn64 || directory.offset == kIn64;
+    return is_64 ? read_directory64(archive, end, file) : directory;
+  }
+  throw UsageError(file + ": it is cut off, the table of contents at its end is missing");
+}
+
+struct Entry {
+  std::string name;
+  std::uint32_t checksum = 0;
+  std::uint64_t size = 0;
+  std::uint64_t offset = 0;  // of the local header
+};
+
+Entry read_entry(Reader& directory) {
+  if (directory.take<std::uint32_t>() != kEntryMark)
+    directory.refuse("its table of contents is damaged");
+  directory.take(4);  // versions
+  const auto flags = directory.take<std::uint16_t>();
+  const auto method = directory.take<std::uint16_t>();
+  directory.take(4);  // time
+  Entry entry;
+  entry.checksum = directory.take<std::uint32_t>();
+  const auto packed = directory.take<std::uint32_t>();
+  const auto size = directory.take<std::uint32_t>();
+  const auto name_size = directory.take<std::uint16_t>();
+  const auto extra_size = directory.take<std::uint16_t>();
+  const auto comment_size = directory.take<std::uint16_t>();
+  directory.take(2 + 2 + 4);  // disk, attributes
+  const auto offset = directory.take<std::uint32_t>();
+  const Bytes name = directory.take(name_size);
+  entry.name.assign(reinterpret_cast<const char*>(name.data()), name.size());
+  Bytes extra = directory.take(extra_size);
+  directory.take(comment_size);
+
+  entry.size = size;
+  entry.offset = offset;
+  std::uint64_t packed_size = packed;
+  while (extra.size() >= 4) {
+    std::uint16_t id = 0;
+    std::uint16_t length = 0;
+    std::memcpy(&id, extra.data(), 2);
+    std::memcpy(&length, extra.data() + 2, 2);
+    if (length > extra.size() - 4) directory.refuse("its table of contents is damaged");
+    Reader field(extra.subspan(4, length), entry.name);
+    extra = extra.subspan(4u + length);
+    if (id != kSizes64) continue;
+    if (size == kIn64) entry.size = field.take<std::uint64_t>();
+    if (packed == kIn64) packed_size = field.take<std::uint64_t>();
+    if (offset == kIn64) entry.offset = field.take<std::uint64_t>();
+  }
+  if ((flags & 1) != 0) directory.refuse("record " + entry.name + " is encrypted");
+  if (method != 0 || packed_size != entry.size) {
+    directory.refuse("record " + entry.name +
+                     " is compressed, as in a TorchScript archive, which is code. Save a "
+                     "state_dict() with torch.save.");
+  }
+  return entry;
+}
+
+Bytes read_record(Bytes archive, const Entry& entry, const std::string& file) {
+  Reader local(from(archive, entry.offset, file), file);
+  if (local.take<std::uint32_t>() != kLocalMark)
+    local.refuse("record " + entry.name + " is not where the table of contents says");
+  local.take(22);
+  const auto name_size = local.take<std::uint16_t>();
+  const auto extra_size = local.take<std::uint16_t>();
+  local.take(std::uint64_t{name_size} + extra_size);
+  const Bytes bytes = local.take(entry.size);
+  const uLong checksum = ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+  if (checksum != entry.checksum)
+    local.refuse("record " + entry.name + " is damaged: its checksum differs");
+  return bytes;
+}
+
+}  // namespace
+
+ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
+  const Directory directory = read_directory(archive, name);
+  Reader reader(from(archive, directory.offset, name), name);
+  ZipRecords records;
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each takes bytes, so this ends
+    const Entry entry = read_entry(reader);
+    if (!records.emplace(entry.name, read_record(archive, entry, name)).second)
+      reader.refuse("two records are called " + entry.name);
+  }
+  return records;
+}
+
+}  // namespace ddp::worker
