@@ -1,9 +1,12 @@
 // Ranks as threads of one process: a Gloo group over loopback, which meets in memory.
+// Trap: c10d's flight recorder is one per process, and notes a new group without a lock: two ranks
+// that do so at once end the process now and then. So it is off here.
 #pragma once
 
 #include <ATen/Parallel.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <memory>
 #include <thread>
@@ -34,6 +37,7 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
 /// lowest rank that fails; its group is gone by then, so that no other rank waits for it.
 template <typename Work>
 auto on_ranks(int world_size, const Work& work) {
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // read once, when the first group is made
   using Result = decltype(work(std::declval<Group&>()));
   std::vector<Result> results(static_cast<std::size_t>(world_size));
   std::vector<std::exception_ptr> errors(results.size());
