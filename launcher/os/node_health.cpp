@@ -5,10 +5,9 @@
 #include <sys/sysinfo.h>
 #include <sys/utsname.h>
 
-#include <fstream>
 #include <string>
 
-#include "launcher/plan/gpus.h"
+#include "common/node_gpus.h"
 
 namespace ddp::launcher {
 namespace {
@@ -41,10 +40,7 @@ NodeHealth look_at_health() {
   }
   if (::getrlimit(RLIMIT_NPROC, &limit) == 0) health.processes = to_number(limit.rlim_cur);
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) == 0) health.locked_bytes = to_number(limit.rlim_cur);
-  std::ifstream driver("/proc/driver/nvidia/version");
-  std::string line;
-  std::getline(driver, line);
-  health.driver = read_driver_version(line);
+  health.driver = find_gpu_driver();
   return health;
 }
 

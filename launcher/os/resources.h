@@ -4,17 +4,11 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
-
-#include "launcher/plan/gpus.h"
 
 namespace ddp::launcher {
 
 /// CPUs of the affinity mask that the CPU quota of our cgroups (v1 or v2) lets us use, at least 1.
 int count_cpus();
-
-/// Those with a device file /dev/nvidiaN, as the driver's files describe them, by PCI address.
-std::vector<Gpu> find_gpus();
 
 /// Descriptors that this process has open.
 int count_descriptors();

@@ -9,7 +9,7 @@
 
 #include "common/identity.h"
 #include "common/job_schema.h"
-#include "launcher/plan/gpus.h"
+#include "common/gpus.h"
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"
 

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/job_schema.h"
+#include "common/node_gpus.h"
 #include "common/yaml.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"

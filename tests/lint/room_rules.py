@@ -19,6 +19,7 @@ OPEN_TO = {
     "worker/data": ["worker/plan"],
     "worker/model": ["worker/plan", "worker/data"],
     "worker/dist": ["worker/plan", "worker/data", "worker/model"],
+    "worker/cuda": ["worker/dist"],
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/train": ["worker"],
     "worker/main.cpp": ["worker"],
@@ -81,7 +82,7 @@ DOORS = [
     (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its door is plan/options.cpp"),
     (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its door is common/yaml.cpp"),
     (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its door is common/log"),
-    (re.compile(r"(.*/)?(nccl|cuda[^/]*)\.h$"), re.compile(r"worker/(.*/)?cuda"), "CUDA is for the CUDA module, worker/**/cuda*"),
+    (re.compile(r"(?!worker/)(.*/)?(nccl|cuda[^/]*)\.h$"), re.compile(r"worker/(.*/)?cuda"), "CUDA is for the CUDA module, worker/**/cuda*"),
 ]
 NOW = re.compile(r"::\s*now\s*\(")
 

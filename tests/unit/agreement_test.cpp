@@ -46,6 +46,12 @@ TEST(Agreement, RanksThatHaveNotAnsweredYetDoNotCount) {
             "the ranks differ in their job: rank 7 has \"b\", ranks 0 and 3 have \"a\"");
 }
 
+TEST(Agreement, WhatMustBeDistinctIsNamedWhereItIsNot) {
+  EXPECT_EQ(find_repetition("GPU", {{0, "a"}, {1, "b"}, {2, ""}, {3, ""}}), "");
+  EXPECT_EQ(find_repetition("GPU", {{0, "a"}, {1, "b"}, {2, "b"}}),
+            "ranks 1 and 2 have the same GPU, b");
+}
+
 TEST(Agreement, ManyRanksAreCutShort) {
   EXPECT_EQ(name_ranks({3}), "rank 3");
   EXPECT_EQ(name_ranks({0, 1, 2, 3, 4, 5, 6, 7}), "ranks 0, 1, 2, 3, 4, 5, 6 and 7");

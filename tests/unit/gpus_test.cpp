@@ -1,9 +1,9 @@
 // What a program sees of a node's GPUs, with invented nodes.
-#include "launcher/plan/gpus.h"
+#include "common/gpus.h"
 
 #include <gmock/gmock.h>
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 using testing::ElementsAre;
@@ -97,4 +97,4 @@ TEST(Gpus, TheDriversVersionIsInItsFirstLine) {
 }
 
 }  // namespace
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -106,10 +106,10 @@ Finding compare(const Voters& voters, const Question& question) {
   std::map<int, std::string> texts;
   for (std::size_t i = 0; i < here.size(); ++i)
     texts[here[i]] = text_of(answers[i]);
-  const std::string difference = find_disagreement(question.what, texts);
-  if (difference.empty()) return {};
-  return {exit_code::kRefused,
-          difference + ". Start all ranks with the same job, data and release."};
+  const std::string problem = question.rule == Rule::equal ? find_disagreement(question.what, texts)
+                                                           : find_repetition(question.what, texts);
+  if (problem.empty()) return {};
+  return {exit_code::kRefused, problem + ". " + question.advice};
 }
 
 /// Also in between, of those that are there: the missing ones may wait in another world.

@@ -12,10 +12,14 @@
 
 namespace ddp::worker {
 
+enum class Rule { equal, distinct };
+
 struct Question {
   std::string key;      // of its own in the store
   std::string what;     // "model", for people
   std::string absence;  // "did not join": what is said of a rank that does not answer
+  Rule rule = Rule::equal;
+  std::string advice = "Start all ranks with the same job, data and release.";
 };
 
 struct Voters {
@@ -27,7 +31,8 @@ struct Voters {
 
 /// Blocks: until all ranks have answered, at most the timeout (rank 0 a little longer where it ends
 /// in an error, so that the others can read it: it may serve the store). Every 10 s one line says
-/// who is missing. Errors: PeerError: 203 when `text` is not the same on all ranks, 124 when one
+/// who is missing. Errors: PeerError: 203 when `text` is not the same on all ranks
+/// (or, by the rule, is the same on two and not empty), 124 when one
 /// does not answer, 202 when the store fails.
 void agree(const Voters& voters, const Question& question, const std::string& text);
 

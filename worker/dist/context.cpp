@@ -1,18 +1,56 @@
 #include "worker/dist/context.h"
 
-#include <ATen/Version.h>
 #include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/version.h>
+#include <unistd.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <array>
+
+#include "common/error.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/alone.h"
+#include "worker/dist/cuda_module.h"
 #include "worker/dist/gloo_group.h"
+#include "worker/dist/peer_call.h"
 #include "worker/dist/store.h"
 
 namespace ddp::worker {
+namespace {
+
+std::string node_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+/// Two processes with one rank would take each other's answers. Errors: PeerError.
+void take_rank(c10d::Store& store, const WorkerIdentity& self) {
+  const std::string own = "pid " + std::to_string(::getpid()) + " on " + node_name();
+  std::string owner;
+  try {
+    owner = store.compareSet("taken/" + std::to_string(self.rank), std::string(), own);
+  } catch (const c10::Error& error) {
+    throw PeerError("rank " + std::to_string(self.rank) + " lost the store: " + message_of(error),
+                    exit_code::kRendezvous);
+  }
+  if (owner == own) return;
+  throw PeerError("rank " + std::to_string(self.rank) + " is taken by " + owner + ", this is " +
+                      own + ". Give each process a rank of its own.",
+                  exit_code::kRefused);
+}
+
+std::string releases(const Device& device) {
+  const std::string torch = std::string("torch ") + TORCH_VERSION + "\n";
+  if (!device.nccl) return torch + "gradients by gloo\n";
+  return torch + "gradients by nccl " + device.cuda->nccl_version() + "\n";
+}
+
+}  // namespace
+
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
+                            const Device& device,
                             const std::string& digest,
                             std::chrono::milliseconds timeout) {
   if (self.world_size == 1) return make_alone();
@@ -22,9 +60,21 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   const std::string prefix = "run/" + self.user_run_id + "/" + std::to_string(self.restart_count);
   const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, open.store);
   const Voters voters{store, self.rank, self.world_size, timeout};
-  const std::string mine = std::string("torch ") + TORCH_VERSION + "\nworld size " +
-                           std::to_string(self.world_size) + "\n" + digest;
-  agree(voters, {"join", "release or job", "did not join"}, mine);
+  take_rank(*store, self);
+  const std::string world = "world size " + std::to_string(self.world_size) + "\n";
+  agree(voters, {"join", "release or job", "did not join"}, world + releases(device) + digest);
+  if (device.nccl) {
+    // NCCL would refuse it too, by a text without names, or hang.
+    const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + node_name();
+    agree(voters,
+          {"gpus",
+           "GPU",
+           "did not say its GPU",
+           Rule::distinct,
+           "NCCL takes one rank per GPU: set LOCAL_RANK or CUDA_VISIBLE_DEVICES for each, or use "
+           "backend=gloo."},
+          gpu);
+  }
   // Beyond this point every rank is here and all have the same release and job.
   GlooRequest request;
   request.store = store;
@@ -32,6 +82,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   request.world_size = self.world_size;
   request.interface = find_variable(environment, "GLOO_SOCKET_IFNAME").value_or("");
   request.local_address = open.local_address;
+  request.device = device;
   request.join_timeout = timeout;
   request.collective_timeout = kCollectiveTimeout;
   return make_gloo_group(request);

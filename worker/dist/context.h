@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/identity.h"
+#include "worker/dist/device.h"
 #include "worker/dist/group.h"
 
 namespace ddp::worker {
@@ -19,11 +20,14 @@ namespace ddp::worker {
 inline constexpr std::chrono::seconds kCollectiveTimeout{300};
 
 /// Makes the group of this job.
-/// `digest` stands for everything that must be equal on all ranks; rank 0's counts.
-/// Blocks: until all ranks are there, at most `timeout`. Errors: PeerError: 124 with the missing
-/// ranks, 202 when the store cannot be reached or served, 203 when a digest differs.
+/// `digest` stands for everything that must be equal on all ranks, a line per thing; the releases
+/// of LibTorch and NCCL and the world size are compared beside it. Blocks: until all ranks are
+/// there, at most `timeout`. Errors: PeerError: 124 with the missing ranks, 202 when the store
+/// cannot be reached or served, 203 when a rank differs, is there twice, or shares its GPU with
+/// another under NCCL.
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
+                            const Device& device,
                             const std::string& digest,
                             std::chrono::milliseconds timeout);
 

@@ -3,6 +3,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
@@ -11,6 +12,7 @@
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
+#include "worker/dist/cuda_module.h"
 #include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
@@ -49,9 +51,13 @@ class GlooGroup : public Group {
   }
 
  private:
+  void connect_gpus(const GlooRequest& request);
+
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  c10::intrusive_ptr<c10d::Backend> nccl_;  // null without
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  at::Device device_;
   std::chrono::milliseconds join_timeout_;
   std::chrono::milliseconds leave_timeout_;
   int questions_ = 0;
@@ -59,6 +65,7 @@ class GlooGroup : public Group {
 
 GlooGroup::GlooGroup(const GlooRequest& request)
     : store_(request.store),
+      device_(request.device.device),
       join_timeout_(request.join_timeout),
       leave_timeout_(request.collective_timeout) {
   auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
@@ -77,10 +84,34 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   gloo_->setSequenceNumberForGroup();
   gloo_->setTimeout(request.collective_timeout);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
+  // Trap: before the first backend is set; without it a barrier of NCCL guesses its device.
+  if (device_.is_cuda()) group_->setBoundDeviceId(device_);
   group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   group_->setGroupName("0");
   group_->setGroupDesc("default_pg");
+  if (request.device.nccl) {
+    connect_gpus(request);
+  } else if (device_.is_cuda()) {
+    group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo_);
+  }
+}
+
+void GlooGroup::connect_gpus(const GlooRequest& request) {
+  try {
+    nccl_ = request.device.cuda->make_nccl({c10::make_intrusive<c10d::PrefixStore>("cuda", store_),
+                                            request.rank,
+                                            request.world_size,
+                                            request.collective_timeout});
+    nccl_->setSequenceNumberForGroup();
+    group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
+    nccl_->eagerConnectSingleDevice(device_);
+  } catch (const c10::Error& error) {
+    throw PeerError("rank " + std::to_string(request.rank) + " cannot connect " +
+                        request.device.name + " by NCCL: " + message_of(error) +
+                        ". NCCL_DEBUG=INFO says more; backend=gloo goes without it.",
+                    exit_code::kRendezvous);
+  }
 }
 
 GlooGroup::~GlooGroup() {
@@ -88,6 +119,7 @@ GlooGroup::~GlooGroup() {
   // The destructor of a group joins threads that may wait for a dead peer. The process is about to
   // end: let go.
   (void)gloo_.release();
+  (void)nccl_.release();
   (void)group_.release();
 }
 
@@ -123,6 +155,8 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
 }
 
 void GlooGroup::close() {
+  // What the GPU still does may need the peers; nobody leaves before it is done.
+  if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
   with_peers("the end of the job", [this] {
     // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
     at::Tensor here = at::zeros({1});
@@ -134,6 +168,7 @@ void GlooGroup::close() {
   });
   group_->shutdown();
   group_.reset();
+  nccl_.reset();  // its watchdog reads the store: the store goes last
   gloo_.reset();
   store_.reset();
 }
@@ -143,6 +178,8 @@ void GlooGroup::close() {
 std::unique_ptr<Group> make_gloo_group(const GlooRequest& request) {
   try {
     return std::make_unique<GlooGroup>(request);
+  } catch (const Error&) {
+    throw;
   } catch (const std::exception& error) {
     throw PeerError(
         "not every rank connected within " + std::to_string(request.join_timeout.count() / 1000) +

@@ -1,4 +1,5 @@
-// A group over c10d's Gloo backend.
+// A group over c10d's Gloo backend, with NCCL beside it for tensors on GPUs.
+// Control messages, meters and sums on the host go by Gloo always: they must not wait for a stream.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "worker/dist/device.h"
 #include "worker/dist/group.h"
 
 namespace ddp::worker {
@@ -17,12 +19,14 @@ struct GlooRequest {
   int world_size = 1;
   std::string interface;      // GLOO_SOCKET_IFNAME, or empty
   std::string local_address;  // used when there is no interface: where the store was reached from
+  Device device;              // its GPU is current already
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};
 };
 
-/// Connects every rank with every other.
-/// Blocks: until all are there. Errors: PeerError, 124 when one does not come.
+/// Connects every rank with every other; with NCCL their GPUs too, so that a broken fabric is an
+/// error of the set-up and not a hang of the first step.
+/// Blocks: until all are there. Errors: PeerError, 124 when one does not come, 202 when NCCL fails.
 std::unique_ptr<Group> make_gloo_group(const GlooRequest& request);
 
 }  // namespace ddp::worker

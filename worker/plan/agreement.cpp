@@ -78,4 +78,15 @@ std::string find_disagreement(const std::string& what, const std::map<int, std::
   return line;
 }
 
+std::string find_repetition(const std::string& what, const std::map<int, std::string>& texts) {
+  std::map<std::string, std::vector<int>> ranks;
+  for (const auto& [rank, text] : texts) {
+    if (!text.empty()) ranks[text].push_back(rank);
+  }
+  for (const auto& [text, sharing] : ranks) {
+    if (sharing.size() > 1) return name_ranks(sharing) + " have the same " + what + ", " + text;
+  }
+  return "";
+}
+
 }  // namespace ddp::worker

@@ -13,6 +13,10 @@ namespace ddp::worker {
 /// sides have it.
 std::string find_disagreement(const std::string& what, const std::map<int, std::string>& texts);
 
+/// The opposite: every text must be another, empty ones apart. Empty when that is so; else one line
+/// that names the first ranks with the same.
+std::string find_repetition(const std::string& what, const std::map<int, std::string>& texts);
+
 /// "rank 3", "ranks 1, 2 and 5", "ranks 0, 1, 2 and 97 more".
 std::string name_ranks(const std::vector<int>& ranks);
 

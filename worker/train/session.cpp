@@ -9,9 +9,11 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "common/log.h"
 #include "worker/data/dataset.h"
 #include "worker/dist/context.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/device.h"
 #include "worker/dist/peer_call.h"
 #include "worker/model/registry.h"
 #include "worker/plan/job.h"
@@ -24,11 +26,11 @@
 namespace ddp::worker {
 namespace {
 
-std::string describe_self() {
+std::string describe_self(const Device& device) {
   std::array<char, 128> name{};
   ::gethostname(name.data(), name.size() - 1);
   const int threads = at::get_num_threads();
-  return std::string(name.data()) + ", cpu, " + std::to_string(threads) +
+  return std::string(name.data()) + ", " + device.name + ", " + std::to_string(threads) +
          (threads == 1 ? " thread" : " threads") + ", pid " + std::to_string(::getpid());
 }
 
@@ -38,6 +40,17 @@ std::string job_digest(const JobValues& values) {
   for (const auto& [path, value] : job_identity(values, false))
     digest += path + ": " + value + "\n";
   return digest;
+}
+
+// Sets that differ would make epochs of different lengths: a hang in the last step.
+std::string describe_data(const DataSet& data) {
+  std::string text;
+  for (const ImageSet* const set : {&data.train, &data.test}) {
+    text += set->name + ": " + std::to_string(set->count) + " images of " +
+            std::to_string(set->channels) + "x" + std::to_string(set->height) + "x" +
+            std::to_string(set->width) + " in " + std::to_string(set->classes) + " classes\n";
+  }
+  return text;
 }
 
 // Loads the data on every rank; a problem is known to all before anyone leaves, and said once.
@@ -85,12 +98,17 @@ int train_here(const Session& session) {
   Job job = make_job(session.job, self.world_size);
   // Rounds of one job always continue, whatever was asked for at its start.
   if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
-  if (job.math.deterministic) at::globalContext().setDeterministicAlgorithms(true, false);
+  // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
+  const Device device = choose_device(job.device, self, session.environment);
+  for (const std::string& note : device.notes)
+    log::warning(note);
+  set_math(job.math);
+  // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
-      join(self, session.environment, job_digest(session.job), job.ddp.join_timeout);
+      join(self, session.environment, device, job_digest(session.job), job.ddp.join_timeout);
   // Beyond this point every rank is here and the world is fixed.
-  const std::vector<std::string> ranks = gather_texts(*group, describe_self());
+  const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
   std::filesystem::path run_dir = self.run_dir;
   if (group->is_root()) {
     std::cout << rank_table(ranks) << batch_line(job.batch, self.world_size) << std::endl;
@@ -103,6 +121,7 @@ int train_here(const Session& session) {
   session.page.phase = Phase::loading;
   DataSet data;
   if (const std::optional<int> code = load_data(job.data, *group, data)) return *code;
+  group->agree("data", describe_data(data));
   // Beyond this point every rank holds the same data set.
   const Model model = make_model(job, data.train, *group);
   Ddp replica({parameters_of(*model), buffers_of(*model), job.ddp.bucket_bytes, job.model.name},

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace ddp::launcher {
+namespace ddp {
 
 /// What the driver's files say of one GPU. Order of a list: CUDA's by PCI bus, as far as known.
 struct Gpu {
@@ -43,4 +43,4 @@ std::string read_driver_version(std::string_view text);
 /// "0 (NVIDIA H200, 0000:dc:00.0), 1 (...)", or "none".
 std::string list_gpus(const std::vector<Gpu>& gpus);
 
-}  // namespace ddp::launcher
+}  // namespace ddp

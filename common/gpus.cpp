@@ -1,11 +1,11 @@
-#include "launcher/plan/gpus.h"
+#include "common/gpus.h"
 
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <sstream>
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 std::string trim(std::string_view text) {
@@ -123,4 +123,4 @@ std::string list_gpus(const std::vector<Gpu>& gpus) {
   return text.empty() ? "none" : text;
 }
 
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -1,0 +1,70 @@
+#include "common/node_gpus.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <tuple>
+
+#include "common/files.h"
+
+namespace ddp {
+namespace {
+
+/// N of /dev/nvidiaN; other files of the driver have no number.
+std::optional<int> gpu_number(const std::string& name) {
+  const std::string number = name.starts_with("nvidia") ? name.substr(6) : "";
+  const bool is_gpu = !number.empty() && number.size() < 6 &&
+                      std::all_of(number.begin(), number.end(), [](unsigned char c) {
+                        return std::isdigit(c) != 0;
+                      });
+  if (!is_gpu) return {};
+  return std::stoi(number);
+}
+
+std::vector<Gpu> described_gpus() {
+  std::vector<Gpu> gpus;
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::optional<Gpu> gpu = read_gpu(read_file(entry.path() / "information").value_or(""));
+    if (!gpu) continue;
+    const std::string node =
+        read_file("/sys/bus/pci/devices/" + gpu->pci + "/numa_node").value_or("");
+    gpu->numa_node = -1;
+    std::from_chars(node.data(), node.data() + node.size(), gpu->numa_node);
+    gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<Gpu> find_gpus() {
+  const std::vector<Gpu> described = described_gpus();
+  std::vector<Gpu> gpus;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
+    const std::optional<int> number = gpu_number(entry.path().filename().string());
+    if (!number) continue;
+    Gpu gpu;
+    gpu.minor = *number;
+    // A container may see the descriptions of GPUs that it has not been given.
+    for (const Gpu& candidate : described) {
+      if (candidate.minor == *number) gpu = candidate;
+    }
+    gpus.push_back(gpu);
+  }
+  std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return std::tie(a.pci, a.minor) < std::tie(b.pci, b.minor);
+  });
+  return gpus;
+}
+
+std::string find_gpu_driver() {
+  return read_driver_version(read_file("/proc/driver/nvidia/version").value_or(""));
+}
+
+}  // namespace ddp

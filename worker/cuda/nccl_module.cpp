@@ -1,0 +1,36 @@
+// libddp-worker-cuda.so: NCCL for a program that is not linked to CUDA. See
+// worker/dist/cuda_module.h.
+#include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "worker/dist/cuda_module.h"
+
+namespace ddp::worker {
+namespace {
+
+class NcclModule : public CudaModule {
+ public:
+  [[nodiscard]] std::string nccl_version() const override { return c10d::getNcclVersion(); }
+
+  [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
+      const NcclRequest& request) const override {
+    // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread
+    // and ends the process by SIGABRT: no handler of ours sees it, so nothing may depend on one.
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = request.timeout;
+    return c10::make_intrusive<c10d::ProcessGroupNCCL>(
+        request.store, request.rank, request.world_size, options);
+  }
+};
+
+}  // namespace
+}  // namespace ddp::worker
+
+extern "C" __attribute__((visibility("default"))) const ddp::worker::CudaModule* ddp_cuda_module(
+    std::string* build) {
+  static const ddp::worker::NcclModule module;
+  const std::string own = ddp::worker::kCudaModuleBuild;
+  if (*build == own) return &module;
+  *build = own;
+  return nullptr;
+}

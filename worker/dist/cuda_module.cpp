@@ -1,0 +1,48 @@
+#include "worker/dist/cuda_module.h"
+
+#include <dlfcn.h>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+  throw UsageError("the CUDA module " + path.string() + " does not load: " + why);
+}
+
+}  // namespace
+
+std::filesystem::path find_cuda_module() {
+  constexpr const char* kName = "libddp-worker-cuda.so";
+  std::error_code ignored;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  const std::filesystem::path beside = program.parent_path() / kName;
+  if (std::filesystem::exists(beside, ignored)) return beside;
+  return program.parent_path().parent_path() / "lib" / kName;
+}
+
+const CudaModule& load_cuda_module(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) {
+    refuse(path,
+           "there is no such file. Build it with the CUDA wheels of torch, or use device=cpu");
+  }
+  // RTLD_GLOBAL: LibTorch finds the kernels that libtorch_cuda registers by names of its own.
+  void* const handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (handle == nullptr) {
+    refuse(path,
+           std::string(::dlerror()) +
+               ". Install all the wheels that torch needs (nvidia-*), or use device=cpu");
+  }
+  // It stays loaded: LibTorch keeps pointers into it to the end of the process.
+  void* const entry = ::dlsym(handle, kCudaModuleEntry);
+  if (entry == nullptr) refuse(path, "it has no " + std::string(kCudaModuleEntry));
+  std::string build = kCudaModuleBuild;
+  const CudaModule* const module = reinterpret_cast<CudaModuleEntry*>(entry)(&build);
+  if (module == nullptr) {
+    refuse(path, "it is of " + build + ", this program of " + kCudaModuleBuild + ". Build both");
+  }
+  return *module;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,92 @@
+#include "worker/dist/device.h"
+
+#include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdlib>
+
+#include "common/error.h"
+#include "common/node_gpus.h"
+#include "worker/dist/cuda_module.h"
+#include "worker/dist/nvml.h"
+#include "worker/dist/peer_call.h"
+#include "worker/plan/device_choice.h"
+
+namespace ddp::worker {
+namespace {
+
+GpuFacts find_facts(const Environment& environment) {
+  GpuFacts facts;
+  if (find_gpu_driver().empty()) {
+    facts.problem = "there is no NVIDIA driver (/proc/driver/nvidia/version)";
+    return facts;
+  }
+  NvmlGpus nvml = ask_nvml();
+  facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
+  facts.uses = std::move(nvml.uses);
+  // Empty is a value here: it hides all GPUs.
+  const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
+  if (visible != environment.end()) facts.visible = visible->second;
+  facts.is_pci_order = find_variable(environment, "CUDA_DEVICE_ORDER") == "PCI_BUS_ID";
+  return facts;
+}
+
+/// Makes the GPU current, before anything is allocated. Errors: UsageError.
+void select(const at::Device& device) {
+  try {
+    const c10::impl::VirtualGuardImpl cuda(at::kCUDA);
+    const int count = cuda.deviceCount();
+    if (device.index() >= count) {
+      throw UsageError("device: " + device.str() + " is not there: CUDA sees " +
+                       std::to_string(count) + ". Compare with nvidia-smi, or use device=cpu.");
+    }
+    cuda.setDevice(device);
+  } catch (const c10::Error& error) {
+    throw UsageError("device: " + device.str() + " cannot be used: " + message_of(error) +
+                     ". Is the driver new enough? Use device=cpu to go without it.");
+  }
+}
+
+}  // namespace
+
+Device choose_device(const DeviceJob& job,
+                     const WorkerIdentity& self,
+                     const Environment& environment) {
+  GpuFacts facts;
+  Device chosen;
+  if (job.device != "cpu") {
+    facts = find_facts(environment);
+    try {
+      if (facts.problem.empty() && !facts.gpus.empty())
+        chosen.cuda = &load_cuda_module(find_cuda_module());
+    } catch (const UsageError& error) {
+      facts.problem = error.what();
+    }
+  }
+  const LocalPlace place{self.local_rank, self.local_world_size, !self.platform.empty()};
+  const DeviceChoice choice = choose_device(job, place, facts);
+  chosen.nccl = choice.nccl;
+  chosen.name = choice.name;
+  chosen.identity = choice.identity;
+  chosen.notes = choice.notes;
+  if (choice.gpu) {
+    chosen.device = at::Device(at::kCUDA, static_cast<at::DeviceIndex>(*choice.gpu));
+    select(chosen.device);
+  }
+  return chosen;
+}
+
+void set_math(const MathJob& math) {
+  at::Context& context = at::globalContext();
+  // Trap: LibTorch has an older and a newer way to say it, and refuses to hear both. The older.
+  context.setAllowTF32CuDNN(math.tf32);
+  if (math.tf32) context.setAllowTF32CuBLAS(true);
+  if (math.matmul_precision != "highest") context.setFloat32MatmulPrecision(math.matmul_precision);
+  context.setBenchmarkCuDNN(math.cudnn_benchmark);
+  if (!math.deterministic) return;
+  context.setDeterministicAlgorithms(true, false);
+  // Without it cuBLAS is refused as not deterministic; a word of the user's stands.
+  ::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+}
+
+}  // namespace ddp::worker

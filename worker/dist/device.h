@@ -1,0 +1,36 @@
+// The device of this rank, chosen and made current before CUDA is first called.
+// Promises: no rank allocates on a device that is not its own; on a node without GPUs neither CUDA
+// nor its module is loaded; what `auto` could not use is said in a line.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "worker/plan/job.h"
+
+namespace ddp::worker {
+
+class CudaModule;
+
+struct Device {
+  at::Device device{at::kCPU};
+  bool nccl = false;  // gradients travel by NCCL, on CUDA
+  std::string name = "cpu";
+  std::string identity;              // of a GPU: the same for two ranks only if they share it
+  std::vector<std::string> notes;    // what the user should know, a line each
+  const CudaModule* cuda = nullptr;  // loaded; null on CPUs
+};
+
+/// Call it first thing, before any tensor: see the trap in cuda_module.h.
+/// Errors: UsageError, with the list of GPUs, when the job's wish cannot be met.
+Device choose_device(const DeviceJob& job,
+                     const WorkerIdentity& self,
+                     const Environment& environment);
+
+/// Precision of products, cuDNN's search, deterministic kernels: LibTorch's own switches.
+void set_math(const MathJob& math);
+
+}  // namespace ddp::worker

@@ -1,0 +1,52 @@
+// On which device a rank computes, and by what its gradients travel. Pure: the facts are given.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/gpus.h"
+#include "worker/plan/job.h"
+
+namespace ddp::worker {
+
+/// How a GPU is used, as far as the driver tells. Units: bytes.
+struct GpuUse {
+  std::optional<std::int64_t> free;
+  std::int64_t total = 0;
+  std::vector<int> owners;  // pids, this process left out
+};
+
+/// What is known of this node's GPUs before CUDA is asked.
+struct GpuFacts {
+  std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: none known
+  std::vector<Gpu> gpus;     // of the node, by PCI address
+  std::vector<GpuUse> uses;  // of each, or empty
+  std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
+  bool is_pci_order = false;           // CUDA_DEVICE_ORDER says that CUDA counts them so too
+};
+
+/// Where this rank stands among those of its node.
+struct LocalPlace {
+  int local_rank = 0;
+  int local_world_size = 1;
+  bool has_own_view = false;  // Slurm and MPI may show each rank the GPUs of its task only
+};
+
+struct DeviceChoice {
+  std::optional<int> gpu;  // by CUDA's number in this process; nothing: CPU
+  bool nccl = false;
+  std::string name;                // "cpu", "cuda:1 (NVIDIA H200, 0000:dc:00.0)"
+  std::string identity;            // the GPU's UUID or PCI address; empty: not known
+  std::vector<std::string> notes;  // what the user should know, a line each
+};
+
+/// A rank takes the GPU of its local rank, or the only one that it sees when every rank sees one of
+/// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. Order of the facts' lists:
+/// CUDA's. Errors: UsageError, with the list of GPUs: more ranks than GPUs, no such GPU, two ranks
+/// of NCCL on one, less free memory than the job asks for, a GPU asked for and none that can be
+/// used.
+DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts);
+
+}  // namespace ddp::worker
