@@ -144,6 +144,14 @@ WorkerIdentity read_identity(const Environment& given) {
   return self;
 }
 
+std::string describe(const WorkerIdentity& identity) {
+  if (identity.platform.empty() && identity.master_addr.empty() && identity.world_size == 1)
+    return "not distributed: one process";
+  const std::string from = identity.platform.empty() ? "RANK and WORLD_SIZE" : identity.platform;
+  return "rank " + std::to_string(identity.rank) + " of " + std::to_string(identity.world_size) +
+         ", from " + from;
+}
+
 Environment to_environment(const WorkerIdentity& identity) {
   Environment environment{
       {"RANK", std::to_string(identity.rank)},

@@ -56,6 +56,9 @@ struct WorkerIdentity {
 /// MASTER_ADDR, ...), for what is not a number and for ranks outside their world.
 WorkerIdentity read_identity(const Environment& environment);
 
+/// Who this is and how it knows: "rank 1 of 3, from Slurm", "not distributed: one process".
+std::string describe(const WorkerIdentity& identity);
+
 /// The variables that tell a worker this identity; to be laid over the launcher's own environment.
 Environment to_environment(const WorkerIdentity& identity);
 

@@ -67,16 +67,14 @@ int main(int argc, char** argv) {
     if (options.help) std::cout << help_text();
     if (options.version) std::cout << version_text() << std::endl;
     if (options.help || options.version) return exit_code::kOk;
-    const Environment environment = read_environment();
+    const Environment environment = with_init_method(read_environment(), options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     check_torch_version();
     error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     const WorkerIdentity self =
         read_identity(environment);  // who am I: the launcher's environment, or rank 0 of 1
-    if (!self.platform.empty()) {
-      log::info("rank " + std::to_string(self.rank) + " of " + std::to_string(self.world_size) +
-                ", from " + self.platform);
-    }
+    // Under an agent of ours the prefix of each line says it.
+    if (self.run_id.empty()) log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     handle_stop_signals(**page);

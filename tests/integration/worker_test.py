@@ -56,6 +56,15 @@ class WorkerTest(ProcessTest):
         command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments]
         return self.run_program(*command, **keywords)
 
+    def write_images(self, folder, count, missing=0):
+        """MNIST's files with `count` black images to train on, the last `missing` bytes of them cut off."""
+        folder.mkdir()
+        for part, size, cut in (("train", count, missing), ("t10k", 10, 0)):
+            images = struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size)
+            (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, size) + bytes(size))
+            with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+                file.write(images[: len(images) - cut])
+
     def run_dir(self, name="job"):
         return self.folder / "runs" / name
 
@@ -76,6 +85,7 @@ class Alone(WorkerTest):
     def test_trains_without_any_launcher_and_leaves_its_records(self):
         text = self.worker()
         self.assertIn("rank 0 of 1", text)
+        self.assertIn("ddp-worker: not distributed: one process\n", text)
         self.assertIn("batch: 16 per rank x 1 rank x 1 accumulate = 16", text)
         self.assertRegex(text, r"epoch 2/2 \| train loss 0?\.?\d")
         run = self.run_dir()
@@ -316,14 +326,7 @@ class BadInput(WorkerTest):
             self.assertFalse((self.folder / "runs").exists(), "nothing was started")
 
     def test_a_truncated_file_of_images_is_named_once(self):
-        data = self.folder / "mnist"
-        data.mkdir()
-        for part, count in (("train", 60), ("t10k", 10)):
-            images = struct.pack(">4i", 2051, count, 28, 28) + bytes(784 * count)
-            labels = struct.pack(">2i", 2049, count) + bytes(count)
-            (data / f"{part}-labels-idx1-ubyte").write_bytes(labels)
-            with gzip.open(data / f"{part}-images-idx3-ubyte.gz", "wb") as file:
-                file.write(images if part == "t10k" else images[:-100])
+        self.write_images(self.folder / "mnist", 60, missing=100)
         text = self.launch(2, "data.name=mnist", "data.root=mnist", "data.train_size=null", "data.test_size=null", expect=2)
         self.assert_said_once("train-images-idx3-ubyte", text)
         self.assertIn(f"found {16 + 60 * 784 - 100}", text)
@@ -351,6 +354,18 @@ class BadInput(WorkerTest):
             self.assert_said_once(what, text)
             self.assertLess(time.monotonic() - begin, 5)  # the bound is 1 s after the group is there, on an idle machine
             shutil.rmtree(folder)
+
+    def test_a_rank_by_hand_without_its_numbers_is_told_what_to_type(self):
+        for method, why in (("tcp://127.0.0.1:29500", "no rank is known"), ("file:///tmp/x", "a file is no meeting place")):
+            text = self.worker("--init-method", method, expect=2)
+            self.assertIn(why, text)
+            self.assertIn("ddp-worker JOB.yaml --init-method tcp://HOST:29500 --rank 0 --world-size 2", text)
+
+    @unittest.skipIf(os.path.exists("/proc/driver/nvidia/version"), "this machine has an NVIDIA driver")
+    def test_a_gpu_that_is_not_there_is_refused_with_the_reason(self):
+        text = self.worker("device=cuda", expect=2)
+        self.assertIn("device: cuda cannot be used: there is no NVIDIA driver", text)
+        self.assertIn("backend: nccl needs a GPU", self.worker("backend=nccl", expect=2))
 
     def test_half_an_identity_is_refused(self):
         self.assertIn("WORLD_SIZE is not", self.worker(expect=2, RANK="0"))
@@ -460,6 +475,47 @@ class Faults(WorkerTest):
         for running in ranks:
             self.assertEqual(running.finish(), 203, running.text)
             self.assertIn('rank 1 has "world size 2", rank 0 has "world size 3"', running.text)
+
+    def test_ranks_started_by_hand_meet_at_tcp(self):
+        at = "tcp://127.0.0.1:" + self.world(2)["MASTER_PORT"]
+        ranks = [
+            self.start(self.bin / "ddp-worker", "job.yaml", "train.epochs=1", "--init-method", at, "--rank", rank, "--world-size=2")
+            for rank in (0, 1)
+        ]
+        for rank, running in enumerate(ranks):
+            self.assertEqual(running.finish(), 0, running.text)
+            self.assertIn(f"ddp-worker: rank {rank} of 2, from RANK and WORLD_SIZE", running.text)
+        self.assertIn("batch: 16 per rank x 2 ranks", ranks[0].text)
+
+    def test_a_rank_started_twice_is_refused_with_both_processes(self):
+        at = "tcp://127.0.0.1:" + self.world(3)["MASTER_PORT"]
+        ranks = [
+            self.start(self.bin / "ddp-worker", "job.yaml", "ddp.join_timeout=4s", "--init-method", at, "--rank", rank, "--world-size=3")
+            for rank in (0, 1, 1)
+        ]
+        codes = [running.finish() for running in ranks]
+        self.assertEqual(sorted(codes[1:]), [124, 203], [running.text for running in ranks])
+        second = ranks[1 + codes[1:].index(203)]
+        first = ranks[1 + codes[1:].index(124)]
+        self.assertRegex(second.text, rf"rank 1 is taken by pid {first.process.pid} on \S+, this is pid {second.process.pid} on ")
+        self.assertEqual(codes[0], 124)
+        self.assertIn("rank 2 of 3 did not join within 4s", ranks[0].text)
+
+    def test_a_rank_with_other_data_is_named_by_both(self):
+        """Where data comes from may differ by node; what is in it may not."""
+        for name, count in (("a", 60), ("b", 64)):
+            self.write_images(self.folder / name, count)
+        world = self.world(2)
+        ranks = [
+            self.start(
+                self.bin / "ddp-worker", "job.yaml", "data.name=mnist", f"data.root={self.folder / name}",
+                "data.train_size=null", "data.test_size=null", RANK=str(rank), **world,
+            )
+            for rank, name in enumerate("ab")
+        ]  # fmt: skip
+        for running in ranks:
+            self.assertEqual(running.finish(), 203, running.text)
+            self.assertRegex(running.text, r'in their data: rank 1 has "[^"]*: 64 images[^"]*", rank 0 has "[^"]*: 60 images')
 
     def test_a_rank_that_lost_its_peer_says_so_and_leaves_by_97(self):
         world = self.world(2)

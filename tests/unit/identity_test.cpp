@@ -53,6 +53,18 @@ TEST(Identity, WithoutVariablesAWorkerIsAlone) {
   EXPECT_EQ(identity.world_size, 1);
 }
 
+TEST(Identity, SaysWhereItIsFrom) {
+  EXPECT_EQ(describe(read_identity({})), "not distributed: one process");
+  EXPECT_EQ(describe(read_identity(
+                {{"RANK", "1"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}})),
+            "rank 1 of 3, from RANK and WORLD_SIZE");
+  WorkerIdentity task;
+  task.rank = 1;
+  task.world_size = 3;
+  task.platform = "Slurm";
+  EXPECT_EQ(describe(task), "rank 1 of 3, from Slurm");
+}
+
 TEST(Identity, EmptyMeansUnset) {
   EXPECT_EQ(read_identity({{"RANK", ""}, {"WORLD_SIZE", ""}}), WorkerIdentity());
 }

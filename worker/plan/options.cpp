@@ -13,8 +13,18 @@ namespace po = boost::program_options;
 po::options_description visible_flags() {
   po::options_description flags("Flags");
   flags.add_options()("help,h", "show this text")(
-      "version", "show the versions of this program and of LibTorch");
+      "version", "show the versions of this program and of LibTorch")(
+      "init-method",
+      po::value<std::string>()->value_name("URL"),
+      "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
+      "rank", po::value<std::string>()->value_name("R"), "this process's rank, from 0")(
+      "world-size", po::value<std::string>()->value_name("N"), "how many processes there are");
   return flags;
+}
+
+std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
+  if (given.count(name) == 0) return {};
+  return given[name].as<std::string>();
 }
 
 bool is_job_file(const std::string& argument) {
@@ -58,6 +68,8 @@ Options parse_options(int argc, const char* const* argv) {
   }
   options.help = given.count("help") > 0;
   options.version = given.count("version") > 0;
+  options.init_method = {
+      find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
   if (given.count("argument") > 0) {
     for (const std::string& argument : given["argument"].as<std::vector<std::string>>()) {
       take_argument(argument, options, problems);
@@ -74,7 +86,9 @@ std::string help_text() {
   text << "Usage: ddp-worker JOB.yaml [KEY=VALUE ...]\n\n"
           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
-          "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n\n"
+          "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
+          "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
+          "2\n\n"
        << visible_flags() << "\nKeys of a job file, with their defaults:\n";
   for (const JobKey& key : job_keys()) {
     const std::string head = "  " + std::string(key.path) + ": " + std::string(key.default_value);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/job_schema.h"
+#include "worker/plan/init_method.h"
 
 namespace ddp::worker {
 
@@ -15,6 +16,7 @@ struct Options {
   bool version = false;
   std::optional<std::filesystem::path> job_file;
   std::vector<JobOverride> overrides;
+  InitMethod init_method;
   std::string command;  // as typed, for the run directory
 };
 
