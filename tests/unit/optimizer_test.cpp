@@ -1,15 +1,412 @@
 #include "worker/train/optimizer.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "worker/dist/alone.h"
 
 namespace ddp::worker {
 namespace {
+
+using Name = OptimizerJob::Name;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const AmpJob kExact{};
+const AmpJob kScaled{1, AmpJob::Type::fp16, {}, {}};   // float32 weights, dynamic scale
+const AmpJob kMasters{2, AmpJob::Type::fp16, {}, {}};  // float32 masters of float16 weights
+
+// Parameters without a model, in a world of one; the tests write the gradients.
+class Bench {
+ public:
+  explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
+      : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
+
+  Optimizer make(const OptimizerJob& job) { return Optimizer(job, replica_, precision_); }
+  Precision& precision() { return precision_; }
+  [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return replica_.parameters(); }
+
+  /// Gradients of this step, of the parameters' type, times the loss scale: so small that they
+  /// are finite in float16.
+  void draw_gradients(std::uint64_t seed) {
+    torch::manual_seed(seed);
+    for (const NamedTensor& one : parameters())
+      set_gradient(one, torch::randn(one.tensor.sizes()) / 64);
+  }
+  void fill_gradients(float value) {
+    for (const NamedTensor& one : parameters())
+      set_gradient(one, torch::full(one.tensor.sizes(), value));
+  }
+
+ private:
+  static DdpRequest request(at::ScalarType type) {
+    torch::manual_seed(3);
+    DdpRequest request;
+    // Channels-last with one input channel, a matrix, and a bias.
+    const at::Tensor conv =
+        torch::randn({4, 1, 3, 3})
+            .to(torch::TensorOptions(type), false, true, at::MemoryFormat::ChannelsLast);
+    request.parameters = {{"conv.weight", conv},
+                          {"head.weight", torch::randn({3, 5}).to(type)},
+                          {"head.bias", torch::randn({3}).to(type)}};
+    for (const NamedTensor& one : request.parameters)
+      one.tensor.requires_grad_(true);
+    return request;
+  }
+  void set_gradient(const NamedTensor& parameter, const at::Tensor& value) {
+    const at::NoGradGuard no_grad;
+    const at::Tensor gradient = at::empty_like(parameter.tensor);
+    gradient.copy_(precision_.scale(value));
+    at::Tensor(parameter.tensor).mutable_grad() = gradient;
+  }
+
+  Precision precision_;
+  std::unique_ptr<Group> group_;
+  Ddp replica_;
+};
+
+std::map<std::string, at::Tensor> copies(const std::vector<NamedTensor>& tensors) {
+  const at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> result;
+  for (const auto& [name, tensor] : tensors)
+    result[name] = tensor.clone();
+  return result;
+}
+
+void expect_equal(const std::map<std::string, at::Tensor>& a,
+                  const std::map<std::string, at::Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (const auto& [name, tensor] : a)
+    EXPECT_TRUE(tensor.equal(b.at(name))) << name << "\n" << tensor << "\n" << b.at(name);
+}
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& one : tensors)
+    names.push_back(one.name);
+  return names;
+}
+
+OptimizerJob job_of(Name name) {
+  OptimizerJob job;
+  job.name = name;
+  job.weight_decay = 0.01;
+  return job;
+}
+
+struct Kind {
+  Name name;
+  AmpJob amp;
+  at::ScalarType type;
+};
+
+class EveryKind : public testing::TestWithParam<Kind> {};
+
+// All states too: momentum or moments, Adam's steps, masters, the average.
+TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
+  Bench bench(GetParam().type, GetParam().amp);
+  OptimizerJob job = job_of(GetParam().name);
+  job.clip_norm = 1;
+  job.ema_decay = 0.9;
+  Optimizer optimizer = bench.make(job);
+  const auto weights = copies(bench.parameters());
+  auto state = copies(optimizer.state());
+
+  bench.draw_gradients(1);
+  bench.parameters()[2].tensor.grad()[1] = kInf;
+  optimizer.step(0.1);
+  expect_equal(copies(bench.parameters()), weights);
+  state["loss_scale"] = state["loss_scale"] / 2;
+  state["loss_scale.skipped_steps"] = state["loss_scale.skipped_steps"] + 1;
+  expect_equal(copies(optimizer.state()), state);
+  EXPECT_EQ(bench.precision().loss_scale()->skipped_steps(), 1);
+
+  // The next step is as if that one had never been.
+  bench.draw_gradients(2);
+  optimizer.step(0.1);
+  Bench other(GetParam().type, GetParam().amp);
+  Optimizer fresh = other.make(job);
+  other.draw_gradients(2);
+  fresh.step(0.1);
+  expect_equal(copies(bench.parameters()), copies(other.parameters()));
+  for (const auto& [name, tensor] : copies(fresh.state())) {
+    if (name.starts_with("loss_scale")) continue;
+    EXPECT_TRUE(tensor.equal(copies(optimizer.state()).at(name))) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers,
+                         EveryKind,
+                         testing::Values(Kind{Name::sgd, kScaled, at::kFloat},
+                                         Kind{Name::adam, kScaled, at::kFloat},
+                                         Kind{Name::adamw, kScaled, at::kFloat},
+                                         Kind{Name::sgd, kMasters, at::kHalf},
+                                         Kind{Name::adam, kMasters, at::kHalf},
+                                         Kind{Name::adamw, kMasters, at::kHalf}));
+
+// A scale is a power of two, so a step with it is the step without, bit for bit; clipping included,
+// which must come after the unscaling.
+TEST(Optimizer, AScaledStepIsTheUnscaledOne) {
+  for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+    OptimizerJob job = job_of(name);
+    job.clip_norm = 0.5;
+    Bench plain;
+    Bench scaled(at::kFloat, kScaled);
+    Optimizer a = plain.make(job);
+    Optimizer b = scaled.make(job);
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      plain.draw_gradients(seed);
+      scaled.draw_gradients(seed);
+      a.step(0.1);
+      b.step(0.1);
+    }
+    expect_equal(copies(plain.parameters()), copies(scaled.parameters()));
+  }
+}
+
+TEST(Optimizer, AMasterKeepsWhatALowWeightWouldLose) {
+  Bench bench(at::kHalf, kMasters);
+  OptimizerJob job;
+  job.momentum = 0;
+  job.weight_decay = 0;
+  Optimizer optimizer = bench.make(job);
+  const auto before = copies(bench.parameters());
+  for (int step = 0; step < 100; ++step) {
+    bench.fill_gradients(1 / 64.F);
+    optimizer.step(64e-5);
+  }
+  for (const auto& [name, tensor] : copies(optimizer.state())) {
+    if (!name.ends_with(".master")) continue;
+    const std::string parameter = name.substr(0, name.size() - 7);
+    EXPECT_EQ(tensor.scalar_type(), at::kFloat);
+    EXPECT_EQ(tensor.strides(), before.at(parameter).strides());
+    EXPECT_TRUE(at::allclose(tensor, before.at(parameter).to(at::kFloat) - 1e-3, 0, 1e-5)) << name;
+    EXPECT_TRUE(copies(bench.parameters()).at(parameter).equal(tensor.to(at::kHalf))) << name;
+  }
+}
+
+// Whole vectors of a kernel and what is left over: 36, 15 and 3 elements.
+TEST(Optimizer, EveryElementOfALowWeightMoves) {
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
+    for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+      for (const double momentum : {0.0, 0.9}) {
+        Bench bench(type, {3, AmpJob::Type::fp16, {}, {}});
+        OptimizerJob job = job_of(name);
+        job.momentum = momentum;
+        Optimizer optimizer = bench.make(job);
+        const auto before = copies(bench.parameters());
+        bench.fill_gradients(1);
+        optimizer.step(0.5);
+        for (const auto& [key, tensor] : copies(bench.parameters())) {
+          const at::Tensor moved = (before.at(key) - tensor).to(at::kFloat);
+          EXPECT_TRUE(at::allclose(moved, torch::full_like(moved, 0.5), 0, 0.05))
+              << key << " " << type << "\n"
+              << moved;
+        }
+      }
+    }
+  }
+}
+
+// Lists of a kernel call hold one type: norm layers stay float32 at O2, and step themselves.
+TEST(Optimizer, StepsWeightsOfSeveralTypes) {
+  for (const int level : {2, 3}) {
+    const std::unique_ptr<Group> group = make_alone();
+    DdpRequest request;
+    request.parameters = {{"norm.weight", torch::ones({2}).requires_grad_(true)},
+                          {"conv.weight", torch::ones({2, 2}, at::kBFloat16).requires_grad_(true)}};
+    Ddp replica(request, *group);
+    Precision precision({level, AmpJob::Type::bf16, {}, {}}, at::kCPU);
+    OptimizerJob job;
+    job.clip_norm = 1e6;
+    job.weight_decay = 0;
+    Optimizer optimizer(job, replica, precision);
+    replica.backward(replica.parameters()[0].tensor.sum() + replica.parameters()[1].tensor.sum(),
+                     true);
+    optimizer.step(0.5);
+    for (const auto& [name, tensor] : replica.parameters())
+      EXPECT_TRUE(tensor.equal(torch::full_like(tensor, 0.5))) << name;
+    std::vector<std::string> names{"norm.weight", "conv.weight"};
+    if (level == 2) names.push_back("conv.weight.master");
+    EXPECT_EQ(names_of(optimizer.state()), names);
+  }
+}
+
+TEST(Optimizer, NormsAndBiasesCanBeLeftOutOfTheDecay) {
+  for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+    Bench bench;
+    OptimizerJob job = job_of(name);
+    job.decay_norms_and_biases = false;
+    Optimizer optimizer = bench.make(job);
+    const auto before = copies(bench.parameters());
+    bench.fill_gradients(0);
+    optimizer.step(0.1);
+    const auto after = copies(bench.parameters());
+    EXPECT_TRUE(after.at("head.bias").equal(before.at("head.bias")));
+    EXPECT_FALSE(after.at("head.weight").equal(before.at("head.weight")));
+    EXPECT_FALSE(after.at("conv.weight").equal(before.at("conv.weight")));
+  }
+}
+
+TEST(Optimizer, RatesByPatternOfTheNameMultiply) {
+  Bench bench;
+  OptimizerJob job;
+  job.momentum = 0;
+  job.weight_decay = 0;
+  job.lr_factors = {{"*", 0.5}, {"head.*", 2}, {"*.bias", 0.25}};
+  Optimizer optimizer = bench.make(job);
+  const auto before = copies(bench.parameters());
+  bench.fill_gradients(1);
+  optimizer.step(0.25);
+  const std::map<std::string, double> moves{
+      {"conv.weight", 0.125}, {"head.weight", 0.25}, {"head.bias", 0.0625}};
+  for (const auto& [name, tensor] : copies(bench.parameters()))
+    EXPECT_TRUE(tensor.equal(before.at(name) - moves.at(name))) << name;
+}
+
+TEST(Optimizer, APatternThatMatchesNothingIsRefused) {
+  Bench bench;
+  OptimizerJob job;
+  job.lr_factors = {{"head.*", 2}, {"heads.*", 2}};
+  try {
+    (void)bench.make(job);
+    FAIL() << "was accepted";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(),
+                testing::HasSubstr("optimizer.lr_factors: \"heads.*\" matches no parameter"));
+  }
+}
+
+TEST(Optimizer, AParameterWithoutGradientStays) {
+  for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+    Bench bench;
+    Optimizer optimizer = bench.make(job_of(name));
+    bench.draw_gradients(1);
+    at::Tensor(bench.parameters()[1].tensor).mutable_grad() = at::Tensor();
+    const auto before = copies(bench.parameters());
+    const auto state = copies(optimizer.state());
+    optimizer.step(0.1);
+    const auto after = copies(bench.parameters());
+    EXPECT_TRUE(after.at("head.weight").equal(before.at("head.weight")));
+    EXPECT_FALSE(after.at("head.bias").equal(before.at("head.bias")));
+    for (const auto& [key, tensor] : copies(optimizer.state())) {
+      EXPECT_EQ(tensor.equal(state.at(key)), key.starts_with("head.weight")) << key;
+    }
+  }
+}
+
+TEST(Optimizer, StateHasTheNamesOfCheckpoints) {
+  Bench bench;
+  OptimizerJob job;
+  EXPECT_EQ(names_of(bench.make(job).state()),
+            (std::vector<std::string>{"conv.weight", "head.weight", "head.bias"}))
+      << "as in checkpoints of all versions";
+  job.momentum = 0;
+  EXPECT_TRUE(bench.make(job).state().empty());
+  Bench scaled(at::kHalf, kMasters);
+  job.name = Name::adamw;
+  job.ema_decay = 0.5;
+  std::vector<std::string> names;
+  for (const std::string parameter : {"conv.weight", "head.weight", "head.bias"})
+    for (const std::string part : {".exp_avg", ".exp_avg_sq", ".step", ".master"})
+      names.push_back(parameter + part);
+  for (const std::string name : {"conv.weight.ema",
+                                 "head.weight.ema",
+                                 "head.bias.ema",
+                                 "loss_scale",
+                                 "loss_scale.growth_tracker",
+                                 "loss_scale.skipped_steps"})
+    names.push_back(name);
+  EXPECT_EQ(names_of(scaled.make(job).state()), names);
+}
+
+// State that is put back in place continues bit for bit.
+TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
+  for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+    OptimizerJob job = job_of(name);
+    job.ema_decay = 0.9;
+    Bench whole(at::kHalf, kMasters);
+    Optimizer first = whole.make(job);
+    for (const std::uint64_t seed : {1, 2}) {
+      whole.draw_gradients(seed);
+      first.step(0.1);
+    }
+    Bench resumed(at::kHalf, kMasters);
+    Optimizer second = resumed.make(job);
+    const at::NoGradGuard no_grad;
+    const auto weights = copies(whole.parameters());
+    const auto state = copies(first.state());
+    for (const auto& [key, tensor] : resumed.parameters())
+      tensor.copy_(weights.at(key));
+    for (const auto& [key, tensor] : second.state())
+      tensor.copy_(state.at(key));
+    for (Bench* const bench : {&whole, &resumed})
+      bench->draw_gradients(3);
+    first.step(0.1);
+    second.step(0.1);
+    expect_equal(copies(whole.parameters()), copies(resumed.parameters()));
+    expect_equal(copies(first.state()), copies(second.state()));
+  }
+}
+
+TEST(Ema, IsTheMeanWithFallingWeightsAndIsSwappedInForAWhile) {
+  Bench bench;
+  OptimizerJob job;
+  job.ema_decay = 0.75;
+  Optimizer optimizer = bench.make(job);
+  auto expected = copies(bench.parameters());
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    bench.draw_gradients(seed);
+    optimizer.step(0.1);
+    for (const auto& [name, tensor] : copies(bench.parameters()))
+      expected[name] = expected[name] * 0.75 + tensor * 0.25;
+  }
+  const auto weights = copies(bench.parameters());
+  {
+    const EmaSwap swap(optimizer.ema(), bench.parameters());
+    for (const auto& [name, tensor] : copies(bench.parameters()))
+      EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name;
+  }
+  expect_equal(copies(bench.parameters()), weights);
+  for (const auto& [name, tensor] : optimizer.ema()->averages())
+    EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name << " stays";
+  const EmaSwap nothing(nullptr, bench.parameters());
+  expect_equal(copies(bench.parameters()), weights);
+}
+
+TEST(Ema, OfLowWeightsIsKeptInFloat32) {
+  for (const AmpJob& amp : {kMasters, AmpJob{3, AmpJob::Type::fp16, {}, {}}}) {
+    Bench bench(at::kHalf, amp);
+    OptimizerJob job;
+    job.momentum = 0;
+    job.weight_decay = 0;
+    job.ema_decay = 0.999;
+    Optimizer optimizer = bench.make(job);
+    const auto start = copies(bench.parameters());
+    bench.fill_gradients(1 / 64.F);
+    optimizer.step(32);
+    for (const auto& [name, tensor] : optimizer.ema()->averages()) {
+      EXPECT_EQ(tensor.scalar_type(), at::kFloat);
+      const at::Tensor moved = start.at(name).to(at::kFloat) - tensor;
+      EXPECT_TRUE(at::allclose(moved, torch::full_like(moved, 5e-4), 0, 2e-6)) << name;
+    }
+    const EmaSwap swap(optimizer.ema(), bench.parameters());
+    EXPECT_EQ(bench.parameters()[0].tensor.scalar_type(), at::kHalf);
+  }
+}
+
+TEST(ClipNorm, NormsOfLowTypesDoNotOverflow) {
+  std::vector<at::Tensor> gradients{torch::full({100}, 6e4, at::kHalf), torch::zeros({3})};
+  clip_norm(gradients, 1);
+  EXPECT_TRUE(at::allclose(gradients[0], torch::full({100}, 0.1, at::kHalf), 1e-3, 0));
+}
 
 struct Case {
   double momentum;

@@ -69,7 +69,8 @@ TEST(Schedule, EveryRateOfEveryScheduleIsFiniteEvenInTheShortestRuns) {
                                     Schedule::Name::multistep,
                                     Schedule::Name::cosine,
                                     Schedule::Name::one_cycle,
-                                    Schedule::Name::polynomial}) {
+                                    Schedule::Name::polynomial,
+                                    Schedule::Name::plateau}) {
     for (const std::int64_t steps : {1, 2, 3, 4, 7}) {
       for (const std::int64_t warmup : {0, 1, 3, 9}) {
         const Schedule schedule{.name = name, .base_lr = 0.3, .steps = steps, .warmup = warmup};

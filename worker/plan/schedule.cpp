@@ -10,13 +10,14 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Schedule::Name>, 6> kNames{{
+constexpr std::array<std::pair<std::string_view, Schedule::Name>, 7> kNames{{
     {"constant", Schedule::Name::constant},
     {"step", Schedule::Name::step},
     {"multistep", Schedule::Name::multistep},
     {"cosine", Schedule::Name::cosine},
     {"one-cycle", Schedule::Name::one_cycle},
     {"polynomial", Schedule::Name::polynomial},
+    {"plateau", Schedule::Name::plateau},
 }};
 
 // Half a cosine from `first` (part = 0) to `last` (part = 1).
@@ -58,6 +59,7 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
                       static_cast<double>(schedule.steps - schedule.warmup);
   switch (schedule.name) {
     case Schedule::Name::constant:
+    case Schedule::Name::plateau:
       return schedule.base_lr;
     case Schedule::Name::step:
       return schedule.base_lr *

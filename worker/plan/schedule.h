@@ -9,7 +9,7 @@
 namespace ddp::worker {
 
 struct Schedule {
-  enum class Name { constant, step, multistep, cosine, one_cycle, polynomial };
+  enum class Name { constant, step, multistep, cosine, one_cycle, polynomial, plateau };
 
   Name name = Name::constant;
   double base_lr = 0.1;                    // one-cycle: the highest rate
@@ -41,6 +41,7 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 ///   polynomial      base * (1 - t / T)^power
 ///   one-cycle       half a cosine up from base / first_divisor to base at step rising * steps - 1,
 ///                   half a cosine down to base / first_divisor / last_divisor at the last step
+///   plateau         base; what results make of it is in plan/plateau
 /// Steps after the last keep its value.
 /// Errors: std::logic_error for a schedule that makes no sense (steps < 1, every < 1).
 /// Source: warm-up Goyal et al., arXiv:1706.02677, 2.2; cosine Loshchilov and Hutter,

@@ -2,7 +2,240 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
+#include "worker/plan/name_pattern.h"
+
 namespace ddp::worker {
+namespace {
+
+std::vector<double> lr_factors(const OptimizerJob& job,
+                               const std::vector<NamedTensor>& parameters) {
+  std::vector<std::string> names;
+  for (const NamedTensor& parameter : parameters)
+    names.push_back(parameter.name);
+  std::vector<double> factors(names.size(), 1);
+  for (const auto& [pattern, factor] : job.lr_factors) {
+    for (const std::size_t i : find_matches("optimizer.lr_factors", pattern, names))
+      factors[i] *= factor;
+  }
+  return factors;
+}
+
+// Norms and biases are the parameters with one dimension.
+double weight_decay(const OptimizerJob& job, const at::Tensor& parameter) {
+  return job.decay_norms_and_biases || parameter.dim() > 1 ? job.weight_decay : 0;
+}
+
+}  // namespace
+
+struct Optimizer::Lists {
+  std::vector<at::Tensor> targets{};
+  std::vector<at::Tensor> gradients{};
+  std::vector<at::Tensor> momentum{};
+  std::vector<at::Tensor> exp_avgs{};
+  std::vector<at::Tensor> exp_avg_sqs{};
+  std::vector<at::Tensor> steps{};
+};
+
+namespace {
+
+std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& one : tensors)
+    wide.push_back(one.to(at::kFloat));
+  return wide;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision)
+    : job_(job), replica_(replica), precision_(precision) {
+  const std::vector<NamedTensor>& parameters = replica_.parameters();
+  const std::vector<double> factors = lr_factors(job_, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    slots_.push_back(make_slot(parameters[i]));
+    add_to_group(i, weight_decay(job_, parameters[i].tensor), factors[i]);
+  }
+  if (job_.ema_decay) ema_.emplace(parameters, *job_.ema_decay);
+}
+
+Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
+  Slot slot;
+  slot.name = parameter.name;
+  slot.weight = parameter.tensor.detach();
+  slot.target = slot.weight;
+  if (precision_.has_masters() && slot.weight.scalar_type() != at::kFloat) {
+    slot.target = slot.weight.to(at::kFloat);
+    slot.master_gradient = at::zeros_like(slot.target);
+  }
+  // zeros_like keeps the strides. Trap: is_first_step=true with an overflow would leave momentum as
+  // it was allocated; zeros with is_first_step=false are the same first step without that.
+  if (job_.name == OptimizerJob::Name::sgd) {
+    if (job_.momentum != 0) slot.momentum = at::zeros_like(slot.target);
+    return slot;
+  }
+  slot.exp_avg = at::zeros_like(slot.target);
+  slot.exp_avg_sq = at::zeros_like(slot.target);
+  slot.step = at::zeros({}, slot.target.options().dtype(at::kFloat));
+  return slot;
+}
+
+void Optimizer::add_to_group(std::size_t slot, double weight_decay, double lr_factor) {
+  const at::ScalarType type = slots_[slot].target.scalar_type();
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const ParameterGroup& group) {
+    return group.type == type && group.weight_decay == weight_decay && group.lr_factor == lr_factor;
+  });
+  ParameterGroup& group =
+      found != groups_.end() ? *found : groups_.emplace_back(type, weight_decay, lr_factor);
+  group.members.push_back(slot);
+}
+
+std::vector<Optimizer::Lists> Optimizer::collect() const {
+  const std::vector<at::Tensor> gradients = replica_.gradients();
+  std::vector<at::Tensor> low;
+  std::vector<at::Tensor> wide;
+  std::vector<Lists> result;
+  for (const ParameterGroup& group : groups_) {
+    Lists& lists = result.emplace_back();
+    for (const std::size_t i : group.members) {
+      if (!gradients[i].defined()) continue;
+      const Slot& slot = slots_[i];
+      if (slot.master_gradient.defined()) {
+        low.push_back(gradients[i]);
+        wide.push_back(slot.master_gradient);
+      }
+      lists.targets.push_back(slot.target);
+      lists.gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient
+                                                               : gradients[i]);
+      if (slot.momentum.defined()) lists.momentum.push_back(slot.momentum);
+      if (!slot.exp_avg.defined()) continue;
+      lists.exp_avgs.push_back(slot.exp_avg);
+      lists.exp_avg_sqs.push_back(slot.exp_avg_sq);
+      lists.steps.push_back(slot.step);
+    }
+  }
+  if (!low.empty()) at::_foreach_copy_(wide, low);
+  return result;
+}
+
+void Optimizer::step(double lr) {
+  const at::NoGradGuard no_grad;
+  const std::vector<Lists> calls = collect();
+  std::vector<std::vector<at::Tensor>> gradients;
+  std::vector<at::Tensor> all_gradients;
+  for (const Lists& lists : calls) {
+    gradients.push_back(lists.gradients);
+    all_gradients.insert(all_gradients.end(), lists.gradients.begin(), lists.gradients.end());
+  }
+  LossScale* const loss_scale = precision_.loss_scale();
+  std::optional<at::Tensor> found_inf;
+  if (loss_scale != nullptr) found_inf = loss_scale->unscale(gradients);
+  if (job_.clip_norm && !all_gradients.empty()) clip_norm(all_gradients, *job_.clip_norm);
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i].targets.empty())
+      call_kernel(groups_[i], calls[i], lr * groups_[i].lr_factor, found_inf);
+  }
+  if (loss_scale != nullptr) loss_scale->update();
+
+  std::vector<at::Tensor> weights;
+  std::vector<at::Tensor> masters;
+  std::vector<at::Tensor> targets;
+  for (const Slot& slot : slots_) {
+    targets.push_back(slot.target);
+    if (!slot.master_gradient.defined()) continue;
+    weights.push_back(slot.weight);
+    masters.push_back(slot.target);
+  }
+  if (!weights.empty()) at::_foreach_copy_(weights, masters);
+  if (ema_) ema_->update(targets);
+}
+
+void Optimizer::call_kernel(const ParameterGroup& group,
+                            const Lists& lists,
+                            double lr,
+                            const std::optional<at::Tensor>& found_inf) const {
+  if (job_.name == OptimizerJob::Name::sgd) {
+    call_sgd(group, lists, lr, found_inf);
+    return;
+  }
+  // The kernels read the number of this step, counted from 1; a skipped step is taken back. Trap: a
+  // bare tensor would bind to the overload for a list and split into numbers.
+  at::_foreach_add_(lists.steps, 1);
+  const auto kernel = [&](auto&& fused) {
+    fused(lists.targets,
+          lists.gradients,
+          lists.exp_avgs,
+          lists.exp_avg_sqs,
+          /*max_exp_avg_sqs=*/at::TensorList(),
+          lists.steps,
+          lr,
+          job_.beta1,
+          job_.beta2,
+          group.weight_decay,
+          job_.eps,
+          /*amsgrad=*/false,
+          /*maximize=*/false,
+          /*grad_scale=*/std::optional<at::Tensor>(),
+          found_inf);
+  };
+  if (job_.name == OptimizerJob::Name::adam) {
+    kernel([](const auto&... arguments) { at::_fused_adam_(arguments...); });
+  } else {
+    kernel([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
+  }
+  if (found_inf)
+    at::_foreach_sub_(lists.steps, std::vector<at::Tensor>(lists.steps.size(), *found_inf));
+}
+
+void Optimizer::call_sgd(const ParameterGroup& group,
+                         const Lists& lists,
+                         double lr,
+                         const std::optional<at::Tensor>& found_inf) const {
+  // Trap: on the CPU, torch 2.11's _fused_sgd_ forgets to write low weights back: only what is left
+  // over from its vectors moves. Such weights are stepped as float32 copies.
+  if (is_low(group.type) && lists.targets[0].is_cpu()) {
+    const Lists wide{widened(lists.targets), widened(lists.gradients), widened(lists.momentum)};
+    call_sgd({at::kFloat, group.weight_decay, group.lr_factor}, wide, lr, found_inf);
+    at::_foreach_copy_(lists.targets, wide.targets);
+    if (!lists.momentum.empty()) at::_foreach_copy_(lists.momentum, wide.momentum);
+    return;
+  }
+  at::_fused_sgd_(lists.targets,
+                  lists.gradients,
+                  lists.momentum,
+                  group.weight_decay,
+                  job_.momentum,
+                  lr,
+                  /*dampening=*/0.0,
+                  job_.nesterov,
+                  /*maximize=*/false,
+                  /*is_first_step=*/false,
+                  /*grad_scale=*/{},
+                  found_inf);
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  std::vector<NamedTensor> state;
+  for (const Slot& slot : slots_) {
+    if (slot.momentum.defined()) state.push_back({slot.name, slot.momentum});
+    if (slot.exp_avg.defined()) {
+      state.push_back({slot.name + ".exp_avg", slot.exp_avg});
+      state.push_back({slot.name + ".exp_avg_sq", slot.exp_avg_sq});
+      state.push_back({slot.name + ".step", slot.step});
+    }
+    if (slot.master_gradient.defined()) state.push_back({slot.name + ".master", slot.target});
+  }
+  if (ema_) {
+    for (const auto& [name, average] : ema_->averages())
+      state.push_back({name + ".ema", average});
+  }
+  if (const LossScale* const scale = precision_.loss_scale()) {
+    for (const NamedTensor& one : scale->state())
+      state.push_back(one);
+  }
+  return state;
+}
 
 Sgd::Sgd(const OptimizerJob& job, Ddp& replica) : job_(job), replica_(replica) {
   if (job_.momentum == 0) return;
@@ -35,7 +268,12 @@ void Sgd::step(double lr) {
 
 void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
   const at::NoGradGuard no_grad;
-  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
+  // Squares of low types overflow or vanish: their norms are computed in float32.
+  const bool has_low = std::any_of(gradients.begin(), gradients.end(), [](const at::Tensor& one) {
+    return is_low(one.scalar_type());
+  });
+  const std::optional<at::ScalarType> type = has_low ? std::optional(at::kFloat) : std::nullopt;
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, type)));
   at::_foreach_mul_(gradients, at::clamp_max(limit / (norm + 1e-6), 1.0));
 }
 

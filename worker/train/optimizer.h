@@ -1,17 +1,85 @@
-// Stochastic gradient descent by LibTorch's fused kernel, one call for all parameters.
-// Traps: the kernel walks raw memory, so state has its parameter's strides; is_first_step stays
-// false with zeroed buffers, which is the same result and needs no special first step after a
-// resume.
+// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale,
+// clip, step, next scale, average. Nothing in it waits for the device.
+// Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds tensors of
+// one dtype. They run on detached parameters, without autograd. With a loss scale they get
+// `found_inf` and no `grad_scale`: the gradients are unscaled and clipped before.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
+#include "worker/train/ema.h"
+#include "worker/train/precision.h"
 
 namespace ddp::worker {
+
+class Optimizer {
+ public:
+  /// For the parameters of `replica`; it and `precision` outlive this object.
+  /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
+  Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision);
+
+  /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
+  /// is. With a loss scale, a step whose gradients are not finite changes neither parameters nor
+  /// their state.
+  void step(double lr);
+
+  /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
+  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master,
+  /// NAME.ema, and the loss scale's.
+  [[nodiscard]] std::vector<NamedTensor> state() const;
+
+  /// The moving average of the weights; null when the job has none.
+  [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
+
+ private:
+  // One parameter and its state; tensors that the job does not need are undefined.
+  struct Slot {
+    std::string name;
+    at::Tensor weight;           // the model's
+    at::Tensor target;           // what the kernel steps: the weight, or its float32 master
+    at::Tensor master_gradient;  // float32
+    at::Tensor momentum;
+    at::Tensor exp_avg;
+    at::Tensor exp_avg_sq;
+    at::Tensor step;  // [] float32
+  };
+
+  // What one kernel call takes: parameters of one dtype, rate and decay.
+  struct ParameterGroup {
+    at::ScalarType type;
+    double weight_decay;
+    double lr_factor;
+    std::vector<std::size_t> members{};  // of slots_
+  };
+
+  struct Lists;  // the tensors of one kernel call
+
+  [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
+  void add_to_group(std::size_t slot, double weight_decay, double lr_factor);
+  [[nodiscard]] std::vector<Lists> collect() const;
+  void call_kernel(const ParameterGroup& group,
+                   const Lists& lists,
+                   double lr,
+                   const std::optional<at::Tensor>& found_inf) const;
+
+  void call_sgd(const ParameterGroup& group,
+                const Lists& lists,
+                double lr,
+                const std::optional<at::Tensor>& found_inf) const;
+
+  OptimizerJob job_;
+  Ddp& replica_;
+  Precision& precision_;
+  std::vector<Slot> slots_;  // in the order of the parameters
+  std::vector<ParameterGroup> groups_;
+  std::optional<Ema> ema_;
+};
 
 class Sgd {
  public:

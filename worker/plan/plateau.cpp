@@ -1,0 +1,37 @@
+#include "worker/plan/plateau.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddp::worker {
+namespace {
+
+constexpr double kLeastDrop = 1e-8;  // torch's eps
+
+bool is_better(const PlateauRule& rule, double result, const std::optional<double>& best) {
+  if (!std::isfinite(result)) return false;
+  if (!best) return true;
+  return rule.is_higher_better ? result > *best * (1 + rule.threshold)
+                               : result < *best * (1 - rule.threshold);
+}
+
+}  // namespace
+
+PlateauState note_result(const PlateauRule& rule,
+                         double base_lr,
+                         PlateauState state,
+                         double result) {
+  if (is_better(rule, result, state.best)) {
+    state.best = result;
+    state.bad_results = 0;
+    return state;
+  }
+  if (++state.bad_results <= rule.patience) return state;
+  state.bad_results = 0;
+  const double lr = base_lr * state.factor;
+  const double lower = std::max(lr * rule.factor, rule.min_lr);
+  if (lr - lower > kLeastDrop) state.factor = lower / base_lr;
+  return state;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,55 @@
+#include "worker/train/precision.h"
+
+#include <torch/torch.h>
+
+#include "worker/model/norm.h"
+
+namespace ddp::worker {
+namespace {
+
+void cast_layers(torch::nn::Module& layer, at::ScalarType type, bool with_norms) {
+  for (const std::shared_ptr<torch::nn::Module>& child : layer.children())
+    cast_layers(*child, type, with_norms);
+  if (!with_norms && dynamic_cast<const Norm*>(&layer) != nullptr) return;
+  for (const bool is_buffer : {false, true}) {
+    for (at::Tensor& tensor : is_buffer ? layer.buffers(false) : layer.parameters(false)) {
+      // to() keeps the strides, also those of channels-last weights with one input channel.
+      if (tensor.is_floating_point()) tensor.set_data(tensor.detach().to(type));
+    }
+  }
+}
+
+}  // namespace
+
+bool is_low(at::ScalarType type) {
+  return type == at::kBFloat16 || type == at::kHalf;
+}
+
+Precision::Precision(const AmpJob& job, at::Device device)
+    : plan_(plan_amp(job)),
+      device_(device),
+      low_(job.type == AmpJob::Type::bf16 ? at::kBFloat16 : at::kHalf) {
+  if (plan_.loss_scale) loss_scale_.emplace(*plan_.loss_scale, device);
+}
+
+void Precision::prepare(ImageModel& model) const {
+  if (plan_.low_weights) cast_layers(model, low_, plan_.low_norms);
+}
+
+Autocast Precision::autocast() const {
+  return Autocast(device_.type(), plan_.autocast ? std::optional(low_) : std::nullopt);
+}
+
+at::Tensor Precision::input(const at::Tensor& images) const {
+  return plan_.low_weights ? images.to(low_) : images;
+}
+
+at::Tensor Precision::output(const at::Tensor& scores) const {
+  return is_low(scores.scalar_type()) ? scores.to(at::kFloat) : scores;
+}
+
+at::Tensor Precision::scale(const at::Tensor& loss) const {
+  return loss_scale_ ? loss_scale_->scale(loss) : loss;
+}
+
+}  // namespace ddp::worker
