@@ -35,6 +35,7 @@ def models_tool(*arguments):
     run = subprocess.run([os.environ["DDP_MODELS_TOOL"], *map(str, arguments)], capture_output=True, check=False)
     if run.returncode != 0:
         raise RuntimeError(run.stderr.decode())
+    return run.stdout.decode()
 
 
 def build(name, channels, side, classes):
@@ -88,6 +89,35 @@ class Models(unittest.TestCase):
                 for name, buffer in model.named_buffers():
                     self.compare(ours.pop(name), buffer, name)
                 self.assertFalse(ours)
+
+    def test_weights_of_1000_classes_start_a_model_of_10(self):
+        theirs = build("resnet18", 3, 72, 1000).state_dict()
+        weights, out = self.folder / "resnet18.pt", self.folder / "out.safetensors"
+        torch.save({"epoch": 90, "state_dict": {f"module.{name}": tensor for name, tensor in theirs.items()}}, weights)
+        said = models_tool("load", "resnet18", 3, 72, 10, weights, "partial", out)
+        self.assertEqual(
+            said.replace(str(self.folder), ""),
+            "weights: loaded 120 of the model's 122 tensors from /resnet18.pt\n"
+            "  prefix taken off: module.\n"
+            "  skipped, they differ: fc.weight: F32 [1000, 512] in the file, F32 [10, 512] in the model, "
+            "fc.bias: F32 [1000] in the file, F32 [10] in the model\n",
+        )
+        torch.manual_seed(5)
+        drawn = build("resnet18", 3, 72, 10).state_dict()
+        for name, tensor in load_file(out).items():
+            self.assertTrue(torch.equal(tensor, (drawn if name.startswith("fc.") else theirs)[name]), name)
+        with self.assertRaisesRegex(RuntimeError, r"fc.weight: F32 \[1000, 512\] in the file(.|\n)*model.strict: false"):
+            models_tool("load", "resnet18", 3, 72, 10, weights, "strict", self.folder / "none")
+
+    def test_half_precision_and_channels_last_weights_load(self):
+        theirs = build("resnet18", 3, 72, 1000).to(memory_format=torch.channels_last).bfloat16().state_dict()
+        weights, out = self.folder / "resnet18.pt", self.folder / "out.safetensors"
+        torch.save(theirs, weights)
+        said = models_tool("load", "resnet18", 3, 72, 1000, weights, "strict", out)
+        self.assertIn("loaded 122 of the model's 122 tensors", said)
+        self.assertIn("converted: BF16 to F32", said)
+        for name, tensor in load_file(out).items():
+            self.assertTrue(torch.equal(tensor, theirs[name].to(tensor.dtype)), name)
 
     def compare(self, ours, theirs, what):
         """Within 1e-5 of the largest value. In evaluation mode our weights are channels-last and Python's are not, so sums are

@@ -10,7 +10,8 @@
 #include "common/error.h"
 #include "worker/model/registry.h"
 #include "worker/save/safetensors.h"
-#include "worker/train/snapshot.h"
+#include "worker/save/tensor_copy.h"
+#include "worker/save/weights.h"
 
 namespace ddp::worker {
 namespace {
@@ -64,11 +65,20 @@ void forward(const Arguments& arguments) {
   write(arguments.at(6), out);
 }
 
+// load MODEL CHANNELS SIDE CLASSES WEIGHTS strict|partial OUT: what a model drawn from seed 5
+// becomes, and on the console what became of the file.
+void load(const Arguments& arguments) {
+  at::manual_seed(5);
+  std::vector<NamedTensor> state = state_of(*make(arguments));
+  std::cout << to_text(load_weights(arguments.at(4), state, arguments.at(5) == "strict"));
+  write(arguments.at(6), state);
+}
+
 int run(const Arguments& arguments) {
-  const std::map<std::string, std::function<void(const Arguments&)>> verbs{{"draw", draw},
-                                                                           {"forward", forward}};
+  const std::map<std::string, std::function<void(const Arguments&)>> verbs{
+      {"draw", draw}, {"forward", forward}, {"load", load}};
   if (arguments.empty() || !verbs.contains(arguments[0])) {
-    std::cerr << "models_tool: the verb is draw or forward\n";
+    std::cerr << "models_tool: the verb is draw, forward or load\n";
     return exit_code::kUsage;
   }
   verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));

@@ -16,6 +16,18 @@ std::vector<NamedTensor> buffers_of(const ImageModel& model) {
   return tensors;
 }
 
+std::vector<NamedTensor> trainable_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors = parameters_of(model);
+  std::erase_if(tensors, [](const NamedTensor& one) { return !one.tensor.requires_grad(); });
+  return tensors;
+}
+
+std::vector<NamedTensor> fixed_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors = state_of(model);
+  std::erase_if(tensors, [](const NamedTensor& one) { return one.tensor.requires_grad(); });
+  return tensors;
+}
+
 std::vector<NamedTensor> state_of(const ImageModel& model) {
   std::vector<NamedTensor> tensors = parameters_of(model);
   for (const NamedTensor& buffer : buffers_of(model))

@@ -19,12 +19,17 @@ class ImageModel : public torch::nn::Module {
 /// Shared by the module tree and its user, as torch::nn::Module requires.
 using Model = std::shared_ptr<ImageModel>;
 
-/// Trainable tensors, and the others that belong to the model's state; both in order of
+/// Tensors that may be trained, and the others that belong to the model's state; both in order of
 /// construction.
 std::vector<NamedTensor> parameters_of(const ImageModel& model);
 std::vector<NamedTensor> buffers_of(const ImageModel& model);
 
-/// Both: all that a checkpoint of the model holds.
+/// The parameters that are trained, for Ddp and the optimizer; and what is equal on all ranks
+/// without being reduced: the parameters that are frozen (model/freeze), then the buffers.
+std::vector<NamedTensor> trainable_of(const ImageModel& model);
+std::vector<NamedTensor> fixed_of(const ImageModel& model);
+
+/// Parameters and buffers: all that a checkpoint of the model holds.
 std::vector<NamedTensor> state_of(const ImageModel& model);
 
 }  // namespace ddp::worker

@@ -125,6 +125,15 @@ void check_args(const ModelRequest& request, const std::vector<std::string>& all
   }
 }
 
+bool use_layout(ImageModel& model, ModelJob::Layout layout) {
+  const std::vector<at::Tensor> weights = model.parameters();
+  const bool has_convolution = std::any_of(
+      weights.begin(), weights.end(), [](const at::Tensor& weight) { return weight.dim() == 4; });
+  if (layout == ModelJob::Layout::contiguous || !has_convolution) return false;
+  use_channels_last(model);
+  return true;
+}
+
 void use_channels_last(ImageModel& model) {
   for (at::Tensor& weight : model.parameters()) {
     if (weight.dim() != 4) continue;

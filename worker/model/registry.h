@@ -9,6 +9,7 @@
 #include "common/job_values.h"
 #include "worker/model/image_model.h"
 #include "worker/model/norm.h"
+#include "worker/plan/job.h"
 
 namespace ddp::worker {
 
@@ -37,10 +38,16 @@ Model build_model(const ModelRequest& request);
 /// For factories: refuses names in `request.args` that are not `allowed`. Errors: UsageError.
 void check_args(const ModelRequest& request, const std::vector<std::string>& allowed);
 
-/// Makes 4-dimensional weights channels-last, in which CPU convolutions and pooling are about twice
-/// as fast (NHWC). Call before the model is wrapped by Ddp: its gradient views must have this
-/// layout. Trap: contiguous(ChannelsLast) does nothing to a weight with one input channel, and the
-/// whole net then runs NCHW.
+/// Lays the model's weights out as the job says; returns whether they are channels-last.
+/// `automatic` is channels-last when there is a convolution. Measured, one step forward and back on
+/// one core with AVX-512, fp32, contiguous against channels-last: convnet, batch 64, 15.8 and 8.6
+/// ms; lenet, batch 64, 7.2 and 6.2; resnet18, batch 8 of 32 x 32, 324 and 311; resnet50, batch 4,
+/// 512 and 506. GPUs' convolutions want it too, above all in 16 bits.
+bool use_layout(ImageModel& model, ModelJob::Layout layout);
+
+/// Makes 4-dimensional weights channels-last (NHWC). Call before the model is wrapped by Ddp: its
+/// gradient views must have this layout. Trap: contiguous(ChannelsLast) does nothing to a weight
+/// with one input channel, and the whole net then runs NCHW.
 void use_channels_last(ImageModel& model);
 
 }  // namespace ddp::worker

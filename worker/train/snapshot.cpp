@@ -25,37 +25,6 @@ void set_rng_state(const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// The names that safetensors uses.
-std::string dtype_name(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-      return "F64";
-    case at::kFloat:
-      return "F32";
-    case at::kHalf:
-      return "F16";
-    case at::kBFloat16:
-      return "BF16";
-    case at::kLong:
-      return "I64";
-    case at::kInt:
-      return "I32";
-    case at::kByte:
-      return "U8";
-    case at::kBool:
-      return "BOOL";
-    default:
-      throw std::logic_error("a tensor type that no checkpoint holds");
-  }
-}
-
-std::string describe(std::string_view dtype, at::IntArrayRef shape) {
-  std::string text = std::string(dtype) + " [";
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    text += (i > 0 ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> result;
   for (const auto& [name, tensor] : tensors) {
@@ -114,44 +83,6 @@ Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& met
   snapshot.model = copies(shared.model);
   snapshot.optimizer = copies(shared.optimizer);
   return snapshot;
-}
-
-std::vector<TensorView> view(const std::vector<NamedTensor>& tensors) {
-  std::vector<TensorView> views;
-  for (const auto& [name, tensor] : tensors) {
-    const auto* const bytes = static_cast<const std::byte*>(tensor.data_ptr());
-    views.push_back(
-        {name, dtype_name(tensor.scalar_type()), tensor.sizes().vec(), {bytes, tensor.nbytes()}});
-  }
-  return views;
-}
-
-void copy_from(const TensorFile& file, const std::string& what, std::vector<NamedTensor>& tensors) {
-  const at::NoGradGuard no_grad;
-  std::vector<std::string> problems;
-  std::set<std::string> wanted;
-  for (const auto& [name, tensor] : tensors) {
-    wanted.insert(name);
-    const TensorView* const saved = file.find(name);
-    const std::string ours = describe(dtype_name(tensor.scalar_type()), tensor.sizes());
-    if (saved == nullptr) {
-      problems.push_back(what + ": has no tensor \"" + name + "\", this job needs " + ours);
-    } else if (const std::string theirs = describe(saved->dtype, saved->shape); theirs != ours) {
-      problems.push_back(what + ": \"" + name + "\" is " + theirs + ", this job needs " + ours);
-    }
-  }
-  for (const TensorView& saved : file.tensors()) {
-    if (!wanted.contains(saved.name))
-      problems.push_back(what + ": \"" + saved.name + "\" is not in this job");
-  }
-  if (!problems.empty()) throw UsageError(problems);
-  for (const auto& [name, tensor] : tensors) {
-    const TensorView* const saved = file.find(name);
-    const at::Tensor block =
-        at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
-    std::memcpy(block.data_ptr(), saved->bytes.data(), saved->bytes.size());
-    tensor.detach().copy_(block);
-  }
 }
 
 Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& shared) {

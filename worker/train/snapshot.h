@@ -11,6 +11,7 @@
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/save/checkpoint.h"
+#include "worker/save/tensor_copy.h"
 #include "worker/train/meters.h"
 
 namespace ddp::worker {
@@ -41,16 +42,9 @@ struct Snapshot {
 /// Takes a snapshot. All ranks call it; only rank 0's result is complete. Errors: PeerError.
 Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& meter);
 
-/// Views of a snapshot for save/checkpoint, valid as long as the snapshot.
-std::vector<TensorView> view(const std::vector<NamedTensor>& tensors);
-
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
 /// position is then the start). Errors: UsageError with the list of tensors that do not fit (rank
 /// 0); PeerError.
 Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& shared);
-
-/// Copies the tensors of a file into `tensors` by name. `what` stands for the file in messages.
-/// Errors: UsageError with every name that is missing, extra, or of another dtype or shape.
-void copy_from(const TensorFile& file, const std::string& what, std::vector<NamedTensor>& tensors);
 
 }  // namespace ddp::worker

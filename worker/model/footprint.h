@@ -1,0 +1,39 @@
+// What a model in training takes of a device's memory, known before anything is put there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "worker/model/image_model.h"
+#include "worker/plan/job.h"
+
+namespace ddp::worker {
+
+struct ModelSize {
+  std::int64_t trainable = 0;  // values
+  std::int64_t frozen = 0;     // values
+  std::int64_t buffer_bytes = 0;
+};
+
+ModelSize size_of(const ImageModel& model);
+
+/// Units: bytes. Activations are not in it: they grow with the batch.
+struct Footprint {
+  std::int64_t parameters = 0;  // and buffers
+  std::int64_t gradients = 0;
+  std::int64_t masters = 0;    // fp32 copies of 16-bit weights (O2)
+  std::int64_t optimizer = 0;  // momentum, or Adam's two moments
+  std::int64_t average = 0;    // of the weights (EMA)
+
+  [[nodiscard]] std::int64_t total() const {
+    return parameters + gradients + masters + optimizer + average;
+  }
+};
+
+/// Data parallel: each device holds all of it.
+Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const AmpJob& amp);
+
+/// "1.2 GiB: parameters 400 MiB, gradients ...", without what takes nothing.
+std::string to_text(const Footprint& footprint);
+
+}  // namespace ddp::worker
