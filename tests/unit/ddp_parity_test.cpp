@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 
 #include <algorithm>
 #include <cmath>
@@ -272,6 +273,75 @@ TEST(Ddp, AParameterWithoutGradientIsNamedInTheSameStep) {
   });
   EXPECT_THAT(messages[1], HasSubstr("no gradient for side.weight, side.bias on rank 1"));
   EXPECT_THAT(messages[0], HasSubstr("ddp.find_unused=true"));
+}
+
+// Trap: zero_grad() would throw "Can't detach views in-place", or leave gradients that no bucket
+// knows. Ours stay where they are, also those of a layer nobody uses.
+TEST(Ddp, GradientsStayViewsOfTheirBuckets) {
+  const auto addresses = [](const Ddp& replica) {
+    std::vector<const void*> all;
+    for (const at::Tensor& gradient : replica.gradients())
+      all.push_back(gradient.data_ptr());
+    return all;
+  };
+  for (const CommHook hook : {CommHook::none, CommHook::bf16}) {
+    on_ranks(2, [&](Group& group) {
+      const Net net(0);
+      DdpRequest request;
+      request.parameters = net.parameters;
+      request.static_graph = true;
+      request.hook = hook;
+      Ddp replica(request, group);
+      EXPECT_EQ(replica.settling_steps(), 2);
+      const std::vector<const void*> first = addresses(replica);
+      std::vector<const void*> settled;
+      for (int step = 0; step < 5; ++step) {
+        replica.prepare_to_reduce();  // makes new buckets once
+        const std::vector<const void*> before = addresses(replica);
+        if (step == replica.settling_steps()) settled = before;
+        replica.backward(mean_loss(net.forward(draw(1, {2, kInputs}), false)), /*reduce=*/true);
+        replica.zero_gradients();
+        EXPECT_EQ(addresses(replica), before) << "step " << step;
+        if (!settled.empty()) {
+          EXPECT_EQ(before, settled) << "step " << step;
+        }
+      }
+      EXPECT_NE(settled, first);
+      return 0;
+    });
+  }
+}
+
+// Trap: c10d then asserts that every parameter has a name.
+TEST(Ddp, DebuggingOfC10dFindsNothingWrong) {
+  DdpRequest request;
+  request.find_unused = true;
+  const c10d::DebugLevel before = c10d::debug_level();
+  c10d::setDebugLevel(c10d::DebugLevel::Detail);
+  expect_equal_to_joined({windows(2, {2}), request, Case::Side::unused});
+  expect_equal_to_joined({windows(2, {2, 1}), {}});
+  c10d::setDebugLevel(before);
+}
+
+// Trap: c10d's own comparison throws on every rank but 0, and ends the process here, where a rank's
+// tensor has other dimensions.
+TEST(Ddp, ADifferentModelIsRefusedOnEveryRankBeforeAnythingIsSent) {
+  const std::vector<std::string> messages = on_ranks(3, [](Group& group) {
+    Net net(0);
+    if (group.rank() == 1) net.parameters[4].tensor = draw(1, {kOutputs, 8, 1});
+    try {
+      group.agree("model", model_digest(net.parameters, {}));
+    } catch (const PeerError& error) {
+      EXPECT_EQ(error.code(), exit_code::kRefused);
+      return std::string(error.what());
+    }
+    return std::string("no error");
+  });
+  for (const std::string& message : messages) {
+    EXPECT_THAT(message, HasSubstr("rank 1"));
+    EXPECT_THAT(message, HasSubstr("parameter fc2.weight: Double [3, 8, 1]"));
+    EXPECT_THAT(message, HasSubstr("parameter fc2.weight: Double [3, 8]"));
+  }
 }
 
 TEST(Ddp, UnusedParametersAreNamedOnce) {

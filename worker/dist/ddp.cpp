@@ -163,6 +163,9 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     return;
   }
   with_peers("backward", [&] {
+    // Trap: a graph of the gradients themselves (create_graph), and gradients of another type than
+    // their parameters, are beyond the reducer. The one is not asked for here; autograd gives a
+    // gradient the type of its parameter, and buckets have it too.
     // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
     // output, so none of them is unused.
     const bool is_searching = request_.find_unused && !request_.static_graph;
@@ -224,6 +227,13 @@ std::vector<at::Tensor> Ddp::gradients() const {
 void Ddp::zero_gradients() {
   const at::NoGradGuard no_grad;
   at::_foreach_zero_(gradients());
+}
+
+int Ddp::settling_steps() const {
+  if (!reducer_) return 0;
+  // The first step of a static graph counts gradients, and the second sees their order.
+  if (request_.static_graph) return 2;
+  return request_.find_unused ? 0 : 1;
 }
 
 void Ddp::sync_buffers() {

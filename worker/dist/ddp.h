@@ -81,6 +81,10 @@ class Ddp {
 
   void zero_gradients();
 
+  /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
+  /// depend on it in their last bit, so runs that must be bit-equal start after so many.
+  [[nodiscard]] int settling_steps() const;
+
   /// Copies rank 0's buffers (running statistics) to all; call it before evaluation and before a
   /// checkpoint. Nothing with BufferSync::never. All ranks call it. Errors: PeerError.
   void sync_buffers();
@@ -107,7 +111,7 @@ class Ddp {
   Group& group_;
   bool has_reduced_ = false;
   // Null in a world of one: there the gradients are the mean already. Shared with each other by
-  // c10d's design.
+  // c10d's design. Trap: they must go before the group, logger first; declared last, they do.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };

@@ -19,9 +19,9 @@ using torch::autograd::variable_list;
 
 // Of the batch of all ranks.
 struct Statistics {
-  at::Tensor mean;         // [C]
-  at::Tensor inverse_std;  // [C], 1 / sqrt(variance + epsilon)
-  at::Tensor counts;       // samples per channel: CPU [], their sum; CUDA [world_size]
+  at::Tensor mean;    // [C]
+  at::Tensor spread;  // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(it + epsilon)
+  at::Tensor count;   // samples per channel. CPU: []; CUDA: [world_size], of each rank
 };
 
 struct Gradients {
@@ -29,15 +29,6 @@ struct Gradients {
   at::Tensor weight;  // [C], this rank's part
   at::Tensor bias;    // [C], this rank's part
 };
-
-// Everything but the channels.
-std::vector<std::int64_t> reduced(const at::Tensor& x) {
-  std::vector<std::int64_t> dimensions;
-  for (std::int64_t i = 0; i < x.dim(); ++i) {
-    if (i != 1) dimensions.push_back(i);
-  }
-  return dimensions;
-}
 
 // [C] as [1, C, 1, 1].
 at::Tensor per_channel(const at::Tensor& values, const at::Tensor& x) {
@@ -50,23 +41,44 @@ std::int64_t samples_per_channel(const at::Tensor& x) {
   return x.size(1) == 0 ? 0 : x.numel() / x.size(1);
 }
 
+// LibTorch's kernels for one process, given the statistics of all. They sum in double.
 namespace cpu {
 
-// Means and squared distances from them, in double, joined as Chan et al. (STAN-CS-79-773, 2.1) do:
-// with sums of squares a mean far from 0 would eat the digits of the variance.
+// (x - mean) / sqrt(variance + epsilon) * weight + bias, per channel.
+at::Tensor transform(const at::Tensor& x,
+                     const at::Tensor& weight,
+                     const at::Tensor& bias,
+                     const Statistics& all) {
+  const at::ScalarType type = weight.scalar_type();
+  // Trap: LibTorch's kernels for batch norm divide by the number of values.
+  if (x.numel() == 0) return at::empty_like(x, x.options().dtype(type));
+  return std::get<0>(at::native_batch_norm(x.to(type),
+                                           weight,
+                                           bias.to(type),
+                                           all.mean.to(type),
+                                           all.spread.to(type),
+                                           /*training=*/false,
+                                           Norm::kMomentum,
+                                           Norm::kEpsilon));
+}
+
+// Means and variances, joined in double as Chan et al. (STAN-CS-79-773, 2.1) do: with sums of
+// squares a mean far from 0 would eat the digits of the variance.
 Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const std::int64_t channels = x.size(1);
   const auto options = x.options().dtype(at::kDouble);
   at::Tensor mean = at::zeros({channels}, options);
   at::Tensor variance = at::zeros({channels}, options);
   const std::int64_t count = samples_per_channel(x);
-  if (count > 0)
-    std::tie(variance, mean) = at::var_mean(x.to(at::kDouble), reduced(x), /*correction=*/0);
+  if (count > 0) {
+    std::tie(mean, variance) = at::batch_norm_update_stats(
+        x.to(norm.weight.scalar_type()), /*running_mean=*/{}, /*running_var=*/{}, 0);
+  }
   const at::Tensor all = group.gather(
-      at::cat({mean, variance, at::full({1}, count, options)}));           // [world_size, 2C + 1]
-  const at::Tensor counts = all.narrow(1, 2 * channels, 1);                // [world_size, 1]
+      at::cat({mean.to(at::kDouble), variance.to(at::kDouble), at::full({1}, count, options)}));
   const at::Tensor means = all.narrow(1, 0, channels);                     // [world_size, C]
   const at::Tensor variances = all.narrow(1, channels, channels);          // [world_size, C]
+  const at::Tensor counts = all.narrow(1, 2 * channels, 1);                // [world_size, 1]
   const at::Tensor n = counts.sum();                                       // []
   mean = (counts * means).sum(0) / n;                                      // [C]
   variance = (counts * (variances + (means - mean).square())).sum(0) / n;  // [C]
@@ -74,17 +86,14 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const at::Tensor unbiased = variance * (n / (n - 1).clamp_min(1));
   norm.running_mean.mul_(1 - Norm::kMomentum).add_(mean, Norm::kMomentum);
   norm.running_var.mul_(1 - Norm::kMomentum).add_(unbiased, Norm::kMomentum);
-  return {mean, (variance + Norm::kEpsilon).rsqrt(), n};
+  return {mean, variance, n};
 }
 
 at::Tensor normalise(const at::Tensor& x,
                      const at::Tensor& weight,
                      const at::Tensor& bias,
                      const Statistics& all) {
-  const at::Tensor scale = all.inverse_std * weight;
-  const at::Tensor wide = (x.to(at::kDouble) - per_channel(all.mean, x)) * per_channel(scale, x) +
-                          per_channel(bias.to(at::kDouble), x);
-  return wide.to(x.scalar_type());
+  return transform(x, weight, bias, all).to(x.scalar_type());
 }
 
 // With xhat = (x - mean) * inverse_std and means over the batch of all ranks:
@@ -95,19 +104,31 @@ Gradients differentiate(const at::Tensor& dy,
                         const at::Tensor& weight,
                         const Statistics& all,
                         Group& group) {
-  const at::Tensor wide = dy.to(at::kDouble);
-  const at::Tensor xhat =
-      (x.to(at::kDouble) - per_channel(all.mean, x)) * per_channel(all.inverse_std, x);
-  const at::Tensor bias_gradient = wide.sum(reduced(x));
-  const at::Tensor weight_gradient = (wide * xhat).sum(reduced(x));
-  at::Tensor sums = at::cat({bias_gradient, weight_gradient});  // [2C]
+  const at::ScalarType type = weight.scalar_type();
+  const at::Tensor wide_dy = dy.to(type);
+  at::Tensor weight_gradient = at::zeros_like(weight);
+  at::Tensor bias_gradient = at::zeros_like(weight);
+  if (x.numel() > 0) {
+    // In evaluation mode these are sum(dy * xhat) and sum(dy), over this rank.
+    std::tie(std::ignore, weight_gradient, bias_gradient) =
+        at::native_batch_norm_backward(wide_dy,
+                                       x.to(type),
+                                       weight,
+                                       all.mean.to(type),
+                                       all.spread.to(type),
+                                       /*save_mean=*/{},
+                                       /*save_invstd=*/{},
+                                       /*train=*/false,
+                                       Norm::kEpsilon,
+                                       {false, true, true});
+  }
+  at::Tensor sums = at::cat({bias_gradient, weight_gradient}).to(at::kDouble);  // [2C]
   group.sum(sums);
-  const std::vector<at::Tensor> means = (sums / all.counts).chunk(2);
-  const at::Tensor dx = (wide - per_channel(means[0], x) - xhat * per_channel(means[1], x)) *
-                        per_channel(all.inverse_std * weight, x);
-  return {dx.to(x.scalar_type()),
-          weight_gradient.to(weight.scalar_type()),
-          bias_gradient.to(weight.scalar_type())};
+  const std::vector<at::Tensor> means = (sums / all.count).chunk(2);
+  const at::Tensor scale = (all.spread + Norm::kEpsilon).rsqrt() * weight;  // [C], double
+  at::Tensor dx = transform(x, (-scale * means[1]).to(type), -scale * means[0], all);
+  dx.addcmul_(wide_dy, per_channel(scale.to(type), x));
+  return {dx.to(x.scalar_type()), weight_gradient, bias_gradient};
 }
 
 }  // namespace cpu
@@ -147,7 +168,7 @@ at::Tensor normalise(const at::Tensor& x,
                      const at::Tensor& weight,
                      const at::Tensor& bias,
                      const Statistics& all) {
-  return at::batch_norm_elemt(x, weight, bias, all.mean, all.inverse_std, Norm::kEpsilon);
+  return at::batch_norm_elemt(x, weight, bias, all.mean, all.spread, Norm::kEpsilon);
 }
 
 Gradients differentiate(const at::Tensor& dy,
@@ -156,18 +177,18 @@ Gradients differentiate(const at::Tensor& dy,
                         const Statistics& all,
                         Group& group) {
   const auto [sum_dy, sum_dy_centred, weight_gradient, bias_gradient] =
-      at::batch_norm_backward_reduce(dy, x, all.mean, all.inverse_std, weight, true, true, true);
+      at::batch_norm_backward_reduce(dy, x, all.mean, all.spread, weight, true, true, true);
   std::vector<at::Tensor> sums{at::cat({sum_dy, sum_dy_centred})};  // [2C]
   with_peers("a sum of batch gradients", [&] { group.process_group()->allreduce(sums)->wait(); });
   const std::vector<at::Tensor> halves = sums[0].chunk(2);
   return {at::batch_norm_backward_elemt(dy,
                                         x,
                                         all.mean,
-                                        all.inverse_std,
+                                        all.spread,
                                         weight.to(all.mean.scalar_type()),
                                         halves[0],
                                         halves[1],
-                                        all.counts),
+                                        all.count),
           weight_gradient,
           bias_gradient};
 }
@@ -182,7 +203,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
                             const at::Tensor& bias,
                             const Statistics& all,
                             Group* group) {
-    context->save_for_backward({x, weight, all.mean, all.inverse_std, all.counts});
+    context->save_for_backward({x, weight, all.mean, all.spread, all.count});
     // Trap: a graph may outlive what it was made in. It holds the address alone, as the group is
     // not its to keep alive.
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
