@@ -1,4 +1,7 @@
-# `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, share/ddp/configs; lib/libddp-worker-cuda.so, which bin/ddp-worker finds there.
+# `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, share/ddp/configs; lib/libddp-worker-cuda.so, which
+# bin/ddp-worker finds there; and ddp-worker as a library for programs with models of their own: include/ddp, lib/, and the CMake
+# package `ddp` with its target ddp::worker.
+include(CMakePackageConfigHelpers)
 foreach(program ddp-launch ddp-worker)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION bin)
@@ -15,3 +18,18 @@ if(TARGET ddp-worker-cuda)
     INSTALL_RPATH "${DDP_TORCH}/torch/lib;${ddp_cuda_libraries}" BUILD_WITH_INSTALL_RPATH ON)
 endif()
 install(DIRECTORY configs DESTINATION share/ddp)
+if(NOT TARGET ddp-worker)
+  return()
+endif()
+
+set(package_dir lib/cmake/ddp)
+set_target_properties(ddp_worker PROPERTIES EXPORT_NAME worker)
+install(TARGETS ddp_worker ddp_worker_files ddp_worker_plan ddp_common ddp_settings ddp_warnings ddp_spdlog ddp_yaml_cpp
+  EXPORT ddp ARCHIVE DESTINATION lib)
+install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake)
+install(DIRECTORY common worker DESTINATION include/ddp
+  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE)
+configure_package_config_file(cmake/ddp-config.cmake.in ddp-config.cmake INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(ddp-config-version.cmake COMPATIBILITY ExactVersion)
+install(FILES "${PROJECT_BINARY_DIR}/ddp-config.cmake" "${PROJECT_BINARY_DIR}/ddp-config-version.cmake" cmake/libtorch.cmake
+  DESTINATION ${package_dir})

@@ -35,12 +35,12 @@ endif()
 set(DDP_BUILD_WORKER ON)
 message(STATUS "LibTorch ${DDP_TORCH_VERSION} at ${DDP_TORCH}")
 
-add_library(ddp_c10 SHARED IMPORTED)
+add_library(ddp_c10 SHARED IMPORTED GLOBAL)
 set_target_properties(ddp_c10 PROPERTIES IMPORTED_LOCATION "${DDP_TORCH}/torch/lib/libc10.so")
-add_library(ddp_torch_cpu SHARED IMPORTED)
+add_library(ddp_torch_cpu SHARED IMPORTED GLOBAL)
 set_target_properties(ddp_torch_cpu PROPERTIES IMPORTED_LOCATION "${DDP_TORCH}/torch/lib/libtorch_cpu.so")
 
-add_library(ddp_torch INTERFACE)
+add_library(ddp_torch INTERFACE IMPORTED GLOBAL)
 # Torch's headers come last (-idirafter): the wheel carries its own fmt 12, which must not shadow the system's.
 target_compile_options(ddp_torch INTERFACE
   "SHELL:-idirafter ${DDP_TORCH}/torch/include"

@@ -2,7 +2,7 @@
 add_library(ddp_settings INTERFACE)
 target_compile_features(ddp_settings INTERFACE cxx_std_20)
 set(CMAKE_CXX_EXTENSIONS OFF)
-target_include_directories(ddp_settings INTERFACE "${PROJECT_SOURCE_DIR}")
+target_include_directories(ddp_settings INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>" "$<INSTALL_INTERFACE:include/ddp>")
 target_compile_definitions(ddp_settings INTERFACE DDP_VERSION="${PROJECT_VERSION}")
 if(DDP_SANITIZE)
   target_compile_options(ddp_settings INTERFACE -fsanitize=${DDP_SANITIZE} -fno-omit-frame-pointer)

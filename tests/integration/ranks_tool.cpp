@@ -17,6 +17,7 @@
 #include "worker/data/loader.h"
 #include "worker/dist/context.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/device.h"
 #include "worker/model/registry.h"
 #include "worker/plan/shard.h"
 #include "worker/save/safetensors.h"
@@ -37,7 +38,7 @@ int run(const std::vector<std::string>& arguments) {
   const Environment environment = read_environment();
   const WorkerIdentity self = read_identity(environment);
   const std::unique_ptr<Group> group =
-      join(self, environment, "ranks_tool", std::chrono::minutes(2));
+      join(self, environment, Device{}, "ranks_tool", std::chrono::minutes(2));
 
   const ImageSet set = draw_digits(1, DigitsSplit::train, 512);
   const Loader loader(set, at::kDouble);

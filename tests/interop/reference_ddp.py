@@ -1,7 +1,8 @@
 """A DDP script as people write it for torchrun: nothing in it knows of ddp-launch.
 
-torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --steps N --batch N --out FILE
-Trains the convnet on the built-in digits (bytes as files_tool draws them) and writes the mean loss of every step.
+torchrun --nproc-per-node 2 reference_ddp.py --images FILE --count N --batch N --out FILE
+Trains the convnet on `--count` images (a file of that many labels, then as many 28 x 28 images, all bytes) and writes the mean
+loss of every step.
 """
 
 import argparse
@@ -42,6 +43,9 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=0.02)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--optimizer", choices=["sgd", "adam", "adamw"], default="sgd")
+    parser.add_argument("--bf16", action="store_true", help="forward under autocast")
+    parser.add_argument("--first-weights", help="a file for the weights before the first step")
     parser.add_argument("--out", required=True)
     args = parser.parse_args()
 
@@ -55,13 +59,20 @@ def main():
 
     torch.manual_seed(args.seed)
     model = DistributedDataParallel(ConvNet())
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)
+    if args.first_weights and dist.get_rank() == 0:
+        torch.save(model.module.state_dict(), args.first_weights)
+    if args.optimizer == "sgd":
+        optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=0.9, weight_decay=1e-4)
+    else:
+        kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[args.optimizer]
+        optimizer = kind(model.parameters(), lr=args.lr, weight_decay=1e-4)
     steps, losses = args.epochs * len(loader), []
     for epoch in range(args.epochs):
         sampler.set_epoch(epoch)
         for x, y in loader:
             optimizer.param_groups[0]["lr"] = args.lr * (1 + math.cos(math.pi * len(losses) / steps)) / 2
-            loss = nn.functional.cross_entropy(model(x), y)
+            with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+                loss = nn.functional.cross_entropy(model(x), y)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -22,8 +22,9 @@ at::Tensor view_bytes(const std::vector<std::uint8_t>& bytes, at::IntArrayRef sh
 
 }  // namespace
 
-Loader::Loader(const ImageSet& set, at::ScalarType dtype)
+Loader::Loader(const ImageSet& set, at::ScalarType dtype, at::MemoryFormat layout)
     : set_(set),
+      layout_(layout),
       pixels_(view_bytes(set.pixels, {set.count, set.channels, set.height, set.width})),
       labels_(view_bytes(set.labels, {set.count})),
       mean_(per_channel(set.mean, dtype)),
@@ -42,8 +43,7 @@ Batch Loader::load(std::span<const std::int64_t> indices) const {
       pixels_.index_select(0, chosen).to(scale_.scalar_type()).div_(255).sub_(mean_).mul_(scale_);
   // By to(), not contiguous(): one channel counts as channels-last already, and the strides would
   // stay.
-  batch.images =
-      batch.images.to(batch.images.options(), false, /*copy=*/true, at::MemoryFormat::ChannelsLast);
+  batch.images = batch.images.to(batch.images.options(), false, /*copy=*/true, layout_);
   batch.labels = labels_.index_select(0, chosen).to(at::kLong);
   return batch;
 }

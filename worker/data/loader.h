@@ -10,7 +10,7 @@
 
 namespace ddp::worker {
 
-/// Shapes: images [B, C, H, W] channels-last, labels [B]. Units: images are (pixel / 255 - mean) /
+/// Shapes: images [B, C, H, W], labels [B]. Units: images are (pixel / 255 - mean) /
 /// deviation.
 struct Batch {
   at::Tensor images;  // of the loader's dtype
@@ -19,8 +19,10 @@ struct Batch {
 
 class Loader {
  public:
-  /// `set` outlives the loader, which copies nothing.
-  Loader(const ImageSet& set, at::ScalarType dtype);
+  /// `set` outlives the loader, which copies nothing. `layout` is that of the images.
+  Loader(const ImageSet& set,
+         at::ScalarType dtype,
+         at::MemoryFormat layout = at::MemoryFormat::ChannelsLast);
 
   /// The samples of these indices, in this order. Errors: std::out_of_range for an index outside
   /// the set.
@@ -28,6 +30,7 @@ class Loader {
 
  private:
   const ImageSet& set_;
+  at::MemoryFormat layout_;
   at::Tensor pixels_;  // [N, C, H, W] of bytes, a view into the set
   at::Tensor labels_;  // [N] of bytes, a view into the set
   at::Tensor mean_;    // [1, C, 1, 1]

@@ -16,8 +16,8 @@
 namespace ddp::worker {
 
 struct Scalar {
-  std::string_view tag;  // "loss/train"
-  double value = 0;      // written as float, as TensorBoard keeps it
+  std::string tag;   // "loss/train"
+  double value = 0;  // written as float, as TensorBoard keeps it
 };
 
 class EventFile {

@@ -23,13 +23,14 @@ namespace fs = std::filesystem;
 // One record as names and values: both text formats are made from it, so that they cannot differ.
 using Value = std::variant<std::monostate, std::int64_t, double>;
 struct Field {
-  std::string_view name;
+  std::string name;
   Value value;
 };
 using Fields = std::vector<Field>;
 
-// The columns of the CSV, in order. A record has some of them.
-constexpr std::array<std::string_view, 10> kColumns{"epoch",
+// The columns of the CSV, in order. A record has some of them; the parts of a loss, whose names are
+// the job's, have none.
+constexpr std::array<std::string_view, 16> kColumns{"epoch",
                                                     "step",
                                                     "loss",
                                                     "lr",
@@ -38,7 +39,13 @@ constexpr std::array<std::string_view, 10> kColumns{"epoch",
                                                     "test_loss",
                                                     "test_accuracy",
                                                     "images_per_s",
-                                                    "seconds"};
+                                                    "seconds",
+                                                    "forward_ms",
+                                                    "backward_ms",
+                                                    "communication_ms",
+                                                    "overlap_ms",
+                                                    "loss_scale",
+                                                    "skipped_steps"};
 constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
 
 Value maybe(const std::optional<double>& value) {
@@ -46,22 +53,45 @@ Value maybe(const std::optional<double>& value) {
 }
 
 Fields to_fields(const StepRecord& record) {
-  return {{"epoch", record.epoch},
-          {"step", record.step},
-          {"loss", record.loss},
-          {"lr", record.lr},
-          {"images_per_s", record.images_per_s}};
+  Fields fields{{"epoch", record.epoch},
+                {"step", record.step},
+                {"loss", record.loss},
+                {"lr", record.lr},
+                {"images_per_s", record.images_per_s}};
+  for (const auto& [name, value] : record.loss_parts)
+    fields.push_back({"loss/" + name, value});
+  return fields;
+}
+
+// What only some runs have: left out of a record without it.
+struct Figure {
+  const char* name;
+  const char* tag;  // in TensorBoard
+  std::optional<double> value;
+};
+
+std::array<Figure, 6> figures_of(const EpochRecord& record) {
+  return {{{"forward_ms", "ddp/forward_ms", record.forward_ms},
+           {"backward_ms", "ddp/backward_ms", record.backward_ms},
+           {"communication_ms", "ddp/communication_ms", record.communication_ms},
+           {"overlap_ms", "ddp/overlap_ms", record.overlap_ms},
+           {"loss_scale", "amp/loss_scale", record.loss_scale},
+           {"skipped_steps", "amp/skipped_steps", record.skipped_steps}}};
 }
 
 Fields to_fields(const EpochRecord& record) {
-  return {{"epoch", record.epoch},
-          {"step", record.step},
-          {"train_loss", record.train_loss},
-          {"train_accuracy", record.train_accuracy},
-          {"test_loss", maybe(record.test_loss)},
-          {"test_accuracy", maybe(record.test_accuracy)},
-          {"images_per_s", record.images_per_s},
-          {"seconds", record.seconds}};
+  Fields fields{{"epoch", record.epoch},
+                {"step", record.step},
+                {"train_loss", record.train_loss},
+                {"train_accuracy", record.train_accuracy},
+                {"test_loss", maybe(record.test_loss)},
+                {"test_accuracy", maybe(record.test_accuracy)},
+                {"images_per_s", record.images_per_s},
+                {"seconds", record.seconds}};
+  for (const auto& [name, tag, value] : figures_of(record)) {
+    if (value) fields.push_back({name, *value});
+  }
+  return fields;
 }
 
 // The shortest text that reads back as the same number; `missing` for what is not there.
@@ -81,8 +111,8 @@ std::string to_json_line(std::string_view kind, const Fields& fields) {
   for (const Field& field : fields) {
     const double* const number = std::get_if<double>(&field.value);
     const bool finite = number == nullptr || std::isfinite(*number);  // JSON has no other numbers
-    line +=
-        ",\"" + std::string(field.name) + "\":" + (finite ? encode(field.value, "null") : "null");
+    line += "," + boost::json::serialize(field.name) + ":" +
+            (finite ? encode(field.value, "null") : "null");
   }
   return line + "}\n";
 }
@@ -196,8 +226,10 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request) {
 
 void MetricsWriter::write(const StepRecord& record) {
   const Fields fields = to_fields(record);
-  const std::array<Scalar, 3> scalars{
-      {{"loss/step", record.loss}, {"lr", record.lr}, {"images_per_s/step", record.images_per_s}}};
+  std::vector<Scalar> scalars{
+      {"loss/step", record.loss}, {"lr", record.lr}, {"images_per_s/step", record.images_per_s}};
+  for (const auto& [name, value] : record.loss_parts)
+    scalars.push_back({"loss/" + name, value});
   append(to_json_line("step", fields), to_csv_line("step", fields), record.step, scalars);
 }
 
@@ -208,6 +240,9 @@ void MetricsWriter::write(const EpochRecord& record) {
                               {"images_per_s/epoch", record.images_per_s}};
   if (record.test_loss) scalars.push_back({"loss/test", *record.test_loss});
   if (record.test_accuracy) scalars.push_back({"accuracy/test", *record.test_accuracy});
+  for (const auto& [name, tag, value] : figures_of(record)) {
+    if (value) scalars.push_back({tag, *value});
+  }
   append(to_json_line("epoch", fields), to_csv_line("epoch", fields), record.step, scalars);
 }
 

@@ -9,6 +9,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "worker/save/event_file.h"
 #include "worker/save/output_file.h"
@@ -21,6 +23,7 @@ struct StepRecord {
   double loss = 0;         // of that step, mean over ranks
   double lr = 0;
   double images_per_s = 0;
+  std::vector<std::pair<std::string, double>> loss_parts{};  // of that step, means over ranks
 };
 
 struct EpochRecord {
@@ -32,6 +35,14 @@ struct EpochRecord {
   std::optional<double> test_accuracy{};
   double images_per_s = 0;
   double seconds = 0;
+  // What c10d measured: means over the steps that it samples. Units: milliseconds per step.
+  std::optional<double> forward_ms{};
+  std::optional<double> backward_ms{};
+  std::optional<double> communication_ms{};
+  std::optional<double> overlap_ms{};  // of communication, while backward still ran
+  // With a loss scale: the scale, and the steps that overflowed and were skipped so far.
+  std::optional<double> loss_scale{};
+  std::optional<double> skipped_steps{};
 };
 
 struct MetricsRequest {

@@ -12,12 +12,16 @@
 #include "common/log.h"
 #include "worker/data/dataset.h"
 #include "worker/dist/context.h"
+#include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/replica_check.h"
+#include "worker/dist/sync_batch_norm.h"
+#include "worker/model/freeze.h"
 #include "worker/model/registry.h"
 #include "worker/plan/job.h"
-#include "worker/save/safetensors.h"
+#include "worker/save/weights.h"
 #include "worker/train/console.h"
 #include "worker/train/optimizer.h"
 #include "worker/train/snapshot.h"
@@ -55,10 +59,13 @@ std::string describe_data(const DataSet& data) {
 
 // Loads the data on every rank; a problem is known to all before anyone leaves, and said once.
 // Returns an exit code when another rank says it. Errors: UsageError.
-std::optional<int> load_data(const DataJob& job, Group& group, DataSet& data) {
+std::optional<int> load_data(const DataSetFactory& read,
+                             const DataJob& job,
+                             Group& group,
+                             DataSet& data) {
   std::string problem;
   try {
-    data = load_data_set({job.name, job.root, job.seed, job.train_size, job.test_size});
+    data = read({job.name, job.root, job.seed, job.train_size, job.test_size, job.args});
   } catch (const UsageError& error) {
     problem = error.what();
   }
@@ -78,24 +85,88 @@ std::optional<int> load_data(const DataJob& job, Group& group, DataSet& data) {
   return exit_code::kLostPeer;  // a victim
 }
 
-Model make_model(const Job& job, const ImageSet& images, const Group& group) {
+// On the host, whatever the device: no rank allocates on a device that is not its own.
+Model make_model(const ModelFactory& factory,
+                 const Job& job,
+                 const ImageSet& images,
+                 Group& group) {
+  ModelRequest request;
+  request.name = job.model.name;
+  request.channels = images.channels;
+  request.height = images.height;
+  request.width = images.width;
+  request.classes = images.classes;
+  if (job.model.has_sync_norm) request.norm = sync_batch_norm(group);
+  request.stem = job.model.stem;
+  request.args = job.model.args;
   // The same seed on every rank draws the same weights (rank 0's are broadcast all the same); after
   // that each goes its own way.
   at::manual_seed(job.seed);
-  Model model =
-      build_model({job.model.name, images.channels, images.height, images.width, images.classes});
+  Model model = factory(request);
   at::manual_seed(job.seed + static_cast<std::uint64_t>(group.rank()));
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(*model);
-    copy_from(read_safetensors(*job.model.weights), job.model.weights->string(), state);
+    std::cout << to_text(load_weights(*job.model.weights, state, job.model.strict)) << std::flush;
   }
-  use_channels_last(*model);
+  freeze(*model, job.model.freeze);
+  use_layout(*model, job.model.layout);
   return model;
+}
+
+// What images should look like: as the weights of convolutions do.
+at::MemoryFormat layout_of(const ImageModel& model) {
+  for (const NamedTensor& one : parameters_of(model)) {
+    if (one.tensor.dim() == 4 && !one.tensor.is_contiguous()) return at::MemoryFormat::ChannelsLast;
+  }
+  return at::MemoryFormat::Contiguous;
+}
+
+// Of `parallel: data`: the model itself on the first device, and copies of it on the others.
+DataParallel replicate(const Model& model,
+                       const ModelFactory& factory,
+                       const Job& job,
+                       const ImageSet& images,
+                       Group& group) {
+  std::vector<Model> replicas{model};
+  for (std::size_t i = 1; i < job.device.devices.size(); ++i) {
+    Job bare = job;
+    bare.model.weights.reset();  // the model's go to all of them
+    replicas.push_back(make_model(factory, bare, images, group));
+    Precision(job.amp, at::Device(job.device.devices[i])).prepare(*replicas.back());
+    replicas.back()->to(at::Device(job.device.devices[i]));
+  }
+  if (group.is_root()) {
+    log::info("parallel: data copies the weights to " + std::to_string(replicas.size()) +
+              " devices each step; ddp-launch --nproc-per-node " + std::to_string(replicas.size()) +
+              " with parallel=ddp is faster on GPUs");
+  }
+  const std::string& output = job.device.output_device;
+  return {std::move(replicas), at::Device(output.empty() ? job.device.devices[0] : output)};
+}
+
+DdpRequest ddp_request(const Job& job, const ImageModel& model) {
+  DdpRequest request;
+  request.parameters = parameters_of(model);
+  request.buffers = buffers_of(model);
+  request.bucket_bytes = job.ddp.bucket_bytes;
+  request.model_name = job.model.name;
+  request.find_unused = job.ddp.find_unused;
+  request.static_graph = job.ddp.static_graph;
+  request.hook = job.ddp.hook;
+  request.buffer_sync = job.ddp.buffer_sync;
+  request.has_sync_batch_norm = job.model.has_sync_norm;
+  return request;
+}
+
+void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
+  const std::vector<std::string> problems = amp_problems(amp, is_on_gpu);
+  if (!problems.empty()) throw UsageError(problems);
 }
 
 int train_here(const Session& session) {
   const WorkerIdentity& self = session.self;
   Job job = make_job(session.job, self.world_size);
+  require_known(session.registry, job);
   // Rounds of one job always continue, whatever was asked for at its start.
   if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
   // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
@@ -103,6 +174,7 @@ int train_here(const Session& session) {
   for (const std::string& note : device.notes)
     log::warning(note);
   set_math(job.math);
+  refuse_amp(job.amp, device.device.is_cuda());
   // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
@@ -120,24 +192,40 @@ int train_here(const Session& session) {
   }
   session.page.phase = Phase::loading;
   DataSet data;
-  if (const std::optional<int> code = load_data(job.data, *group, data)) return *code;
+  const DataSetFactory& read_data = session.registry.data_sets.at(job.data.name);
+  if (const std::optional<int> code = load_data(read_data, job.data, *group, data)) return *code;
   group->agree("data", describe_data(data));
   // Beyond this point every rank holds the same data set.
-  const Model model = make_model(job, data.train, *group);
-  Ddp replica({parameters_of(*model), buffers_of(*model), job.ddp.bucket_bytes, job.model.name},
-              *group);
+  const ModelFactory& factory = session.registry.models.at(job.model.name);
+  const Model model = make_model(factory, job, data.train, *group);
+  Precision precision(job.amp, device.device);
+  precision.prepare(*model);
+  model->to(device.device);
+  group->agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
+  Ddp replica(ddp_request(job, *model), *group);
   // Beyond this point the weights are equal on every rank.
-  Sgd optimizer(job.optimizer, replica);
-  Trainer trainer({job,
-                   *group,
-                   data,
-                   *model,
-                   replica,
-                   optimizer,
-                   session.page,
-                   session.stop_requested,
-                   run_dir,
-                   self.run_id});
+  Optimizer optimizer(job.optimizer, replica, precision);
+  std::optional<DataParallel> replicas;
+  if (job.device.is_data_parallel)
+    replicas.emplace(replicate(model, factory, job, data.train, *group));
+  const Criterion criterion = session.registry.losses.at(job.loss.name)(job.loss);
+  Trainer trainer(
+      {job,
+       *group,
+       data,
+       *model,
+       [&](const at::Tensor& x) { return replicas ? replicas->forward(x) : model->forward(x); },
+       replica,
+       precision,
+       optimizer,
+       criterion,
+       session.registry.on_epoch,
+       device.device,
+       layout_of(*model),
+       session.page,
+       session.stop_requested,
+       run_dir,
+       self.run_id});
   const int code = trainer.run();
   group->close();
   return code;

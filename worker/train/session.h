@@ -10,6 +10,7 @@
 #include "common/job_schema.h"
 #include "common/progress_page.h"
 #include "common/run_dir.h"
+#include "worker/train/registry.h"
 
 namespace ddp::worker {
 
@@ -18,6 +19,7 @@ struct Session {
   const WorkerIdentity& self;
   const Environment& environment;
   const std::string& command;  // as typed, for the run directory
+  const Registry& registry;
   ProgressPage& page;
   const std::atomic<bool>& stop_requested;  // set by a signal
   std::optional<RunDir>& own_run_dir;  // filled on rank 0 when no agent of ours chose a directory

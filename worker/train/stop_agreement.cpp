@@ -10,8 +10,9 @@ void StopAgreement::propose(std::int64_t step, const StepVote& mine) {
   assert(pending_ == nullptr);
   step_ = step;
   at_ = std::chrono::steady_clock::now();
-  pending_ =
-      group_.start_sum(at::tensor({mine.loss, mine.count, mine.stop, mine.save}, at::kDouble));
+  std::vector<double> values{mine.loss, mine.count, mine.stop, mine.save};
+  values.insert(values.end(), mine.parts.begin(), mine.parts.end());
+  pending_ = group_.start_sum(at::tensor(values, at::kDouble));
 }
 
 std::optional<AgreedStep> StopAgreement::take() {
@@ -19,7 +20,8 @@ std::optional<AgreedStep> StopAgreement::take() {
   const at::Tensor sum = pending_->wait();
   pending_.reset();
   const double* const value = sum.data_ptr<double>();
-  return AgreedStep{step_, at_, {value[0], value[1], value[2], value[3]}};
+  return AgreedStep{
+      step_, at_, {value[0], value[1], value[2], value[3], {value + 4, value + sum.numel()}}};
 }
 
 }  // namespace ddp::worker

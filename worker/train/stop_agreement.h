@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "worker/dist/group.h"
 
@@ -14,10 +15,11 @@ namespace ddp::worker {
 
 /// One rank's part, or all of it after the sum.
 struct StepVote {
-  double loss = 0;   // sum over samples
-  double count = 0;  // samples
-  double stop = 0;   // ranks that were asked to stop
-  double save = 0;   // ranks whose clock says it is time
+  double loss = 0;              // sum over samples
+  double count = 0;             // samples
+  double stop = 0;              // ranks that were asked to stop
+  double save = 0;              // ranks whose clock says it is time
+  std::vector<double> parts{};  // of the loss, by the job's order: sums over samples
 };
 
 struct AgreedStep {

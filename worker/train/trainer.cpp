@@ -21,11 +21,27 @@ bool all_finite(const std::vector<NamedTensor>& tensors) {
   });
 }
 
+// 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
+constexpr int kMaxBadLosses = 40;
+
 // Training goes on when a disk is full for a while; a run whose last hours exist nowhere must not.
 constexpr int kMaxMissedSaves = 5;
 
+std::vector<NamedTensor> optimizer_state(const Optimizer& optimizer,
+                                         const std::optional<Plateau>& plateau) {
+  std::vector<NamedTensor> state = optimizer.state();
+  if (plateau) state.push_back(plateau->state());
+  return state;
+}
+
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
+}
+
+// Images come in float32 and are cast where the job says so; a double model stays double.
+at::ScalarType image_type(const Ddp& replica) {
+  const bool is_double = replica.parameters().at(0).tensor.scalar_type() == at::kDouble;
+  return is_double ? at::kDouble : at::kFloat;
 }
 
 ShardRequest shard_request(const Trainer::Parts& parts) {
@@ -63,7 +79,8 @@ void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
 
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch) {
   Schedule schedule;
-  schedule.name = parse_schedule_name(job.schedule.name).value();  // the job was checked
+  // The job was checked. A plateau multiplies a constant rate.
+  schedule.name = parse_schedule_name(job.schedule.name).value_or(Schedule::Name::constant);
   schedule.base_lr = job.optimizer.lr;
   schedule.steps = job.epochs * steps_per_epoch;
   const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);
@@ -80,12 +97,13 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch) {
 
 Trainer::Trainer(Parts parts)
     : parts_(std::move(parts)),
-      train_loader_(parts_.data.train, parts_.replica.parameters().at(0).tensor.scalar_type()),
-      test_loader_(parts_.data.test, parts_.replica.parameters().at(0).tensor.scalar_type()),
+      train_loader_(parts_.data.train, image_type(parts_.replica), parts_.layout),
+      test_loader_(parts_.data.test, image_type(parts_.replica), parts_.layout),
       steps_per_epoch_(ceil_divide(shard_size(shard_request(parts_)),
                                    parts_.job.batch.per_rank * parts_.job.batch.accumulate)),
       schedule_(make_schedule(parts_.job, steps_per_epoch_)),
-      shared_{state_of(parts_.model), parts_.optimizer.state()},
+      plateau_(make_plateau(parts_.job)),
+      shared_{state_of(parts_.model), optimizer_state(parts_.optimizer, plateau_)},
       agreement_(parts_.group),
       last_save_(Clock::now()),
       window_start_(Clock::now()) {
@@ -108,17 +126,17 @@ int Trainer::run() {
     const Clock::time_point epoch_start = Clock::now();
     const std::int64_t first_step = position_.step;
     while (position_.step_in_epoch < steps_per_epoch_) {
-      const double lr = learning_rate(schedule_, position_.step);
-      // The learning rate depends on the step alone.
-      const Meter meter = train_step(samples, lr);
+      const double lr = rate_of(position_.step);
+      // The learning rate depends on the step, and with a plateau on the evaluations so far.
+      const StepSums sums = train_step(samples, lr);
       // Gradients were the mean over all ranks; weights are equal on every rank.
       // Everything after this line is bookkeeping.
       ++position_.step;
       ++position_.step_in_epoch;
-      position_.meter += meter;
-      update_page(lr, meter.mean_loss());
+      if (std::isfinite(sums.meter.loss)) position_.meter += sums.meter;
+      update_page(lr, sums.meter.mean_loss());
       const std::optional<AgreedStep> before = agreement_.take();
-      agreement_.propose(position_.step, vote(meter));
+      agreement_.propose(position_.step, vote(sums));
       if (const std::optional<int> code = before ? settle(*before) : std::nullopt) return *code;
       // All ranks agree whether to stop.
       if (const std::optional<int> code = check_replicas()) return *code;
@@ -126,6 +144,8 @@ int Trainer::run() {
     const std::optional<AgreedStep> last = agreement_.take();
     if (const std::optional<int> code = last ? settle(*last) : std::nullopt) return *code;
     const EpochRecord record = finish_epoch(epoch_start, position_.step - first_step);
+    for (const EpochHook& hook : parts_.on_epoch)
+      hook({record, parts_.model, parts_.group.rank(), parts_.group.world_size()});
     if (metrics_) metrics_->write(record);
     records_.push_back(record);
     const bool is_best = note_best(record);
@@ -153,10 +173,11 @@ void Trainer::settle_buckets() {
   // buffer changes, no random number is drawn.
   parts_.model.eval();
   const std::vector<std::int64_t> first_sample{0};
-  const Batch batch = train_loader_.load(first_sample);
   parts_.replica.prepare_to_reduce();
-  const at::Tensor scores = parts_.model.forward(batch.images);
-  parts_.replica.backward(at::cross_entropy_loss(scores, batch.labels), /*reduce=*/true);
+  const Pass pass = forward(train_loader_, first_sample);
+  for (const auto& [name, value] : pass.loss.parts)
+    loss_parts_.push_back(name);
+  parts_.replica.backward(pass.loss.total, /*reduce=*/true);
   parts_.replica.zero_gradients();
   parts_.model.train();
 }
@@ -196,7 +217,18 @@ void Trainer::restore_position() {
   window_step_ = position_.step;
 }
 
-Meter Trainer::train_step(const std::vector<std::int64_t>& samples, double lr) {
+Trainer::Pass Trainer::forward(const Loader& loader, std::span<const std::int64_t> samples) {
+  Pass pass;
+  const Batch batch = loader.load(samples);
+  pass.batch = {batch.images.to(parts_.device), batch.labels.to(parts_.device)};
+  const Autocast low = parts_.precision.autocast();
+  const at::Tensor input = parts_.precision.input(pass.batch.images);
+  pass.scores = parts_.precision.output(parts_.forward(input));  // [B, classes]
+  pass.loss = parts_.criterion(pass.scores, pass.batch.labels);
+  return pass;
+}
+
+StepSums Trainer::train_step(const std::vector<std::int64_t>& samples, double lr) {
   // The samples of this step on this rank; the last step of an epoch may have fewer, equally many
   // on every rank.
   const BatchPlan& batch = parts_.job.batch;
@@ -204,28 +236,35 @@ Meter Trainer::train_step(const std::vector<std::int64_t>& samples, double lr) {
   const std::size_t begin = static_cast<std::size_t>(position_.step_in_epoch) * step_size;
   std::span<const std::int64_t> left = std::span(samples).subspan(begin);
   left = left.first(std::min(step_size, left.size()));
-  const double step_samples = static_cast<double>(left.size());
+  // The parts add up to the mean over the step's samples, also when the last one is short; Ddp then
+  // takes the mean over ranks.
+  const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
+  const double weight = (is_sum ? parts_.group.world_size() : 1) / static_cast<double>(left.size());
 
-  Meter meter;
+  StepSums sums{{}, std::vector<double>(loss_parts_.size())};
   while (!left.empty()) {
     const std::size_t size = std::min(static_cast<std::size_t>(batch.per_rank), left.size());
-    const Batch part = train_loader_.load(left.first(size));
-    left = left.subspan(size);
-    const bool reduce = left.empty();
+    const bool reduce = size == left.size();
     if (reduce) parts_.replica.prepare_to_reduce();
-    const at::Tensor scores = parts_.model.forward(part.images);  // [B, classes]
-    const at::Tensor loss = at::cross_entropy_loss(scores, part.labels);
-    // The parts add up to the mean over the step's samples, also when the last one is short.
-    parts_.replica.backward(loss * (static_cast<double>(size) / step_samples), reduce);
-    meter += measure(loss, scores, part.labels);
+    const Pass pass = forward(train_loader_, left.first(size));
+    left = left.subspan(size);
+    const double count = static_cast<double>(size);
+    parts_.replica.backward(parts_.precision.scale(pass.loss.total * (count * weight)), reduce);
+    sums.meter += measure(pass.loss.total, pass.scores, pass.batch.labels);
+    for (std::size_t i = 0; i < sums.parts.size(); ++i)
+      sums.parts[i] += count * pass.loss.parts.at(i).second.item<double>();
   }
   parts_.optimizer.step(lr);
   parts_.replica.zero_gradients();
-  return meter;
+  return sums;
 }
 
-StepVote Trainer::vote(const Meter& meter) const {
-  StepVote vote{meter.loss, meter.count, 0, 0};
+double Trainer::rate_of(std::int64_t step) const {
+  return learning_rate(schedule_, step) * (plateau_ ? plateau_->factor() : 1);
+}
+
+StepVote Trainer::vote(const StepSums& sums) const {
+  StepVote vote{sums.meter.loss, sums.meter.count, 0, 0, sums.parts};
   if (parts_.stop_requested) vote.stop = 1;
   // One clock decides for all: rank 0's.
   if (checkpoints_ && Clock::now() - last_save_ > parts_.job.checkpoint.interval) vote.save = 1;
@@ -233,20 +272,19 @@ StepVote Trainer::vote(const Meter& meter) const {
 }
 
 std::optional<int> Trainer::settle(const AgreedStep& agreed) {
-  record_step(agreed);
+  bool is_sound = record_step(agreed);
   bool stop = agreed.vote.stop > 0;
   const bool save_due = agreed.vote.save > 0;
-  AgreedStep newest = agreed;
-  if ((stop || save_due) && std::isfinite(agreed.vote.loss)) {
+  std::int64_t newest = agreed.step;
+  if ((stop || save_due) && is_sound) {
     // What is saved includes the step that was done meanwhile, so its vote counts first.
     if (const std::optional<AgreedStep> last = agreement_.take()) {
-      record_step(*last);
-      newest = *last;
+      is_sound = record_step(*last);
+      newest = last->step;
       stop = stop || last->vote.stop > 0;
     }
   }
-  if (!std::isfinite(newest.vote.loss))
-    return diverged("the loss of step " + std::to_string(newest.step));
+  if (!is_sound) return diverged("the loss of step " + std::to_string(newest));
   if (!stop && !save_due) return {};
   if (stop) set_phase(Phase::stopping);
   if (const std::optional<int> code = save(position_, /*is_required=*/stop)) return code;
@@ -288,7 +326,11 @@ void Trainer::mark_best() {
 std::optional<int> Trainer::check_replicas() {
   const std::int64_t every = parts_.job.ddp.check_replicas_every;
   if (every == 0 || position_.step % every != 0) return {};
-  const std::vector<int> odd = parts_.replica.odd_ranks();
+  // The optimizer's state and the averages drift only where the weights do: compared once, after
+  // the start or a resume has set them.
+  const std::vector<int> odd = has_compared_ ? parts_.replica.odd_ranks()
+                                             : parts_.replica.odd_ranks(parts_.optimizer.state());
+  has_compared_ = true;
   if (odd.empty()) return {};
   std::string ranks;
   for (const int rank : odd)
@@ -302,18 +344,25 @@ std::optional<int> Trainer::check_replicas() {
   return exit_code::kDiverged;
 }
 
-void Trainer::record_step(const AgreedStep& agreed) {
-  if (agreed.step % parts_.job.log_every != 0) return;
+bool Trainer::record_step(const AgreedStep& agreed) {
+  const bool is_finite = std::isfinite(agreed.vote.loss);
+  bad_losses_ = is_finite ? 0 : bad_losses_ + 1;
+  // With a loss scale such a step was skipped, and the next one has a smaller scale.
+  const int borne = parts_.precision.loss_scale() != nullptr ? kMaxBadLosses : 0;
+  if (agreed.step % parts_.job.log_every != 0) return bad_losses_ <= borne;
   StepRecord record;
   record.step = agreed.step;
   record.epoch = (agreed.step - 1) / steps_per_epoch_;
   record.loss = agreed.vote.loss / agreed.vote.count;
-  record.lr = learning_rate(schedule_, agreed.step - 1);
+  record.lr = rate_of(agreed.step - 1);
+  for (std::size_t i = 0; i < loss_parts_.size(); ++i)
+    record.loss_parts.emplace_back(loss_parts_[i], agreed.vote.parts.at(i) / agreed.vote.count);
   const double images = static_cast<double>((agreed.step - window_step_) * parts_.job.batch.whole);
   record.images_per_s = images / std::chrono::duration<double>(agreed.at - window_start_).count();
   window_start_ = agreed.at;
   window_step_ = agreed.step;
   if (metrics_) metrics_->write(record);
+  return bad_losses_ <= borne;
 }
 
 EpochRecord Trainer::finish_epoch(Clock::time_point start, std::int64_t steps) {
@@ -334,15 +383,32 @@ EpochRecord Trainer::finish_epoch(Clock::time_point start, std::int64_t steps) {
     const Meter test = evaluate();
     record.test_loss = test.mean_loss();
     record.test_accuracy = test.accuracy();
+    if (plateau_) plateau_->note(test.mean_loss());
   }
+  add_figures(record);
   window_start_ = Clock::now();
   window_step_ = position_.step;
   return record;
 }
 
+void Trainer::add_figures(EpochRecord& record) {
+  if (const std::optional<DdpFigures> figures = parts_.replica.figures()) {
+    record.forward_ms = figures->forward;
+    record.backward_ms = figures->backward;
+    record.communication_ms = figures->communication;
+    record.overlap_ms = figures->overlap;
+  }
+  if (const LossScale* const scale = parts_.precision.loss_scale()) {
+    record.loss_scale = scale->value();
+    record.skipped_steps = static_cast<double>(scale->skipped_steps());
+  }
+}
+
 Meter Trainer::evaluate() {
   set_phase(Phase::evaluating);
   const torch::NoGradGuard no_grad;
+  parts_.replica.sync_buffers();
+  const EmaSwap averages(parts_.optimizer.ema(), parts_.replica.parameters());
   parts_.model.eval();
   const std::vector<std::int64_t> samples =
       evaluation_shard(parts_.data.test.count, parts_.group.world_size(), parts_.group.rank());
@@ -351,10 +417,9 @@ Meter Trainer::evaluate() {
   constexpr std::size_t kEvaluationBatch = 256;
   for (std::span<const std::int64_t> left = samples; !left.empty();) {
     const std::size_t size = std::min(kEvaluationBatch, left.size());
-    const Batch part = test_loader_.load(left.first(size));
+    const Pass pass = forward(test_loader_, left.first(size));
     left = left.subspan(size);
-    const at::Tensor scores = parts_.model.forward(part.images);
-    meter += measure(at::cross_entropy_loss(scores, part.labels), scores, part.labels);
+    meter += measure(pass.loss.total, pass.scores, pass.batch.labels);
     touch_page();
   }
   parts_.model.train();
@@ -365,6 +430,7 @@ Meter Trainer::evaluate() {
 
 std::optional<int> Trainer::save(const Position& position, bool is_required) {
   set_phase(Phase::saving);
+  parts_.replica.sync_buffers();
   // Replicas are equal, so every rank finds the same.
   if (!all_finite(shared_.model) || !all_finite(shared_.optimizer)) {
     return diverged("a weight after step " + std::to_string(position.step));

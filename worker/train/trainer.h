@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,10 +24,19 @@
 #include "worker/save/metrics_writer.h"
 #include "worker/train/meters.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/plateau.h"
+#include "worker/train/precision.h"
+#include "worker/train/registry.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/stop_agreement.h"
 
 namespace ddp::worker {
+
+/// What a step leaves behind on one rank.
+struct StepSums {
+  Meter meter;
+  std::vector<double> parts;  // of the loss: sums over samples
+};
 
 class Trainer {
  public:
@@ -35,8 +46,14 @@ class Trainer {
     Group& group;
     const DataSet& data;
     ImageModel& model;
+    std::function<at::Tensor(const at::Tensor&)> forward;  // through it, on one device or several
     Ddp& replica;
-    Sgd& optimizer;
+    Precision& precision;
+    Optimizer& optimizer;
+    const Criterion& criterion;
+    const std::vector<EpochHook>& on_epoch;
+    at::Device device;        // of the model
+    at::MemoryFormat layout;  // of images
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;  // set by a signal
     std::filesystem::path run_dir;            // rank 0's
@@ -54,18 +71,27 @@ class Trainer {
  private:
   using Clock = std::chrono::steady_clock;
 
+  struct Pass {
+    Batch batch;  // on the device
+    at::Tensor scores;
+    Loss loss;
+  };
+
+  Pass forward(const Loader& loader, std::span<const std::int64_t> samples);
   void settle_buckets();
   void restore_position();
-  Meter train_step(const std::vector<std::int64_t>& samples, double lr);
-  [[nodiscard]] StepVote vote(const Meter& meter) const;
+  [[nodiscard]] double rate_of(std::int64_t step) const;
+  StepSums train_step(const std::vector<std::int64_t>& samples, double lr);
+  [[nodiscard]] StepVote vote(const StepSums& sums) const;
   // These return an exit code when the run ends here, the same on every rank.
   std::optional<int> settle(const AgreedStep& agreed);  // acts on what the ranks agreed on
   std::optional<int> check_replicas();
   std::optional<int> save(const Position& position, bool is_required);
   bool write_checkpoint(const Snapshot& snapshot, const Position& position, bool is_required);
   [[nodiscard]] int diverged(const std::string& what) const;
-  void record_step(const AgreedStep& agreed);
+  bool record_step(const AgreedStep& agreed);  // false: the run is lost
   EpochRecord finish_epoch(Clock::time_point start, std::int64_t steps);
+  void add_figures(EpochRecord& record);
   Meter evaluate();
   [[nodiscard]] bool is_save_due(std::int64_t epoch) const;
   bool note_best(const EpochRecord& record);  // true for the best evaluation so far
@@ -80,12 +106,16 @@ class Trainer {
   Loader test_loader_;
   std::int64_t steps_per_epoch_;
   Schedule schedule_;
+  std::optional<Plateau> plateau_;
   SharedState shared_;
   StopAgreement agreement_;
   Position position_;
   std::optional<Checkpoints> checkpoints_;  // rank 0 only
   std::optional<MetricsWriter> metrics_;    // rank 0 only
   std::vector<EpochRecord> records_;
+  std::vector<std::string> loss_parts_;  // names
+  bool has_compared_ = false;            // the replicas, since the start or a resume
+  int bad_losses_ = 0;                   // in a row
   Clock::time_point last_save_;
   int missed_saves_ = 0;
   Clock::time_point window_start_;  // of the images/s in step records

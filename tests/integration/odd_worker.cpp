@@ -1,0 +1,44 @@
+// ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
+// the others; "flip": one bit of its first weight turns over after the first epoch; "data": it has
+// one sample more.
+#include <torch/torch.h>
+
+#include <string>
+
+#include "common/identity.h"
+#include "worker/train/program.h"
+
+using namespace ddp::worker;
+
+namespace {
+
+bool is_odd(const std::string& how) {
+  const ddp::Environment environment = ddp::read_environment();
+  using ddp::find_variable;
+  return find_variable(environment, "RANK") == "1" && find_variable(environment, "ODD_RANK") == how;
+}
+
+void flip_a_bit(ImageModel& model) {
+  auto* const bytes = static_cast<unsigned char*>(model.parameters().at(0).data_ptr());
+  bytes[0] ^= 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Registry registry = built_in();
+  registry.models["mlp"] = [](const ModelRequest& request) {
+    ModelRequest changed = request;
+    if (is_odd("model")) changed.args["hidden"] = "48";
+    return build_model(changed);
+  };
+  registry.data_sets["digits"] = [](const DataRequest& request) {
+    DataRequest changed = request;
+    if (is_odd("data")) changed.train_size = changed.train_size.value() + 1;
+    return load_data_set(changed);
+  };
+  registry.on_epoch.push_back([](const EpochEvent& event) {
+    if (event.record.epoch == 0 && is_odd("flip")) flip_a_bit(event.model);
+  });
+  run(argc, argv, registry);
+}

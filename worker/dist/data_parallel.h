@@ -1,0 +1,34 @@
+// One model on several devices of one process: the batch is split over replicas, the scores come
+// back together, so the loss sees the whole batch. DataParallel of the field.
+// Weights travel to every device each step and gradients come back to one: on several GPUs one
+// process per device (Ddp) is faster; this is for programs that must be one process.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <vector>
+
+#include "worker/model/image_model.h"
+
+namespace ddp::worker {
+
+class DataParallel {
+ public:
+  /// `replicas` are models of the same kind, each on the device on which it computes; the first is
+  /// the model that is trained and saved, the others are given its weights and buffers in each
+  /// forward(). Scores come to `output`. The objects are shared with every graph that is alive.
+  DataParallel(std::vector<Model> replicas, at::Device output);
+
+  /// Shapes: x [B, C, H, W], split by at::chunk, so the last part may be smaller and a replica may
+  /// have none; gives [B, classes]. Gradients go to the first replica's parameters, whose mode
+  /// (training or evaluation) is that of all. Norm layers see their replica's part alone, and the
+  /// running statistics are those of the first, as in torch.nn.DataParallel.
+  [[nodiscard]] at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  std::shared_ptr<const std::vector<Model>> replicas_;
+  at::Device output_;
+};
+
+}  // namespace ddp::worker

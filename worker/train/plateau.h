@@ -1,0 +1,35 @@
+// The plateau schedule of a run: its rules (plan/plateau) and what it remembers, in a tensor that
+// checkpoints hold beside the optimizer's state.
+#pragma once
+
+#include <optional>
+
+#include "worker/model/named_tensor.h"
+#include "worker/plan/job.h"
+#include "worker/plan/plateau.h"
+
+namespace ddp::worker {
+
+class Plateau {
+ public:
+  Plateau(const PlateauRule& rule, double base_lr);
+
+  /// After each evaluation, with the same result on every rank.
+  void note(double result);
+
+  /// On the base rate; 1 at first.
+  [[nodiscard]] double factor() const;
+
+  /// Shares memory with this object, so what is loaded into it counts.
+  [[nodiscard]] NamedTensor state() const { return {"schedule.plateau", memory_}; }
+
+ private:
+  PlateauRule rule_;
+  double base_lr_;
+  at::Tensor memory_;  // [4] float64: whether there is a best, the best, bad results, factor
+};
+
+/// Nothing when the job has another schedule.
+std::optional<Plateau> make_plateau(const Job& job);
+
+}  // namespace ddp::worker

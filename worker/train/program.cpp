@@ -1,0 +1,97 @@
+#include "worker/train/program.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <optional>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/streams.h"
+#include "worker/plan/options.h"
+#include "worker/train/error_file.h"
+#include "worker/train/session.h"
+#include "worker/train/stacks.h"
+#include "worker/train/versions.h"
+
+namespace ddp::worker {
+namespace {
+
+// What the signal handler may touch: lock-free atomics only (signal-safety(7)).
+std::atomic<bool> stop_requested{false};
+std::atomic<ProgressPage*> page_of_handler{nullptr};
+
+// The agent says on the page why it stops us. In a teardown a peer is gone and every collective
+// would hang: leave at once. Before training there is nothing to save. After that, all ranks agree
+// on a step and save; alone, a second press means now.
+extern "C" void on_stop_signal(int signal) {
+  const ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
+  if (page.stop_reason.load(std::memory_order_relaxed) == StopReason::teardown) {
+    ::_exit(exit_code::kStoppedAfterCheckpoint);
+  }
+  const Phase phase = page.phase.load(std::memory_order_relaxed);
+  const bool is_training = phase != Phase::none && phase != Phase::starting &&
+                           phase != Phase::joining && phase != Phase::loading;
+  const bool has_agent = is_opened(page);
+  if (!is_training || (stop_requested.exchange(true) && !has_agent))
+    ::_exit(exit_code::of_signal(signal));
+}
+
+void handle_stop_signals(ProgressPage& page) {
+  page_of_handler = &page;
+  struct sigaction action {};
+  action.sa_handler = on_stop_signal;
+  action.sa_flags = SA_RESTART;
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1}) {
+    struct sigaction old {};
+    check(::sigaction(signal, nullptr, &old), "sigaction", "stop signals");
+    if (old.sa_handler != SIG_IGN)
+      check(::sigaction(signal, &action, nullptr), "sigaction", "stop signals");
+  }
+}
+
+}  // namespace
+
+void run(int argc, char** argv, const Registry& registry) {
+  secure_streams();
+  // These live to the very end: a signal, or the way out of an error, may need them.
+  std::string error_file;
+  std::optional<MappedProgressPage> page;
+  std::optional<RunDir> own_run_dir;
+  int code = exit_code::kInternal;
+  try {
+    const Options options = parse_options(argc, argv);
+    if (options.help) std::cout << help_text() << std::flush;
+    if (options.version) std::cout << version_text() << std::endl;
+    if (options.help || options.version) ::_exit(exit_code::kOk);
+    const Environment environment = with_init_method(read_environment(), options.init_method);
+    log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
+    check_torch_version();
+    error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+    const WorkerIdentity self =
+        read_identity(environment);  // who am I: the launcher's environment, or rank 0 of 1
+    // Under an agent of ours the prefix of each line says it.
+    if (self.run_id.empty()) log::info(describe(self));
+    page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
+                                 : MappedProgressPage::create();
+    handle_stop_signals(**page);
+    print_stacks_on_signal();
+    const JobValues job = load_job(options);
+    code = train(
+        {job, self, environment, options.command, registry, **page, stop_requested, own_run_dir});
+  } catch (const std::exception& error) {
+    code = explain("ddp-worker", error);
+    if (!error_file.empty()) write_error_file(error_file, error);
+  }
+  try {
+    if (own_run_dir) write_result(own_run_dir->path(), code, "\"decided_by\":\"worker\"");
+  } catch (const std::exception& error) {
+    explain("ddp-worker", error);
+  }
+  std::cout << std::flush;
+  ::_exit(code);
+}
+
+}  // namespace ddp::worker
