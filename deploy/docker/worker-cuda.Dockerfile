@@ -17,6 +17,7 @@ FROM debian:bookworm-slim
 COPY --from=build /opt/torch/torch/lib /opt/torch/torch/lib
 COPY --from=build /opt/torch/nvidia /opt/torch/nvidia
 COPY --from=build /usr/local/bin /usr/local/bin
+COPY --from=build /usr/local/lib/libddp-worker-cuda.so /usr/local/lib/
 COPY --from=build /usr/local/share/ddp /usr/local/share/ddp
 ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility
 WORKDIR /runs

@@ -35,6 +35,19 @@ void add_threads(const JobSpec& spec, const Placement& placement, Environment& a
   }
 }
 
+/// What NCCL did last, as LibTorch writes it down when a collective hangs: beside the logs, not
+/// under the user's home. LibTorch appends the rank.
+void add_flight_recorder(const JobSpec& spec, const RoundFacts& facts, Environment& added) {
+  constexpr const char* kName = "TORCH_FR_DUMP_TEMP_FILE";
+  constexpr const char* kOldName = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+  if (facts.run_dir.empty()) return;
+  for (const char* const name : {kName, kOldName}) {
+    if (spec.environment.contains(name) || added.contains(name)) return;  // the user's word
+  }
+  const std::string round = "round-" + std::to_string(facts.round);
+  added[kName] = (facts.run_dir / "logs" / round / "nccl-trace-rank-").string();
+}
+
 }  // namespace
 
 Environment added_environment(const JobSpec& spec,
@@ -78,6 +91,7 @@ Environment added_environment(const JobSpec& spec,
   }
   for (const auto& [name, value] : spec.job.text_map("launch.env"))
     added.emplace(name, value);
+  add_flight_recorder(spec, facts, added);
   add_threads(spec, placement, added);
   return added;
 }

@@ -1,6 +1,6 @@
 """What the built programs are made of: what they load, where they look for it, and how large the launcher is.
 
-Run by hand: python3 tests/integration/programs_test.py build/release/ddp-launch [build/release/ddp-worker]
+Run by hand: python3 tests/integration/programs_test.py build/release/ddp-launch [build/release/ddp-worker [build/release/libddp-worker-cuda.so]]
 """
 
 import pathlib
@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-LAUNCH, WORKER = (sys.argv[1:] + [None, None])[:2]
+LAUNCH, WORKER, CUDA_MODULE = (sys.argv[1:] + [None, None, None])[:3]
 
 
 def dynamic_section(program):
@@ -53,6 +53,23 @@ class WorkerTest(unittest.TestCase):
         run = subprocess.run([WORKER, "--version"], capture_output=True, text=True, check=False)
         self.assertEqual(run.returncode, 0)
         self.assertRegex(run.stdout, r"\Addp-worker \d+\.\d+\.\d+, LibTorch \d+\.\d+\.\d+\n\Z")
+
+
+@unittest.skipIf(CUDA_MODULE is None, "the CUDA module is not built: no CUDA wheels of torch")
+class CudaModuleTest(unittest.TestCase):
+    def test_it_alone_is_linked_to_cuda(self):
+        needed, _ = dynamic_section(CUDA_MODULE)
+        self.assertLessEqual({"libtorch_cuda.so", "libc10_cuda.so"}, set(needed))
+
+    def test_it_looks_where_the_worker_looks_first(self):
+        _, run_path = dynamic_section(CUDA_MODULE)
+        self.assertEqual(run_path[0], dynamic_section(WORKER)[1][0])
+        self.assertTrue(all(directory.startswith("/") for directory in run_path), run_path)
+
+    def test_it_exports_one_function(self):
+        text = subprocess.run(["nm", "-D", "--defined-only", CUDA_MODULE], capture_output=True, text=True, check=True).stdout
+        own = [line.split()[-1] for line in text.splitlines() if " T " in line]
+        self.assertEqual(own, ["ddp_cuda_module"])
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "common/error.h"
+#include "tests/unit/ranks.h"
 #include "worker/dist/alone.h"
-#include "worker/dist/gloo_group.h"
 
 namespace ddp::worker {
 namespace {
@@ -87,25 +87,10 @@ TEST(StoreAgreement, ADifferenceIsToldBeforeTheLastRankComes) {
 }
 
 TEST(StoreAgreement, AGroupAsksOneQuestionAfterTheOther) {
-  const auto store = c10::make_intrusive<c10d::HashStore>();
-  std::vector<Ending> endings(2);
-  std::vector<std::jthread> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    ranks.emplace_back([&, rank] {
-      GlooRequest request;
-      request.store = store;
-      request.rank = rank;
-      request.world_size = 2;
-      request.local_address = "127.0.0.1";
-      request.join_timeout = request.collective_timeout = seconds(20);
-      const std::unique_ptr<Group> group = make_gloo_group(request);
-      group->agree("data", "digits");
-      endings[static_cast<std::size_t>(rank)] =
-          ending_of([&] { group->agree("model", rank == 0 ? "convnet" : "lenet"); });
-      group->close();
-    });
-  }
-  ranks.clear();
+  const std::vector<Ending> endings = on_ranks(2, [](Group& group) {
+    group.agree("data", "digits");
+    return ending_of([&] { group.agree("model", group.is_root() ? "convnet" : "lenet"); });
+  });
   for (const Ending& ending : endings)
     EXPECT_THAT(ending.text, HasSubstr("their model: rank 1"));
 }

@@ -38,6 +38,28 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
       added(spec_of({"other"}, {{"OMP_NUM_THREADS", "3"}}, facts)).contains("OMP_NUM_THREADS"));
 }
 
+TEST(WorkerEnvironment, TheFlightRecorderWritesIntoTheRunDirectoryUnlessTheUserSaysWhere) {
+  const std::string name = "TORCH_FR_DUMP_TEMP_FILE";
+  const std::string old_name = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+  const auto place_of = [](const JobSpec& spec, const std::filesystem::path& run_dir) {
+    RoundFacts facts;
+    facts.run_dir = run_dir;
+    facts.round = 2;
+    return added_environment(spec, rank_of_two(0), facts, "", -1);
+  };
+  const JobSpec plain = spec_of({"p"}, {}, {});
+  EXPECT_EQ(place_of(plain, "/runs/a").at(name), "/runs/a/logs/round-2/nccl-trace-rank-");
+  EXPECT_FALSE(place_of(plain, "").contains(name)) << "no run directory";
+  for (const std::string& users : {name, old_name}) {
+    EXPECT_FALSE(place_of(spec_of({"p"}, {{users, "/x"}}, {}), "/runs/a").contains(name));
+    const Environment said = place_of(
+        spec_of({"job.yaml", "data.batch_per_rank=8", "launch.env={" + users + ": /x}"}, {}, {}),
+        "/runs/a");
+    EXPECT_EQ(said.at(users), "/x");
+    EXPECT_EQ(said.contains(name), users == name);
+  }
+}
+
 TEST(WorkerEnvironment, WhatAnOuterLauncherSetForItsWorkerIsGone) {
   const JobSpec spec = spec_of(
       {"p"},
