@@ -1,0 +1,127 @@
+// Files of torch.save made by hand; those of torch itself are read in
+// tests/interop/torch_file_test.py.
+#include "worker/save/torch_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "common/error.h"
+#include "tests/support/stored_zip.h"
+
+namespace ddp::worker {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::string text(const std::string& value) {
+  return std::string("X") + static_cast<char>(value.size()) + std::string(3, '\0') + value;
+}
+
+std::string number(int value) {
+  return std::string("K") + static_cast<char>(value);
+}
+
+std::string tuple(const std::vector<int>& values) {
+  std::string list = "(";
+  for (const int value : values)
+    list += number(value);
+  return list + "t";
+}
+
+// Pickle instructions: the tensor over storage 0, a record of floats.
+std::string tensor(int offset, const std::vector<int>& shape, const std::vector<int>& strides) {
+  return "ctorch._utils\n_rebuild_tensor_v2\n((" + text("storage") + "ctorch\nFloatStorage\n" +
+         text("0") + text("cpu") + number(99) + "tQ" + number(offset) + tuple(shape) +
+         tuple(strides) + "\x89" + "}tR";
+}
+
+std::string dict_of(const std::string& name, const std::string& value) {
+  return "\x80\x02}(" + text(name) + value + "u.";
+}
+
+std::string archive_of(const std::string& pickle, std::size_t floats = 6) {
+  std::string data(floats * sizeof(float), '\0');
+  for (std::size_t i = 0; i < floats; ++i) {
+    const auto value = static_cast<float>(i);
+    std::memcpy(data.data() + i * sizeof(float), &value, sizeof(float));
+  }
+  return stored_zip({{"a/data.pkl", pickle}, {"a/byteorder", "little"}, {"a/data/0", data}});
+}
+
+TensorFile parse(const std::string& file) {
+  const auto bytes = std::as_bytes(std::span(file));
+  return parse_torch_file({bytes.begin(), bytes.end()}, "input");
+}
+
+std::string refusal(const std::string& file) {
+  try {
+    parse(file);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string refusal_of(const std::string& value) {
+  return refusal(archive_of(dict_of("w", value)));
+}
+
+TEST(TorchFile, ATensorIsAPartOfAStorage) {
+  const TensorFile file = parse(archive_of(dict_of("w", tensor(1, {2, 2}, {2, 1}))));
+  ASSERT_EQ(file.tensors().size(), 1u);
+  const TensorView& view = file.tensors()[0];
+  EXPECT_EQ(view.name, "w");
+  EXPECT_EQ(view.dtype, "F32");
+  EXPECT_THAT(view.shape, ElementsAre(2, 2));
+  EXPECT_THAT(view.strides, IsEmpty()) << "C order needs none";
+  ASSERT_EQ(view.bytes.size(), 4 * sizeof(float));
+  float first = 0;
+  std::memcpy(&first, view.bytes.data(), sizeof(first));
+  EXPECT_EQ(first, 1.0F);
+}
+
+TEST(TorchFile, OtherOrdersKeepTheirStrides) {
+  const TensorFile file = parse(archive_of(dict_of("w", tensor(0, {2, 3}, {1, 2}))));
+  EXPECT_THAT(file.tensors()[0].strides, ElementsAre(1, 2));
+  EXPECT_EQ(file.tensors()[0].bytes.size(), 6 * sizeof(float));
+}
+
+TEST(TorchFile, WhatReachesBeyondItsStorageIsRefused) {
+  EXPECT_EQ(refusal_of(tensor(0, {6}, {1})), "accepted");
+  EXPECT_THAT(refusal_of(tensor(1, {6}, {1})), HasSubstr("tensor w reaches beyond its storage"));
+  EXPECT_THAT(refusal_of(tensor(0, {7}, {1})), HasSubstr("reaches beyond"));
+  EXPECT_THAT(refusal_of(tensor(0, {2, 2}, {5, 1})), HasSubstr("reaches beyond"));
+  EXPECT_THAT(refusal_of(tensor(0, {100}, {0})), HasSubstr("reaches beyond"));
+  EXPECT_THAT(refusal_of(tensor(0, {6}, {1, 1})), HasSubstr("not as many strides"));
+  EXPECT_EQ(refusal_of(tensor(0, {0, 100}, {1, 1})), "accepted");
+}
+
+TEST(TorchFile, WhatIsNoTensorIsLeftOutAndNothingIsRun) {
+  const std::string call = "cos\nsystem\n" + text("false") + "\x85R";
+  const TensorFile file = parse(archive_of(
+      dict_of("args", call + text("w") + tensor(0, {6}, {1}) + text("epoch") + number(3))));
+  ASSERT_EQ(file.tensors().size(), 1u);
+  EXPECT_THAT(refusal_of(call), HasSubstr("it holds no state_dict"));
+}
+
+TEST(TorchFile, DamageIsNamed) {
+  const std::string whole = archive_of(dict_of("w", tensor(0, {6}, {1})));
+  for (std::size_t size = 0; size < whole.size(); ++size)
+    ASSERT_NE(refusal(whole.substr(0, size)), "accepted") << size;
+  std::string flipped = whole;
+  flipped[whole.find("data/0") + 8] ^= 1;
+  EXPECT_THAT(refusal(flipped), HasSubstr("record a/data/0 is damaged"));
+  EXPECT_THAT(refusal(stored_zip({{"a/x", ""}})), HasSubstr("not one of torch.save"));
+  EXPECT_THAT(refusal(stored_zip({{"a/x", ""}, {"a/x", ""}})), HasSubstr("are called a/x"));
+  EXPECT_THAT(refusal(archive_of("\x80\x02i.")), HasSubstr("holds the instruction 0x69"));
+  EXPECT_THAT(refusal(archive_of("\x80\x01.")), HasSubstr("pickle protocol 1"));
+  EXPECT_THAT(refusal(archive_of("\x80\x02t.")), HasSubstr("is damaged"));
+  EXPECT_THAT(refusal("\x80\x02whatever"), HasSubstr("before torch 1.6"));
+}
+
+}  // namespace
+}  // namespace ddp::worker
