@@ -92,22 +92,26 @@ class Parity(unittest.TestCase):
             self.assertTrue(torch.equal(ours[name], tensor), name)
 
     def test_sgd(self):
-        # The same kernels on the same numbers; only the order of additions differs (fused optimizer, bucket layout), one
-        # unit in the last place (6e-8) here and there, which a stable rate does not let grow past this over 200 steps.
+        # The same kernels on the same numbers; only roundings differ (the fused optimizer's, the layout of buckets), one unit
+        # in the last place (6e-8) here and there, which a stable rate does not let grow past this. Seen: 5e-7.
         first = self.path / "first.pt"
         theirs = self.python("--lr", 0.02, "--first-weights", first)
         self.assert_same(self.worker("optimizer.lr=0.02"), theirs, 1e-4)
         self.assert_same_first_weights(torch.load(first))
 
     def test_adam_with_cosine(self):
-        # Adam divides by the root of the second moment, so in the first steps it passes on rounding of tiny gradients in full.
+        # Adam divides by the root of the second moment, so it passes on the rounding of tiny gradients in full. Seen: 3e-7.
         theirs = self.python("--lr", 0.0005, "--optimizer", "adam")
-        self.assert_same(self.worker("optimizer.lr=0.0005", "optimizer.name=adam"), theirs, 1e-3)
+        self.assert_same(self.worker("optimizer.lr=0.0005", "optimizer.name=adam"), theirs, 1e-4)
 
     def test_bf16_autocast(self):
-        # bf16 keeps 8 bits: one rounding is 4e-3, and a sum in another order may round the other way.
+        # bf16 keeps 8 bits, one rounding is 4e-3, and a weight that differs in its last bit may be rounded the other way; that
+        # is rare, and averaged over a batch. Seen: 6e-8.
         theirs = self.python("--lr", 0.02, "--bf16")
-        self.assert_same(self.worker("optimizer.lr=0.02", "amp.level=O1"), theirs, 5e-2)
+        ours = self.worker("optimizer.lr=0.02", "amp.level=O1")
+        self.assert_same(ours, theirs, 5e-3)
+        full = self.worker("optimizer.lr=0.02", output=self.path / "full")
+        self.assertGreater(max(abs(a - b) / b for a, b in zip(ours, full, strict=True)), 5e-3, "not in bf16 at all")
 
 
 if __name__ == "__main__":
