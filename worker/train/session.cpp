@@ -146,8 +146,8 @@ DataParallel replicate(const Model& model,
 
 DdpRequest ddp_request(const Job& job, const ImageModel& model) {
   DdpRequest request;
-  request.parameters = parameters_of(model);
-  request.buffers = buffers_of(model);
+  request.parameters = trainable_of(model);
+  request.buffers = fixed_of(model);  // frozen weights too: they come from rank 0's file
   request.bucket_bytes = job.ddp.bucket_bytes;
   request.model_name = job.model.name;
   request.find_unused = job.ddp.find_unused;
