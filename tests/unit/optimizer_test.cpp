@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -325,6 +326,48 @@ TEST(Optimizer, StateHasTheNamesOfCheckpoints) {
                                  "loss_scale.skipped_steps"})
     names.push_back(name);
   EXPECT_EQ(names_of(scaled.make(job).state()), names);
+}
+
+// The kernels walk raw memory.
+TEST(Optimizer, StateHasTheStridesOfItsParameter) {
+  Bench bench(at::kHalf, kMasters);
+  OptimizerJob job;
+  job.ema_decay = 0.5;
+  for (const Name name : {Name::sgd, Name::adam}) {
+    job.name = name;
+    for (const auto& [key, tensor] : bench.make(job).state()) {
+      if (tensor.dim() != 4) continue;
+      EXPECT_EQ(tensor.strides(), (at::IntArrayRef{9, 1, 3, 1})) << key;
+    }
+  }
+}
+
+// A number that is read on the host waits for all that the device has to do before it.
+TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
+  thread_local std::multiset<std::string> calls;
+  for (const AmpJob& amp : {kScaled, kMasters}) {
+    for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+      Bench bench(amp.level == 2 ? at::kHalf : at::kFloat, amp);
+      OptimizerJob job = job_of(name);
+      job.clip_norm = 1;
+      job.ema_decay = 0.9;
+      Optimizer optimizer = bench.make(job);
+      bench.draw_gradients(1);
+      calls.clear();
+      const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
+          [](const at::RecordFunction& call) -> std::unique_ptr<at::ObserverContext> {
+            calls.insert(call.name());
+            return nullptr;
+          }));
+      (void)bench.precision().scale(torch::ones({}));
+      optimizer.step(0.1);
+      at::removeCallback(handle);
+      EXPECT_TRUE(calls.contains("aten::_amp_update_scale_")) << "the calls were seen";
+      EXPECT_EQ(calls.count("aten::is_nonzero"), 0u);
+      // Adam's kernels for the CPU, and only these, read the step of each of the three parameters.
+      EXPECT_EQ(calls.count("aten::_local_scalar_dense"), name == Name::sgd ? 0u : 3u);
+    }
+  }
 }
 
 // State that is put back in place continues bit for bit.
