@@ -279,6 +279,14 @@ class Resume(WorkerTest):
         self.assertIn("resumes at step 100", text)
         self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
 
+    def test_a_static_graph_goes_on_bit_for_bit(self):
+        # Its buckets have their final layout after the second backward, not after the first.
+        job = ("data.train_size=480", "ddp.bucket=20KiB", "ddp.static_graph=true")
+        self.launch(3, *job)
+        chosen = self.run_dir() / "checkpoints" / "step-000010"
+        self.launch(3, *job, f"checkpoint.resume={chosen}")
+        self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
+
     def assert_same_epochs(self, one, other):
         for a, b in zip(one, other, strict=True):
             self.assertEqual((a["epoch"], a["train_loss"], a["test_loss"]), (b["epoch"], b["train_loss"], b["test_loss"]))

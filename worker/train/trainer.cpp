@@ -167,18 +167,22 @@ int Trainer::run() {
 }
 
 void Trainer::settle_buckets() {
-  // The reducer starts with one bucket and orders them anew after its first backward. With three or
-  // more ranks a ring adds in an order that depends on the layout; so each run, new or resumed, has
-  // one backward before its first step, and throws its gradients away. In evaluation mode: no
-  // buffer changes, no random number is drawn.
+  // The reducer starts with one bucket and orders them anew after its first backward, a static
+  // graph after its second. With three or more ranks a ring adds in an order that depends on the
+  // layout; so each run, new or resumed, has these before its first step, and throws their
+  // gradients away. In evaluation mode: no buffer changes, no random number is drawn.
   parts_.model.eval();
   const std::vector<std::int64_t> first_sample{0};
-  parts_.replica.prepare_to_reduce();
-  const Pass pass = forward(train_loader_, first_sample);
-  for (const auto& [name, value] : pass.loss.parts)
-    loss_parts_.push_back(name);
-  parts_.replica.backward(pass.loss.total, /*reduce=*/true);
-  parts_.replica.zero_gradients();
+  const int passes = std::max(1, parts_.replica.settling_steps());
+  for (int i = 0; i < passes; ++i) {
+    parts_.replica.prepare_to_reduce();
+    const Pass pass = forward(train_loader_, first_sample);
+    loss_parts_.clear();
+    for (const auto& [name, value] : pass.loss.parts)
+      loss_parts_.push_back(name);
+    parts_.replica.backward(pass.loss.total, /*reduce=*/true);
+    parts_.replica.zero_gradients();
+  }
   parts_.model.train();
 }
 
