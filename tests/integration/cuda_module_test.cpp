@@ -1,6 +1,7 @@
 // The CUDA module, loaded as ddp-worker loads it. The tests called Gpu need one (label gpu).
 #include "worker/dist/cuda_module.h"
 
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@
 #include "common/error.h"
 #include "worker/dist/device.h"
 #include "worker/dist/nvml.h"
+#include "worker/train/versions.h"
 
 namespace ddp::worker {
 namespace {
@@ -55,6 +57,12 @@ TEST(CudaModule, ItLoadsWithoutADriverAndTellsItsNccl) {
   EXPECT_THAT(load_cuda_module(DDP_CUDA_MODULE).nccl_version(), MatchesRegex("2\\.[0-9.]+"));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   RecordProperty("seconds_to_load", std::to_string(took.count()));
+}
+
+TEST(CudaModule, LibTorchHasNotDecidedThatThereIsNoCudaBeforeTheModuleIsLoaded) {
+  check_torch_version();  // what ddp-worker does before
+  (void)load_cuda_module(DDP_CUDA_MODULE);
+  EXPECT_TRUE(at::detail::getCUDAHooks().compiledWithCuDNN()) << "the hooks of a LibTorch without";
 }
 
 TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {

@@ -480,7 +480,7 @@ class Faults(WorkerTest):
         return {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
 
     def test_a_rank_with_another_job_is_named_by_both_and_all_end_with_203(self):
-        """Case C6: found over the store, before a collective could hang."""
+        """Found over the store, before a collective could hang."""
         world = self.world(2)
         begin = time.monotonic()
         ranks = [

@@ -163,6 +163,47 @@ void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
   if (!problems.empty()) throw UsageError(problems);
 }
 
+// Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
+// the group is closed.
+int train_model(const Session& session,
+                const Job& job,
+                const Device& device,
+                const DataSet& data,
+                const std::filesystem::path& run_dir,
+                Group& group) {
+  const ModelFactory& factory = session.registry.models.at(job.model.name);
+  const Model model = make_model(factory, job, data.train, group);
+  Precision precision(job.amp, device.device);
+  precision.prepare(*model);
+  model->to(device.device);
+  group.agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
+  Ddp replica(ddp_request(job, *model), group);
+  // Beyond this point the weights are equal on every rank.
+  Optimizer optimizer(job.optimizer, replica, precision);
+  std::optional<DataParallel> replicas;
+  if (job.device.is_data_parallel)
+    replicas.emplace(replicate(model, factory, job, data.train, group));
+  const Criterion criterion = session.registry.losses.at(job.loss.name)(job.loss);
+  Trainer trainer(
+      {job,
+       group,
+       data,
+       *model,
+       [&](const at::Tensor& x) { return replicas ? replicas->forward(x) : model->forward(x); },
+       replica,
+       precision,
+       optimizer,
+       criterion,
+       session.registry.on_epoch,
+       device.device,
+       layout_of(*model),
+       session.page,
+       session.stop_requested,
+       run_dir,
+       session.self.run_id});
+  return trainer.run();
+}
+
 int train_here(const Session& session) {
   const WorkerIdentity& self = session.self;
   Job job = make_job(session.job, self.world_size);
@@ -196,37 +237,7 @@ int train_here(const Session& session) {
   if (const std::optional<int> code = load_data(read_data, job.data, *group, data)) return *code;
   group->agree("data", describe_data(data));
   // Beyond this point every rank holds the same data set.
-  const ModelFactory& factory = session.registry.models.at(job.model.name);
-  const Model model = make_model(factory, job, data.train, *group);
-  Precision precision(job.amp, device.device);
-  precision.prepare(*model);
-  model->to(device.device);
-  group->agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
-  Ddp replica(ddp_request(job, *model), *group);
-  // Beyond this point the weights are equal on every rank.
-  Optimizer optimizer(job.optimizer, replica, precision);
-  std::optional<DataParallel> replicas;
-  if (job.device.is_data_parallel)
-    replicas.emplace(replicate(model, factory, job, data.train, *group));
-  const Criterion criterion = session.registry.losses.at(job.loss.name)(job.loss);
-  Trainer trainer(
-      {job,
-       *group,
-       data,
-       *model,
-       [&](const at::Tensor& x) { return replicas ? replicas->forward(x) : model->forward(x); },
-       replica,
-       precision,
-       optimizer,
-       criterion,
-       session.registry.on_epoch,
-       device.device,
-       layout_of(*model),
-       session.page,
-       session.stop_requested,
-       run_dir,
-       self.run_id});
-  const int code = trainer.run();
+  const int code = train_model(session, job, device, data, run_dir, *group);
   group->close();
   return code;
 }

@@ -1,22 +1,24 @@
 #include "worker/train/versions.h"
 
-#include <ATen/Version.h>
+#include <dlfcn.h>
 #include <torch/version.h>
+
+#include <cstdint>
 
 #include "common/error.h"
 
 namespace ddp::worker {
 namespace {
 
-// at::show_config() is compiled into the library and tells its own version as
-// "TORCH_VERSION=2.11.0".
+// Trap: not from at::show_config(), which says it too: it asks whether there is CUDA, and LibTorch
+// remembers the answer, which would be "no" before our CUDA module is loaded. Looked up by name, as
+// an older LibTorch may lack it.
 std::string library_version() {
-  const std::string config = at::show_config();
-  const std::string key = "TORCH_VERSION=";
-  const std::size_t at = config.find(key);
-  if (at == std::string::npos) return "unknown";
-  const std::size_t begin = at + key.size();
-  return config.substr(begin, config.find_first_of(", \n", begin) - begin);
+  void* const symbol = ::dlsym(RTLD_DEFAULT, "aoti_torch_abi_version");
+  if (symbol == nullptr) return "of an unknown version";
+  const std::uint64_t version = reinterpret_cast<std::uint64_t (*)()>(symbol)();
+  const auto byte = [version](int shift) { return std::to_string((version >> shift) & 0xff); };
+  return byte(56) + "." + byte(48) + "." + byte(40);
 }
 
 }  // namespace
