@@ -476,7 +476,8 @@ TEST_P(SgdCases, EqualsTorchToRounding) {
   job.momentum = GetParam().momentum;
   job.nesterov = GetParam().nesterov;
   job.weight_decay = GetParam().weight_decay;
-  Sgd sgd(job, replica);
+  Precision precision({}, at::kCPU);
+  Optimizer sgd(job, replica, precision);
   torch::optim::SGD reference({theirs},
                               torch::optim::SGDOptions(0.1)
                                   .momentum(GetParam().momentum)

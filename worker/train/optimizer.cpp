@@ -237,35 +237,6 @@ std::vector<NamedTensor> Optimizer::state() const {
   return state;
 }
 
-Sgd::Sgd(const OptimizerJob& job, Ddp& replica) : job_(job), replica_(replica) {
-  if (job_.momentum == 0) return;
-  for (const NamedTensor& parameter : replica_.parameters()) {
-    momentum_.push_back({parameter.name, at::zeros_like(parameter.tensor.detach())});
-  }
-}
-
-void Sgd::step(double lr) {
-  const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> gradients = replica_.gradients();
-  if (job_.clip_norm) clip_norm(gradients, *job_.clip_norm);
-  std::vector<at::Tensor> parameters;
-  for (const NamedTensor& parameter : replica_.parameters())
-    parameters.push_back(parameter.tensor);
-  std::vector<at::Tensor> momentum;
-  for (const NamedTensor& buffer : momentum_)
-    momentum.push_back(buffer.tensor);
-  at::_fused_sgd_(parameters,
-                  gradients,
-                  momentum,
-                  job_.weight_decay,
-                  job_.momentum,
-                  lr,
-                  /*dampening=*/0.0,
-                  job_.nesterov,
-                  /*maximize=*/false,
-                  /*is_first_step=*/false);
-}
-
 void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
   const at::NoGradGuard no_grad;
   // Squares of low types overflow or vanish: their norms are computed in float32.
