@@ -37,7 +37,7 @@ void train(ImageModel& model, const Forward& forward, std::int64_t batch) {
     const at::NoGradGuard no_grad;
     for (at::Tensor& weight : model.parameters()) {
       weight.sub_(weight.grad(), 0.1);
-      weight.mutable_grad() = {};
+      weight.mutable_grad() = at::Tensor();
     }
   }
 }
