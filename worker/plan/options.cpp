@@ -14,6 +14,8 @@ po::options_description visible_flags() {
   po::options_description flags("Flags");
   flags.add_options()("help,h", "show this text")(
       "version", "show the versions of this program and of LibTorch")(
+      "check",
+      "read the data and build the model on this machine, say what it takes; train nothing")(
       "init-method",
       po::value<std::string>()->value_name("URL"),
       "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
@@ -68,6 +70,7 @@ Options parse_options(int argc, const char* const* argv) {
   }
   options.help = given.count("help") > 0;
   options.version = given.count("version") > 0;
+  options.check = given.count("check") > 0;
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
   if (given.count("argument") > 0) {

@@ -14,6 +14,7 @@ namespace ddp::worker {
 struct Options {
   bool help = false;
   bool version = false;
+  bool check = false;
   std::optional<std::filesystem::path> job_file;
   std::vector<JobOverride> overrides;
   InitMethod init_method;

@@ -127,9 +127,9 @@ LoadReport load_weights(const std::filesystem::path& path,
   if (const std::vector<std::string> problems = problems_of(report); strict && !problems.empty())
     throw UsageError(problems);
   if (copies.empty())
-    throw UsageError(report.file + ": no tensor of it fits the model. It holds " +
-                     list(report.unexpected) + "; the model has " +
-                     (state.empty() ? "none" : state.front().name) + " and others.");
+    throw UsageError(report.file + ": no tensor of it fits the model, of which the first is " +
+                     (state.empty() ? "none" : state.front().name) + ". It holds " +
+                     list(report.unexpected.empty() ? report.different : report.unexpected) + ".");
   for (const auto& [tensor, saved] : copies)
     tensor.copy_(to_tensor(*saved));
   return report;

@@ -79,7 +79,8 @@ void run(int argc, char** argv, const Registry& registry) {
     handle_stop_signals(**page);
     print_stacks_on_signal();
     const JobValues job = load_job(options);
-    code = train(
+    const auto work = options.check ? check_job : train;
+    code = work(
         {job, self, environment, options.command, registry, **page, stop_requested, own_run_dir});
   } catch (const std::exception& error) {
     code = explain("ddp-worker", error);

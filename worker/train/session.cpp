@@ -1,6 +1,7 @@
 #include "worker/train/session.h"
 
 #include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
@@ -10,7 +11,9 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "worker/data/dataset.h"
+#include "worker/dist/alone.h"
 #include "worker/dist/context.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
@@ -18,6 +21,7 @@
 #include "worker/dist/peer_call.h"
 #include "worker/dist/replica_check.h"
 #include "worker/dist/sync_batch_norm.h"
+#include "worker/model/footprint.h"
 #include "worker/model/freeze.h"
 #include "worker/model/registry.h"
 #include "worker/plan/job.h"
@@ -204,18 +208,74 @@ int train_model(const Session& session,
   return trainer.run();
 }
 
-int train_here(const Session& session) {
-  const WorkerIdentity& self = session.self;
-  Job job = make_job(session.job, self.world_size);
+// Errors: UsageError for a job that this program or this device cannot do.
+Device prepare_device(const Job& job, const Session& session) {
   require_known(session.registry, job);
-  // Rounds of one job always continue, whatever was asked for at its start.
-  if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
+  if (job.device.is_data_parallel && session.self.world_size > 1) {
+    throw UsageError("parallel: data is one process over several devices, here are " +
+                     std::to_string(session.self.world_size) +
+                     ". Start one, or take parallel=ddp.");
+  }
   // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
-  const Device device = choose_device(job.device, self, session.environment);
+  DeviceJob wish = job.device;
+  if (wish.is_data_parallel && !wish.devices.empty()) wish.device = wish.devices[0];
+  Device device = choose_device(wish, session.self, session.environment);
   for (const std::string& note : device.notes)
     log::warning(note);
   set_math(job.math);
   refuse_amp(job.amp, device.device.is_cuda());
+  return device;
+}
+
+/// Those of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
+std::vector<std::string> list_devices(const DeviceJob& job, const at::Device& first) {
+  if (!job.devices.empty()) return job.devices;
+  if (!first.is_cuda())
+    throw UsageError("parallel: data: there is no GPU. Name devices, as devices=[cpu, cpu].");
+  std::vector<std::string> all;
+  for (int i = 0; i < at::accelerator::deviceCount(); ++i)
+    all.push_back("cuda:" + std::to_string(i));
+  return all;
+}
+
+/// Units: bytes, of the whole device.
+std::int64_t memory_of(const at::Device& device) {
+  if (device.is_cuda())
+    return static_cast<std::int64_t>(at::accelerator::getMemoryInfo(device.index()).second);
+  return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
+}
+
+int check_here(const Session& session) {
+  const Job job = make_job(session.job, session.self.world_size);
+  const Device device = prepare_device(job, session);
+  const std::unique_ptr<Group> alone = make_alone();
+  DataSet data;
+  (void)load_data(session.registry.data_sets.at(job.data.name), job.data, *alone, data);
+  const Model model =
+      make_model(session.registry.models.at(job.model.name), job, data.train, *alone);
+  const ModelSize size = size_of(*model);
+  const Footprint needs = footprint(size, job.optimizer, job.amp);
+  const std::int64_t memory = memory_of(device.device);
+  std::cout << describe_data(data) << "model " << job.model.name << ": "
+            << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"
+            << "each device takes " << to_text(needs) << ", and activations\n"
+            << device.name << ": " << format_bytes(memory) << std::endl;
+  if (needs.total() <= memory) return exit_code::kOk;
+  throw UsageError(
+      "model.name: " + job.model.name + " takes " + to_text(needs) + " on each device, " +
+      device.name + " has " + format_bytes(memory) +
+      ". Every device holds the whole model: take a smaller one, another optimizer, or "
+      "a larger device.");
+}
+
+int train_here(const Session& session) {
+  const WorkerIdentity& self = session.self;
+  Job job = make_job(session.job, self.world_size);
+  // Rounds of one job always continue, whatever was asked for at its start.
+  if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
+  const Device device = prepare_device(job, session);
+  if (job.device.is_data_parallel)
+    job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
@@ -242,14 +302,24 @@ int train_here(const Session& session) {
   return code;
 }
 
-}  // namespace
-
-int train(const Session& session) {
+// Errors: LibTorch's own as SystemError.
+template <typename Work>
+int with_torch(const Work& work) {
   try {
-    return train_here(session);
+    return work();
   } catch (const c10::Error& error) {
     throw SystemError("LibTorch: " + message_of(error));
   }
+}
+
+}  // namespace
+
+int check_job(const Session& session) {
+  return with_torch([&] { return check_here(session); });
+}
+
+int train(const Session& session) {
+  return with_torch([&] { return train_here(session); });
 }
 
 }  // namespace ddp::worker
