@@ -180,6 +180,20 @@ class Ranks(WorkerTest):
         self.assertEqual(rebuilt, "1")
         self.assertGreater(float(overlap), 0, "all-reduces began only after backward")
 
+    def test_each_way_to_train_learns_and_keeps_the_replicas_equal(self):
+        ways = (
+            ("optimizer.name=adam", "optimizer.lr=0.002", "amp.level=O1", "loss.label_smoothing=0.1", "ddp.hook=fp16"),
+            ("amp.level=O3", "ddp.find_unused=true", "train.clip_norm=1", "optimizer.decay_norms_and_biases=false"),
+            ("ddp.static_graph=true", "loss.reduction=sum", "optimizer.lr_factors={conv1.*: 0.5}", "model.freeze=[conv1.bias]"),
+            ("model.name=lenet", "optimizer.lr=0.01", "train.accumulate=2", "ddp.broadcast_buffers=true"),
+            ("model.name=resnet18", "model.norm=sync", "optimizer.lr=0.002", "data.train_size=96", "data.test_size=32"),
+        )
+        for number, way in enumerate(ways):
+            self.launch(2, f"output={number}", "ddp.check_replicas_every=3", *way)
+            first, last = records(self.folder / str(number) / "job", "epoch")
+            with self.subTest(way):
+                self.assertLess(last["train_loss"], first["train_loss"])
+
     def launch_odd(self, how, *arguments, expect):
         """Three ranks, of which rank 1 goes wrong."""
         program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
@@ -286,6 +300,24 @@ class Resume(WorkerTest):
         chosen = self.run_dir() / "checkpoints" / "step-000010"
         self.launch(3, *job, f"checkpoint.resume={chosen}")
         self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
+
+    def test_everything_that_a_run_remembers_goes_on_bit_for_bit(self):
+        remembers = {
+            "moments, step counts, averages and the plateau": (
+                "optimizer.name=adamw", "optimizer.lr=0.003", "optimizer.ema_decay=0.9",
+                "schedule.name=plateau", "schedule.patience=0", "schedule.threshold=0.5",
+            ),
+            "masters of low weights": ("amp.level=O2", "ddp.hook=bf16"),
+        }  # fmt: skip
+        for number, (what, keys) in enumerate(remembers.items()):
+            job = ("data.train_size=480", "train.epochs=3", "ddp.check_replicas_every=5", f"output={number}", *keys)
+            self.launch(3, *job)
+            whole = self.folder / str(number) / "job"
+            self.launch(3, *job, f"checkpoint.resume={whole / 'checkpoints' / 'step-000010'}")
+            with self.subTest(what):
+                self.assert_same_epochs(records(whole, "epoch")[1:], records(self.folder / str(number) / "job2", "epoch"))
+        rates = [record["lr"] for record in records(self.folder / "0" / "job2", "step")]
+        self.assertLess(rates[-1], rates[0], "the plateau never dropped the rate, so its memory was not needed")
 
     def assert_same_epochs(self, one, other):
         for a, b in zip(one, other, strict=True):
