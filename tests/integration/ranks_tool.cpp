@@ -22,6 +22,7 @@
 #include "worker/plan/shard.h"
 #include "worker/save/safetensors.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/precision.h"
 #include "worker/train/snapshot.h"
 
 using namespace ddp;
@@ -52,7 +53,8 @@ int run(const std::vector<std::string>& arguments) {
   request.bucket_bytes = std::stoll(arguments.at(3));
   request.model_name = "convnet";
   Ddp replica(request, *group);
-  Sgd optimizer(OptimizerJob{}, replica);
+  Precision precision(AmpJob{}, at::kCPU);
+  Optimizer optimizer(OptimizerJob{}, replica, precision);
 
   ShardRequest shard_request;
   shard_request.size = set.count;
