@@ -87,6 +87,19 @@ class Rules {
       if (!is_device(device, false))
         problems_.push_back(where("devices") + ": " + device + " is not cpu, cuda or cuda:N.");
     }
+    const std::optional<std::string> output = job_.maybe_text("output_device");
+    if (output && !is_device(*output, false))
+      problems_.push_back(where("output_device") + ": " + *output + " is not cpu, cuda or cuda:N.");
+    const bool is_data_parallel = job_.text("parallel") == "data";
+    if (!is_data_parallel && (output || !job_.texts("devices").empty())) {
+      problems_.push_back(where(output ? "output_device" : "devices") +
+                          ": is for parallel=data; with ddp each rank has one device.");
+    }
+    if (is_data_parallel && job_.text("model.norm") == "sync") {
+      problems_.push_back(where("model.norm") +
+                          ": sync is for parallel=ddp; replicas of one process do not share "
+                          "statistics.");
+    }
     if (job_.text("backend") == "nccl" && job_.text("device") == "cpu") {
       problems_.push_back(where("backend") +
                           ": nccl needs GPUs, device is cpu. Use backend=auto, or device=cuda.");
@@ -102,6 +115,7 @@ class Rules {
       problems_.push_back(where("ddp.static_graph") +
                           ": true does not go with train.accumulate above 1. Give up one of them.");
     }
+    check_schedule();
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {
       problems_.push_back(where("amp.loss_scale") + ": " + scale +
@@ -112,6 +126,17 @@ class Rules {
         problems_.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
                             " is not a number above 0.");
       }
+    }
+  }
+
+  void check_schedule() {
+    const std::string& schedule = job_.text("schedule.name");
+    const bool has_lowest = schedule == "cosine" || schedule == "plateau";
+    if (has_lowest && job_.real("schedule.min_lr") > job_.real("optimizer.lr"))
+      problems_.push_back(where("schedule.min_lr") + ": is above optimizer.lr.");
+    if (schedule == "plateau" && job_.integer("eval.every") == 0) {
+      problems_.push_back(where("schedule.name") +
+                          ": plateau looks at evaluations, eval.every is 0. Give 1 or more.");
     }
   }
 

@@ -182,7 +182,7 @@ std::vector<JobKey> training_keys() {
        .type = JobType::real,
        .default_value = "null",
        .min = 0,
-       .max = 1,
+       .max = 0.9999999,
        .help =
            "keeps a mean of the weights, w_ema = decay * w_ema + (1 - decay) * w; it is evaluated"},
       {.path = "optimizer.scale_lr",
@@ -327,7 +327,7 @@ std::vector<JobKey> training_keys() {
        .type = JobType::real,
        .default_value = "null",
        .min = 0,
-       .max = kAnyReal,
+       .max = 1e38,
        .above_min = true,
        .help = "largest norm of the whole gradient"},
       {.path = "train.log_every",

@@ -113,6 +113,30 @@ class Alone(WorkerTest):
         self.assert_same_run(self.folder / "a" / "job", self.folder / "b" / "job")
         self.assertNotEqual(records(self.folder / "a" / "job", "step"), records(self.folder / "c" / "job", "step"))
 
+    def test_replicas_in_one_process_train_as_one_device_and_resume(self):
+        split = ("parallel=data", "devices=[cpu, cpu, cpu]", "output_device=cpu")
+        keys = ("model.freeze=[conv1.*]", "optimizer.ema_decay=0.9", "data.batch_per_rank=10")
+        self.worker(*keys, "output=one")
+        self.worker(*keys, *split, "output=three")
+        one, three = (records(self.folder / name / "job", "step") for name in ("one", "three"))
+        self.assertEqual(len(one), len(three))
+        for a, b in zip(one, three, strict=True):
+            self.assertAlmostEqual(a["loss"], b["loss"], delta=1e-3 * max(1, a["loss"]))
+        chosen = self.folder / "three" / "job" / "checkpoints" / "step-000080"
+        self.worker(*keys, *split, "output=three", f"checkpoint.resume={chosen}")
+        again = records(self.folder / "three" / "job2", "step")
+        self.assertEqual([r["loss"] for r in three[80:]], [r["loss"] for r in again])
+        self.assertIn("is not there", self.worker(*split[:1], "devices=[cpu, cuda:7]", expect=2))
+
+    def test_check_says_what_a_job_takes_and_writes_nothing(self):
+        text = self.worker("--check", "model.name=resnet50", "optimizer.name=adam")
+        self.assertIn("model resnet50: 23519690 parameters", text)
+        # 4 bytes each for weights and gradients, 8 for Adam's moments.
+        self.assertIn("gradients 89.7 MiB, optimizer 179.4 MiB", text)
+        self.assertFalse((self.folder / "runs").exists())
+        text = self.worker("--check", "model.name=mlp", 'model.args={hidden: "1000000,1000000"}', expect=2)
+        self.assertRegex(text, r"model.name: mlp cannot be built .*\b\d{12,} bytes")
+
     def test_a_second_run_gets_its_own_directory(self):
         self.worker("train.epochs=1")
         self.assertIn("runs/job2", self.worker("train.epochs=1"))
@@ -370,6 +394,12 @@ class Resume(WorkerTest):
 
 
 class BadInput(WorkerTest):
+    def test_a_port_where_somebody_else_listens_is_no_store(self):
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            join = ("--init-method", f"tcp://127.0.0.1:{silent.getsockname()[1]}", "--rank", 1, "--world-size", 2)
+            text = self.worker(*join, "ddp.join_timeout=2s", expect=202)
+        self.assertIn("Somebody listens there, but it is no store", text)
+
     def assert_said_once(self, what, text):
         """By one rank; the launcher's report may quote it."""
         self.assertEqual(len(re.findall(rf"(?m)^\[0:\d+\] ddp-worker: .*{what}", text)), 1, text)

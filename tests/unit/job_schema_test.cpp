@@ -168,6 +168,13 @@ TEST(JobSchema, TrainingRules) {
   EXPECT_EQ(problems_of("amp: {loss_scale: 128}"), "");
   EXPECT_THAT(problems_of("optimizer: {lr_factors: {conv1.weight: fast}}"),
               HasSubstr("conv1.weight: fast is not a number above 0"));
+  EXPECT_THAT(problems_of("{parallel: data, model: {norm: sync}}"),
+              HasSubstr("sync is for parallel=ddp"));
+  EXPECT_THAT(problems_of("devices: [cpu]"), HasSubstr("is for parallel=data"));
+  EXPECT_THAT(problems_of("{parallel: data, output_device: gpu}"), HasSubstr("gpu is not cpu"));
+  EXPECT_THAT(problems_of("schedule: {min_lr: 1}"), HasSubstr("is above optimizer.lr"));
+  EXPECT_THAT(problems_of("{schedule: {name: plateau}, eval: {every: 0}}"),
+              HasSubstr("plateau looks at evaluations"));
   EXPECT_THAT(problems_of("model: {freeze: conv1}"), HasSubstr("is not a list of texts"));
 }
 

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "common/error.h"
+
 namespace ddp::worker {
 namespace {
 
@@ -16,6 +18,14 @@ TEST(Norm, KeysAreTorchsInTorchsOrder) {
               testing::ElementsAre("running_mean", "running_var", "num_batches_tracked"));
   EXPECT_EQ(norm->num_batches_tracked.scalar_type(), at::kLong);
   EXPECT_EQ(norm->num_batches_tracked.dim(), 0);
+}
+
+TEST(Norm, OneValuePerChannelHasNoVariance) {
+  const std::shared_ptr<Norm> norm = batch_norm()(2);
+  EXPECT_THROW(norm->forward(torch::ones({1, 2, 1, 1})), UsageError);
+  EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 0);
+  norm->eval();
+  EXPECT_NO_THROW(norm->forward(torch::ones({1, 2, 1, 1})));
 }
 
 TEST(Norm, BatchIsBitEqualToTorchsBatchNorm) {

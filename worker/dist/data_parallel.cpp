@@ -10,13 +10,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& one : named)
-    tensors.push_back(one.tensor);
-  return tensors;
-}
-
 void copy_state(const ImageModel& from, ImageModel& to) {
   const at::NoGradGuard no_grad;
   const std::vector<NamedTensor> source = state_of(from);
@@ -62,7 +55,7 @@ struct Replicated : torch::autograd::Function<Replicated> {
   static variable_list backward(AutogradContext* context, const variable_list& gradients) {
     const auto capsule = context->saved_data["graphs"].toCapsule();
     const auto graphs = c10::static_intrusive_pointer_cast<Graphs>(capsule);
-    const std::vector<at::Tensor> main = tensors_of(parameters_of(*graphs->replicas->front()));
+    const std::vector<at::Tensor> main = tensors_of(trainable_of(*graphs->replicas->front()));
     std::vector<at::Tensor> sums(main.size());
     std::int64_t begin = 0;
     for (std::size_t i = 0; i < graphs->scores.size(); ++i) {
@@ -71,7 +64,7 @@ struct Replicated : torch::autograd::Function<Replicated> {
       begin += scores.size(0);
       const std::vector<at::Tensor> own =
           torch::autograd::grad({scores},
-                                tensors_of(parameters_of(*graphs->replicas->at(i))),
+                                tensors_of(trainable_of(*graphs->replicas->at(i))),
                                 {part},
                                 /*retain_graph=*/false,
                                 /*create_graph=*/false,
@@ -97,7 +90,7 @@ DataParallel::DataParallel(std::vector<Model> replicas, at::Device output)
 
 at::Tensor DataParallel::forward(const at::Tensor& x) const {
   // As a TensorList: apply() does not look for parameters in a vector.
-  const std::vector<at::Tensor> parameters = tensors_of(parameters_of(*replicas_->front()));
+  const std::vector<at::Tensor> parameters = tensors_of(trainable_of(*replicas_->front()));
   return Replicated::apply(
       x, at::TensorList(parameters), replicas_, output_, at::GradMode::is_enabled());
 }

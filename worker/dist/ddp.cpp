@@ -28,13 +28,6 @@ namespace {
 constexpr std::size_t kBroadcastBytes = 250 << 20;  // as DistributedDataParallel of torch 2.11
 constexpr std::int64_t kFirstBucketBytes = 1 << 20;
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
-  std::vector<at::Tensor> tensors;
-  for (const NamedTensor& one : named)
-    tensors.push_back(one.tensor);
-  return tensors;
-}
-
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names)

@@ -3,8 +3,10 @@
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -36,21 +38,38 @@ std::string local_address_of(int fd) {
   return known ? text.data() : "127.0.0.1";
 }
 
-// One try on all addresses of the host. Returns this side's address, or nothing.
-// LibTorch's own client backs off for 0.3 to 0.7 s when the store is not up yet; a bare connect
-// tells it in microseconds.
-std::optional<std::string> probe(const addrinfo* addresses) {
+// Says hello as LibTorch's client does, VALIDATE and PING, and waits a second for the echo. Trap:
+// that client waits for it without an end.
+bool is_store(int fd) {
+  constexpr std::array<unsigned char, 10> kHello{0, 0xCE, 0xF7, 0x85, 0x3C, 13, 'd', 'd', 'p', '?'};
+  constexpr timeval kPatience{.tv_sec = 1, .tv_usec = 0};
+  std::array<unsigned char, 4> echo{};
+  return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience)) == 0 &&
+         ::send(fd, kHello.data(), kHello.size(), MSG_NOSIGNAL) == ssize_t{kHello.size()} &&
+         ::recv(fd, echo.data(), echo.size(), MSG_WAITALL) == ssize_t{echo.size()} &&
+         std::equal(echo.begin(), echo.end(), kHello.end() - echo.size());
+}
+
+struct Probe {
+  std::optional<std::string> local_address;  // this side's, when a store answers
+  bool is_heard = false;                     // somebody takes connections there
+};
+
+// One try on all addresses of the host. LibTorch's own client backs off for 0.3 to 0.7 s when the
+// store is not up yet; this tells it in microseconds.
+Probe probe(const addrinfo* addresses) {
+  Probe found;
   for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
     const int fd =
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol);
     if (fd < 0) continue;
-    const bool connected = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0;
-    std::optional<std::string> local;
-    if (connected) local = local_address_of(fd);
+    const bool is_connected = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0;
+    found.is_heard = found.is_heard || is_connected;
+    if (is_connected && is_store(fd)) found.local_address = local_address_of(fd);
     ::close(fd);
-    if (local) return local;
+    if (found.local_address) break;
   }
-  return {};
+  return found;
 }
 
 class Addresses {
@@ -79,19 +98,23 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   const Clock::time_point start = Clock::now();
   Clock::time_point next_notice = start + kNoticeEvery;
   while (true) {
-    if (const std::optional<std::string> local = probe(addresses.first())) return *local;
+    const Probe found = probe(addresses.first());
+    if (found.local_address) return *found.local_address;
     const Clock::time_point now = Clock::now();
-    if (now - start > timeout) break;
+    if (now - start > timeout) {
+      throw PeerError(
+          "no store answers at " + endpoint(self) + " after " +
+              std::to_string(timeout.count() / 1000) + " s. " +
+              (found.is_heard ? "Somebody listens there, but it is no store: is the port right?"
+                              : "Is rank 0 running, and can this node reach it?"),
+          exit_code::kRendezvous);
+    }
     if (now >= next_notice) {
       log::info("rank " + std::to_string(self.rank) + " waits for the store at " + endpoint(self));
       next_notice += kNoticeEvery;
     }
     ::poll(nullptr, 0, static_cast<int>(kRetryDelay.count()));
   }
-  throw PeerError("no store answers at " + endpoint(self) + " after " +
-                      std::to_string(timeout.count() / 1000) +
-                      " s. Is rank 0 running, and can this node reach it?",
-                  exit_code::kRendezvous);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const 
   bytes.gradients = weight * size.trainable;
   if (has_masters) bytes.masters = kFull * size.trainable;
   bytes.optimizer = states_of(optimizer) * (has_masters ? kFull : weight) * size.trainable;
-  if (optimizer.ema_decay) bytes.average = (has_masters ? kFull : weight) * size.trainable;
+  if (optimizer.ema_decay) bytes.average = kFull * size.trainable;
   return bytes;
 }
 

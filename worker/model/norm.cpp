@@ -2,15 +2,29 @@
 
 #include <torch/types.h>
 
+#include "common/error.h"
+
 namespace ddp::worker {
 namespace {
+
+// The variance of one value is no number. Errors: UsageError, where Python has ValueError.
+void require_variance(const at::Tensor& x) {
+  if (x.numel() != x.size(1)) return;
+  throw UsageError(
+      "batch norm: one value per channel, of one sample with one pixel left, has no variance. "
+      "Give a rank more samples in every step (data.batch_per_rank, data.train_size), or take "
+      "larger images.");
+}
 
 class BatchNorm final : public Norm {
  public:
   using Norm::Norm;
 
   at::Tensor forward(at::Tensor x) override {
-    if (is_training()) num_batches_tracked.add_(1);
+    if (is_training()) {
+      require_variance(x);
+      num_batches_tracked.add_(1);
+    }
     return at::batch_norm(x,
                           weight,
                           bias,

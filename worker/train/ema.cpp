@@ -5,7 +5,7 @@
 namespace ddp::worker {
 namespace {
 
-std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named) {
+std::vector<at::Tensor> detached_tensors_of(const std::vector<NamedTensor>& named) {
   std::vector<at::Tensor> tensors;
   for (const NamedTensor& one : named)
     tensors.push_back(one.tensor.detach());
@@ -23,7 +23,7 @@ Ema::Ema(const std::vector<NamedTensor>& weights, double decay) : decay_(decay) 
 
 void Ema::update(const std::vector<at::Tensor>& weights) {
   const at::NoGradGuard no_grad;
-  const std::vector<at::Tensor> averages = tensors_of(averages_);
+  const std::vector<at::Tensor> averages = detached_tensors_of(averages_);
   std::vector<at::Tensor> wide;
   for (std::size_t i = 0; i < weights.size(); ++i)
     wide.push_back(weights[i].to(averages[i].scalar_type()));  // itself when it has the type
@@ -33,10 +33,10 @@ void Ema::update(const std::vector<at::Tensor>& weights) {
 EmaSwap::EmaSwap(const Ema* ema, const std::vector<NamedTensor>& parameters) {
   if (ema == nullptr) return;
   const at::NoGradGuard no_grad;
-  weights_ = tensors_of(parameters);
+  weights_ = detached_tensors_of(parameters);
   for (const at::Tensor& weight : weights_)
     saved_.push_back(weight.clone());
-  at::_foreach_copy_(weights_, tensors_of(ema->averages()));
+  at::_foreach_copy_(weights_, detached_tensors_of(ema->averages()));
 }
 
 EmaSwap::~EmaSwap() {

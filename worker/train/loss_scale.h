@@ -33,6 +33,9 @@ class LossScale {
   /// Scale, steps since it last moved, and skipped steps. They share memory with this object.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
+  /// Whether a step that overflowed makes the scale smaller.
+  [[nodiscard]] bool is_dynamic() const { return rule_.backoff < 1; }
+
   /// Block: until the device has done all steps so far.
   [[nodiscard]] double value() const;
   [[nodiscard]] std::int64_t skipped_steps() const;

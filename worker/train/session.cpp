@@ -227,9 +227,26 @@ Device prepare_device(const Job& job, const Session& session) {
   return device;
 }
 
+/// Errors: UsageError for a GPU that is not there.
+void require_there(const DeviceJob& job) {
+  std::vector<std::string> all = job.devices;
+  if (!job.output_device.empty()) all.push_back(job.output_device);
+  const int count = at::hasCUDA() ? at::accelerator::deviceCount() : 0;
+  for (const std::string& text : all) {
+    const at::Device device(text);
+    if (device.is_cuda() && std::max<int>(device.index(), 0) >= count) {
+      throw UsageError("parallel: data: " + text + " is not there: CUDA sees " +
+                       std::to_string(count) + " GPUs. Name others in devices and output_device.");
+    }
+  }
+}
+
 /// Those of `parallel: data`. Errors: UsageError when none are named and there are no GPUs.
 std::vector<std::string> list_devices(const DeviceJob& job, const at::Device& first) {
-  if (!job.devices.empty()) return job.devices;
+  if (!job.devices.empty()) {
+    require_there(job);
+    return job.devices;
+  }
   if (!first.is_cuda())
     throw UsageError("parallel: data: there is no GPU. Name devices, as devices=[cpu, cpu].");
   std::vector<std::string> all;
@@ -245,14 +262,27 @@ std::int64_t memory_of(const at::Device& device) {
   return ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGE_SIZE);
 }
 
+// Errors: UsageError, with the bytes, for a model that this host cannot even build.
+Model build_or_refuse(const Session& session,
+                      const Job& job,
+                      const ImageSet& images,
+                      Group& alone) {
+  try {
+    return make_model(session.registry.models.at(job.model.name), job, images, alone);
+  } catch (const c10::Error& error) {
+    throw UsageError("model.name: " + job.model.name + " cannot be built in this machine's " +
+                     format_bytes(memory_of(at::kCPU)) + ": " + message_of(error) +
+                     ". Every device holds the whole model: take a smaller one.");
+  }
+}
+
 int check_here(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
   DataSet data;
   (void)load_data(session.registry.data_sets.at(job.data.name), job.data, *alone, data);
-  const Model model =
-      make_model(session.registry.models.at(job.model.name), job, data.train, *alone);
+  const Model model = build_or_refuse(session, job, data.train, *alone);
   const ModelSize size = size_of(*model);
   const Footprint needs = footprint(size, job.optimizer, job.amp);
   const std::int64_t memory = memory_of(device.device);
@@ -274,8 +304,7 @@ int train_here(const Session& session) {
   // Rounds of one job always continue, whatever was asked for at its start.
   if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
   const Device device = prepare_device(job, session);
-  if (job.device.is_data_parallel)
-    job.device.devices = list_devices(job.device, device.device);
+  if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =

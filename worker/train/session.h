@@ -31,8 +31,8 @@ struct Session {
 int train(const Session& session);
 
 /// Reads the data and builds the model on the device of this rank, joins nobody and writes nothing.
-/// Prints what the job takes. Returns 0. Errors: as train(); UsageError, with the bytes, for a model
-/// that does not fit the device.
+/// Prints what the job takes. Returns 0. Errors: as train(); UsageError, with the bytes, for a
+/// model that does not fit the device.
 int check_job(const Session& session);
 
 }  // namespace ddp::worker

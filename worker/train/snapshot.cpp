@@ -28,8 +28,8 @@ void set_rng_state(const at::Tensor& state) {
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> result;
   for (const auto& [name, tensor] : tensors) {
-    // In C order, whatever the memory format; a copy, as training goes on.
-    result.push_back({name, tensor.detach().clone(at::MemoryFormat::Contiguous)});
+    // On the host, in C order, whatever the memory format; a copy, as training goes on.
+    result.push_back({name, tensor.detach().cpu().clone(at::MemoryFormat::Contiguous)});
   }
   return result;
 }
@@ -73,6 +73,19 @@ Meter sum_of_meters(const TensorFile& state) {
 }
 
 }  // namespace
+
+Rewind::Rewind(std::vector<NamedTensor> buffers)
+    : buffers_(std::move(buffers)), random_(rng_state()) {
+  for (const NamedTensor& buffer : buffers_)
+    saved_.push_back(buffer.tensor.clone());
+}
+
+Rewind::~Rewind() {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < saved_.size(); ++i)
+    buffers_[i].tensor.copy_(saved_[i]);
+  set_rng_state(random_);
+}
 
 Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& meter) {
   Snapshot snapshot;

@@ -32,6 +32,20 @@ struct SharedState {
   std::vector<NamedTensor> optimizer;
 };
 
+/// Puts buffers and the random numbers of the CPU back, at its end, to what they were at its start.
+class Rewind {
+ public:
+  explicit Rewind(std::vector<NamedTensor> buffers);
+  Rewind(const Rewind&) = delete;
+  Rewind& operator=(const Rewind&) = delete;
+  ~Rewind();
+
+ private:
+  std::vector<NamedTensor> buffers_;
+  std::vector<at::Tensor> saved_;
+  at::Tensor random_;
+};
+
 /// What rank 0 saves. The tensors inside are copies and stay valid.
 struct Snapshot {
   std::vector<NamedTensor> model;

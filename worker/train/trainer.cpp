@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <span>
 
 #include "common/error.h"
@@ -36,6 +37,14 @@ std::vector<NamedTensor> optimizer_state(const Optimizer& optimizer,
 
 std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
+}
+
+std::vector<NamedTensor> frozen_of(const ImageModel& model) {
+  std::vector<NamedTensor> frozen;
+  for (const NamedTensor& one : parameters_of(model)) {
+    if (!one.tensor.requires_grad()) frozen.push_back(one);
+  }
+  return frozen;
 }
 
 // Images come in float32 and are cast where the job says so; a double model stays double.
@@ -147,6 +156,8 @@ int Trainer::run() {
     for (const EpochHook& hook : parts_.on_epoch)
       hook({record, parts_.model, parts_.group.rank(), parts_.group.world_size()});
     if (metrics_) metrics_->write(record);
+    if (!std::isfinite(record.test_loss.value_or(0)))
+      return diverged("the test loss of epoch " + std::to_string(record.epoch + 1));
     records_.push_back(record);
     const bool is_best = note_best(record);
     const bool is_last = record.epoch + 1 == parts_.job.epochs;
@@ -170,20 +181,22 @@ void Trainer::settle_buckets() {
   // The reducer starts with one bucket and orders them anew after its first backward, a static
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
   // layout; so each run, new or resumed, has these before its first step, and throws their
-  // gradients away. In evaluation mode: no buffer changes, no random number is drawn.
-  parts_.model.eval();
-  const std::vector<std::int64_t> first_sample{0};
+  // gradients away. In training mode, as a model's graph may differ there; buffers and random
+  // numbers are put back.
+  const Rewind rewind(buffers_of(parts_.model));
+  const std::int64_t size = std::min(parts_.job.batch.per_rank, parts_.data.train.count);
+  std::vector<std::int64_t> first_batch(static_cast<std::size_t>(size));
+  std::iota(first_batch.begin(), first_batch.end(), 0);
   const int passes = std::max(1, parts_.replica.settling_steps());
   for (int i = 0; i < passes; ++i) {
     parts_.replica.prepare_to_reduce();
-    const Pass pass = forward(train_loader_, first_sample);
+    const Pass pass = forward(train_loader_, first_batch);
     loss_parts_.clear();
     for (const auto& [name, value] : pass.loss.parts)
       loss_parts_.push_back(name);
     parts_.replica.backward(pass.loss.total, /*reduce=*/true);
     parts_.replica.zero_gradients();
   }
-  parts_.model.train();
 }
 
 void Trainer::restore_position() {
@@ -227,7 +240,8 @@ Trainer::Pass Trainer::forward(const Loader& loader, std::span<const std::int64_
   pass.batch = {batch.images.to(parts_.device), batch.labels.to(parts_.device)};
   const Autocast low = parts_.precision.autocast();
   const at::Tensor input = parts_.precision.input(pass.batch.images);
-  pass.scores = parts_.precision.output(parts_.forward(input));  // [B, classes]
+  pass.scores = parts_.precision.output(parts_.forward(input));    // [B, classes]
+  pass.batch.labels = pass.batch.labels.to(pass.scores.device());  // parallel: data may move them
   pass.loss = parts_.criterion(pass.scores, pass.batch.labels);
   return pass;
 }
@@ -240,10 +254,10 @@ StepSums Trainer::train_step(const std::vector<std::int64_t>& samples, double lr
   const std::size_t begin = static_cast<std::size_t>(position_.step_in_epoch) * step_size;
   std::span<const std::int64_t> left = std::span(samples).subspan(begin);
   left = left.first(std::min(step_size, left.size()));
-  // The parts add up to the mean over the step's samples, also when the last one is short; Ddp then
-  // takes the mean over ranks.
+  // The sampler gives every rank as many samples.
+  const int world_size = parts_.group.world_size();
+  const std::int64_t whole = static_cast<std::int64_t>(left.size()) * world_size;
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
-  const double weight = (is_sum ? parts_.group.world_size() : 1) / static_cast<double>(left.size());
 
   StepSums sums{{}, std::vector<double>(loss_parts_.size())};
   while (!left.empty()) {
@@ -253,7 +267,9 @@ StepSums Trainer::train_step(const std::vector<std::int64_t>& samples, double lr
     const Pass pass = forward(train_loader_, left.first(size));
     left = left.subspan(size);
     const double count = static_cast<double>(size);
-    parts_.replica.backward(parts_.precision.scale(pass.loss.total * (count * weight)), reduce);
+    const double share = loss_share(static_cast<std::int64_t>(size), whole, world_size);
+    const at::Tensor part = pass.loss.total * (is_sum ? share * world_size : share);
+    parts_.replica.backward(parts_.precision.scale(part), reduce);
     sums.meter += measure(pass.loss.total, pass.scores, pass.batch.labels);
     for (std::size_t i = 0; i < sums.parts.size(); ++i)
       sums.parts[i] += count * pass.loss.parts.at(i).second.item<double>();
@@ -330,18 +346,22 @@ void Trainer::mark_best() {
 std::optional<int> Trainer::check_replicas() {
   const std::int64_t every = parts_.job.ddp.check_replicas_every;
   if (every == 0 || position_.step % every != 0) return {};
+  std::string what = "weights";
+  std::vector<int> odd = parts_.replica.odd_ranks(frozen_of(parts_.model));
   // The optimizer's state and the averages drift only where the weights do: compared once, after
   // the start or a resume has set them.
-  const std::vector<int> odd = has_compared_ ? parts_.replica.odd_ranks()
-                                             : parts_.replica.odd_ranks(parts_.optimizer.state());
+  if (odd.empty() && !has_compared_) {
+    what = "optimizer state or averages";
+    odd = parts_.replica.odd_ranks(parts_.optimizer.state());
+  }
   has_compared_ = true;
   if (odd.empty()) return {};
   std::string ranks;
   for (const int rank : odd)
     ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
   if (parts_.group.is_root()) {
-    log::error("replicas differ at step " + std::to_string(position_.step) +
-               ": the weights of rank " + ranks +
+    log::error("replicas differ at step " + std::to_string(position_.step) + ": the " + what +
+               " of rank " + ranks +
                " are not those of the others. Suspect that rank's memory, or code that changes "
                "weights on one rank.");
   }
@@ -351,8 +371,9 @@ std::optional<int> Trainer::check_replicas() {
 bool Trainer::record_step(const AgreedStep& agreed) {
   const bool is_finite = std::isfinite(agreed.vote.loss);
   bad_losses_ = is_finite ? 0 : bad_losses_ + 1;
-  // With a loss scale such a step was skipped, and the next one has a smaller scale.
-  const int borne = parts_.precision.loss_scale() != nullptr ? kMaxBadLosses : 0;
+  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale.
+  const LossScale* const scale = parts_.precision.loss_scale();
+  const int borne = scale != nullptr && scale->is_dynamic() ? kMaxBadLosses : 0;
   if (agreed.step % parts_.job.log_every != 0) return bad_losses_ <= borne;
   StepRecord record;
   record.step = agreed.step;
