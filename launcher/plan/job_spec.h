@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/gpus.h"
 #include "common/identity.h"
 #include "common/job_schema.h"
-#include "common/gpus.h"
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"
 
