@@ -2,15 +2,14 @@
 // then its arguments. What goes wrong is explained as in the real programs.
 #include <array>
 #include <cstdio>
-#include <functional>
 #include <iomanip>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "tests/interop/verbs.h"
 #include "worker/data/digits.h"
 #include "worker/plan/schedule.h"
 #include "worker/save/checkpoint.h"
@@ -21,7 +20,7 @@
 namespace ddp::worker {
 namespace {
 
-using Arguments = std::vector<std::string>;
+using test::Arguments;
 
 void put(std::span<const std::uint8_t> bytes) {
   std::cout.write(std::string(bytes.begin(), bytes.end()).data(), std::ssize(bytes));
@@ -139,30 +138,22 @@ void write_metrics(const Arguments& arguments) {
   }
 }
 
-int run(const Arguments& arguments) {
-  const std::map<std::string, std::function<void(const Arguments&)>> verbs{
-      {"digits", draw},
-      {"schedule", print_rates},
-      {"write-safetensors", write_tensors},
-      {"read-tensors", print_tensors},
-      {"checkpoint", save_checkpoint},
-      {"metrics", write_metrics}};
-  if (arguments.empty() || !verbs.contains(arguments[0])) {
-    std::cerr << "files_tool: the verb is one of:";
-    for (const auto& [name, action] : verbs)
-      std::cerr << " " << name;
-    std::cerr << "\n";
-    return exit_code::kUsage;
-  }
-  verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));
-  return exit_code::kOk;
+}  // namespace
+
+int run(int argc, char** argv) {
+  return test::run_verb("files_tool",
+                        {{"digits", draw},
+                         {"schedule", print_rates},
+                         {"write-safetensors", write_tensors},
+                         {"read-tensors", print_tensors},
+                         {"checkpoint", save_checkpoint},
+                         {"metrics", write_metrics}},
+                        argc,
+                        argv);
 }
 
-}  // namespace
 }  // namespace ddp::worker
 
-int main(int argc, char** argv) try {
-  return ddp::worker::run(std::vector<std::string>(argv + 1, argv + argc));
-} catch (const std::exception& error) {
-  return ddp::explain("files_tool", error);
+int main(int argc, char** argv) {
+  return ddp::worker::run(argc, argv);
 }

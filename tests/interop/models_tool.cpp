@@ -1,13 +1,12 @@
 // Shows the built-in models to the Python programs beside it: one verb, then its arguments.
 #include <torch/torch.h>
 
-#include <functional>
 #include <iostream>
-#include <map>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "tests/interop/verbs.h"
 #include "worker/model/registry.h"
 #include "worker/save/safetensors.h"
 #include "worker/save/tensor_copy.h"
@@ -16,7 +15,7 @@
 namespace ddp::worker {
 namespace {
 
-using Arguments = std::vector<std::string>;
+using test::Arguments;
 
 // MODEL CHANNELS SIDE CLASSES
 Model make(const Arguments& arguments) {
@@ -74,22 +73,15 @@ void load(const Arguments& arguments) {
   write(arguments.at(6), state);
 }
 
-int run(const Arguments& arguments) {
-  const std::map<std::string, std::function<void(const Arguments&)>> verbs{
-      {"draw", draw}, {"forward", forward}, {"load", load}};
-  if (arguments.empty() || !verbs.contains(arguments[0])) {
-    std::cerr << "models_tool: the verb is draw, forward or load\n";
-    return exit_code::kUsage;
-  }
-  verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));
-  return exit_code::kOk;
+}  // namespace
+
+int run(int argc, char** argv) {
+  return test::run_verb(
+      "models_tool", {{"draw", draw}, {"forward", forward}, {"load", load}}, argc, argv);
 }
 
-}  // namespace
 }  // namespace ddp::worker
 
-int main(int argc, char** argv) try {
-  return ddp::worker::run(std::vector<std::string>(argv + 1, argv + argc));
-} catch (const std::exception& error) {
-  return ddp::explain("models_tool", error);
+int main(int argc, char** argv) {
+  return ddp::worker::run(argc, argv);
 }

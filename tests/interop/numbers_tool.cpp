@@ -3,7 +3,6 @@
 #include <torch/torch.h>
 
 #include <cstdio>
-#include <functional>
 #include <iostream>
 #include <map>
 #include <stdexcept>
@@ -12,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/job_schema.h"
+#include "tests/interop/verbs.h"
 #include "worker/dist/alone.h"
 #include "worker/plan/plateau.h"
 #include "worker/save/safetensors.h"
@@ -22,7 +22,7 @@
 namespace ddp::worker {
 namespace {
 
-using Arguments = std::vector<std::string>;
+using test::Arguments;
 
 Job job_of(Arguments::const_iterator first, Arguments::const_iterator last) {
   std::vector<JobOverride> overrides{parse_override("data.batch=1").value()};
@@ -110,22 +110,15 @@ void show_plateau(const Arguments& arguments) {
   }
 }
 
-int run(const Arguments& arguments) {
-  const std::map<std::string, std::function<void(const Arguments&)>> verbs{
-      {"step", step}, {"loss", lose}, {"plateau", show_plateau}};
-  if (arguments.empty() || !verbs.contains(arguments[0])) {
-    std::cerr << "numbers_tool: the verb is step, loss or plateau\n";
-    return exit_code::kUsage;
-  }
-  verbs.at(arguments[0])(Arguments(arguments.begin() + 1, arguments.end()));
-  return exit_code::kOk;
+}  // namespace
+
+int run(int argc, char** argv) {
+  return test::run_verb(
+      "numbers_tool", {{"step", step}, {"loss", lose}, {"plateau", show_plateau}}, argc, argv);
 }
 
-}  // namespace
 }  // namespace ddp::worker
 
-int main(int argc, char** argv) try {
-  return ddp::worker::run(std::vector<std::string>(argv + 1, argv + argc));
-} catch (const std::exception& error) {
-  return ddp::explain("numbers_tool", error);
+int main(int argc, char** argv) {
+  return ddp::worker::run(argc, argv);
 }

@@ -1,6 +1,15 @@
 #include "worker/model/image_model.h"
 
 namespace ddp::worker {
+namespace {
+
+std::vector<NamedTensor> with_buffers(std::vector<NamedTensor> tensors, const ImageModel& model) {
+  for (const NamedTensor& buffer : buffers_of(model))
+    tensors.push_back(buffer);
+  return tensors;
+}
+
+}  // namespace
 
 std::vector<NamedTensor> parameters_of(const ImageModel& model) {
   std::vector<NamedTensor> tensors;
@@ -22,17 +31,18 @@ std::vector<NamedTensor> trainable_of(const ImageModel& model) {
   return tensors;
 }
 
-std::vector<NamedTensor> fixed_of(const ImageModel& model) {
-  std::vector<NamedTensor> tensors = state_of(model);
+std::vector<NamedTensor> frozen_of(const ImageModel& model) {
+  std::vector<NamedTensor> tensors = parameters_of(model);
   std::erase_if(tensors, [](const NamedTensor& one) { return one.tensor.requires_grad(); });
   return tensors;
 }
 
+std::vector<NamedTensor> fixed_of(const ImageModel& model) {
+  return with_buffers(frozen_of(model), model);
+}
+
 std::vector<NamedTensor> state_of(const ImageModel& model) {
-  std::vector<NamedTensor> tensors = parameters_of(model);
-  for (const NamedTensor& buffer : buffers_of(model))
-    tensors.push_back(buffer);
-  return tensors;
+  return with_buffers(parameters_of(model), model);
 }
 
 }  // namespace ddp::worker

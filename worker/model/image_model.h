@@ -24,9 +24,11 @@ using Model = std::shared_ptr<ImageModel>;
 std::vector<NamedTensor> parameters_of(const ImageModel& model);
 std::vector<NamedTensor> buffers_of(const ImageModel& model);
 
-/// The parameters that are trained, for Ddp and the optimizer; and what is equal on all ranks
-/// without being reduced: the parameters that are frozen (model/freeze), then the buffers.
+/// The parameters that are trained, for Ddp and the optimizer, and those that are frozen
+/// (model/freeze); and what is equal on all ranks without being reduced: the frozen parameters,
+/// then the buffers.
 std::vector<NamedTensor> trainable_of(const ImageModel& model);
+std::vector<NamedTensor> frozen_of(const ImageModel& model);
 std::vector<NamedTensor> fixed_of(const ImageModel& model);
 
 /// Parameters and buffers: all that a checkpoint of the model holds.

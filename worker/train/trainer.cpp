@@ -39,14 +39,6 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-std::vector<NamedTensor> frozen_of(const ImageModel& model) {
-  std::vector<NamedTensor> frozen;
-  for (const NamedTensor& one : parameters_of(model)) {
-    if (!one.tensor.requires_grad()) frozen.push_back(one);
-  }
-  return frozen;
-}
-
 // Images come in float32 and are cast where the job says so; a double model stays double.
 at::ScalarType image_type(const Ddp& replica) {
   const bool is_double = replica.parameters().at(0).tensor.scalar_type() == at::kDouble;
