@@ -37,9 +37,11 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 find_program(DDP_CCACHE ccache)
 if(DDP_CCACHE)
-  # A precompiled header is cached only with these; see ccache(1), "Precompiled headers".
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;${DDP_CCACHE}")
+  # A precompiled header is cached only with these; see ccache(1), "Precompiled headers". The base directory lets one checkout use
+  # what another has compiled: paths below it are hashed relative to where the compiler runs.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND};-E;env"
+    "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime"
+    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "CCACHE_NOHASHDIR=1" "${DDP_CCACHE}")
 endif()
 find_program(DDP_MOLD mold)
 if(DDP_MOLD)
