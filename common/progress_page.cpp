@@ -43,6 +43,12 @@ std::string_view to_text(Phase phase) {
       return "stopping";
     case Phase::finished:
       return "finished";
+    case Phase::data:
+      return "data";
+    case Phase::forward:
+      return "forward";
+    case Phase::backward:
+      return "backward";
   }
   return "unknown";  // the other side is another release
 }

@@ -1,7 +1,8 @@
 // One 4 KiB page shared by an agent and one of its workers (a memfd, inherited by the worker).
-// The worker writes it with relaxed atomics once a step; the agent samples it for the report. No
-// system call in the step. Trap: both programs map it, so it holds only lock-free atomics of fixed
-// size, and its layout has a version.
+// The worker writes it with relaxed atomics, a few words in each step; the agent samples it for the
+// report. No system call in the step. Any program may open its page, by deploy/progress. Trap:
+// several programs map it, so it holds only lock-free atomics of fixed size, its layout has a
+// version, and deploy/progress follows it (a test compares them).
 #pragma once
 
 #include <atomic>
@@ -20,19 +21,30 @@ enum class Phase : std::uint32_t {
   saving,
   stopping,
   finished,
+  // Of a training step, for programs that tell so much.
+  data,
+  forward,
+  backward,
 };
+inline constexpr Phase kLastPhase = Phase::backward;
 std::string_view to_text(Phase phase);
+
+/// A step is under way, or is to begin.
+constexpr bool is_step(Phase phase) {
+  return phase == Phase::training || phase == Phase::data || phase == Phase::forward ||
+         phase == Phase::backward;
+}
 
 /// Why the agent stops a worker; read by the worker's SIGTERM handling.
 enum class StopReason : std::uint32_t { none, preempt, teardown };
 
 struct ProgressPage {
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
   std::atomic<Phase> phase{Phase::none};
   std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
-  std::atomic<std::uint32_t> reserved{0};
+  std::atomic<std::uint32_t> collectives{0};  // that it is inside of: it waits for other ranks
   std::atomic<std::int64_t> epoch{0};
   std::atomic<std::int64_t> step{0};  // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
@@ -41,7 +53,25 @@ struct ProgressPage {
   std::atomic<double> lr{0};
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
+  std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
 };
+
+/// As long as it lives, the page says that its rank is inside a collective. Null: there is no page.
+class InCollective {
+ public:
+  explicit InCollective(ProgressPage* page) : page_(page) {
+    if (page_ != nullptr) page_->collectives.fetch_add(1, std::memory_order_relaxed);
+  }
+  InCollective(const InCollective&) = delete;
+  InCollective& operator=(const InCollective&) = delete;
+  ~InCollective() {
+    if (page_ != nullptr) page_->collectives.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  ProgressPage* page_;
+};
+
 /// True once a worker of this release has opened the page. A foreign program may have written
 /// anything into it.
 inline bool is_opened(const ProgressPage& page) {

@@ -82,6 +82,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
       session->client.pid = static_cast<pid_t>(request->number);
       if (known_.insert(session->client).second) joined_.push_back(session->client);
     }
+    if (session->client.pid != 0 && changes_store(request->command)) ++writes_[session->client];
     const KeySpace::Answer answer = keys_.take(session->id, std::move(*request), Clock::now());
     if (answer.refused.empty()) session->output += answer.reply;
     for (const StoreClientId id : answer.released) {
@@ -160,6 +161,7 @@ void StoreServer::begin_round() {
   keys_ = KeySpace();
   joined_.clear();
   known_.clear();
+  writes_.clear();
   has_noticed_ = false;
 }
 

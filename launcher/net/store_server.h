@@ -7,7 +7,9 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -53,6 +55,10 @@ class StoreServer {
   /// Those that are connected now.
   [[nodiscard]] std::set<Client> connected() const;
 
+  /// How often each has changed something, in this round. Who only asks, or looks whether something
+  /// is there, may do so for ever: NCCL's monitor does, every second.
+  [[nodiscard]] const std::map<Client, std::uint64_t>& writes() const { return writes_; }
+
   struct Waiting {
     Client client;
     std::string key;  // one that nobody has set
@@ -81,6 +87,7 @@ class StoreServer {
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
   std::set<Client> known_;  // the same
+  std::map<Client, std::uint64_t> writes_;
   StoreClientId next_id_ = 1;
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round

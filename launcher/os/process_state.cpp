@@ -8,12 +8,11 @@
 #include <cstring>
 
 namespace ddp::launcher {
+namespace {
 
-ProcessState look_at(pid_t pid) {
+ProcessState read_stat(const char* path) {
   ProcessState found;
-  std::array<char, 64> path;
-  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
-  const int fd = ::open(path.data(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return found;
   std::array<char, 4096> text{};
   const ssize_t size = ::read(fd, text.data(), text.size() - 1);
@@ -24,12 +23,39 @@ ProcessState look_at(pid_t pid) {
   ProcessState read;
   unsigned long user = 0;
   unsigned long system = 0;
-  constexpr const char* kFields = " %c %*d %*d %d %*d %*d %*u %*u %*u %*u %*u %lu %lu";
-  if (std::sscanf(close + 1, kFields, &read.state, &read.session, &user, &system) != 4) {
-    return found;
-  }
+  unsigned long faults = 0;
+  long reaped_user = 0;
+  long reaped_system = 0;
+  constexpr const char* kFields = " %c %*d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld";
+  const int got = std::sscanf(close + 1,
+                              kFields,
+                              &read.state,
+                              &read.session,
+                              &faults,
+                              &user,
+                              &system,
+                              &reaped_user,
+                              &reaped_system);
+  if (got != 7) return found;
   read.cpu_ticks = user + system;
+  read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
+  read.faults = faults;
   return read;
+}
+
+}  // namespace
+
+ProcessState look_at(pid_t pid) {
+  std::array<char, 64> path;
+  std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
+  return read_stat(path.data());
+}
+
+ProcessState look_at_main_thread(pid_t pid) {
+  std::array<char, 64> path;
+  const int number = static_cast<int>(pid);
+  std::snprintf(path.data(), path.size(), "/proc/%d/task/%d/stat", number, number);
+  return read_stat(path.data());
 }
 
 }  // namespace ddp::launcher

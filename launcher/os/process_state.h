@@ -1,4 +1,4 @@
-// What the kernel tells of a running process: its state, its session and the CPU time it has used.
+// What the kernel tells of a running process or thread: state, session, memory and CPU time.
 // The one reader of /proc/PID/stat. It runs in the guard too: no allocation.
 #pragma once
 
@@ -11,9 +11,14 @@ namespace ddp::launcher {
 struct ProcessState {
   char state = '?';  // R, S, D, T, Z, ... (proc(5)); '?' when it cannot be read
   pid_t session = 0;
-  std::uint64_t cpu_ticks = 0;  // user and system time of all its threads, in clock ticks
+  std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
+  std::uint64_t children_ticks = 0;  // of the children that it has reaped
+  std::uint64_t faults = 0;          // minor page faults of all its threads
 };
 
 ProcessState look_at(pid_t pid);
+
+/// Of its main thread alone.
+ProcessState look_at_main_thread(pid_t pid);
 
 }  // namespace ddp::launcher

@@ -60,7 +60,7 @@ std::string LiveLine::describe_training(nanoseconds now, std::span<const WorkerS
   const WorkerSample& last = *std::min_element(opened.begin(), opened.end(), is_behind);
   const std::int64_t rate = images_per_second(now, first.samples);
   std::string text;
-  if (first.phase != Phase::training) text = std::string(to_text(first.phase)) + ", ";
+  if (!is_step(first.phase)) text = std::string(to_text(first.phase)) + ", ";
   if (first.steps_total > 0) {
     text += "epoch " + std::to_string(first.epoch) + ", step " + with_commas(first.step) + " of " +
             with_commas(first.steps_total) + ", ";

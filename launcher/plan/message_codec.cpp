@@ -107,7 +107,7 @@ void fields(Io& io, A<Ending> auto& m) {
   io.field("stop_sent", m.stop_sent);
   io.field("kill_sent", m.kill_sent);
   io.field("opened_page", m.opened_page);
-  io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(Phase::finished)});
+  io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("joined_store", m.joined_store);
   io.field("was_frozen", m.was_frozen);
 }
@@ -160,19 +160,29 @@ void fields(Io& io, A<StopAsked> auto& m) {
 }
 
 template <typename Io>
+void fields(Io& io, A<Activity> auto& m) {
+  io.field("state", m.state, Range{0x20, 0x7e});
+  io.field("waits_in", m.waits_in);
+  io.field("main_ticks", m.main_ticks, kNotNegative);
+  io.field("ticks", m.ticks, kNotNegative);
+  io.field("faults", m.faults, kNotNegative);
+  io.field("io_bytes", m.io_bytes, kNotNegative);
+}
+
+template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("rank", m.rank);
   io.field("alive", m.alive);
   io.field("has_page", m.has_page);
-  io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(Phase::finished)});
+  io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
+  io.field("in_collective", m.in_collective);
   io.field("epoch", m.epoch, kAnything);
   io.field("step", m.step, kAnything);
   io.field("steps_total", m.steps_total, kAnything);
   io.field("samples", m.samples, kAnything);
   io.field("loss", m.loss);
   io.field("written", m.written_ns, kAnything);
-  io.field("state", m.state, Range{0x20, 0x7e});
-  io.field("cpu_ticks", m.cpu_ticks, kNotNegative);
+  io.field("activity", m.activity);
   io.field("output_bytes", m.output_bytes, kNotNegative);
   io.field("ended_well", m.ended_well);
   io.field("ended_at", m.ended_at, kAnything);

@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // --- Handshake. A node speaks first; the answer is Welcome or Refusal.
 

@@ -30,12 +30,13 @@ bool has_saved(const Ending& ending) {
 
 /// A foreign rank that others could count on left with 0 before `failure`.
 std::optional<std::size_t> find_leaver(std::span<const Ending> endings, const Ending& failure) {
-  if (failure.opened_page || !failure.joined_store) return std::nullopt;
+  const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     const Ending& ending = endings[i];
-    const bool left = !ending.opened_page && ending.joined_store && ending.status.is_success();
-    if (!left || ending.at >= failure.at) continue;
+    const bool left = !ending.opened_page && ending.status.is_success();
+    const bool was_missed = ending.joined_store ? counted_on_members : failure.waited_in_store;
+    if (!left || !was_missed || ending.at >= failure.at) continue;
     if (!first || ending.at < endings[*first].at) first = i;
   }
   return first;

@@ -26,6 +26,7 @@ struct Ending {
   bool opened_page = false;        // it is no foreign program
   Phase phase = Phase::none;       // as it left it
   bool joined_store = false;       // it had been a client of our store
+  bool waited_in_store = false;    // for a key that nobody had set, when it was last looked at
   bool was_frozen = false;         // it was stopped (SIGSTOP) when the group was
 
   bool operator==(const Ending&) const = default;
@@ -80,7 +81,8 @@ struct StopCause {
 /// stopped; when only some have, the first of them is the root cause unless another has failed.
 /// Three rules put the cause elsewhere, and leave the code with what it led to: a rank that hangs
 /// (124); a stopped one whose peers failed; a foreign one that had joined the store and left with 0
-/// before another that had joined failed. A lost node is the root cause unless a worker had failed,
+/// before another that had joined failed, or left before it had joined, if that other failed where
+/// it waited in the store. A lost node is the root cause unless a worker had failed,
 /// by more than a lost peer, while that node was still heard.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
 

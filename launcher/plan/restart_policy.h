@@ -21,7 +21,7 @@ struct RoundResult {
   Outcome outcome;
   int exit_code = 0;
   std::chrono::nanoseconds lived{0};
-  bool has_page = false;              // some worker had opened its progress page
+  bool has_page = false;              // some worker had opened its progress page, and saves
   std::int64_t checkpoint_step = -1;  // newest one that a page told of
   bool is_clean = true;               // nothing was left that could not be killed
   bool has_nodes = true;              // enough of them are there, or are waited for

@@ -38,6 +38,23 @@ enum class StoreCommand : std::uint8_t {
 };
 inline constexpr std::size_t kStoreCommands = 18;
 
+/// Whether others can see that it was sent.
+constexpr bool changes_store(StoreCommand command) {
+  switch (command) {
+    case StoreCommand::set:
+    case StoreCommand::compare_set:
+    case StoreCommand::add:
+    case StoreCommand::delete_key:
+    case StoreCommand::append:
+    case StoreCommand::multi_set:
+    case StoreCommand::queue_push:
+    case StoreCommand::queue_pop:
+      return true;
+    default:
+      return false;
+  }
+}
+
 struct StoreRequest {
   StoreCommand command = StoreCommand::validate;
   std::vector<std::string> texts;  // as sent: keys; or key, value, key, value; or key, old, new

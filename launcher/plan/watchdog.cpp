@@ -1,6 +1,7 @@
 #include "launcher/plan/watchdog.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace ddp::launcher {
@@ -10,49 +11,99 @@ using std::chrono::nanoseconds;
 
 constexpr std::size_t kStepTimes = 512;  // of which the p99 is taken
 
-bool is_stopped(char state) {
-  return state == 'T' || state == 't';
+bool is_stopped(const WorkerSample& sample) {
+  return sample.activity.state == 'T' || sample.activity.state == 't';
 }
 
-bool is_training(Phase phase) {
-  return phase == Phase::loading || phase == Phase::training || phase == Phase::evaluating ||
+bool lives(const WorkerSample& sample) {
+  return sample.alive && sample.activity.state != 'Z';
+}
+
+bool is_watched(Phase phase) {
+  return is_step(phase) || phase == Phase::loading || phase == Phase::evaluating ||
          phase == Phase::saving || phase == Phase::stopping;
+}
+
+/// The parts of a step are one phase, as far as steps are timed.
+Phase whole_of(Phase phase) {
+  return is_step(phase) ? Phase::training : phase;
 }
 
 std::string seconds(nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
 
-std::string state_text(char state) {
-  if (is_stopped(state)) return "is stopped (state T)";
-  if (state == 'D') return "is in an uninterruptible sleep (state D)";
-  return std::string("is in state ") + state;
+std::string state_text(const WorkerSample& sample) {
+  if (is_stopped(sample)) return "is stopped (state T)";
+  if (sample.activity.state == 'D') return "is in an uninterruptible sleep (state D)";
+  std::string text = std::string("is in state ") + sample.activity.state;
+  if (!sample.activity.waits_in.empty()) text += " in " + sample.activity.waits_in;
+  return text;
 }
 
 std::string where(const WorkerSample& sample) {
   if (!sample.has_page) return "";
-  return ", phase " + std::string(to_text(sample.phase)) + ", step " + std::to_string(sample.step);
+  return ", phase " + std::string(to_text(sample.phase)) +
+         (sample.in_collective ? " in a collective" : "") + ", step " + std::to_string(sample.step);
 }
+
+WaitKind kind_of(const WorkerSample& sample) {
+  return sample.waits_since ? WaitKind::peers : wait_kind(sample.activity);
+}
+
+/// Ranks with the same text wait alike.
+std::string place_of(const WorkerSample& sample) {
+  return sample.waits_since ? "the store" : sample.activity.state + sample.activity.waits_in;
+}
+
+/// Who is waited for, among ranks of which none makes progress. What comes first decides.
+struct Suspicion {
+  bool is_free = true;     // not stopped
+  bool is_quick = true;    // not in an uninterruptible sleep
+  bool is_inside = true;   // not outside of a collective that others are in
+  std::int64_t steps = 0;  // behind; of ranks that are all in collectives, ahead: it left one out
+  std::size_t companions = 0;  // how many wait where it waits
+  WaitKind kind = WaitKind::peers;
+  nanoseconds moved_at{0};
+  int rank = 0;
+
+  [[nodiscard]] auto evidence() const {
+    return std::tuple(is_free, is_quick, is_inside, steps, companions, kind);
+  }
+  [[nodiscard]] auto order() const {
+    return std::tuple_cat(evidence(), std::tuple(moved_at, rank));
+  }
+};
 
 }  // namespace
 
-void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track) {
+void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track) const {
   const WorkerSample& last = track.last;
   const bool stepped = track.seen && sample.step > last.step;
-  const bool moved = !track.seen || sample.step != last.step || sample.phase != last.phase ||
-                     sample.has_page != last.has_page ||
-                     (sample.has_page ? sample.written_ns != last.written_ns
-                                      : sample.cpu_ticks != last.cpu_ticks ||
-                                            sample.output_bytes != last.output_bytes);
+  const bool changed_phase = whole_of(sample.phase) != whole_of(last.phase);
+  const bool wrote = sample.written_ns != last.written_ns;
+  bool moved = !track.seen || sample.step != last.step || sample.phase != last.phase ||
+               sample.has_page != last.has_page;
+  if (sample.has_page) {
+    moved = moved || wrote || sample.in_collective != last.in_collective;
+    track.wrote_in_phase = !changed_phase && (track.wrote_in_phase || wrote);
+  } else {
+    moved = moved || sample.output_bytes != last.output_bytes ||
+            sample.store_writes != last.store_writes;
+  }
   if (stepped) {
     const nanoseconds each = (now - track.step_at) / (sample.step - last.step);
     if (track.step_times.size() < kStepTimes) track.step_times.resize(track.step_times.size() + 1);
     track.step_times[track.next_step_time++ % kStepTimes] = each;
   }
-  if (stepped || !track.seen || sample.phase != last.phase) track.step_at = now;
-  if (moved) track.moved_at = now;
-  const bool is_frozen =
-      sample.alive && (is_stopped(sample.state) || (sample.state == 'D' && !moved));
+  if (stepped || !track.seen || changed_phase) track.step_at = now;
+  if (moved) track.moved_at = track.told_at = now;
+  const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
+  if (!sample.has_page && limit.count() > 0) {
+    track.moved_at = std::max(track.moved_at, track.activity.note(now, sample.activity, limit));
+  }
+  const bool is_on_disk = sample.activity.state == 'D' && sample.activity == last.activity;
+  const bool is_frozen = sample.alive && (is_stopped(sample) || (is_on_disk && !moved));
   if (!is_frozen) {
     track.frozen_since.reset();
     track.is_named = false;
@@ -64,9 +115,15 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
 }
 
 std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
-  if (limits_.hang_timeout) return limits_.hang_timeout;
-  if (!limits_.own_worker || track.step_times.empty()) return std::nullopt;
-  if (track.last.phase == Phase::saving) return std::nullopt;  // as slow as its disk
+  const WorkerSample& worker = track.last;
+  if (limits_.hang_timeout) {
+    const bool is_on_disk = !worker.has_page && worker.activity.state == 'D';
+    return *limits_.hang_timeout * (is_on_disk ? kDiskFactor : 1);
+  }
+  if (!worker.has_page || track.step_times.empty()) return std::nullopt;
+  if (worker.phase == Phase::saving) return std::nullopt;  // as slow as its disk
+  // A program need not write its page while it evaluates.
+  if (worker.phase == Phase::evaluating && !track.wrote_in_phase) return std::nullopt;
   std::vector<nanoseconds> times = track.step_times;
   const auto p99 = times.begin() + static_cast<std::ptrdiff_t>(times.size() * 99 / 100);
   std::nth_element(times.begin(), p99, times.end());
@@ -74,61 +131,133 @@ std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
 }
 
 bool Watchdog::hangs(nanoseconds now, const Track& track) const {
-  if (!track.last.alive || track.last.state == 'Z') return false;  // it has ended
-  if (track.last.has_page && !is_training(track.last.phase)) return false;
+  if (!lives(track.last)) return false;
+  if (track.last.has_page && !is_watched(track.last.phase)) return false;
   const std::optional<nanoseconds> limit = limit_of(track);
   return limit && now - track.moved_at >= *limit;
 }
 
-/// A worker with a page hangs by itself. A foreign one shows only that it neither runs nor prints,
-/// as any that waits for another does: so all of them have to, or it is stopped.
-std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
-  const Track* culprit = nullptr;
-  bool somebody_moves = false;
-  bool found = false;
-  const auto precedence = [](const Track& track) {
-    return std::tuple(!is_stopped(track.last.state),
-                      track.last.state != 'D',
-                      track.last.step,
-                      track.moved_at,
-                      track.last.rank);
-  };
-  for (const Track& track : tracks_) {
-    if (!track.last.alive || track.last.state == 'Z') continue;
-    const bool hung = hangs(now, track);
-    found = found || (hung && (track.last.has_page || is_stopped(track.last.state)));
-    somebody_moves = somebody_moves || !hung;
-    if (culprit == nullptr || precedence(track) < precedence(*culprit)) culprit = &track;
-  }
-  if (culprit == nullptr || (!found && somebody_moves)) return std::nullopt;
-  const WorkerSample& worker = culprit->last;
-  const std::string what = worker.has_page ? "made no step for " : "neither ran nor printed for ";
-  return Finding{
-      true,
-      worker.rank,
-      what + seconds(now - culprit->moved_at) + where(worker) + "; it " + state_text(worker.state)};
+/// It has only waited in a loop, for as long as the limit.
+bool Watchdog::spins(nanoseconds now, const Track& track) const {
+  if (!lives(track.last) || track.last.has_page || !limits_.hang_timeout) return false;
+  return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
-/// A foreign rank has left with 0, and another waits for a key that nobody sets.
+/// A worker with a page hangs by itself. Another one shows only that it does nothing, as any that
+/// waits for another does: so all of them have to, or it is stopped. Some may wait in a loop, if
+/// one at least is where nobody waits for peers.
+bool Watchdog::is_job_hung(nanoseconds now) const {
+  std::size_t living = 0;
+  std::size_t hung = 0;
+  std::size_t spinning = 0;
+  bool is_one_elsewhere = false;
+  for (const Track& track : tracks_) {
+    if (!lives(track.last)) continue;
+    ++living;
+    if (hangs(now, track)) {
+      if (track.last.has_page || is_stopped(track.last)) return true;
+      ++hung;
+      is_one_elsewhere = is_one_elsewhere || kind_of(track.last) == WaitKind::elsewhere;
+    } else if (spins(now, track)) {
+      ++spinning;
+    }
+  }
+  if (hung == 0 || hung + spinning < living) return false;
+  return spinning == 0 || is_one_elsewhere;
+}
+
+std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
+  if (!is_job_hung(now)) return std::nullopt;
+  std::vector<const Track*> living;
+  std::map<std::string, std::size_t> places;
+  bool is_one_inside = false;
+  bool are_all_inside = true;
+  for (const Track& track : tracks_) {
+    if (!lives(track.last)) continue;
+    living.push_back(&track);
+    ++places[place_of(track.last)];
+    is_one_inside = is_one_inside || track.last.in_collective;
+    are_all_inside = are_all_inside && track.last.in_collective;
+  }
+  // Not those that wait in a loop, when others do nothing at all.
+  std::erase_if(living, [&](const Track* track) {
+    return !track->last.has_page && !hangs(now, *track) && !is_stopped(track->last);
+  });
+  std::vector<std::pair<Suspicion, const Track*>> suspects;
+  for (const Track* const track : living) {
+    const WorkerSample& worker = track->last;
+    Suspicion suspicion;
+    suspicion.is_free = !is_stopped(worker);
+    suspicion.is_quick = worker.activity.state != 'D';
+    suspicion.is_inside = !worker.has_page || worker.in_collective || !is_one_inside;
+    suspicion.steps = are_all_inside ? -worker.step : worker.step;
+    suspicion.companions = places[place_of(worker)];
+    suspicion.kind = kind_of(worker);
+    suspicion.moved_at = track->moved_at;
+    suspicion.rank = worker.rank;
+    suspects.emplace_back(suspicion, track);
+  }
+  std::sort(suspects.begin(), suspects.end(), [](const auto& a, const auto& b) {
+    return a.first.order() < b.first.order();
+  });
+  const auto& [first, culprit] = suspects.front();
+  const bool is_tie = suspects.size() > 1 && suspects[1].first.evidence() == first.evidence();
+  // A rank in a futex may wait for others, whatever else speaks against it.
+  const bool may_wait = first.is_free && first.is_quick && first.is_inside &&
+                        first.kind == WaitKind::peers && suspects.size() > 1;
+  Finding finding;
+  finding.ends_job = true;
+  finding.rank = culprit->last.rank;
+  finding.is_guess = is_tie || may_wait;
+  finding.text = describe_hang(now, *culprit);
+  if (finding.is_guess) {
+    finding.text += ", as far as can be seen from outside: others wait in the same way";
+  } else if (!first.is_inside) {
+    finding.text += ", outside of the collective that others are in";
+  }
+  return finding;
+}
+
+std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
+  const WorkerSample& worker = track.last;
+  std::string text = worker.has_page ? "made no step for " : "neither ran nor printed for ";
+  text += seconds(now - track.moved_at) + where(worker);
+  if (!limits_.hang_timeout && worker.has_page) {
+    text += " (the limit is automatic, --hang-timeout sets another)";
+  }
+  return text + "; it " + state_text(worker);
+}
+
+/// A foreign rank has left with 0, and another waits for a key that nobody sets. One that was in
+/// the store could have been counted on; of one that never was, only this is sure: that nobody is
+/// left who could set the key.
 std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
-  const Track* leaver = nullptr;
+  const nanoseconds patience =
+      std::min<nanoseconds>(kStoreWait, limits_.hang_timeout.value_or(kStoreWait));
+  const Track* joined = nullptr;
+  const Track* absent = nullptr;
+  const Track* waiter = nullptr;
+  bool do_all_wait = true;
   for (const Track& track : tracks_) {
     const WorkerSample& worker = track.last;
-    if (worker.alive || !worker.ended_well || !worker.joined_store) continue;
-    if (leaver == nullptr || worker.ended_at < leaver->last.ended_at) leaver = &track;
+    if (worker.alive) {
+      const bool waits = worker.waits_since && now - *worker.waits_since >= patience;
+      do_all_wait = do_all_wait && waits;
+      if (waits && waiter == nullptr) waiter = &track;
+    } else if (worker.ended_well && now - worker.ended_at >= patience) {
+      const Track*& leaver = worker.joined_store ? joined : absent;
+      if (leaver == nullptr || worker.ended_at < leaver->last.ended_at) leaver = &track;
+    }
   }
-  if (leaver == nullptr) return std::nullopt;
-  for (const Track& track : tracks_) {
-    const WorkerSample& worker = track.last;
-    if (!worker.alive || worker.has_page || !worker.waits_since) continue;
-    const nanoseconds since = std::max(*worker.waits_since, leaver->last.ended_at);
-    if (now - since < kStoreWait) continue;
-    return Finding{true,
-                   leaver->last.rank,
-                   "left with exit code 0, and rank " + std::to_string(worker.rank) +
-                       " has waited " + seconds(now - since) + " since for a key that nobody sets"};
-  }
-  return std::nullopt;
+  const Track* const leaver = joined != nullptr ? joined : do_all_wait ? absent : nullptr;
+  if (leaver == nullptr || waiter == nullptr) return std::nullopt;
+  const nanoseconds since = std::max(*waiter->last.waits_since, leaver->last.ended_at);
+  return Finding{true,
+                 leaver->last.rank,
+                 std::string("left with exit code 0") +
+                     (leaver == joined ? "" : " before it had joined the others") + ", and rank " +
+                     std::to_string(waiter->last.rank) + " has waited " + seconds(now - since) +
+                     " since for a key that nobody sets"};
 }
 
 std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSample> samples) {
@@ -139,11 +268,10 @@ std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSampl
     follow(now, samples[i], track);
     if (!track.frozen_since || track.is_named || now - *track.frozen_since < kFrozenFor) continue;
     track.is_named = true;
-    findings.push_back(
-        Finding{false, samples[i].rank, state_text(samples[i].state) + where(samples[i])});
+    findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
-  std::optional<Finding> end = find_hang(now);
-  if (!end) end = find_left_alone(now);
+  std::optional<Finding> end = find_left_alone(now);
+  if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));
   return findings;
 }
@@ -151,7 +279,7 @@ std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSampl
 std::vector<int> Watchdog::frozen() const {
   std::vector<int> ranks;
   for (const Track& track : tracks_) {
-    if (track.last.alive && track.is_named && is_stopped(track.last.state)) {
+    if (track.last.alive && track.is_named && is_stopped(track.last)) {
       ranks.push_back(track.last.rank);
     }
   }

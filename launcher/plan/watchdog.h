@@ -1,6 +1,10 @@
 // Who hangs: a pure judgement over samples of the workers that the agent takes about once a second.
-// Promises: it names the worker that others wait for (a stopped one, one in an uninterruptible
-// sleep, the one that is behind), not those that wait; nobody is judged by liveness alone.
+// A worker with a progress page is judged by its page alone. Of another the kernel tells where its
+// main thread waits, how much it computes, reads and writes, and our own store what it sets there:
+// a tick of CPU is no progress, since the threads of Gloo or NCCL tick in a rank that is stuck,
+// too. Promises: it names the worker that others wait for (a stopped one, one in an uninterruptible
+// sleep, one outside a collective that others are in, the one that is behind, the one that waits
+// elsewhere), not those that wait; nobody is judged by liveness alone.
 #pragma once
 
 #include <chrono>
@@ -11,6 +15,7 @@
 #include <vector>
 
 #include "common/progress_page.h"
+#include "launcher/plan/activity.h"
 
 namespace ddp::launcher {
 
@@ -20,15 +25,16 @@ struct WorkerSample {
   bool alive = true;
   bool has_page = false;
   Phase phase = Phase::none;
+  bool in_collective = false;  // by its page
   std::int64_t epoch = 0;
   std::int64_t step = 0;
   std::int64_t steps_total = 0;
   std::int64_t samples = 0;  // of the whole job
   double loss = 0;
   std::int64_t written_ns = 0;  // when it last wrote its page, by the page
-  char state = '?';             // of its main thread: R, S, D, T, ... (proc(5))
-  std::uint64_t cpu_ticks = 0;  // used so far by all its threads
+  Activity activity;
   std::uint64_t output_bytes = 0;
+  std::uint64_t store_writes = 0;                       // requests that changed our store
   bool ended_well = false;                              // a foreign program that left with 0
   std::chrono::nanoseconds ended_at{0};                 // when `alive` is false
   bool joined_store = false;                            // it has been a client of our store
@@ -36,8 +42,8 @@ struct WorkerSample {
 };
 
 struct WatchLimits {
-  std::optional<std::chrono::nanoseconds> hang_timeout;  // the user's; nothing: automatic
-  bool own_worker = false;                               // automatic limits apply
+  /// The user's. Nothing: an automatic one for each worker with a page.
+  std::optional<std::chrono::nanoseconds> hang_timeout;
 };
 
 /// A line to say, or the reason to end the job.
@@ -45,6 +51,9 @@ struct Finding {
   bool ends_job = false;
   int rank = 0;      // whom it is about; of a hang: the root cause
   std::string text;  // of a hang: what is wrong with that rank
+  /// Of a hang: nothing but that rank's place in a list says that it is the root cause. Its stack
+  /// may say more.
+  bool is_guess = false;
   bool operator==(const Finding&) const = default;
 };
 
@@ -52,6 +61,7 @@ class Watchdog {
  public:
   static constexpr std::chrono::seconds kShortestLimit{60};  // of the automatic ones
   static constexpr int kStepFactor = 10;                     // times the p99 of the step time
+  static constexpr int kDiskFactor = 10;                     // times the limit, for a slow disk
   static constexpr std::chrono::seconds kFrozenFor{3};       // before a stopped worker is named
   static constexpr std::chrono::seconds kStoreWait{10};      // for a key, once a rank has left
 
@@ -70,16 +80,22 @@ class Watchdog {
     WorkerSample last;
     bool seen = false;
     std::chrono::nanoseconds moved_at{0};              // last sign of progress
+    std::chrono::nanoseconds told_at{0};               // the same, CPU and disk apart
     std::chrono::nanoseconds step_at{0};               // last change of `step`
     std::vector<std::chrono::nanoseconds> step_times;  // the newest, a ring
     std::size_t next_step_time = 0;
+    ActivityWindow activity;
+    bool wrote_in_phase = false;  // its page, since the phase began
     std::optional<std::chrono::nanoseconds> frozen_since;
     bool is_named = false;
   };
-  void follow(std::chrono::nanoseconds now, const WorkerSample& sample, Track& track);
+  void follow(std::chrono::nanoseconds now, const WorkerSample& sample, Track& track) const;
   [[nodiscard]] std::optional<std::chrono::nanoseconds> limit_of(const Track& track) const;
   [[nodiscard]] bool hangs(std::chrono::nanoseconds now, const Track& track) const;
+  [[nodiscard]] bool spins(std::chrono::nanoseconds now, const Track& track) const;
+  [[nodiscard]] bool is_job_hung(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
+  [[nodiscard]] std::string describe_hang(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] std::optional<Finding> find_left_alone(std::chrono::nanoseconds now) const;
 
   WatchLimits limits_;

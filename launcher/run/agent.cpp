@@ -381,7 +381,7 @@ void Agent::tell_exit(const WorkerExited& exit) {
 void Agent::answer_beat(const OrderBeat& beat) {
   NewsBeat news;
   news.round = facts_.round;
-  news.samples = take_samples(*group_);
+  news.samples = take_samples(*group_, spec_.hang_timeout.has_value());
   news.sent_ns = Clock::now().time_since_epoch().count();
   news.echo_ns = beat.sent_ns;
   tell(news);
@@ -459,7 +459,7 @@ void Agent::note_signal(int signal) {
   }
   const auto& listed = spec_.stop_signals;
   // Schedulers announce the end of a node by SIGUSR1: whoever saves checkpoints is to save one.
-  const bool announces = signal == SIGUSR1 && (spec_.own_worker || group_->has_open_page());
+  const bool announces = signal == SIGUSR1 && (spec_.own_worker || group_->saves_on_stop());
   const bool stops = announces || std::find(listed.begin(), listed.end(), signal) != listed.end();
   const SignalCame came{signal, stops, Clock::now()};
   if (stops) press_ = came;

@@ -26,6 +26,10 @@ constexpr std::chrono::seconds kAskPause(1);
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
     WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
+// From the last look at a worker that waits in the store to its end, when it gives up: a look, and
+// a traceback's time.
+constexpr std::chrono::seconds kGivingUp(5);
+
 /// When the first worker ended that had not ended well, since the round's begin.
 std::optional<nanoseconds> first_failure(const std::vector<Ending>& endings) {
   std::optional<nanoseconds> first;
@@ -190,7 +194,7 @@ bool Coordinator::begin_round(int number) {
   start.run_dir = run_dir_.string();
   if (has_other_nodes()) store_.endpoint()->hold();
   live_ = LiveLine();
-  watchdog_.emplace(WatchLimits{spec_.hang_timeout, spec_.own_worker});
+  watchdog_.emplace(WatchLimits{spec_.hang_timeout});
   verdict_.rounds = number + 1;
   verdict_.world_size = world_size;
   round_.begin = Clock::now();
@@ -431,8 +435,11 @@ void Coordinator::look() {
       samples[rank].ended_at += node->begin_since(round_.begin);
     }
   }
-  store_.note_waits(samples, round_.begin);
+  store_.note_clients(samples, round_.begin);
   const nanoseconds now = Clock::now() - round_.begin;
+  for (std::size_t rank = 0; rank < samples.size(); ++rank) {
+    if (samples[rank].waits_since) round_.places[rank].waited_at = now;
+  }
   if (has_other_nodes()) crew_.show(live_.describe(now, samples));
   for (const Finding& finding : watchdog_->look(now, samples)) {
     const pid_t pid = round_.places[static_cast<std::size_t>(finding.rank)].pid;
@@ -467,7 +474,10 @@ RoundResult Coordinator::conclude() {
   for (WorkerReport& report : reports) {
     const int rank = report.ending.rank;
     const auto& frozen = round_.frozen;
-    report.ending.joined_store = round_.places[static_cast<std::size_t>(rank)].joined;
+    const RankPlace& place = round_.places[static_cast<std::size_t>(rank)];
+    report.ending.joined_store = place.joined;
+    report.ending.waited_in_store =
+        place.waited_at && report.ending.at - *place.waited_at < kGivingUp;
     report.ending.was_frozen = std::find(frozen.begin(), frozen.end(), rank) != frozen.end();
   }
   std::sort(reports.begin(), reports.end(), [](const WorkerReport& a, const WorkerReport& b) {
@@ -477,7 +487,9 @@ RoundResult Coordinator::conclude() {
   RoundResult round;
   for (const WorkerReport& report : reports) {
     endings.push_back(report.ending);
-    round.has_page = round.has_page || report.ending.opened_page;
+    // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
+    const bool tells_checkpoints = spec_.own_worker || report.checkpoint_step >= 0;
+    round.has_page = round.has_page || (report.ending.opened_page && tells_checkpoints);
     round.checkpoint_step = std::max(round.checkpoint_step, report.checkpoint_step);
   }
   StopCause cause;

@@ -93,7 +93,10 @@ std::string why_root(const Verdict& verdict, const Failed& failed) {
   if (!verdict.hang.empty()) return verdict.hang;
   if (root.ending.was_frozen) return "was stopped (SIGSTOP) while its peers waited and failed";
   if (root.ending.status.is_success() && !root.ending.opened_page) {
-    return "left with exit code 0 while others counted on it; what failed afterwards is below";
+    return std::string("left with exit code 0 ") +
+           (root.ending.joined_store ? "while others counted on it"
+                                     : "before it had joined the others, who waited for it") +
+           "; what failed afterwards is below";
   }
   return what_happened(root);
 }

@@ -1,10 +1,12 @@
 #include "launcher/run/sampler.h"
 
-#include "launcher/os/process_state.h"
+#include <algorithm>
+
+#include "launcher/os/process_activity.h"
 
 namespace ddp::launcher {
 
-std::vector<WorkerSample> take_samples(const WorkerGroup& group) {
+std::vector<WorkerSample> take_samples(const WorkerGroup& group, bool closely) {
   std::vector<WorkerSample> samples;
   for (const auto& worker : group.workers()) {
     const ProgressPage& page = *worker->page;
@@ -12,7 +14,9 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group) {
     sample.rank = worker->placement.rank;
     sample.alive = !worker->ending;
     sample.has_page = is_opened(page);
-    sample.phase = page.phase.load(std::memory_order_relaxed);
+    // A program of another release may have phases that we do not know.
+    sample.phase = std::min(page.phase.load(std::memory_order_relaxed), kLastPhase);
+    sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
     sample.epoch = page.epoch.load(std::memory_order_relaxed);
     sample.steps_total = page.steps_total.load(std::memory_order_relaxed);
     sample.samples = page.samples.load(std::memory_order_relaxed);
@@ -24,9 +28,8 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group) {
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;
       sample.ended_at = worker->ending->at;
     } else {
-      const ProcessState state = look_at(worker->pid);
-      sample.state = state.state;
-      sample.cpu_ticks = state.cpu_ticks;
+      const bool needs_more = closely && !sample.has_page;
+      sample.activity = needs_more ? watch_closely(worker->pid) : glance_at(worker->pid);
     }
     samples.push_back(sample);
   }

@@ -80,7 +80,11 @@ void StoreHost::call_roll(std::span<const RankPlace> workers) {
   if (const auto line = who_is_missing(ranks, strangers_)) console_.info(*line);
 }
 
-void StoreHost::note_waits(std::span<WorkerSample> samples, Clock::time_point begin) const {
+void StoreHost::note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const {
+  for (const auto& [client, writes] : store_.writes()) {
+    const std::optional<int> rank = owner_of(client);
+    if (rank) samples[static_cast<std::size_t>(*rank)].store_writes += writes;
+  }
   for (const StoreServer::Waiting& wait : store_.waiting()) {  // the longest first
     const std::optional<int> rank = owner_of(wait.client);
     if (!rank) continue;

@@ -27,6 +27,7 @@ struct RankPlace {
   std::string address;  // of that node; empty: ours
   bool joined = false;  // it has been a client of the store
   bool ended = false;
+  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
 };
 
 class StoreHost {
@@ -56,9 +57,9 @@ class StoreHost {
   /// Names who has not come while others have, once every kRollCall. Precondition: note_joined().
   void call_roll(std::span<const RankPlace> workers);
 
-  /// Adds to the samples, which are by rank, who waits for a key that nobody has set, and since
-  /// when, from `begin` on.
-  void note_waits(std::span<WorkerSample> samples, Clock::time_point begin) const;
+  /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a
+  /// key that nobody has set, and since when, from `begin` on.
+  void note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const;
 
   /// Null when a worker serves and there is one node.
   [[nodiscard]] Endpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }

@@ -329,9 +329,9 @@ std::size_t WorkerGroup::forward(int signal) {
   return sent;
 }
 
-bool WorkerGroup::has_open_page() const {
+bool WorkerGroup::saves_on_stop() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const std::unique_ptr<Worker>& worker) {
-    return is_opened(*worker->page);
+    return is_opened(*worker->page) && worker->page->saves_on_stop.load() != 0;
   });
 }
 

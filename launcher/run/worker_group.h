@@ -116,8 +116,8 @@ class WorkerGroup {
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
-  /// Whether one is no foreign program: it saves a checkpoint when it is asked to stop.
-  [[nodiscard]] bool has_open_page() const;
+  /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
+  [[nodiscard]] bool saves_on_stop() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
   static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s

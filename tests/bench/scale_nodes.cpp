@@ -213,7 +213,7 @@ class Scale {
     for (int i = 0; node.start_at != Clock::time_point() && i < kWorkers; ++i) {
       WorkerSample sample;
       sample.rank = node.rank * kWorkers + i;
-      sample.state = 'S';
+      sample.activity.state = 'S';
       beat.samples.push_back(sample);
     }
     node.link->send(encode(News(beat)));

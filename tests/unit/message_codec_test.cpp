@@ -70,8 +70,8 @@ WorkerSample a_sample() {
   sample.samples = 4;
   sample.loss = 0.5;
   sample.written_ns = std::numeric_limits<std::int64_t>::max();
-  sample.state = 'T';
-  sample.cpu_ticks = 6;
+  sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9};
+  sample.in_collective = true;
   sample.output_bytes = 7;
   sample.waits_since = 8ns;
   return sample;
@@ -124,7 +124,7 @@ TEST(MessageCodec, EveryNewsSurvivesTheWay) {
   EXPECT_EQ(ended.workers[0].last_lines, report.last_lines);
   const auto beat = std::get<NewsBeat>(*decode_news(encode(news()[5])));
   EXPECT_EQ(beat.samples[0].loss, 0.5);
-  EXPECT_EQ(beat.samples[0].state, 'T');
+  EXPECT_EQ(beat.samples[0].activity, a_sample().activity);
   EXPECT_EQ(beat.samples[0].waits_since, 8ns);
   EXPECT_EQ(beat.samples[1].waits_since, std::nullopt);
 }

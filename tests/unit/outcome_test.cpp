@@ -225,5 +225,15 @@ TEST(Outcome, AFailureBeforeTheLastWordOfALostNodeIsTheRootCause) {
   EXPECT_TRUE(std::holds_alternative<NodeLost>(judge(peers, lost(5s))));
 }
 
+TEST(Outcome, WhoLeftBeforeItCameIsTheCauseWhenAnotherGivesUpWaiting) {
+  Ending waiter = ended(0, 9ns, code(1));
+  waiter.joined_store = true;
+  const Ending absent = ended(1, 2ns, kGood);
+  EXPECT_EQ(root_of({waiter, absent}), 0U) << "it failed for a reason of its own";
+  waiter.waited_in_store = true;
+  EXPECT_EQ(root_of({waiter, absent}), 1U);
+  EXPECT_EQ(root_of({waiter, ended(1, 10ns, kGood)}), 0U) << "it left later";
+}
+
 }  // namespace
 }  // namespace ddp::launcher

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "deploy/progress/ddp_progress.h"
 
 namespace ddp {
 namespace {
@@ -20,6 +21,48 @@ TEST(ProgressPage, BothSidesSeeTheSamePage) {
   EXPECT_EQ(to_text(agent->phase.load()), "training");
   agent->stop_reason = StopReason::preempt;
   EXPECT_EQ(worker->stop_reason.load(), StopReason::preempt);
+}
+
+// The header for C programs says the same page in its own words.
+template <typename Ours, typename Theirs>
+void expect_same_place(Ours ProgressPage::*ours, Theirs ddp_progress::*theirs) {
+  static const ProgressPage kPage;
+  static const ddp_progress kTheirs{};
+  const auto* const page = reinterpret_cast<const char*>(&kPage);
+  const auto* const other = reinterpret_cast<const char*>(&kTheirs);
+  EXPECT_EQ(reinterpret_cast<const char*>(&(kPage.*ours)) - page,
+            reinterpret_cast<const char*>(&(kTheirs.*theirs)) - other);
+  EXPECT_EQ(sizeof(Ours), sizeof(Theirs));
+}
+
+TEST(ProgressPage, TheHeaderForCHasTheSamePage) {
+  EXPECT_EQ(ProgressPage::kVersion, DDP_PROGRESS_VERSION);
+  EXPECT_EQ(static_cast<int>(kLastPhase), DDP_PROGRESS_BACKWARD);
+  EXPECT_EQ(static_cast<int>(Phase::finished), DDP_PROGRESS_FINISHED);
+  expect_same_place(&ProgressPage::version, &ddp_progress::version);
+  expect_same_place(&ProgressPage::phase, &ddp_progress::phase);
+  expect_same_place(&ProgressPage::stop_reason, &ddp_progress::stop_reason);
+  expect_same_place(&ProgressPage::collectives, &ddp_progress::collectives);
+  expect_same_place(&ProgressPage::epoch, &ddp_progress::epoch);
+  expect_same_place(&ProgressPage::step, &ddp_progress::step);
+  expect_same_place(&ProgressPage::steps_total, &ddp_progress::steps_total);
+  expect_same_place(&ProgressPage::samples, &ddp_progress::samples);
+  expect_same_place(&ProgressPage::loss, &ddp_progress::loss);
+  expect_same_place(&ProgressPage::lr, &ddp_progress::lr);
+  expect_same_place(&ProgressPage::checkpoint_step, &ddp_progress::checkpoint_step);
+  expect_same_place(&ProgressPage::time_ns, &ddp_progress::time_ns);
+  expect_same_place(&ProgressPage::saves_on_stop, &ddp_progress::saves_on_stop);
+}
+
+TEST(ProgressPage, SaysWhenItsRankIsInACollective) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  {
+    const InCollective outer(&*page);
+    const InCollective inner(&*page);
+    EXPECT_EQ(page->collectives.load(), 2U);
+  }
+  EXPECT_EQ(page->collectives.load(), 0U);
+  const InCollective nowhere(nullptr);
 }
 
 TEST(ProgressPage, GarbageIsNotAnOpenedPage) {

@@ -18,15 +18,15 @@ WorkerSample page_worker(int rank, std::int64_t step, Phase phase = Phase::train
   sample.phase = phase;
   sample.step = step;
   sample.written_ns = step;
-  sample.state = 'S';
+  sample.activity.state = 'S';
   return sample;
 }
 
 WorkerSample foreign(int rank, std::uint64_t ticks, char state = 'S') {
   WorkerSample sample;
   sample.rank = rank;
-  sample.cpu_ticks = ticks;
-  sample.state = state;
+  sample.activity.main_ticks = sample.activity.ticks = ticks;
+  sample.activity.state = state;
   return sample;
 }
 
@@ -50,7 +50,7 @@ std::optional<std::pair<int, Finding>> watch(Watchdog& dog,
 }
 
 TEST(Watchdog, AWorkerWithoutAStepForTheUsersTimeIsNamedWithItsPhase) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   const auto end = watch(dog, {page_worker(0, 7), page_worker(1, 6)}, 0, 20);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 5);
@@ -59,9 +59,9 @@ TEST(Watchdog, AWorkerWithoutAStepForTheUsersTimeIsNamedWithItsPhase) {
 }
 
 TEST(Watchdog, AStoppedWorkerIsTheCauseNotThoseThatWait) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   WorkerSample stopped = page_worker(1, 8);
-  stopped.state = 'T';
+  stopped.activity.state = 'T';
   const auto end = watch(dog, {page_worker(0, 7), stopped, page_worker(2, 7)}, 0, 20);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->second.rank, 1);
@@ -89,23 +89,181 @@ TEST(Watchdog, WithoutALimitAForeignProgramMaySleepForEver) {
 }
 
 TEST(Watchdog, ForeignProgramsHangWhenNoneRunsOrPrints) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   EXPECT_FALSE(watch(dog, {foreign(0, 1), foreign(1, 1)}, 0, 4));
-  EXPECT_FALSE(watch(dog, {foreign(0, 2), foreign(1, 1)}, 5, 9));  // rank 0 ran in second 5
-  const auto end = watch(dog, {foreign(0, 2), foreign(1, 1)}, 10, 20);
+  EXPECT_FALSE(watch(dog, {foreign(0, 50), foreign(1, 1)}, 5, 9));  // rank 0 ran in second 5
+  const auto end = watch(dog, {foreign(0, 50), foreign(1, 1)}, 10, 20);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 10);
   EXPECT_EQ(end->second.rank, 1);
   EXPECT_THAT(end->second.text, HasSubstr("neither ran nor printed for 10 s"));
 }
 
+TEST(Watchdog, ATickNowAndThenIsNoProgressAndACoreIs) {
+  Watchdog dog(WatchLimits{10s});
+  std::optional<Finding> end;
+  for (int second = 0; second < 100 && !end; ++second) {
+    WorkerSample busy = foreign(0, 100U * static_cast<unsigned>(std::min(second, 60)));
+    WorkerSample waiting = foreign(1, 0);
+    waiting.activity.ticks = static_cast<unsigned>(second / 2);  // 0.5 % of a core: Gloo's threads
+    busy.activity.ticks += waiting.activity.ticks;
+    busy.activity.faults = 1000U * static_cast<unsigned>(second);
+    end = end_of(dog.look(std::chrono::seconds(second), std::vector{busy, waiting}));
+    EXPECT_EQ(end.has_value(), second == 70) << second;
+  }
+}
+
+TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
+  for (const auto& [per_second, hangs] : {std::pair(7, true), std::pair(50, false)}) {
+    Watchdog dog(WatchLimits{10s});
+    bool hung = false;
+    for (int second = 0; second < 60; ++second) {
+      WorkerSample sample = foreign(0, 0);
+      sample.activity.ticks = static_cast<unsigned>(per_second * second);
+      hung = hung || end_of(dog.look(std::chrono::seconds(second), std::vector{sample}));
+    }
+    EXPECT_EQ(hung, hangs) << per_second;
+  }
+}
+
+TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
+  Watchdog dog(WatchLimits{10s});
+  for (int second = 0; second < 60; ++second) {
+    WorkerSample sample = foreign(0, 0);
+    sample.activity.io_bytes = 100'000U * static_cast<unsigned>(second);
+    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample, foreign(1, 0)}),
+                IsEmpty());
+  }
+}
+
+TEST(Watchdog, WhatIsSetInTheStoreIsProgress) {
+  Watchdog dog(WatchLimits{5s});
+  WorkerSample sample = foreign(0, 1);
+  for (int second = 0; second < 30; ++second) {
+    ++sample.store_writes;
+    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
+  }
+}
+
+TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
+  Watchdog dog(WatchLimits{5s});
+  WorkerSample on_disk = foreign(0, 1, 'D');
+  std::optional<Finding> end;
+  int second = 0;
+  for (; second < 100 && !end; ++second)
+    end = end_of(dog.look(std::chrono::seconds(second), std::vector{on_disk, foreign(1, 1)}));
+  EXPECT_EQ(second - 1, 50);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 0);
+}
+
+/// Rank 0 runs all the time, rank 1 sleeps or waits.
+std::optional<Finding> watch_a_runner(const std::string& waits_in, unsigned faults_per_second) {
+  Watchdog dog(WatchLimits{10s});
+  for (unsigned second = 0; second < 60; ++second) {
+    WorkerSample runner = foreign(0, 100 * second, 'R');
+    runner.activity.faults = faults_per_second * second;
+    WorkerSample other = foreign(1, 0);
+    other.activity.waits_in = waits_in;
+    if (auto end = end_of(dog.look(std::chrono::seconds(second), std::vector{runner, other})))
+      return end;
+  }
+  return std::nullopt;
+}
+
+TEST(Watchdog, AWaitInALoopIsNoProgressWhileAnotherRankSleeps) {
+  const auto end = watch_a_runner("hrtimer_nanosleep", 0);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 1);
+  EXPECT_FALSE(watch_a_runner("hrtimer_nanosleep", 1000)) << "it computes: memory is new to it";
+  EXPECT_FALSE(watch_a_runner("futex_do_wait", 0)) << "the other may wait for what it computes";
+}
+
+WorkerSample waiting(int rank, const std::string& where) {
+  WorkerSample sample = foreign(rank, 1);
+  sample.activity.waits_in = where;
+  return sample;
+}
+
+std::optional<Finding> judge_waits(const std::vector<WorkerSample>& samples) {
+  Watchdog dog(WatchLimits{5s});
+  const auto end = watch(dog, samples, 0, 20);
+  return end ? std::optional(end->second) : std::nullopt;
+}
+
+TEST(Watchdog, WhoWaitsElsewhereThanTheMajorityIsTheCause) {
+  const auto end = judge_waits({waiting(0, "futex_do_wait"),
+                                waiting(1, "futex_do_wait"),
+                                waiting(2, "poll_schedule_timeout"),
+                                waiting(3, "futex_do_wait")});
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 2);
+  EXPECT_FALSE(end->is_guess);
+  EXPECT_THAT(end->text, HasSubstr("in state S in poll_schedule_timeout"));
+}
+
+TEST(Watchdog, OfTwoTheOneThatSleepsIsTheCauseNotTheOneInAFutexOrASocket) {
+  for (const std::string peers : {"futex_do_wait", "sk_wait_data", "futex_wait_queue"}) {
+    for (const std::string elsewhere : {"hrtimer_nanosleep", "anon_pipe_read", "do_wait"}) {
+      const auto end = judge_waits({waiting(0, peers), waiting(1, elsewhere)});
+      ASSERT_TRUE(end);
+      EXPECT_EQ(end->rank, 1) << peers << " " << elsewhere;
+      EXPECT_FALSE(end->is_guess);
+    }
+  }
+}
+
+TEST(Watchdog, WhoWaitsInOurStoreWaitsForPeers) {
+  WorkerSample in_store = waiting(0, "poll_schedule_timeout");
+  in_store.waits_since = 0s;
+  const auto end = judge_waits({in_store, waiting(1, "poll_schedule_timeout")});
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 1);
+}
+
+TEST(Watchdog, WhereAllWaitAlikeTheStacksHaveToTell) {
+  const auto end = judge_waits({waiting(0, "futex_do_wait"), waiting(1, "futex_do_wait")});
+  ASSERT_TRUE(end);
+  EXPECT_TRUE(end->is_guess);
+  EXPECT_THAT(end->text, HasSubstr("others wait in the same way"));
+}
+
+TEST(Watchdog, WhoIsOutsideOfACollectiveIsTheCauseThoughItIsNotBehind) {
+  Watchdog dog(WatchLimits{5s});
+  WorkerSample inside = page_worker(0, 7, Phase::backward);
+  inside.in_collective = true;
+  const auto end = watch(dog, {inside, page_worker(1, 7, Phase::forward), inside}, 0, 20);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->second.rank, 1);
+  EXPECT_FALSE(end->second.is_guess);
+  EXPECT_EQ(end->second.text,
+            "made no step for 5 s, phase forward, step 7; it is in state S, outside of the "
+            "collective that others are in");
+}
+
+TEST(Watchdog, OfRanksThatAreAllInCollectivesTheOneAheadHasLeftOneOut) {
+  Watchdog dog(WatchLimits{5s});
+  WorkerSample first = page_worker(0, 7, Phase::backward);
+  WorkerSample ahead = page_worker(1, 8, Phase::backward);
+  first.in_collective = ahead.in_collective = true;
+  const auto end = watch(dog, {first, ahead}, 0, 20);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->second.rank, 1);
+}
+
+TEST(Watchdog, AProgramThatOnlyCountsStepsMayEvaluateWithoutALimit) {
+  Watchdog dog(WatchLimits{});
+  EXPECT_FALSE(watch(dog, {page_worker(0, 0)}, 0, 9));
+  EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::evaluating)}, 10, 10000));
+}
+
 TEST(Watchdog, AZombieHasEndedAndHangsNoMore) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   EXPECT_FALSE(watch(dog, {foreign(0, 1, 'Z')}, 0, 100));
 }
 
 TEST(Watchdog, OutputIsASignOfLife) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   WorkerSample sample = foreign(0, 1);
   for (int second = 0; second < 30; ++second) {
     sample.output_bytes += 1;
@@ -114,7 +272,7 @@ TEST(Watchdog, OutputIsASignOfLife) {
 }
 
 TEST(Watchdog, WritingThePageIsProgressWithoutAStep) {
-  Watchdog dog(WatchLimits{5s, false});
+  Watchdog dog(WatchLimits{5s});
   WorkerSample sample = page_worker(0, 3, Phase::evaluating);
   for (int second = 0; second < 30; ++second) {
     ++sample.written_ns;
@@ -124,14 +282,14 @@ TEST(Watchdog, WritingThePageIsProgressWithoutAStep) {
 
 TEST(Watchdog, BeforeTrainingAndAfterItNothingCounts) {
   for (const Phase phase : {Phase::starting, Phase::joining, Phase::finished}) {
-    Watchdog dog(WatchLimits{5s, false});
+    Watchdog dog(WatchLimits{5s});
     EXPECT_FALSE(watch(dog, {page_worker(0, 3, phase)}, 0, 100)) << to_text(phase);
   }
 }
 
 TEST(Watchdog, OurOwnWorkersLimitIsTenTimesItsSlowStepsAndAtLeastAMinute) {
-  Watchdog fast(WatchLimits{std::nullopt, true});
-  Watchdog slow(WatchLimits{std::nullopt, true});
+  Watchdog fast(WatchLimits{});
+  Watchdog slow(WatchLimits{});
   for (int second = 0; second < 300; ++second) {
     const auto now = std::chrono::seconds(second);
     EXPECT_THAT(fast.look(now, std::vector{page_worker(0, 50 * second)}), IsEmpty());
@@ -146,7 +304,7 @@ TEST(Watchdog, OurOwnWorkersLimitIsTenTimesItsSlowStepsAndAtLeastAMinute) {
 }
 
 TEST(Watchdog, WithoutAStepThereIsNoAutomaticLimitAndAfterTheFirstOneThereIs) {
-  Watchdog dog(WatchLimits{std::nullopt, true});
+  Watchdog dog(WatchLimits{});
   EXPECT_FALSE(watch(dog, {page_worker(0, 0)}, 0, 9));
   const auto end = watch(dog, {page_worker(0, 1)}, 10, 1000);
   ASSERT_TRUE(end);
@@ -154,7 +312,7 @@ TEST(Watchdog, WithoutAStepThereIsNoAutomaticLimitAndAfterTheFirstOneThereIs) {
 }
 
 TEST(Watchdog, SavingIsAsSlowAsItsDisk) {
-  Watchdog dog(WatchLimits{std::nullopt, true});
+  Watchdog dog(WatchLimits{});
   EXPECT_FALSE(watch(dog, {page_worker(0, 0)}, 0, 9));
   EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::saving)}, 10, 10000));
 }
@@ -177,14 +335,30 @@ TEST(Watchdog, WhoLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
               AllOf(HasSubstr("left with exit code 0"), HasSubstr("rank 1 has waited 10 s")));
 }
 
-TEST(Watchdog, ALeaverThatWasNeverInTheStoreHarmsNobody) {
-  Watchdog dog(WatchLimits{});
-  WorkerSample leaver = foreign(0, 1);
+/// It left with 0 without ever having been in the store.
+WorkerSample absent_leaver(int rank) {
+  WorkerSample leaver = foreign(rank, 1);
   leaver.alive = false;
   leaver.ended_well = true;
+  return leaver;
+}
+
+TEST(Watchdog, WhoLeftBeforeItCameIsTheCauseWhenAllOthersWait) {
+  Watchdog dog(WatchLimits{});
+  WorkerSample waiter = foreign(1, 1);
+  waiter.waits_since = 2s;
+  const auto end = watch(dog, {absent_leaver(0), waiter}, 2, 1000);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first, 12);
+  EXPECT_EQ(end->second.rank, 0);
+  EXPECT_THAT(end->second.text, HasSubstr("left with exit code 0 before it had joined the others"));
+}
+
+TEST(Watchdog, WhoLeftBeforeItCameHarmsNobodyWhileSomeoneCanSetTheKey) {
+  Watchdog dog(WatchLimits{});
   WorkerSample waiter = foreign(1, 1);
   waiter.waits_since = 0s;
-  EXPECT_FALSE(watch(dog, {leaver, waiter}, 0, 1000));
+  EXPECT_FALSE(watch(dog, {absent_leaver(0), waiter, foreign(2, 1)}, 0, 1000));
 }
 
 }  // namespace

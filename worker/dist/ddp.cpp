@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/logger.hpp>
@@ -141,6 +142,7 @@ void Ddp::prepare_to_reduce() {
   if (!reducer_) return;
   if (request_.buffer_sync == BufferSync::each_step) sync_buffers();
   with_peers("the rebuilding of buckets", [this] {
+    const InCollective waiting = group_.enter();
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
     reducer_->rebuild_buckets();
@@ -162,10 +164,24 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
     // output, so none of them is unused.
     const bool is_searching = request_.find_unused && !request_.static_graph;
-    if (reduce)
+    std::optional<InCollective> waiting;
+    if (reduce) {
       reducer_->prepare_for_backward(is_searching ? std::vector{loss} : std::vector<at::Tensor>{});
+    }
+    const bool marks = reduce && loss.requires_grad();
+    const unsigned hook = marks ? mark_the_wait(loss, waiting) : 0;
     torch::autograd::backward({loss}, {});
+    if (marks) loss.remove_hook(hook);
     if (reduce) finish_reduction(loss);
+  });
+}
+
+/// The reducer waits for its buckets in a callback at the end of backward. One that was queued
+/// before it, when backward began, runs before it: from then on this rank waits for others.
+unsigned Ddp::mark_the_wait(const at::Tensor& loss, std::optional<InCollective>& waiting) const {
+  return loss.register_hook([this, &waiting](const at::Tensor&) {
+    torch::autograd::Engine::get_default_engine().queue_callback(
+        [this, &waiting] { waiting.emplace(group_.page()); });
   });
 }
 
@@ -236,6 +252,7 @@ void Ddp::sync_buffers() {
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : request_.buffers)
     buffers.push_back(buffer.tensor.variable_data());
+  const InCollective waiting = group_.enter();
   with_peers("the broadcast of the buffers", [&] {
     c10d::broadcast_coalesced(group_.process_group(), buffers, kBroadcastBytes, 0);
   });

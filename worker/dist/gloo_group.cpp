@@ -20,15 +20,17 @@ namespace {
 
 class GlooSum : public PendingSum {
  public:
-  GlooSum(at::Tensor tensor, c10::intrusive_ptr<c10d::Work> work)
-      : tensor_(std::move(tensor)), work_(std::move(work)) {}
+  GlooSum(const Group& group, at::Tensor tensor, c10::intrusive_ptr<c10d::Work> work)
+      : group_(group), tensor_(std::move(tensor)), work_(std::move(work)) {}
 
   at::Tensor wait() override {
+    const InCollective waiting = group_.enter();
     with_peers("a sum over ranks", [this] { work_->wait(); });
     return tensor_;
   }
 
  private:
+  const Group& group_;
   at::Tensor tensor_;
   c10::intrusive_ptr<c10d::Work> work_;
 };
@@ -129,11 +131,13 @@ void GlooGroup::sum(at::Tensor& tensor) {
 
 std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
   std::vector<at::Tensor> tensors{tensor};
-  return with_peers("a sum over ranks",
-                    [&] { return std::make_unique<GlooSum>(tensor, group_->allreduce(tensors)); });
+  return with_peers("a sum over ranks", [&] {
+    return std::make_unique<GlooSum>(*this, tensor, group_->allreduce(tensors));
+  });
 }
 
 void GlooGroup::broadcast(at::Tensor& tensor) {
+  const InCollective waiting = enter();
   std::vector<at::Tensor> tensors{tensor};
   with_peers("a broadcast from rank 0", [&] { group_->broadcast(tensors)->wait(); });
 }
@@ -144,11 +148,13 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
     parts.push_back(at::zeros_like(tensor));
   std::vector<std::vector<at::Tensor>> outputs{parts};
   std::vector<at::Tensor> inputs{tensor};
+  const InCollective waiting = enter();
   with_peers("a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 
 void GlooGroup::agree(const std::string& what, const std::string& text) {
+  const InCollective waiting = enter();
   const std::string key = "agree/" + std::to_string(questions_++);
   ddp::worker::agree(
       {store_, rank(), world_size(), join_timeout_}, {key, what, "did not say its " + what}, text);
@@ -157,6 +163,7 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
 void GlooGroup::close() {
   // What the GPU still does may need the peers; nobody leaves before it is done.
   if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
+  const InCollective waiting = enter();
   with_peers("the end of the job", [this] {
     // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
     at::Tensor here = at::zeros({1});

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/progress_page.h"
+
 namespace c10d {
 class ProcessGroup;
 }
@@ -53,8 +55,18 @@ class Group {
   /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
   virtual void close() = 0;
 
+  /// From now on `page`, which outlives the group, says when this rank is inside a collective.
+  void show_on(ProgressPage& page) { page_ = &page; }
+
+  /// To be kept for as long as this rank waits for others.
+  [[nodiscard]] InCollective enter() const { return InCollective(page_); }
+  [[nodiscard]] ProgressPage* page() const { return page_; }  // may be null
+
   /// For c10d's Reducer; null when alone.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;
+
+ private:
+  ProgressPage* page_ = nullptr;
 };
 
 /// A short text of every rank, by rank. Texts are cut at 255 bytes.

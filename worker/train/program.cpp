@@ -76,6 +76,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (self.run_id.empty()) log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
+    (*page)->saves_on_stop = 1;
     handle_stop_signals(**page);
     print_stacks_on_signal();
     const JobValues job = load_job(options);

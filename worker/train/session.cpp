@@ -309,6 +309,7 @@ int train_here(const Session& session) {
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
       join(self, session.environment, device, job_digest(session.job), job.ddp.join_timeout);
+  group->show_on(session.page);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
   std::filesystem::path run_dir = self.run_dir;

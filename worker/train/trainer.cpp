@@ -182,7 +182,7 @@ void Trainer::settle_buckets() {
   const int passes = std::max(1, parts_.replica.settling_steps());
   for (int i = 0; i < passes; ++i) {
     parts_.replica.prepare_to_reduce();
-    const Pass pass = forward(train_loader_, first_batch);
+    const Pass pass = forward(train_loader_.load(first_batch));
     loss_parts_.clear();
     for (const auto& [name, value] : pass.loss.parts)
       loss_parts_.push_back(name);
@@ -226,9 +226,8 @@ void Trainer::restore_position() {
   window_step_ = position_.step;
 }
 
-Trainer::Pass Trainer::forward(const Loader& loader, std::span<const std::int64_t> samples) {
+Trainer::Pass Trainer::forward(const Batch& batch) {
   Pass pass;
-  const Batch batch = loader.load(samples);
   pass.batch = {batch.images.to(parts_.device), batch.labels.to(parts_.device)};
   const Autocast low = parts_.precision.autocast();
   const at::Tensor input = parts_.precision.input(pass.batch.images);
@@ -256,16 +255,23 @@ StepSums Trainer::train_step(const std::vector<std::int64_t>& samples, double lr
     const std::size_t size = std::min(static_cast<std::size_t>(batch.per_rank), left.size());
     const bool reduce = size == left.size();
     if (reduce) parts_.replica.prepare_to_reduce();
-    const Pass pass = forward(train_loader_, left.first(size));
+    set_phase(Phase::data);
+    const Batch loaded = train_loader_.load(left.first(size));
+    set_phase(Phase::forward);
+    const Pass pass = forward(loaded);
     left = left.subspan(size);
     const double count = static_cast<double>(size);
     const double share = loss_share(static_cast<std::int64_t>(size), whole, world_size);
     const at::Tensor part = pass.loss.total * (is_sum ? share * world_size : share);
+    set_phase(Phase::backward);
     parts_.replica.backward(parts_.precision.scale(part), reduce);
+    // On a device what is read here may wait for the reduction, and so for other ranks.
+    const InCollective waiting(reduce ? parts_.group.page() : nullptr);
     sums.meter += measure(pass.loss.total, pass.scores, pass.batch.labels);
     for (std::size_t i = 0; i < sums.parts.size(); ++i)
       sums.parts[i] += count * pass.loss.parts.at(i).second.item<double>();
   }
+  set_phase(Phase::training);
   parts_.optimizer.step(lr);
   parts_.replica.zero_gradients();
   return sums;
@@ -434,7 +440,7 @@ Meter Trainer::evaluate() {
   constexpr std::size_t kEvaluationBatch = 256;
   for (std::span<const std::int64_t> left = samples; !left.empty();) {
     const std::size_t size = std::min(kEvaluationBatch, left.size());
-    const Pass pass = forward(test_loader_, left.first(size));
+    const Pass pass = forward(test_loader_.load(left.first(size)));
     left = left.subspan(size);
     meter += measure(pass.loss.total, pass.scores, pass.batch.labels);
     touch_page();

@@ -77,7 +77,7 @@ class Trainer {
     Loss loss;
   };
 
-  Pass forward(const Loader& loader, std::span<const std::int64_t> samples);
+  Pass forward(const Batch& batch);
   void settle_buckets();
   void restore_position();
   [[nodiscard]] double rate_of(std::int64_t step) const;

@@ -1,0 +1,100 @@
+#include "launcher/os/process_activity.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cctype>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "launcher/os/process_state.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kMostProcesses = 256;  // of one worker
+constexpr std::size_t kLongestName = 63;     // of a kernel function, as shown
+
+std::string path_of(pid_t pid, const std::string& name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+/// Empty: it runs, or the kernel does not say.
+std::string wait_channel(pid_t pid) {
+  std::ifstream file(path_of(pid, "wchan"));
+  std::string name;
+  std::getline(file, name);
+  name =
+      name.substr(0, std::min(name.find('.'), kLongestName));  // "...constprop.0": the compiler's
+  return name == "0" ? "" : name;
+}
+
+/// Files and pipes; not sockets, unless read(2) and write(2) are used for them.
+std::uint64_t io_bytes(pid_t pid) {
+  std::ifstream file(path_of(pid, "io"));
+  std::uint64_t sum = 0;
+  std::uint64_t bytes = 0;
+  for (std::string word; file >> word >> bytes;) {
+    if (word == "rchar:" || word == "wchar:") sum += bytes;
+  }
+  return sum;
+}
+
+/// Each thread has a list of those that it has forked.
+std::vector<pid_t> children_of(pid_t pid) {
+  std::vector<pid_t> pids;
+  const std::string tasks = path_of(pid, "task");
+  DIR* const directory = ::opendir(tasks.c_str());
+  if (directory == nullptr) return pids;
+  while (const dirent* const entry = ::readdir(directory)) {
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    std::ifstream file(tasks + "/" + entry->d_name + "/children");
+    for (pid_t child = 0; file >> child;)
+      pids.push_back(child);
+  }
+  ::closedir(directory);
+  return pids;
+}
+
+/// A shell's or an outer launcher's main thread.
+bool waits_for_child(const Activity& activity) {
+  return activity.waits_in.find("do_wait") != std::string::npos &&
+         activity.waits_in.find("futex") == std::string::npos;
+}
+
+}  // namespace
+
+Activity glance_at(pid_t pid) {
+  Activity activity;
+  activity.state = look_at(pid).state;
+  if (activity.state == 'S' || activity.state == 'D') activity.waits_in = wait_channel(pid);
+  return activity;
+}
+
+Activity watch_closely(pid_t pid) {
+  Activity activity = glance_at(pid);
+  activity.main_ticks = look_at_main_thread(pid).cpu_ticks;
+  bool is_wrapper = waits_for_child(activity);
+  std::vector<pid_t> family{pid};
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    const ProcessState state = look_at(family[i]);
+    activity.ticks += state.cpu_ticks + state.children_ticks;
+    activity.faults += state.faults;
+    activity.io_bytes += io_bytes(family[i]);
+    const std::vector<pid_t> children = children_of(family[i]);
+    if (is_wrapper && !children.empty()) {
+      // Its first child is the program, or a wrapper again.
+      const Activity child = glance_at(children.front());
+      activity.state = child.state;
+      activity.waits_in = child.waits_in;
+      activity.main_ticks = look_at_main_thread(children.front()).cpu_ticks;
+      is_wrapper = waits_for_child(child);
+    }
+    if (family.size() + children.size() > kMostProcesses) break;
+    family.insert(family.end(), children.begin(), children.end());
+  }
+  return activity;
+}
+
+}  // namespace ddp::launcher
