@@ -16,6 +16,7 @@
 //   sleep T            seconds
 //   session            leave session and group
 //   progress STEP      open and set the page
+//   collective         the page says that it is inside of one
 //   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished
 //   reason             "reason N" on stdout: why the page says that we are to stop
@@ -68,7 +69,10 @@ int signal_of(const std::string& name) {
 }
 
 ddp::ProgressPage& open_page() {
-  if (!page) page = ddp::MappedProgressPage::open(std::stoi(variable("DDP_PROGRESS_FD")));
+  if (!page) {
+    page = ddp::MappedProgressPage::open(std::stoi(variable("DDP_PROGRESS_FD")));
+    (*page)->saves_on_stop = 1;  // as ddp-worker does
+  }
   return **page;
 }
 
@@ -217,6 +221,8 @@ class Script {
     } else if (verb == "progress") {
       open_page().phase = ddp::Phase::training;
       open_page().step = std::stol(take());
+    } else if (verb == "collective") {
+      open_page().collectives = 1;
     } else if (verb == "checkpoint") {
       open_page().checkpoint_step = std::stol(take());
     } else if (verb == "finish") {

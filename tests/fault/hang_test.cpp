@@ -69,6 +69,29 @@ TEST_F(Hang, W6_AWorkerWithoutAStepIsNamedWithItsPhaseAndEndsTheJobBy124) {
   EXPECT_TRUE(job->sees("[0:0] caught USR2") && job->sees("[0:1] caught USR2"));
 }
 
+TEST_F(Hang, W6_ARankOutsideOfACollectiveThatOthersAreInIsToBlame) {
+  const auto job = launch_fakes(
+      3, "progress 7 on 0 [ collective ] on 2 [ collective ] hold", {"--hang-timeout", "2s"});
+  EXPECT_EQ(job->wait(), 124);
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("outside of the collective that others are in"));
+}
+
+TEST_F(Hang, W6_APythonProgramWithAPageIsJudgedByItWhateverItComputes) {
+  const std::string script =
+      write_file("train.py",
+                 "import os, sys\n"
+                 "sys.path.insert(0, '" DDP_PAGE_DIR "')\n"
+                 "from ddp_progress import progress\n"
+                 "progress.step(6 if os.environ['RANK'] == '1' else 7, 0.25)\n"
+                 "while True: pass\n");
+  const auto job =
+      launch({"--nproc-per-node", "2", "--hang-timeout", "2s", "--grace", "2s", script});
+  EXPECT_EQ(job->wait(), 124);
+  EXPECT_TRUE(job->sees("made no step for 2 s, phase training, step 6; it is in state R"));
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
+}
+
 TEST_F(Hang, W6_AForeignProgramHangsOnlyWhenTheUserSaysSo) {
   const auto patient = launch_fakes(2, "on 0 [ sleep 3.5 print late ]");
   EXPECT_EQ(patient->wait(), 0);
