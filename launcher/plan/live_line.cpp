@@ -64,6 +64,8 @@ std::string LiveLine::describe_training(nanoseconds now, std::span<const WorkerS
   if (first.steps_total > 0) {
     text += "epoch " + std::to_string(first.epoch) + ", step " + with_commas(first.step) + " of " +
             with_commas(first.steps_total) + ", ";
+  } else if (first.step > 0) {
+    text += "step " + with_commas(first.step) + ", ";
   }
   if (first.step > 0) text += "loss " + short_number(first.loss) + ", ";
   if (rate > 0) text += with_commas(rate) + " images/s, ";

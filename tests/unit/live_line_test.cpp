@@ -77,6 +77,13 @@ TEST(LiveLine, OtherPhasesAreNamed) {
             "evaluating, epoch 1, step 940 of 940, loss 0.213, 1 of 1 ranks");
 }
 
+TEST(LiveLine, AProgramThatOnlyCountsItsStepsIsShownWithThem) {
+  LiveLine line;
+  WorkerSample sample = training(0, 1234, 0);
+  sample.steps_total = 0;
+  EXPECT_EQ(line.describe(seconds(1), Samples{sample}), "step 1,234, loss 0.213, 1 of 1 ranks");
+}
+
 TEST(LiveLine, ALossThatIsNoNumberIsShownAsSuch) {
   LiveLine line;
   WorkerSample sample = training(0, 5, 0);

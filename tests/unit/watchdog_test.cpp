@@ -126,6 +126,11 @@ TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
   }
 }
 
+TEST(Watchdog, WhoWantsTheCpuAndDoesNotGetItIsNoHang) {
+  Watchdog dog(WatchLimits{5s});
+  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'R'), foreign(1, 1)}, 0, 100));
+}
+
 TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
   Watchdog dog(WatchLimits{10s});
   for (int second = 0; second < 60; ++second) {
