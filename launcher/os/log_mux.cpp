@@ -70,6 +70,12 @@ LogMux::~LogMux() {
     writer_.close(target);
 }
 
+void LogMux::finish() {
+  flush();
+  timer_.cancel();
+}
+
+/// Shows what still waits for equal lines.
 void LogMux::flush() {
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr})
     show_folded(console, folders_[console].take_all());

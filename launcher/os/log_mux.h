@@ -40,13 +40,15 @@ class LogMux {
   LogMux& operator=(const LogMux&) = delete;
   ~LogMux();
 
-  /// Shows what still waits for equal lines.
-  void flush();
+  /// Shows what still waits, and looks no more: to be called when every stream is drained. A timer
+  /// that is left would keep the loop, and with it the agent, alive.
+  void finish();
 
  private:
   friend class LogStream;
   using Console = FileWriter::Target;  // stdout or stderr
 
+  void flush();
   void enter(LogStream& stream);
   void leave(LogStream& stream);
   void fold(const LogStream& stream, std::string_view text);

@@ -22,6 +22,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("min_nodes", m.min_nodes, kAtLeast1);
   io.field("max_nodes", m.max_nodes, kAtLeast1);
   io.field("nproc", m.nproc, kAtLeast1);
+  io.field("role", m.role);
   io.field("host", m.host);
   io.field("pid", m.pid, kNotNegative);
   io.field("entry", m.entry);
@@ -49,6 +50,7 @@ void fields(Io& io, A<StartRound> auto& m) {
   io.field("round", m.round);
   io.field("node_rank", m.node_rank);
   io.field("workers_of_node", m.workers_of_node, kAtLeast1);
+  io.field("role_of_node", m.role_of_node);
   io.field("master_port", m.master_port, Range{0, 65535});
   io.field("run_dir", m.run_dir);
 }
@@ -245,7 +247,7 @@ bool is_sound(const Welcome& m) {
 template <>
 bool is_sound(const StartRound& m) {
   const auto& counts = m.workers_of_node;
-  return m.node_rank < static_cast<int>(counts.size()) &&
+  return m.node_rank < static_cast<int>(counts.size()) && m.role_of_node.size() == counts.size() &&
          std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMany;
 }
 

@@ -31,6 +31,7 @@ struct Hello {
   int min_nodes = 1;
   int max_nodes = 1;
   int nproc = 1;
+  std::string role;                             // of its workers
   std::string host;                             // its name, for people
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
@@ -63,6 +64,7 @@ struct StartRound {
   int round = 0;
   int node_rank = 0;
   std::vector<int> workers_of_node;  // by node rank
+  std::vector<int> role_of_node;     // likewise; equal numbers: the same role
   int master_port = 0;
   std::string run_dir;  // absolute; empty: none
   bool operator==(const StartRound&) const = default;

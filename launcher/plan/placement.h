@@ -1,8 +1,9 @@
 // Which rank runs where: rank = workers of lower node ranks + local rank. Unequal numbers of
-// workers are normal.
+// workers are normal. The same count over the nodes of one role alone gives the rank in the role.
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 namespace ddp::launcher {
@@ -14,11 +15,19 @@ struct Placement {
   int local_world_size = 1;
   int node_rank = 0;
   int nodes = 1;
+  int role_rank = 0;
+  int role_world_size = 1;
 
   bool operator==(const Placement&) const = default;
 };
 
-/// The workers of one node, in order of local rank. `workers_of_node` is indexed by node rank.
-std::vector<Placement> place(std::span<const int> workers_of_node, int node_rank);
+/// A number for each role: equal ones where the names are equal.
+std::vector<int> number_roles(std::span<const std::string> roles);
+
+/// The workers of one node, in order of local rank. Both lists are indexed by node rank; nodes of
+/// one role have the same number in `role_of_node`.
+std::vector<Placement> place(std::span<const int> workers_of_node,
+                             std::span<const int> role_of_node,
+                             int node_rank);
 
 }  // namespace ddp::launcher

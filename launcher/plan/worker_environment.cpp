@@ -62,8 +62,8 @@ Environment added_environment(const JobSpec& spec,
   identity.local_world_size = placement.local_world_size;
   identity.group_rank = placement.node_rank;
   identity.group_world_size = placement.nodes;
-  identity.role_rank = placement.rank;
-  identity.role_world_size = placement.world_size;
+  identity.role_rank = placement.role_rank;
+  identity.role_world_size = placement.role_world_size;
   identity.role_name = spec.role;
   identity.master_addr = facts.master_addr;
   identity.master_port = facts.master_port;

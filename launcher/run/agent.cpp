@@ -241,7 +241,8 @@ void Agent::begin_round(const StartRound& start) {
 void Agent::start_workers(const StartRound& start) {
   baseline_ = take_baseline();
   try {
-    group_->start(place(start.workers_of_node, start.node_rank), scratch_.path());
+    group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
+                  scratch_.path());
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.
     tell(NodeFailed{start.round, error.code(), error.what()});
@@ -485,7 +486,8 @@ void Agent::say_start() {
 
 /// What this node runs: no node of a job looks dead.
 void Agent::say_place(const StartRound& start) {
-  const std::vector<Placement> placements = place(start.workers_of_node, start.node_rank);
+  const std::vector<Placement> placements =
+      place(start.workers_of_node, start.role_of_node, start.node_rank);
   NodeView view;
   view.node_rank = start.node_rank;
   view.host = host_name();

@@ -173,8 +173,10 @@ bool Coordinator::begin_round(int number) {
   StartRound start;
   start.round = number;
   const std::vector<Node*> nodes = crew_.seat();
+  std::vector<std::string> roles;
   for (const Node* const node : nodes) {
     start.workers_of_node.push_back(static_cast<int>(node->workers));
+    roles.push_back(crew_.roster().find(node->id).hello.role);
     for (std::size_t i = 0; i < node->workers; ++i) {
       RankPlace place;
       place.rank = static_cast<int>(round_.places.size());
@@ -182,6 +184,7 @@ bool Coordinator::begin_round(int number) {
       round_.places.push_back(place);
     }
   }
+  start.role_of_node = number_roles(roles);
   const auto world_size = static_cast<int>(round_.places.size());
   try {
     if (number == 0) run_dir_ = job_.choose_run_dir(world_size);

@@ -26,9 +26,10 @@ std::string describe_plan(const JobSpec& spec) {
   if (spec.max_nodes > 1) {
     text = "node " + std::to_string(node) + " of " + std::to_string(spec.max_nodes) +
            (spec.node_rank ? "" : ", should it come first") +
-           "; ranks as if each node had as many workers as this one\n";
+           "; ranks as if each node had as many workers as this one, of the same role\n";
   }
-  for (const Placement& placement : place(workers_of_node, node)) {
+  const std::vector<int> role_of_node(workers_of_node.size());
+  for (const Placement& placement : place(workers_of_node, role_of_node, node)) {
     Environment added = added_environment(spec, placement, facts, "(chosen at start)", -1);
     if (spec.master_port == 0) added["MASTER_PORT"] = "(a free port)";
     added["DDP_PROGRESS_FD"] = "(chosen at start)";

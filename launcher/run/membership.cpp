@@ -28,6 +28,7 @@ Hello say_hello(const JobSpec& spec) {
   hello.min_nodes = spec.min_nodes;
   hello.max_nodes = spec.max_nodes;
   hello.nproc = spec.nproc;
+  hello.role = spec.role;
   hello.host = host_name();
   hello.pid = ::getpid();
   hello.entry = spec.entry;

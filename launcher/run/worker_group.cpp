@@ -280,7 +280,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
-  mux_.flush();
+  mux_.finish();
 }
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {

@@ -26,6 +26,7 @@ DIFFERENCES = {
     "DDP_*": "ours: the job's own random id, round, progress page",
     "TORCHELASTIC_ERROR_FILE": "without --log-dir ours lies in a runtime directory, theirs in a new directory under /tmp that "
     "stays; with --log-dir the paths are equal but for the random part",
+    "*_SOCKET_IFNAME": "ours alone, in a job of several nodes: the interface by which they reach each other",
     "MASTER_ADDR": "--standalone and c10d: theirs is a host name, ours the address that it stands for",
     "MASTER_PORT": "without --master-port ours is a free port, theirs 29500; with --standalone and c10d both are free ones",
     "TORCHELASTIC_RUN_ID": "--standalone: random in both, a UUID in theirs",
@@ -51,6 +52,7 @@ class Case:
     console: bool = False  # the console's lines are compared, in any order
     legacy: bool = False  # torch.distributed.launch against --append-local-rank
     started: bool = False  # torchrun in a process of its own from the start
+    nodes: tuple = ((),)  # arguments of each node
     loose: tuple = ()  # variables of DIFFERENCES that differ here
 
 
@@ -70,6 +72,7 @@ CASES = [
     Case("a flag beats its PET variable", TWO, {"PET_NPROC_PER_NODE": "3", "PET_ROLE": "trainer"}),
     Case("PET_STANDALONE", TWO, {"PET_STANDALONE": "1"}, port=False, loose=FREE),
     Case("role", [*TWO, "--role", "trainer"]),
+    Case("two nodes of two roles", TWO, nodes=(["--role", "reader"], ["--role", "trainer"])),
     Case("run id", [*TWO, "--rdzv-id=job7"]),
     Case("c10d", [*TWO, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:{port}", "--rdzv-id=a"], port=False,
          loose=("MASTER_ADDR", "MASTER_PORT")),
@@ -227,14 +230,23 @@ def run_one(case, launcher, folder, port):
     environment = base_environment() | {"PROBE_OUT": str(folder / "out")} | variables
     environment["XDG_RUNTIME_DIR"] = str(folder / "runtime")
     arguments += map(str, case.program)
+    nodes = [[*flags, *arguments] for flags in case.nodes]
+    if len(nodes) > 1:
+        every = [f"--nnodes={len(nodes)}", "--master-addr=127.0.0.1"]
+        nodes = [[*every, f"--node-rank={rank}", *words] for rank, words in enumerate(nodes)]
     if isinstance(launcher, str):
         code = ZYGOTES.run(launcher, arguments, folder / "work", environment, folder / "stdout", folder / "stderr")
     else:
         with open(folder / "stdout", "wb") as stdout, open(folder / "stderr", "wb") as stderr:
-            code = subprocess.run(
-                [*map(str, launcher), *arguments], cwd=folder / "work", env=environment, timeout=PATIENCE,
-                stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL, check=False,
-            ).returncode  # fmt: skip
+            agents = [
+                subprocess.Popen(
+                    [*map(str, launcher), *words], cwd=folder / "work", env=environment,
+                    stdout=stdout, stderr=stderr, stdin=subprocess.DEVNULL,
+                )
+                for words in nodes
+            ]  # fmt: skip
+            code, *others = [agent.wait(PATIENCE) for agent in agents]
+            assert all(other == code for other in others), f"{case.name}: {code}, {others}"
     text = "".join((folder / name).read_text(encoding="utf-8", errors="replace") for name in ("stdout", "stderr"))
     workers = {}
     for path in (folder / "out").glob("*.json"):
@@ -248,7 +260,7 @@ def run_both(case, folder):
     port = free_port()
     ours = [pathlib.Path(os.environ["DDP_BIN"]).resolve() / "ddp-launch"]
     theirs = "torch.distributed.launch" if case.legacy else "torch.distributed.run"
-    if case.started:
+    if case.started or len(case.nodes) > 1:
         theirs = [sys.executable, "-m", theirs]
     if case.legacy:
         ours += [] if "--use-env" in case.arguments else ["--append-local-rank"]
@@ -260,7 +272,7 @@ def comparable(case, result, record):
     flat = {f"${name}": text for name, text in record["environment"].items()}
     flat |= {name: value for name, value in record.items() if name not in ("environment", "folder")}
     flat["folder"] = str(pathlib.Path(record["folder"]).relative_to(result.folder))
-    for name in [name for name in flat if name.startswith("$DDP_")]:
+    for name in [name for name in flat if name.startswith("$DDP_") or name.endswith("_SOCKET_IFNAME")]:
         del flat[name]
     for name in ("$PROBE_OUT", "$XDG_RUNTIME_DIR"):
         del flat[name]

@@ -19,6 +19,7 @@ Hello a_hello() {
   hello.min_nodes = 2;
   hello.max_nodes = 4;
   hello.nproc = 8;
+  hello.role = "trainer";
   hello.host = "b";
   hello.pid = 17;
   hello.entry = "train.py";
@@ -78,7 +79,7 @@ WorkerSample a_sample() {
 }
 
 std::vector<Order> orders() {
-  return {StartRound{2, 1, {1, 8}, 29500, "/runs/mnist"},
+  return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
           AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
           StopRound{2, StopReason::teardown, 15, 30s, true, "rank 3 failed"},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},

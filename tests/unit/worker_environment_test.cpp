@@ -15,7 +15,7 @@ JobSpec spec_of(const std::vector<std::string>& words,
 }
 
 Placement rank_of_two(int rank) {
-  return place(std::vector<int>{2}, 0)[static_cast<std::size_t>(rank)];
+  return place(std::vector<int>{2}, std::vector<int>{0}, 0)[static_cast<std::size_t>(rank)];
 }
 
 Environment added(const JobSpec& spec, int rank = 0) {
