@@ -17,6 +17,7 @@ Usage: ./make.sh COMMAND
   bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
+  test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
   lint                format, the project's own rules, shellcheck
   deps                install what building, testing and linting need: Debian packages, LibTorch
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
@@ -33,6 +34,7 @@ readonly torch_version=2.11.0
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 readonly python_wheels=("torch==$torch_version" numpy safetensors tensorboard)
+readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
 
@@ -186,6 +188,24 @@ get_python() {
   touch "$target/complete"
 }
 
+# Libraries of others beside that Python's torch, in an environment of their own.
+get_others() {
+  local target="$cache/others-$torch_version" log="$cache/pip.log" python site
+  [[ "$(cat "$target/complete" 2>/dev/null)" != "${others_wheels[*]}" ]] || return 0
+  say "getting ${others_wheels[*]} (100 MB to load, 300 MB in $target), once per machine"
+  rm -rf "$target"
+  python="$(python_for_tests)"
+  "$python" -m venv "$target" >"$log" 2>&1 || fail "no environment can be made by $python -m venv (its lines: $log)"
+  site='import site; print(site.getsitepackages()[0])'
+  "$python" -c "$site" >"$("$target/bin/python" -c "$site")/torch.pth"
+  if ! "$target/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "${others_wheels[@]}" >>"$log" 2>&1; then
+    grep -i error "$log" | tail -n 2 >&2 || true
+    rm -rf "$target"
+    fail "pip cannot get ${others_wheels[*]} (lines of pip: $log). Is there a network?"
+  fi
+  printf '%s' "${others_wheels[*]}" >"$target/complete"
+}
+
 # --- CMake -------------------------------------------------------------------------------------------------------------------
 
 # configure PRESET [ARGUMENT...]: only when the preset, the arguments or the build directory are new.
@@ -214,7 +234,7 @@ build() {
 # Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
 run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
-  ctest --test-dir "$directory" -LE 'gpu|slurm' --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
@@ -271,6 +291,16 @@ test_slurm() {
   ctest --test-dir build/release -L slurm --verbose --no-tests=error
 }
 
+test_others() {
+  need_packages "${build_packages[@]}"
+  need_torch
+  need_python
+  [[ -n "$(python_for_tests)" ]] || fail "the programs of others need torch: set DDP_PYTHON to a Python that imports it"
+  alone_in_cache get_others
+  build
+  DDP_PYTHON_OTHERS="$cache/others-$torch_version/bin/python" ctest --test-dir build/release -L others --verbose --no-tests=error
+}
+
 test_under() {
   say "tests under $1"
   configure "$1" "-DDDP_BUILD_WORKER=$2" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
@@ -310,6 +340,7 @@ case "$command" in
     run_tests release
     ;;
   test-slurm) test_slurm ;;
+  test-others) test_others ;;
   build) build ;;
   check) check ;;
   bench) bench "$@" ;;

@@ -1,0 +1,178 @@
+"""The commands of README.md and of deploy/*/README.md, run as they stand there.
+
+A command is taken from the page, not copied. What it needs and a test cannot have has a stand-in, by the rules below: programs of the
+system that are a few lines of shell, a name that becomes a path, --dry-run where other hosts are named. A line that is neither a
+command nor the output of one fails the test. Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/readme_test.py
+"""
+
+import gzip
+import pathlib
+import re
+import shutil
+import socket
+import struct
+import sys
+import unittest
+
+from pages import blocks
+from processes import ProcessTest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("deploy/*/README.md"))]
+
+# Names that a page leaves to its reader.
+JOB = "data: {name: digits, batch_per_rank: 16, train_size: 64, test_size: 32}\ntrain: {epochs: 1}\n"
+FILES = {
+    "job.yaml": JOB,
+    "train.py": "import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\n",
+    "my-program": "#!/bin/sh\necho rank $RANK\n",
+}
+# Programs that stand for those of a system with root, hosts, containers, or an hour's time. Each leaves its name in the file `called`.
+STAND_INS = {
+    # make.sh: everything is installed, and building is done.
+    "dpkg-query": 'shift 2; for name; do echo "installed $name"; done',
+    "cmake": 'case "$*" in --install*) mkdir -p "$4/bin";; esac',
+    "ctest": 'while [ $# -gt 0 ]; do if [ "$1" = --output-junit ]; then echo "<testsuite/>" >"$2"; fi; shift; done; echo 100% tests passed',
+    "sudo": 'exec "$@"',
+    # install -m MODE [-D] FILE TARGET
+    "install": 'for word; do last="$previous"; previous="$word"; done; test -f "$last"',
+    "systemctl": 'test "$1 $2" = "start ddp-launch@digits"',
+    "docker": (
+        'case "$1" in build) test -f "$3";; run) while [ "$1" != ddp-worker-cuda:1 ]; do shift; done; shift;'
+        ' exec ddp-launch --dry-run $(echo "$*" | sed "s# gpu # 2 #; s#/usr/local/share/ddp/##");; *) exit 1;; esac'
+    ),
+    "kubectl": 'case "$1" in create) test -n "${5#*=token=}";; apply) test -f "$3";; *) exit 1;; esac',
+    "openssl": 'test "$*" = "rand -hex 32" && echo 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef',
+    "scontrol": "exit 1",
+    # Slurm: the first task of a step of two nodes, and its job.
+    "srun": (
+        'while case "$1" in --*) true;; *) false;; esac; do shift; done; export SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NNODES=2 '
+        "SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_NODEID=0 SLURM_LOCALID=0 "
+        'SLURM_STEP_NODELIST="n[1-2]" SLURM_JOB_NODELIST="n[1-2]" SLURM_STEP_TASKS_PER_NODE="1(x2)"; program=$1; shift; '
+        'case "$1" in doctor) exec "$program" "$@" --nnodes 1 --no-auto-env;; esac; exec "$program" --dry-run "$@"'
+    ),
+    "sbatch": 'while case "$1" in --*) true;; *) false;; esac; do shift; done; SLURM_JOB_ID=7 exec bash "$@"',
+}
+# The first word of a command, after variables.
+COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*((?:\S*/)?(?:ddp-launch|ddp-worker|make\.sh)|" + "|".join(map(re.escape, STAND_INS)) + r")\s")
+# What a command before it prints.
+OUTPUT = re.compile(r"ddp-launch: |\[\d+:\d+\] ")
+# Nodes that a test does not have: what would be started is printed.
+OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile)\b")
+# Commands within the text that are no whole command, or that other tests run.
+ELSEWHERE = ("ddp-launch ARGUMENTS", "ddp-launch doctor --hosts a,b")  # torchrun_test.py, HostsBySshd
+# What differs from machine to machine in what a program prints.
+VARIES = re.compile(r"\d[\d.]*|node-\w+|threads?\b|\s+")
+
+
+def without_comment(line):
+    return re.sub(r"\s{2,}#.*", "", line)
+
+
+class Readme(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        for name, text in FILES.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+            (self.folder / name).chmod(0o755)
+        for name in ("configs", "deploy", "tests", "make.sh", "CMakePresets.json"):
+            (self.folder / name).symlink_to(ROOT / name)
+        # make.sh goes to where it lies, so it is a file of this folder.
+        (self.folder / "make.sh").unlink()
+        shutil.copy(ROOT / "make.sh", self.folder)
+        tools = self.folder / "tools"
+        for place in (tools, self.folder / "build" / "release"):
+            place.mkdir(parents=True)
+            for program in ("ddp-launch", "ddp-worker"):
+                (place / program).symlink_to(self.bin / program)
+        for name, line in STAND_INS.items():
+            (tools / name).write_text(f'#!/bin/sh\necho {name} >>"{self.folder}/called"\n{line}\n', encoding="utf-8")
+            (tools / name).chmod(0o755)
+        self.port = 0
+        self.write_mnist(self.folder / "mnist")
+        self.environment |= {
+            "PATH": f"{tools}:{self.environment['PATH']}",
+            "PYTHON_EXEC": sys.executable,
+            "XDG_CACHE_HOME": str(self.folder / "cache"),
+            "DDP_TORCH": str(self.folder / "torch"),
+            "DDP_PYTHON": sys.executable,
+        }
+        (self.folder / "torch/torch/lib").mkdir(parents=True)
+        (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()
+
+    @staticmethod
+    def write_mnist(folder):
+        folder.mkdir()
+        for part, size in (("train", 192), ("t10k", 32)):
+            with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
+                file.write(struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size))
+            with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
+                file.write(struct.pack(">2i", 2049, size) + bytes(i % 10 for i in range(size)))
+
+    def stand_in(self, command):
+        """The command with a test's own names in place of those that a page leaves to its reader."""
+        command = command.replace("/path/to/mnist", str(self.folder / "mnist")).replace("29500", str(self.port))
+        command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
+        command = re.sub(r" \.\.\.$", " job.yaml", command)
+        if OTHER_HOSTS.search(command):
+            command = re.sub(r"(?<!\S)ddp-launch ", "ddp-launch --dry-run ", command)
+        return command
+
+    def start_command(self, command):
+        return self.start("bash", "-c", self.stand_in(command))
+
+    def run_commands(self, commands):
+        """What they print. Ranks that are started by hand run beside each other, everything else in turn."""
+        if all("--init-method" in command for command in commands):
+            return "".join(map(self.end, [self.start_command(command) for command in commands]))
+        return "".join(self.end(self.start_command(command)) for command in commands)
+
+    def end(self, running):
+        self.assertEqual(running.finish(), 0, running.command + "\n" + running.text)
+        return running.text
+
+    def check_output(self, wanted, printed):
+        """Each line of `wanted` was printed, but for numbers and names of a machine."""
+        printed = printed.replace(f"{self.folder}/", "").replace(socket.gethostname(), "node-a")
+        lines = {VARIES.sub("", line) for line in printed.splitlines()}
+        for line in wanted:
+            if VARIES.sub("", line) not in lines:
+                self.fail(f"this was not printed: {line}\n{printed}")
+
+    def check_page(self, page):
+        last_commands = []
+        for block in blocks(page):
+            if block.language:
+                continue  # the files of a program of one's own, which library_test.py builds
+            with self.subTest(f"{page.relative_to(ROOT)}:{block.line}"), socket.socket() as chosen:
+                chosen.bind(("127.0.0.1", 0))
+                self.port = chosen.getsockname()[1]
+                chosen.close()
+                commands = [without_comment(line) for line in block.lines if COMMAND.match(line)]
+                output = [line for line in block.lines if OUTPUT.match(line)]
+                for line in block.lines:
+                    self.assertTrue(COMMAND.match(line) or OUTPUT.match(line), f"neither a known command nor output: {line}")
+                printed = self.run_commands(commands or last_commands[:1])
+                self.check_output(output, printed)
+                last_commands = commands or last_commands
+
+    def test_commands_within_the_text(self):
+        """Those of make.sh are there; those of the programs run."""
+        usage = self.run_program(ROOT / "make.sh", "help")
+        for page in PAGES:
+            text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text(encoding="utf-8"))
+            for command in re.findall(r"`(\S*make\.sh \w[^`\n]*|ddp-(?:launch|worker) [^`\n]+)`", text):
+                with self.subTest(f"{page.relative_to(ROOT)}: {command}"):
+                    if found := re.search(r"make\.sh (\w\S*)", command):
+                        self.assertIn(f"\n  {found[1]} ", usage)
+                    elif command not in ELSEWHERE:
+                        self.run_commands([re.sub(r"\bKEY\b", "train.epochs", command)])
+
+
+for each in PAGES:
+    name = re.sub(r"\W+", "_", str(each.relative_to(ROOT).with_suffix("")).lower())
+    setattr(Readme, f"test_{name}", lambda self, page=each: self.check_page(page))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
