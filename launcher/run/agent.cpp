@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
+#include "launcher/os/port.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/live_line.h"
 #include "launcher/plan/message_codec.h"
@@ -82,6 +83,15 @@ std::string progress_text(const ProgressPage& page) {
   if (!is_opened(page)) return "";
   return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
          std::to_string(page.step.load(std::memory_order_relaxed));
+}
+
+/// Of a report's command; the usual one where the system has none to give.
+int port_for_rerun() {
+  try {
+    return free_port();
+  } catch (const SystemError&) {
+    return RerunFacts().port;
+  }
 }
 
 WorkerReport describe(const Worker& worker, Clock::time_point begin) {
@@ -511,10 +521,18 @@ GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
   std::vector<Ending> endings;
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::current_path(ignored);
+  RerunFacts rerun;
+  rerun.directory = directory;
+  rerun.port = port_for_rerun();
   for (const auto& worker : group_->workers()) {
     WorkerReport report = describe(*worker, group_->begin());
     keeps_error_files_ = keeps_error_files_ || !report.error_file.empty();
-    report.rerun = rerun_command(spec_, worker->placement, directory);
+    rerun.checkpoint.clear();
+    if (report.checkpoint_step >= 0 && !facts_.run_dir.empty()) {
+      rerun.checkpoint =
+          facts_.run_dir / "checkpoints" / ("step-" + std::to_string(report.checkpoint_step));
+    }
+    report.rerun = rerun_command(spec_, worker->placement, rerun);
     endings.push_back(report.ending);
     end.workers.push_back(std::move(report));
   }
