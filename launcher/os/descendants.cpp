@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -95,6 +98,39 @@ void for_each_descendant(const std::string& variable, std::span<const pid_t> ses
   ::closedir(directory);
 }
 
+/// Null bytes become blanks.
+std::string command_of(pid_t pid) {
+  std::ifstream file(Path(pid, "cmdline").text.data());
+  std::string words{std::istreambuf_iterator<char>(file), {}};
+  std::replace(words.begin(), words.end(), '\0', ' ');
+  return words;
+}
+
+SessionProcess describe_member(pid_t pid, pid_t session) {
+  SessionProcess process;
+  process.pid = pid;
+  process.session = session;
+  std::ifstream status(Path(pid, "status").text.data());
+  for (std::string word; status >> word;) {
+    if (word == "PPid:") status >> process.parent;
+    if (word == "SigCgt:") status >> std::hex >> process.caught;
+  }
+  std::error_code ignored;
+  process.executable = std::filesystem::read_symlink(Path(pid, "exe").text.data(), ignored);
+  process.command = command_of(pid);
+  return process;
+}
+
+/// A process that we end is no reason for a core file. 1 and not 0: it stops the programs to which
+/// core_pattern pipes, too (core(5) of 0, fs/coredump.c of 1). False: it is not ours to change.
+bool forbid_core(pid_t pid) {
+  rlimit limit{};
+  if (::prlimit(pid, RLIMIT_CORE, nullptr, &limit) != 0) return false;
+  limit.rlim_max = std::min<rlim_t>(limit.rlim_max, 1);
+  limit.rlim_cur = limit.rlim_max;
+  return ::prlimit(pid, RLIMIT_CORE, &limit, nullptr) == 0;
+}
+
 std::string first_line(pid_t pid, const char* name) {
   std::ifstream file(Path(pid, name).text.data());
   std::string line;
@@ -111,6 +147,25 @@ std::size_t kill_descendants(const std::string& variable, std::span<const pid_t>
     signal_pidfd(pidfd, SIGKILL);
   });
   return count;
+}
+
+std::vector<SessionProcess> session_processes(std::span<const pid_t> sessions) {
+  std::vector<SessionProcess> found;
+  for_each_descendant("", sessions, [&](pid_t pid, int) {
+    found.push_back(describe_member(pid, look_at(pid).session));
+  });
+  return found;
+}
+
+bool signal_in_session(pid_t pid, pid_t session, int signal) {
+  const int pidfd = open_pidfd(pid);
+  if (pidfd < 0) return false;
+  const bool is_ours = look_at(pid).session == session;
+  const bool is_sent =
+      is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd, signal);
+  if (is_sent) signal_pidfd(pidfd, SIGCONT);
+  ::close(pidfd);
+  return is_sent;
 }
 
 void become_subreaper() {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/stack_sources.h"
+
 namespace ddp::launcher {
 
 /// SIGKILL to every living process whose environment holds `variable` ("DDP_AGENT_ID=...") or whose
@@ -24,6 +26,13 @@ void become_subreaper();
 /// Children of this process, ended or not: as a subreaper it inherits what its workers leave
 /// behind.
 std::vector<pid_t> children();
+
+/// The living processes of these sessions.
+std::vector<SessionProcess> session_processes(std::span<const pid_t> sessions);
+
+/// Sends `signal` to a process that session_processes() found, if it is still of that session, and
+/// wakes it if it is stopped. SIGABRT writes no core file then. Returns whether it was sent.
+bool signal_in_session(pid_t pid, pid_t session, int signal);
 
 /// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.
 std::string describe_process(pid_t pid);

@@ -268,6 +268,7 @@ void LogStream::take(std::string_view bytes) {
 }
 
 void LogStream::take_line(std::string_view line) {
+  if (stacks_ && stacks_->take(line)) return;
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);

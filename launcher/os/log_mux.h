@@ -26,6 +26,7 @@
 #include "launcher/plan/line_folder.h"
 #include "launcher/plan/line_splitter.h"
 #include "launcher/plan/prefix.h"
+#include "launcher/plan/stack_reader.h"
 
 namespace ddp::launcher {
 
@@ -112,6 +113,12 @@ class LogStream {
   /// The newest lines, oldest first, as a console would show them: what the report quotes.
   [[nodiscard]] std::vector<std::string> tail() const;
 
+  /// From now on lines that belong to a stack go to stacks() and to the log file, not to the
+  /// console nor to tail().
+  void expect_stacks() { stacks_.emplace(); }
+  /// Null: not expected.
+  [[nodiscard]] const StackReader* stacks() const { return stacks_ ? &*stacks_ : nullptr; }
+
  private:
   friend class LogMux;
 
@@ -148,6 +155,7 @@ class LogStream {
   LineSplitter splitter_;
   std::vector<std::string> tail_;  // a ring, once it is full
   std::size_t tail_next_ = 0;
+  std::optional<StackReader> stacks_;
   // For the lines of one piece:
   bool hides_ = false;
   std::string shown_prefix_;

@@ -108,6 +108,7 @@ void fields(Io& io, A<Ending> auto& m) {
   io.field("at", m.at, kAnything);
   io.field("stop_sent", m.stop_sent);
   io.field("kill_sent", m.kill_sent);
+  io.field("abort_sent", m.abort_sent);
   io.field("opened_page", m.opened_page);
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("joined_store", m.joined_store);
@@ -120,6 +121,26 @@ void fields(Io& io, A<Exited> auto& m) {
   io.field("pid", m.pid, kNotNegative);
   io.field("local_rank", m.local_rank);
   io.field("ending", m.ending);
+}
+
+template <typename Io>
+void fields(Io& io, A<Frame> auto& m) {
+  io.field("function", m.function);
+  io.field("file", m.file);
+  io.field("line", m.line);
+}
+
+template <typename Io>
+void fields(Io& io, A<ThreadStack> auto& m) {
+  io.field("name", m.name);
+  io.field("is_main", m.is_main);
+  io.field("frames", m.frames);
+}
+
+template <typename Io>
+void fields(Io& io, A<Stacks> auto& m) {
+  io.field("threads", m.threads);
+  io.field("idle", m.idle);
 }
 
 template <typename Io>
@@ -140,6 +161,7 @@ void fields(Io& io, A<WorkerReport> auto& m) {
   io.field("hidden_lines", m.hidden_lines);
   io.field("findings", m.findings);
   io.field("rerun", m.rerun);
+  io.field("stacks", m.stacks);
 }
 
 template <typename Io>
@@ -272,6 +294,7 @@ void keep_newest(std::vector<std::string>& lines, std::size_t most) {
 void cut(WorkerReport& worker, std::size_t most) {
   keep_newest(worker.last_lines, most);
   keep_newest(worker.hidden_lines, most);
+  worker.stacks = shortened(std::move(worker.stacks), most);
   if (worker.error_text.size() > most) worker.error_text.clear();  // half of a JSON text is none
   constexpr std::size_t kRoomForRest = 4096;                       // findings say why it died
   if (most >= kRoomForRest) return;

@@ -85,6 +85,9 @@ NodeLost blame_node(std::span<const Ending> endings,
 bool was_stopped(const Ending& ending) {
   if (!ending.stop_sent) return false;
   if (ending.status.signal == SIGKILL) return ending.kill_sent;
+  // By itself, or as a shell says it of what it has started.
+  constexpr int kAborted = exit_code::of_signal(SIGABRT);
+  if (ending.abort_sent && ending.status.exit_code() == kAborted) return true;
   return ending.status.signal == SIGTERM ||
          ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }

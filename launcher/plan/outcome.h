@@ -23,6 +23,7 @@ struct Ending {
   std::chrono::nanoseconds at{0};  // steady, since the start of the job
   bool stop_sent = false;          // SIGTERM, or the user's signal, had been sent to it before
   bool kill_sent = false;          // SIGKILL too
+  bool abort_sent = false;         // SIGABRT, for the stacks of Python
   bool opened_page = false;        // it is no foreign program
   Phase phase = Phase::none;       // as it left it
   bool joined_store = false;       // it had been a client of our store

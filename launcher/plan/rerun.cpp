@@ -11,8 +11,6 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kUsualPort = 29500;  // torch's own; nobody is to meet there
-
 /// What is about an agent, a round or a role: a rank alone has none.
 bool is_about_the_job(std::string_view name) {
   constexpr std::array<std::string_view, 4> kPrefixes{"TORCHELASTIC_", "DDP_", "ROLE_", "GROUP_"};
@@ -55,21 +53,31 @@ std::string quote(const std::string& word) {
 
 std::string rerun_command(const JobSpec& spec,
                           const Placement& placement,
-                          const std::filesystem::path& directory) {
+                          const RerunFacts& facts) {
   Placement alone;
   alone.local_rank = placement.local_rank;
-  RoundFacts facts;
-  facts.master_addr = "127.0.0.1";
-  facts.master_port = kUsualPort;
-  std::string text = "cd " + quote(directory.string()) + " && env";
-  for (const auto& [name, value] : added_environment(spec, alone, facts, "", -1)) {
+  RoundFacts round;
+  round.master_addr = "127.0.0.1";
+  round.master_port = facts.port;
+  const std::string rank = std::to_string(placement.rank);
+  const std::string world_size = std::to_string(placement.world_size);
+  std::string text = "cd " + quote(facts.directory.string()) + " && env";
+  for (const auto& [name, value] : added_environment(spec, alone, round, "", -1)) {
     if (!is_about_the_job(name)) text += " " + quote(name + "=" + value);
   }
   const std::vector<std::string> arguments = worker_arguments(spec, placement);
   text += " " + quote(spec.executable);
   for (std::size_t i = 1; i < arguments.size(); ++i)
     text += " " + quote(arguments[i]);
-  return text;
+  if (placement.world_size == 1) return text;
+  if (!spec.own_worker) {
+    return text + "  # as rank 0 of 1: the data, seeds and rates of rank " + rank + " of " +
+           world_size + " are not repeated";
+  }
+  if (!facts.checkpoint.empty()) {
+    text += " " + quote("checkpoint.resume=" + facts.checkpoint.string());
+  }
+  return text + " --as-rank " + rank + "/" + world_size;
 }
 
 }  // namespace ddp::launcher

@@ -91,6 +91,10 @@ Environment added_environment(const JobSpec& spec,
   }
   for (const auto& [name, value] : spec.job.text_map("launch.env"))
     added.emplace(name, value);
+  // At a hang Python is asked for its stacks (run/stack_collector); it then tells of crashes too.
+  if (!spec.own_worker && !spec.environment.contains("PYTHONFAULTHANDLER")) {
+    added.emplace("PYTHONFAULTHANDLER", "1");
+  }
   add_flight_recorder(spec, facts, added);
   add_threads(spec, placement, added);
   return added;

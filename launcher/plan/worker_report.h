@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launcher/plan/outcome.h"
+#include "launcher/plan/stacks.h"
 
 namespace ddp::launcher {
 
@@ -27,6 +28,14 @@ struct WorkerReport {
   std::vector<std::string> hidden_lines;  // the last of its stdout, when the console has none
   std::vector<std::string> findings;      // of a failure: what the node says about its death
   std::string rerun;                      // of a failure: the command that starts the rank alone
+  Stacks stacks;                          // at a hang: where its threads stood
 };
+
+inline StacksByRank stacks_of(const std::vector<WorkerReport>& reports) {
+  StacksByRank stacks;
+  for (const WorkerReport& report : reports)
+    stacks[report.ending.rank] = report.stacks;
+  return stacks;
+}
 
 }  // namespace ddp::launcher

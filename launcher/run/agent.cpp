@@ -13,6 +13,7 @@
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
+#include "launcher/os/port.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/live_line.h"
 #include "launcher/plan/message_codec.h"
@@ -22,6 +23,7 @@
 #include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
 #include "launcher/run/sampler.h"
+#include "launcher/run/stack_collector.h"
 #include "launcher/run/status.h"
 
 namespace ddp::launcher {
@@ -32,7 +34,7 @@ constexpr int kRunIdBytes = 16;
 constexpr std::chrono::seconds kLostGrace(5);
 constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
 constexpr int kLooksPerTimeout = 10;                             // when that is shorter
-constexpr std::chrono::seconds kStackWait(2);  // for the stacks of a hanging group
+constexpr std::size_t kStackBytes = 16 << 10;                    // of one worker's stacks
 
 RoundFacts first_facts(const JobSpec& spec, const Membership& membership) {
   RoundFacts facts;
@@ -83,6 +85,15 @@ std::string progress_text(const ProgressPage& page) {
          std::to_string(page.step.load(std::memory_order_relaxed));
 }
 
+/// Of a report's command; the usual one where the system has none to give.
+int port_for_rerun() {
+  try {
+    return free_port();
+  } catch (const SystemError&) {
+    return RerunFacts().port;
+  }
+}
+
 WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   WorkerReport report;
   report.lived = begin + worker.ending->at - worker.started_at;
@@ -96,6 +107,10 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
   if (!report.error_text.empty()) report.error_file = worker.error_file.string();
   report.last_lines = worker.errors->tail();
+  const StackReader* const printed = worker.errors->stacks();
+  if (printed != nullptr) {
+    report.stacks = shortened(worker.spied.value_or(printed->result()), kStackBytes);
+  }
   if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
   return report;
 }
@@ -272,7 +287,10 @@ asio::awaitable<void> Agent::watch() {
 }
 
 asio::awaitable<void> Agent::stop() {
-  if (stop_->wants_stacks) co_await collect_stacks();
+  if (stop_->wants_stacks) {
+    StackCollector collector(io_, inbox_, console_, *group_, spec_);
+    co_await collector.collect();
+  }
   StopOrder order;
   order.signal = stop_->signal;
   order.reason = stop_->reason;
@@ -282,27 +300,6 @@ asio::awaitable<void> Agent::stop() {
     order.first_press = press_->at;
   }
   co_await group_->stop(order);
-}
-
-/// Every process that prints its stacks on SIGUSR2 is asked to, and gets the time to do so.
-asio::awaitable<void> Agent::collect_stacks() {
-  const std::size_t asked = group_->forward(SIGUSR2);
-  if (asked == 0) co_return;
-  group_->wake();  // a stopped one prints nothing
-  console_.warning("SIGUSR2: " + count(asked) + " asked for stacks; they are in the lines below.");
-  const Deadline deadline = Clock::now() + kStackWait;
-  while (group_->alive() > 0) {
-    const std::optional<Event> event = co_await inbox_.next(deadline);
-    if (!event) break;
-    group_->note(*event);
-    if (std::holds_alternative<KillCame>(*event)) {
-      inbox_.push(KillCame());  // for stop()
-      break;
-    }
-    // A stop that comes now is in a hurry; what is wrong is known already.
-    const auto* const signal = std::get_if<SignalCame>(&*event);
-    if (signal != nullptr && signal->stops) break;
-  }
 }
 
 /// Node 0 is heard by its beats, and hears us by our answers. On node 0 itself our own beat is also
@@ -526,10 +523,18 @@ GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
   std::vector<Ending> endings;
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::current_path(ignored);
+  RerunFacts rerun;
+  rerun.directory = directory;
+  rerun.port = port_for_rerun();
   for (const auto& worker : group_->workers()) {
     WorkerReport report = describe(*worker, group_->begin());
     keeps_error_files_ = keeps_error_files_ || !report.error_file.empty();
-    report.rerun = rerun_command(spec_, worker->placement, directory);
+    rerun.checkpoint.clear();
+    if (report.checkpoint_step >= 0 && !facts_.run_dir.empty()) {
+      rerun.checkpoint =
+          facts_.run_dir / "checkpoints" / ("step-" + std::to_string(report.checkpoint_step));
+    }
+    report.rerun = rerun_command(spec_, worker->placement, rerun);
     endings.push_back(report.ending);
     end.workers.push_back(std::move(report));
   }
@@ -537,8 +542,9 @@ GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];
     const auto pid = static_cast<pid_t>(root.pid);
-    root.findings =
-        post_mortem(DeadWorker{root.ending.status, pid, spec_.executable, directory}, baseline_);
+    // What we have sent needs no explanation.
+    const ExitStatus status = was_stopped(root.ending) ? ExitStatus() : root.ending.status;
+    root.findings = post_mortem(DeadWorker{status, pid, spec_.executable, directory}, baseline_);
   }
   return end;
 }

@@ -63,7 +63,6 @@ class Agent {
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
-  asio::awaitable<void> collect_stacks();
   void prepare_cgroup();
   void begin_round(const StartRound& start);
   void start_workers(const StartRound& start);

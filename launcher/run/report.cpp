@@ -134,12 +134,26 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
   if (const std::string progress = progress_of(root); !progress.empty()) {
     add_field(text, "progress", progress);
   }
+  if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
+    add_field(text, "stands in", place);
+  }
   add_field(text, "error_file", root.error_file.empty() ? "<N/A>" : root.error_file);
   add_words(text, root);
+  if (!root.stacks.threads.empty()) text += "  its stack, innermost call first:\n";
+  for (const std::string& line : to_lines(root.stacks))
+    add_lines(text, line);
   for (const std::string& finding : root.findings)
     add_field(text, "found", finding);
   add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown));
   if (!root.rerun.empty()) add_field(text, "alone", root.rerun);
+  return text;
+}
+
+std::string describe_other_stacks(const Verdict& verdict, int root, const std::string& line) {
+  std::string text;
+  for (const std::string& words : describe_others(stacks_of(verdict.workers), root))
+    text += (text.empty() ? line + "\nWhere the others stood, innermost call first:\n" : "") +
+            "  " + words + "\n";
   return text;
 }
 
@@ -265,7 +279,9 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
       if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
     }
-    text += count_others(verdict, failed->victims) + history(verdict, thin) + wide + "\n";
+    text += count_others(verdict, failed->victims);
+    text += describe_other_stacks(verdict, root.ending.rank, thin) + history(verdict, thin) + wide +
+            "\n";
   }
   if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
     text += head + "[0]:\n";
@@ -314,6 +330,14 @@ std::string to_json_members(const Verdict& verdict,
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
     if (!root.findings.empty()) {
       cause["findings"] = json::array(root.findings.begin(), root.findings.end());
+    }
+    if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
+      const std::vector<std::string> lines = to_lines(root.stacks);
+      cause["stands_in"] = place;
+      cause["stack"] = json::array(lines.begin(), lines.end());
+      const std::vector<std::string> others =
+          describe_others(stacks_of(verdict.workers), root.ending.rank);
+      cause["other_stacks"] = json::array(others.begin(), others.end());
     }
     cause["uptime_seconds"] = std::chrono::duration<double>(root.lived).count();
     cause["error_file"] = root.error_file;

@@ -306,6 +306,7 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
   ending.at = at - begin_;
   ending.stop_sent = worker.stop_sent;
   ending.kill_sent = worker.kill_sent;
+  ending.abort_sent = worker.abort_sent;
   ending.opened_page = is_opened(*worker.page);
   ending.phase = worker.page->phase.load(std::memory_order_relaxed);
   worker.ending = ending;
@@ -343,7 +344,8 @@ std::vector<pid_t> WorkerGroup::adopted() const {
           return worker->process->pid() == pid;
         });
     const bool was_there = std::find(strangers_.begin(), strangers_.end(), pid) != strangers_.end();
-    return is_worker || was_there || pid == guard_.pid();
+    const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
+    return is_worker || was_there || is_helper || pid == guard_.pid();
   });
   return pids;
 }

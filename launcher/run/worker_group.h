@@ -38,6 +38,8 @@ struct Worker {
   pid_t pid = 0;                     // for the report: also after the reaping
   bool stop_sent = false;
   bool kill_sent = false;
+  bool abort_sent = false;
+  std::optional<Stacks> spied;  // its stacks, as another program saw them
   std::optional<Ending> ending;
   Clock::time_point started_at;
   std::chrono::system_clock::time_point ended_at;  // shown, never compared
@@ -114,6 +116,9 @@ class WorkerGroup {
   /// Sends `signal` to the workers that have a handler for it. Returns to how many.
   std::size_t forward(int signal);
 
+  /// Children of ours that are no workers, and not to be reaped as orphans.
+  void exempt(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
+
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
   /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
@@ -152,6 +157,7 @@ class WorkerGroup {
   bool has_told_problem_ = false;  // with directories: once, not for each worker
   const std::string variable_;     // DDP_AGENT_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
+  std::vector<pid_t> helpers_;
   const Clock::time_point begin_ = Clock::now();
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;

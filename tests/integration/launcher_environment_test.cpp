@@ -79,6 +79,7 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
                           {"TORCHELASTIC_USE_AGENT_STORE", "True"},
                           {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
                           {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+                          {"PYTHONFAULTHANDLER", "1"},
                           {"OMP_NUM_THREADS", "1"},
                           {"DDP_ROUND", "0"}};
     EXPECT_EQ(seen, expected);

@@ -1,7 +1,8 @@
 // ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
 // the others; "flip": one bit of its first weight turns over after the first epoch; "data": it has
-// one sample more.
+// one sample more; "hang": after the first epoch it waits for ever, in wait_for_nobody().
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <string>
 
@@ -9,6 +10,16 @@
 #include "worker/train/program.h"
 
 using namespace ddp::worker;
+
+namespace odd {
+
+/// With a name that other files could see: those are in stacks.
+[[gnu::noinline]] void wait_for_nobody() {
+  while (true)
+    ::pause();
+}
+
+}  // namespace odd
 
 namespace {
 
@@ -39,6 +50,7 @@ int main(int argc, char** argv) {
   };
   registry.on_epoch.push_back([](const EpochEvent& event) {
     if (event.record.epoch == 0 && is_odd("flip")) flip_a_bit(event.model);
+    if (event.record.epoch == 0 && is_odd("hang")) odd::wait_for_nobody();
   });
   run(argc, argv, registry);
 }

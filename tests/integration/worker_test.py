@@ -515,10 +515,61 @@ class Faults(WorkerTest):
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(running.finish(), 124, running.text)
         self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase training, step \d+; it is stopped")
-        for rank in (0, 1):
-            self.assertRegex(running.text, rf"\[0:{rank}\] stack of thread {pids[rank]}:")
-            self.assertRegex(running.text, rf"\[0:{rank}\] .*libtorch_cpu.so")
+        # Its stack and that of the other, by names, in the report alone.
+        report = running.text[running.text.index("Root Cause") :]
+        self.assertRegex(report, r"(?m)^  stands in : \S+ \(")
+        self.assertRegex(report, r"(?s)its stack, .*ddp::worker::Trainer::run \(ddp-worker\).*\n  rank 0:\n.*ddp::worker::")
+        self.assertNotIn("stack of thread", running.text)
         self.assertEqual(self.alive(), [])
+
+    def test_a_hang_in_a_function_of_the_user_s_program_is_named(self):
+        """The rank that does not come to the others' collective, with the name of the function, though they all wait."""
+        running = self.start(
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "--hang-timeout=3s", "--no-python", self.bin / "tests" / "odd_worker",
+            "job.yaml", "train.epochs=3", ODD_RANK="hang",
+        )
+        self.assertEqual(running.finish(), 124, running.text)
+        report = running.text[running.text.index("Root Cause") :]
+        self.assertRegex(report, r"(?m)^  rank      : 1 ")
+        self.assertRegex(report, r"(?m)^  stands in : odd::wait_for_nobody \(odd_worker\)$")
+        self.assertRegex(report, r"(?s)\n  rank 0:\n    main thread\n.*c10d::")
+        self.assertNotRegex(report, r"(?i)another thread.*gloo")
+        self.assertEqual(self.alive(), [])
+
+    def test_the_report_s_command_plays_the_failed_rank_alone_from_the_newest_checkpoint(self):
+        running = self.start(
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=3200", "train.epochs=4", "checkpoint.keep=9"
+        )
+        running.wait_for("epoch 2/4")
+        pids = running.wait_for_pids(2)
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertEqual(running.finish(), 137, running.text)
+        command = re.search(r"(?m)^  alone     : (.*)$", running.text)[1]
+        self.assertRegex(command, r" checkpoint.resume=\S+/checkpoints/step-\d+ --as-rank 1/2$")
+        self.assertNotIn("MASTER_PORT=29500", command)
+        before = self.tree()
+        text = self.run_program("sh", "-c", command)
+        self.assertRegex(text, r"(?m)^as rank 1 of 2, alone: ")
+        self.assertRegex(text, r"resumes at step (100|200|300), epoch ")
+        self.assertIn("epoch 4/4", text)
+        self.assertEqual(self.tree(), before, "it writes nothing")
+        self.assertEqual(self.alive(), [])
+
+    def tree(self):
+        return {path: path.stat().st_mtime_ns for path in self.folder.rglob("*") if path.is_file()}
+
+    def test_a_rank_that_is_played_sees_that_rank_s_data(self):
+        """One step of two ranks from the same weights: the job's loss is the mean of theirs."""
+        job = ("data.train_size=32", "train.epochs=1")
+        losses = [
+            float(re.search(r"epoch 1/1 .*?loss (\d+\.\d+)", text)[1])
+            for text in (self.launch(2, *job), self.worker(*job, "--as-rank", "0/2"), self.worker(*job, "--as-rank", "1/2"))
+        ]
+        self.assertNotEqual(losses[1], losses[2])
+        self.assertAlmostEqual(losses[0], (losses[1] + losses[2]) / 2, delta=2e-4)
+        world = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+        text = self.run_program(self.bin / "ddp-worker", "job.yaml", "--as-rank", "0/2", expect=2, **world)
+        self.assertIn("--as-rank is for one process alone", text)
 
     def test_a_rank_that_never_joins_is_named(self):
         """Case W5: the program of rank 1 is no ddp-worker, and waits for ever."""

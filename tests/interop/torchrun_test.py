@@ -30,6 +30,7 @@ DIFFERENCES = {
     "MASTER_ADDR": "--standalone and c10d: theirs is a host name, ours the address that it stands for",
     "MASTER_PORT": "without --master-port ours is a free port, theirs 29500; with --standalone and c10d both are free ones",
     "TORCHELASTIC_RUN_ID": "--standalone: random in both, a UUID in theirs",
+    "PYTHONFAULTHANDLER": "ours is 1 unless the user has set it: at a hang, Python prints its stacks",
     "exit code": "theirs is 1 for every failure, ours that of the root cause, and 2 for every usage error",
     "--run-path": "theirs runs the script inside a process of Python's multiprocessing, ours as a program in a session of its own",
     "TORCHELASTIC_USE_AGENT_STORE": "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 is obeyed by theirs with c10d only, by ours always",
@@ -276,6 +277,7 @@ def comparable(case, result, record):
         del flat[name]
     for name in ("$PROBE_OUT", "$XDG_RUNTIME_DIR"):
         del flat[name]
+    flat.pop("$PYTHONFAULTHANDLER", None)
     path = flat["$TORCHELASTIC_ERROR_FILE"]
     if case.logs:
         flat["$TORCHELASTIC_ERROR_FILE"] = without_random_part(str(pathlib.Path(path).relative_to(result.folder / "logs")))

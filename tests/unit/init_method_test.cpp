@@ -84,5 +84,15 @@ TEST(InitMethod, TheFlagsAreRead) {
   EXPECT_EQ(options.init_method, (InitMethod{"tcp://a:1", "1", "2"}));
 }
 
+TEST(InitMethod, ARankThatIsPlayedAloneIsOneOfAWorldAndMeetsNobody) {
+  const char* const argv[] = {"ddp-worker", "job.yaml", "--as-rank", "3/8", "--rank=1"};
+  EXPECT_EQ(parse_options(4, argv).as_rank, (AsRank{3, 8}));
+  EXPECT_THROW((void)parse_options(5, argv), UsageError);
+  for (const char* const text : {"", "3", "3/", "/8", "8/8", "-1/8", "3/8x", "a/b", "3/8/1"}) {
+    const char* const wrong[] = {"ddp-worker", "job.yaml", "--as-rank", text};
+    EXPECT_THROW((void)parse_options(4, wrong), UsageError) << text;
+  }
+}
+
 }  // namespace
 }  // namespace ddp::worker

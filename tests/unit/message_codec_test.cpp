@@ -35,7 +35,7 @@ Ending an_ending() {
   ending.rank = 5;
   ending.status = ExitStatus{0, 9, true};
   ending.at = -3ns;
-  ending.stop_sent = ending.opened_page = ending.was_frozen = true;
+  ending.stop_sent = ending.abort_sent = ending.opened_page = ending.was_frozen = true;
   ending.phase = Phase::saving;
   return ending;
 }
@@ -57,6 +57,8 @@ WorkerReport a_report() {
   report.hidden_lines = {""};
   report.findings = {"out of memory"};
   report.rerun = "RANK=5 train";
+  report.stacks.threads = {{"", true, {{"step", "/w/train.py", 21}, {"", "", 0}}}};
+  report.stacks.idle = 2;
   return report;
 }
 

@@ -63,6 +63,18 @@ TEST(Outcome, TheEarliestFailureIsTheRootCause) {
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
 }
 
+TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
+  const ExitStatus aborted{0, SIGABRT, false};
+  Ending ending = stopped(ended(1, 1ns, aborted));
+  EXPECT_FALSE(was_stopped(ending));
+  ending.abort_sent = true;
+  EXPECT_TRUE(was_stopped(ending));
+  ending.status = code(134);  // a shell says it of its Python
+  EXPECT_TRUE(was_stopped(ending));
+  ending.status = code(1);
+  EXPECT_FALSE(was_stopped(ending));
+}
+
 TEST(Outcome, ATieGoesToTheLowerRank) {
   EXPECT_EQ(root_of({ended(0, 5ns, code(1)), ended(1, 5ns, code(2))}), 0U);
 }

@@ -35,15 +35,31 @@ TEST(Rerun, ARankIsStartedAloneInAWorldOfOneWithItsOwnArguments) {
   const std::string text =
       rerun_command(spec_of({"--nproc-per-node=2", "train.py", "--rank=${local_rank}", "a b"}),
                     placement,
-                    "/w d");
+                    RerunFacts{"/w d", 4711, {}});
   EXPECT_THAT(text,
               AllOf(StartsWith("cd '/w d' && env "),
                     HasSubstr(" RANK=0"),
                     HasSubstr(" WORLD_SIZE=1"),
                     HasSubstr(" LOCAL_RANK=1"),
                     HasSubstr(" MASTER_ADDR=127.0.0.1"),
+                    HasSubstr(" MASTER_PORT=4711 "),
                     Not(HasSubstr("TORCHELASTIC_")),
-                    EndsWith(" /usr/bin/python3 -u train.py --rank=1 'a b'")));
+                    HasSubstr(" /usr/bin/python3 -u train.py --rank=1 'a b'  # "),
+                    EndsWith("the data, seeds and rates of rank 3 of 4 are not repeated")));
+}
+
+TEST(Rerun, OurOwnWorkerPlaysTheRankFromTheNewestCheckpoint) {
+  JobSpec spec = spec_of({"--nproc-per-node=2", "train.py"});
+  spec.own_worker = true;
+  Placement placement;
+  placement.rank = 3;
+  placement.world_size = 8;
+  EXPECT_THAT(rerun_command(spec, placement, RerunFacts{"/w", 1, {}}),
+              EndsWith(" train.py --as-rank 3/8"));
+  EXPECT_THAT(rerun_command(spec, placement, RerunFacts{"/w", 1, "/r/checkpoints/step-7"}),
+              EndsWith(" train.py checkpoint.resume=/r/checkpoints/step-7 --as-rank 3/8"));
+  placement = Placement();
+  EXPECT_THAT(rerun_command(spec, placement, RerunFacts{"/w", 1, {}}), EndsWith(" train.py"));
 }
 
 }  // namespace

@@ -38,6 +38,15 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
       added(spec_of({"other"}, {{"OMP_NUM_THREADS", "3"}}, facts)).contains("OMP_NUM_THREADS"));
 }
 
+TEST(WorkerEnvironment, PythonIsToPrintItsStacksUnlessTheUserSaysOtherwise) {
+  const std::string name = "PYTHONFAULTHANDLER";
+  const NodeFacts facts{8, 0};
+  EXPECT_EQ(added(spec_of({"train.py"}, {}, facts)).at(name), "1");
+  EXPECT_FALSE(added(spec_of({"train.py"}, {{name, "0"}}, facts)).contains(name));
+  EXPECT_FALSE(added(spec_of({"train.py"}, {{name, ""}}, facts)).contains(name));
+  EXPECT_FALSE(added(spec_of({"ddp-worker"}, {}, facts)).contains(name));
+}
+
 TEST(WorkerEnvironment, TheFlightRecorderWritesIntoTheRunDirectoryUnlessTheUserSaysWhere) {
   const std::string name = "TORCH_FR_DUMP_TEMP_FILE";
   const std::string old_name = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";

@@ -16,8 +16,10 @@ class DoneSum : public PendingSum {
 
 class Alone : public Group {
  public:
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int world_size() const override { return 1; }
+  Alone(int rank, int world_size) : rank_(rank), world_size_(world_size) {}
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int world_size() const override { return world_size_; }
+  [[nodiscard]] bool is_root() const override { return true; }
   void sum(at::Tensor&) override {}
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override {
     return std::make_unique<DoneSum>(std::move(tensor));
@@ -27,12 +29,16 @@ class Alone : public Group {
   void agree(const std::string&, const std::string&) override {}
   void close() override {}
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
+
+ private:
+  const int rank_;
+  const int world_size_;
 };
 
 }  // namespace
 
-std::unique_ptr<Group> make_alone() {
-  return std::make_unique<Alone>();
+std::unique_ptr<Group> make_alone(int rank, int world_size) {
+  return std::make_unique<Alone>(rank, world_size);
 }
 
 }  // namespace ddp::worker

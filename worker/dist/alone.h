@@ -1,4 +1,5 @@
-// A world of one: every collective is its own result.
+// A world of one: every collective is its own result. It may play one rank of a larger world, for a
+// debugger: then its data, seeds and rates are that rank's.
 #pragma once
 
 #include <memory>
@@ -7,6 +8,6 @@
 
 namespace ddp::worker {
 
-std::unique_ptr<Group> make_alone();
+std::unique_ptr<Group> make_alone(int rank = 0, int world_size = 1);
 
 }  // namespace ddp::worker

@@ -35,7 +35,8 @@ class Group {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int world_size() const = 0;
-  [[nodiscard]] bool is_root() const { return rank() == 0; }
+  /// Who prints, reads weights and saves.
+  [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
   /// All block until every rank has called them, in the same order. Errors: PeerError when a rank
   /// is lost or the group's timeout passes.
@@ -43,7 +44,7 @@ class Group {
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
   virtual void broadcast(at::Tensor& tensor) = 0;  // from rank 0, in place
   [[nodiscard]] virtual at::Tensor gather(
-      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank
+      const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank; alone [1, ...]
 
   /// All ranks compare `text` over the store, without a collective; call it in the same order on
   /// all. `what` says what it is, for people: "model". A text of several lines is compared as a

@@ -262,7 +262,7 @@ class SyncBatchNorm final : public Norm {
 }  // namespace
 
 MakeNorm sync_batch_norm(Group& group) {
-  if (group.world_size() == 1) return batch_norm();
+  if (group.process_group() == nullptr) return batch_norm();  // alone
   return
       [&group](std::int64_t channels) { return std::make_shared<SyncBatchNorm>(channels, group); };
 }

@@ -1,6 +1,7 @@
 #include "worker/plan/options.h"
 
 #include <boost/program_options.hpp>
+#include <charconv>
 #include <sstream>
 
 #include "common/error.h"
@@ -20,13 +21,30 @@ po::options_description visible_flags() {
       po::value<std::string>()->value_name("URL"),
       "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
       "rank", po::value<std::string>()->value_name("R"), "this process's rank, from 0")(
-      "world-size", po::value<std::string>()->value_name("N"), "how many processes there are");
+      "world-size", po::value<std::string>()->value_name("N"), "how many processes there are")(
+      "as-rank",
+      po::value<std::string>()->value_name("R/N"),
+      "alone, but with the data, seeds and rates of rank R of N; writes nothing: for a debugger");
   return flags;
 }
 
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
   if (given.count(name) == 0) return {};
   return given[name].as<std::string>();
+}
+
+/// Errors: UsageError.
+AsRank parse_as_rank(const std::string& text) {
+  AsRank as;
+  const char* const end = text.data() + text.size();
+  const auto [slash, rank_error] = std::from_chars(text.data(), end, as.rank);
+  const bool has_rank = rank_error == std::errc() && slash != end && *slash == '/';
+  if (has_rank) {
+    const auto [rest, error] = std::from_chars(slash + 1, end, as.world_size);
+    if (error == std::errc() && rest == end && as.rank >= 0 && as.rank < as.world_size) return as;
+  }
+  throw UsageError("--as-rank " + text +
+                   ": not RANK/WORLD_SIZE with a rank below it, as --as-rank 3/8.");
 }
 
 bool is_job_file(const std::string& argument) {
@@ -73,6 +91,12 @@ Options parse_options(int argc, const char* const* argv) {
   options.check = given.count("check") > 0;
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
+  if (const auto text = find_text(given, "as-rank")) options.as_rank = parse_as_rank(*text);
+  if (options.as_rank && options.init_method != InitMethod()) {
+    problems.emplace_back(
+        "--as-rank is for one process alone: leave --init-method, --rank and "
+        "--world-size out.");
+  }
   if (given.count("argument") > 0) {
     for (const std::string& argument : given["argument"].as<std::vector<std::string>>()) {
       take_argument(argument, options, problems);

@@ -11,6 +11,13 @@
 
 namespace ddp::worker {
 
+/// --as-rank 3/8.
+struct AsRank {
+  int rank = 0;
+  int world_size = 1;
+  bool operator==(const AsRank&) const = default;
+};
+
 struct Options {
   bool help = false;
   bool version = false;
@@ -18,7 +25,8 @@ struct Options {
   std::optional<std::filesystem::path> job_file;
   std::vector<JobOverride> overrides;
   InitMethod init_method;
-  std::string command;  // as typed, for the run directory
+  std::optional<AsRank> as_rank;  // alone, with the share of that rank
+  std::string command;            // as typed, for the run directory
 };
 
 /// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`.

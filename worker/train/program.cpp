@@ -39,6 +39,18 @@ extern "C" void on_stop_signal(int signal) {
     ::_exit(exit_code::of_signal(signal));
 }
 
+/// Errors: UsageError among other ranks.
+WorkerIdentity play(const std::optional<AsRank>& as, WorkerIdentity self) {
+  if (!as) return self;
+  if (self.world_size != 1) {
+    throw UsageError("--as-rank is for one process alone, this is " + describe(self) +
+                     ". Start it without a launcher.");
+  }
+  self.rank = as->rank;
+  self.world_size = as->world_size;
+  return self;
+}
+
 void handle_stop_signals(ProgressPage& page) {
   page_of_handler = &page;
   struct sigaction action {};
@@ -70,8 +82,8 @@ void run(int argc, char** argv, const Registry& registry) {
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     check_torch_version();
     error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
-    const WorkerIdentity self =
-        read_identity(environment);  // who am I: the launcher's environment, or rank 0 of 1
+    // Who am I: the launcher's environment, or rank 0 of 1.
+    const WorkerIdentity self = play(options.as_rank, read_identity(environment));
     // Under an agent of ours the prefix of each line says it.
     if (self.run_id.empty()) log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
@@ -81,8 +93,15 @@ void run(int argc, char** argv, const Registry& registry) {
     print_stacks_on_signal();
     const JobValues job = load_job(options);
     const auto work = options.check ? check_job : train;
-    code = work(
-        {job, self, environment, options.command, registry, **page, stop_requested, own_run_dir});
+    code = work({job,
+                 self,
+                 environment,
+                 options.command,
+                 registry,
+                 **page,
+                 stop_requested,
+                 options.as_rank.has_value(),
+                 own_run_dir});
   } catch (const std::exception& error) {
     code = explain("ddp-worker", error);
     if (!error_file.empty()) write_error_file(error_file, error);

@@ -308,14 +308,21 @@ int train_here(const Session& session) {
   // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
   const std::unique_ptr<Group> group =
-      join(self, session.environment, device, job_digest(session.job), job.ddp.join_timeout);
+      session.plays_rank
+          ? make_alone(self.rank, self.world_size)
+          : join(self, session.environment, device, job_digest(session.job), job.ddp.join_timeout);
   group->show_on(session.page);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
-  std::filesystem::path run_dir = self.run_dir;
+  std::filesystem::path run_dir = session.plays_rank ? std::filesystem::path() : self.run_dir;
+  if (session.plays_rank) {
+    std::cout << "as rank " << self.rank << " of " << self.world_size
+              << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
+  }
   if (group->is_root()) {
-    std::cout << rank_table(ranks) << batch_line(job.batch, self.world_size) << std::endl;
-    if (run_dir.empty()) {
+    if (!session.plays_rank) std::cout << rank_table(ranks);
+    std::cout << batch_line(job.batch, self.world_size) << std::endl;
+    if (run_dir.empty() && !session.plays_rank) {
       session.own_run_dir = RunDir::choose(session.job, self.world_size, session.command);
       run_dir = session.own_run_dir->path();
       std::cout << session.own_run_dir->notice() << std::endl;

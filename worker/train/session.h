@@ -22,6 +22,7 @@ struct Session {
   const Registry& registry;
   ProgressPage& page;
   const std::atomic<bool>& stop_requested;  // set by a signal
+  bool plays_rank = false;             // alone, with the share of rank `self.rank`; writes nothing
   std::optional<RunDir>& own_run_dir;  // filled on rank 0 when no agent of ours chose a directory
 };
 

@@ -1,12 +1,18 @@
 // In the handler async-signal-safe calls only (signal-safety(7)): so the directory of threads is
-// read by the system call itself. backtrace(3) is safe once it has been called before.
+// read by the system call itself, and names stay mangled: whoever reads the text (the launcher,
+// c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3), which is safe
+// once it has been called before, and backtrace_symbols_fd(3), which takes the loader's lock. A
+// thread that hangs while it holds that (in dlopen) prints no names; the launcher ends it all the
+// same.
 #include "worker/train/stacks.h"
 
 #include <dirent.h>
 #include <execinfo.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,7 +28,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kFrames = 64;
+constexpr int kFrames = 100;
 constexpr int kThreads = 512;
 constexpr int kThreadWaitMs = 50;  // for one thread to print
 
@@ -54,13 +60,38 @@ void put_number(long number) {
   put({text.data(), static_cast<std::size_t>(end - text.data())});
 }
 
-void print_own_stack() {
+/// Where the signal came; null where it is not known for this machine.
+void* interrupted_at(const void* context) {
+#if defined(__x86_64__)
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  return reinterpret_cast<void*>(registers[REG_RIP]);
+#elif defined(__aarch64__)
+  return reinterpret_cast<void*>(static_cast<const ucontext_t*>(context)->uc_mcontext.pc);
+#else
+  (void)context;
+  return nullptr;
+#endif
+}
+
+/// The launcher reads this (launcher/plan/stack_reader).
+void print_own_stack(const void* context) {
   std::array<void*, kFrames> frames;
   const int count = ::backtrace(frames.data(), kFrames);
+  const void* const from = interrupted_at(context);
+  int first = 0;  // without the handler's own calls
+  while (first < count && frames[static_cast<std::size_t>(first)] != from)
+    ++first;
+  if (first == count) first = 0;
+  std::array<char, 17> name{};
+  ::prctl(PR_GET_NAME, name.data());
   put("stack of thread ");
   put_number(this_thread());
+  put(" (");
+  put(name.data());
+  put(") of process ");
+  put_number(::getpid());
   put(":\n");
-  ::backtrace_symbols_fd(frames.data(), count, STDERR_FILENO);
+  ::backtrace_symbols_fd(frames.data() + first, count - first, STDERR_FILENO);
   printed.fetch_add(1);
 }
 
@@ -85,9 +116,9 @@ int list_threads(std::array<pid_t, kThreads>& threads) {
   return count;
 }
 
-extern "C" void on_stack_signal(int signal, siginfo_t* info, void*) {
+extern "C" void on_stack_signal(int signal, siginfo_t* info, void* context) {
   const int saved_errno = errno;
-  print_own_stack();
+  print_own_stack(context);
   if (info->si_code != SI_TKILL) {  // from outside: ask the other threads, one after the other
     std::array<pid_t, kThreads> threads;
     const int count = list_threads(threads);
@@ -99,6 +130,7 @@ extern "C" void on_stack_signal(int signal, siginfo_t* info, void*) {
       for (int ms = 0; ms < kThreadWaitMs && printed.load() == before; ++ms)
         ::poll(nullptr, 0, 1);
     }
+    put("end of stacks\n");
   }
   errno = saved_errno;
 }

@@ -108,7 +108,7 @@ Trainer::Trainer(Parts parts)
       agreement_(parts_.group),
       last_save_(Clock::now()),
       window_start_(Clock::now()) {
-  if (parts_.group.is_root()) {
+  if (parts_.group.is_root() && !parts_.run_dir.empty()) {
     checkpoints_.emplace(parts_.run_dir / "checkpoints", parts_.job.checkpoint.keep, parts_.run_id);
   }
 }
@@ -196,7 +196,7 @@ void Trainer::restore_position() {
   std::optional<LoadedCheckpoint> checkpoint;
   if (parts_.group.is_root() && parts_.job.checkpoint.resume != "never") {
     std::vector<std::string> warnings;
-    checkpoint = checkpoints_->load_newest(warnings);
+    if (checkpoints_) checkpoint = checkpoints_->load_newest(warnings);
     for (const std::string& warning : warnings)
       log::warning(warning);
     if (!checkpoint && parts_.job.checkpoint.resume != "auto") {
@@ -209,7 +209,7 @@ void Trainer::restore_position() {
     say("resumes at step " + std::to_string(position_.step) + ", epoch " +
         std::to_string(position_.epoch + 1) + ", from " + checkpoint->path.string());
   }
-  if (parts_.group.is_root()) {
+  if (checkpoints_) {
     MetricsRequest request;
     request.directory = parts_.run_dir;
     request.jsonl = parts_.job.jsonl;
@@ -452,6 +452,7 @@ Meter Trainer::evaluate() {
 }
 
 std::optional<int> Trainer::save(const Position& position, bool is_required) {
+  if (parts_.group.is_root() && !checkpoints_) return {};  // a rank that is played, alone
   set_phase(Phase::saving);
   parts_.replica.sync_buffers();
   // Replicas are equal, so every rank finds the same.

@@ -1,0 +1,211 @@
+#include "launcher/run/stack_collector.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include "common/error.h"
+#include "launcher/os/descendants.h"
+#include "launcher/os/process.h"
+#include "launcher/os/process_state.h"
+#include "launcher/os/program.h"
+#include "launcher/plan/line_splitter.h"
+#include "launcher/plan/stack_reader.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kLookPause(10);  // between two looks at who has ended
+constexpr std::size_t kMostText = 1 << 20;           // of one run of py-spy
+
+/// Empty: there is none.
+std::string find_py_spy(const JobSpec& spec) {
+  try {
+    return find_program("py-spy", find_variable(spec.environment, "PATH").value_or(""));
+  } catch (const SystemError&) {
+    return "";
+  }
+}
+
+bool is_gone(const StackSource& source) {
+  const ProcessState state = look_at(source.pid);
+  return state.session != source.session || state.state == 'Z' || state.state == 'X';
+}
+
+std::string names_of(const std::vector<StackSource>& sources, bool has_spies) {
+  std::string names = has_spies ? "py-spy" : "";
+  for (const int signal : {SIGUSR2, SIGABRT}) {
+    const bool is_used = std::any_of(sources.begin(), sources.end(), [&](const StackSource& one) {
+      return one.signal == signal && !(has_spies && one.is_python);
+    });
+    if (is_used) names += (names.empty() ? "" : ", ") + signal_name(signal);
+  }
+  return names;
+}
+
+}  // namespace
+
+/// One run of py-spy.
+struct StackCollector::Spy {
+  Spy(asio::io_context& io, StackSource looked_at, int read_end)
+      : source(looked_at), pipe(io, read_end) {}
+  const StackSource source;
+  asio::posix::stream_descriptor pipe;
+  std::unique_ptr<Process> process;
+  std::string text;
+  bool has_ended = false;
+};
+
+StackCollector::StackCollector(asio::io_context& io,
+                               Inbox<Event>& inbox,
+                               Console& console,
+                               WorkerGroup& group,
+                               const JobSpec& spec)
+    : io_(io), inbox_(inbox), console_(console), group_(group), spec_(spec) {}
+
+StackCollector::~StackCollector() = default;
+
+asio::awaitable<void> StackCollector::collect() {
+  std::vector<pid_t> sessions;
+  for (const auto& worker : group_.workers()) {
+    if (!worker->ending) sessions.push_back(worker->pid);
+    worker->errors->expect_stacks();
+  }
+  sources_ = choose_stack_sources(session_processes(sessions));
+  const std::string py_spy = find_py_spy(spec_);
+  std::vector<StackSource> seen;
+  if (!py_spy.empty()) {
+    std::copy_if(sources_.begin(), sources_.end(), std::back_inserter(seen), [](const auto& one) {
+      return one.is_python;
+    });
+  }
+  const std::string names = names_of(sources_, !seen.empty());
+  if (names.empty()) co_return;
+  console_.warning("asking the workers for their stacks (" + names + "); they are in the report.");
+  ask(SIGUSR2);
+  start_spies(py_spy, seen);
+  const bool has_time = co_await wait(kSpyWait, &StackCollector::have_spies_ended);
+  co_await end_spies();
+  if (!has_time) co_return;
+  ask(SIGABRT);
+  group_.wake();  // a stopped one prints nothing
+  co_await wait(kPrintWait, &StackCollector::have_all_printed);
+}
+
+/// Those of `sources_` whose way it is, and that py-spy has not seen.
+void StackCollector::ask(int signal) {
+  for (const StackSource& source : sources_) {
+    Worker* const worker = worker_of(source);
+    if (source.signal != signal || worker == nullptr || worker->spied) continue;
+    if (!signal_in_session(source.pid, source.session, signal)) continue;
+    asked_.push_back(source);
+    // Ended by that, it was stopped by us.
+    if (signal == SIGABRT) worker->stop_sent = worker->abort_sent = true;
+  }
+}
+
+void StackCollector::start_spies(const std::string& program,
+                                 const std::vector<StackSource>& sources) {
+  std::vector<pid_t> pids;
+  for (const StackSource& source : sources) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) break;  // the signal is left
+    auto spy = std::make_unique<Spy>(io_, source, ends[0]);
+    ProcessSpec process;
+    process.label = "py-spy";
+    process.executable = program;
+    process.arguments = {program, "dump", "--full-filenames", "--pid", std::to_string(source.pid)};
+    process.environment = spec_.environment;
+    process.stdout_fd = process.stderr_fd = ends[1];
+    try {
+      spy->process = std::make_unique<Process>(io_, process);
+    } catch (const SystemError& error) {
+      console_.warning(error.what());
+    }
+    ::close(ends[1]);
+    if (!spy->process) break;
+    pids.push_back(spy->process->pid());
+    spies_.push_back(std::move(spy));
+    asio::co_spawn(io_, read(*spies_.back()), rethrow);
+  }
+  group_.exempt(std::move(pids));
+}
+
+asio::awaitable<void> StackCollector::read(Spy& spy) {
+  std::array<char, 4096> buffer;
+  while (true) {
+    const auto [error, size] = co_await spy.pipe.async_read_some(asio::buffer(buffer), kResult);
+    if (error) break;
+    if (spy.text.size() < kMostText) spy.text.append(buffer.data(), size);
+  }
+  spy.has_ended = true;
+  inbox_.push(OutputEnded());
+}
+
+/// What they saw is kept.
+asio::awaitable<void> StackCollector::end_spies() {
+  for (const auto& spy : spies_)
+    spy->pipe.close();
+  // Their coroutines end by that; they may go away after them only.
+  while (!have_spies_ended()) {
+    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    if (event) group_.note(*event);
+  }
+  std::map<Worker*, StackReader> readers;  // a worker may be several processes
+  for (const auto& spy : spies_) {
+    StackReader& reader = readers[worker_of(spy->source)];
+    LineSplitter().feed(spy->text, [&](std::string_view line) {
+      if (!reader.take(line)) console_.debug("py-spy: " + std::string(line));
+    });
+  }
+  for (const auto& [worker, reader] : readers) {
+    if (worker != nullptr && !reader.is_empty()) worker->spied = reader.result();
+  }
+  spies_.clear();
+  group_.exempt({});
+}
+
+/// False: whoever stops the job is in a hurry; what is wrong is known already.
+asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
+                                           bool (StackCollector::*is_done)() const) {
+  const Deadline deadline = Clock::now() + limit;
+  while (group_.alive() > 0 && !(this->*is_done)() && Clock::now() < deadline) {
+    const Deadline look = std::min<Deadline>(deadline, Clock::now() + kLookPause);
+    const std::optional<Event> event = co_await inbox_.next(look);
+    if (!event) continue;
+    group_.note(*event);
+    if (std::holds_alternative<KillCame>(*event)) {
+      inbox_.push(KillCame());  // for whoever ends the group
+      co_return false;
+    }
+    const auto* const signal = std::get_if<SignalCame>(&*event);
+    if (signal != nullptr && signal->stops) co_return false;
+  }
+  co_return true;
+}
+
+bool StackCollector::have_spies_ended() const {
+  return std::all_of(spies_.begin(), spies_.end(), [](const auto& spy) { return spy->has_ended; });
+}
+
+bool StackCollector::have_all_printed() const {
+  return std::all_of(asked_.begin(), asked_.end(), [this](const StackSource& source) {
+    const Worker* const worker = worker_of(source);
+    return is_gone(source) || worker == nullptr || worker->errors->stacks()->is_whole();
+  });
+}
+
+/// Null: it has ended.
+Worker* StackCollector::worker_of(const StackSource& source) const {
+  for (const auto& worker : group_.workers()) {
+    if (worker->pid == source.session && !worker->ending) return worker.get();
+  }
+  return nullptr;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,63 @@
+// At a hang, before the workers are ended: every process that can say where its threads stand is
+// asked to. py-spy looks at Python where it is installed; SIGUSR2 makes ddp-worker and others print
+// and go on; SIGABRT makes Python's faulthandler print, and ends the process. What they print is
+// found by the workers' LogStreams; what py-spy prints is taken here.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/stack_sources.h"
+#include "launcher/run/console.h"
+#include "launcher/run/events.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+class StackCollector {
+ public:
+  static constexpr std::chrono::seconds kSpyWait{3};
+  static constexpr std::chrono::seconds kPrintWait{2};
+
+  /// All arguments outlive it.
+  StackCollector(asio::io_context& io,
+                 Inbox<Event>& inbox,
+                 Console& console,
+                 WorkerGroup& group,
+                 const JobSpec& spec);
+  StackCollector(const StackCollector&) = delete;
+  StackCollector& operator=(const StackCollector&) = delete;
+  ~StackCollector();
+
+  /// Suspends: until all have printed or ended, at most kSpyWait + kPrintWait; no longer than until
+  /// a signal comes that stops the job. Errors: none; a worker without stacks has none.
+  asio::awaitable<void> collect();
+
+ private:
+  struct Spy;
+
+  void start_spies(const std::string& program, const std::vector<StackSource>& sources);
+  asio::awaitable<void> read(Spy& spy);
+  asio::awaitable<void> end_spies();
+  asio::awaitable<bool> wait(Clock::duration limit, bool (StackCollector::*is_done)() const);
+  void ask(int signal);
+  [[nodiscard]] bool have_spies_ended() const;
+  [[nodiscard]] bool have_all_printed() const;
+  [[nodiscard]] Worker* worker_of(const StackSource& source) const;
+
+  asio::io_context& io_;
+  Inbox<Event>& inbox_;
+  Console& console_;
+  WorkerGroup& group_;
+  const JobSpec& spec_;
+  std::vector<StackSource> sources_;  // that are to print themselves
+  std::vector<StackSource> asked_;
+  std::vector<std::unique_ptr<Spy>> spies_;
+};
+
+}  // namespace ddp::launcher
