@@ -11,7 +11,7 @@ Usage: ./make.sh COMMAND
 
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
   test                set up, build, and run every test that needs no GPU
-  build               build/release/ddp-launch and build/release/ddp-worker
+  build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
@@ -26,6 +26,7 @@ Usage: ./make.sh COMMAND
 Variables
   DDP_TORCH           a directory that holds torch/ and nvidia/ side by side, instead of getting LibTorch
   DDP_PYTHON          a Python that imports torch, numpy, safetensors and tensorboard, for the interop tests
+  DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
   DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
 TEXT
 }
@@ -34,6 +35,7 @@ readonly torch_version=2.11.0
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 readonly python_wheels=("torch==$torch_version" numpy safetensors tensorboard)
+readonly torch1_version=1.13.1
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
@@ -42,8 +44,8 @@ readonly build_packages=(
   g++ cmake ninja-build ccache mold
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
   libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev libprotozero-dev
-  libgtest-dev libgmock-dev iproute2 nftables
-  python3 python3-pip python3-venv python3-yaml)
+  python3 python3-pip python3-venv)
+readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml)
 readonly lint_packages=(clang-format-14 shellcheck git)
 readonly slurm_packages=(munge slurmctld slurmd slurm-client)
 readonly fuzz_packages=(clang-16 libclang-rt-16-dev)
@@ -53,6 +55,30 @@ fail() {
   say "$@"
   exit 1
 }
+
+# moving HOW_FAR LOG COMMAND...: its lines go to LOG; on a terminal one line tells every second what the function HOW_FAR prints.
+moving() {
+  local how_far="$1" log="$2" ticker="" result=0
+  shift 2
+  if [[ -t 2 ]]; then
+    tick "$how_far" "$BASHPID" &
+    ticker=$!
+  fi
+  "$@" >>"$log" 2>&1 || result=$?
+  if [[ -n "$ticker" ]]; then
+    kill "$ticker" 2>/dev/null || true
+    wait "$ticker" 2>/dev/null || true
+    printf '\r\033[K' >&2
+  fi
+  return "$result"
+}
+
+# Until the process is gone.
+tick() {
+  while ! timeout 1 tail --pid="$2" -f /dev/null; do printf '\r\033[Kmake.sh: %s' "$("$1")" >&2; done
+}
+
+megabytes() { du --summarize --apparent-size --block-size=1000000 "$@" 2>/dev/null | cut -f 1; }
 
 # --- Debian packages ---------------------------------------------------------------------------------------------------------
 
@@ -85,14 +111,18 @@ install_packages() {
   log="$(mktemp)"
   local install=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
   # A fresh system has no package lists yet, so a first failure is answered by an update.
-  if ! "${install[@]}" >"$log" 2>&1; then
+  if ! moving packages_so_far "$log" "${install[@]}"; then
     "${as_root[@]}" apt-get update >>"$log" 2>&1 || true
-    if ! "${install[@]}" >>"$log" 2>&1; then
+    if ! moving packages_so_far "$log" "${install[@]}"; then
       grep -E '^(E|W|Err):?' "$log" | tail -n 3 >&2 || true
       fail "apt-get cannot install: $*. Is there a network, and is this Debian 12? All of apt-get's lines: $log"
     fi
   fi
   rm -f "$log"
+}
+
+packages_so_far() {
+  printf 'package %s of %s' "$(grep --count '^Setting up ' "$log")" "$(sed -n 's/.* upgraded, \([0-9]*\) newly .*/\1/p' "$log" | tail -n 1)"
 }
 
 # --- LibTorch, and Python for the interop tests ------------------------------------------------------------------------------
@@ -128,8 +158,11 @@ need_torch() {
   fi
 }
 
+# What pip has loaded and unpacked of `total` MB, in `filling`.
+loaded_so_far() { printf 'loaded and unpacked %s of %s MB' "$(megabytes "$filling")" "$total"; }
+
 get_torch() {
-  local target python_version new log platforms=() glibc
+  local target python_version new log platforms=() glibc filling total=1800
   target="$(torch_dir)"
   [[ ! -e "$target/complete" ]] || return 0
   # Of the wheel only the libraries and headers are used here, which are the same for every Python; the tests' own Python, made
@@ -141,10 +174,12 @@ get_torch() {
   rm -rf "$target" "$target".new.*
   new="$(mktemp -d "$target.new.XXXXXX")"
   log="$cache/pip.log"
+  : >"$log"
+  filling="$new"
   # TMPDIR: pip unpacks there, and /tmp is often too small.
-  if ! TMPDIR="$new" python3 -m pip install --quiet --no-deps --no-cache-dir --no-compile --target "$new/site" \
+  if ! TMPDIR="$new" moving loaded_so_far "$log" python3 -m pip install --quiet --no-deps --no-cache-dir --no-compile --target "$new/site" \
     --implementation cp --python-version "$python_version" --only-binary=:all: "${platforms[@]}" \
-    "${torch_wheels[@]}" >"$log" 2>&1; then
+    "${torch_wheels[@]}"; then
     rm -rf "$new"
     grep -i error "$log" | tail -n 2 >&2 || true
     fail "pip cannot get ${torch_wheels[*]} (lines of pip: $log). Is there a network? Without one: unpack these wheels" \
@@ -168,42 +203,72 @@ need_python() {
 get_python() {
   local target="$cache/python-$torch_version" log="$cache/pip.log" site
   [[ ! -e "$target/complete" ]] || return 0
-  say "getting Python's side of torch $torch_version for the interop tests (about 2 GB to load, 4 GB in $target), once per machine"
-  rm -rf "$target"
-  if ! python3 -m venv "$target" >"$log" 2>&1; then
-    tail -n 2 "$log" >&2
-    return 1
-  fi
+  say "getting Python's side of torch $torch_version for the interop tests (about 2 GB to load, 5 GB in $target), once per machine"
+  new_python python3 "$target" || return 1
   if [[ -e "$cache/torch-$torch_version/complete" ]]; then
     # The same files under a second name: no second copy on the disk, and pip finds torch installed.
-    site="$("$target/bin/python" -c 'import site; print(site.getsitepackages()[0])')"
+    site="$("$target/bin/python" -c "$site_of")"
     cp --archive --link "$cache/torch-$torch_version"/*/ "$site/"
   fi
-  if ! { "$target/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "${python_wheels[@]}" &&
-    "$target/bin/python" -c 'import numpy, safetensors, tensorboard, torch; torch.ones(1)'; } >>"$log" 2>&1; then
-    grep -i error "$log" | tail -n 2 >&2 || true
-    rm -rf "$target"
-    return 1
-  fi
-  touch "$target/complete"
+  fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch; torch.ones(1)' "${python_wheels[@]}"
 }
 
-# Libraries of others beside that Python's torch, in an environment of their own.
+# An old torch, whose client of the store is another. It has no wheels for a Python that is newer than 3.11.
+need_torch1() {
+  [[ "$build_worker" != OFF && -z "$(python_torch1)" ]] || return 0
+  alone_in_cache get_torch1 || say "no Python with torch $torch1_version, so its test will be skipped"
+}
+
+python_torch1() {
+  if [[ -n "${DDP_PYTHON_TORCH1:-}" ]]; then
+    printf '%s' "$DDP_PYTHON_TORCH1"
+  elif [[ -e "$cache/python-$torch1_version/complete" ]]; then
+    printf '%s' "$cache/python-$torch1_version/bin/python"
+  fi
+}
+
+get_torch1() {
+  local target="$cache/python-$torch1_version" log="$cache/pip.log"
+  [[ ! -e "$target/complete" ]] || return 0
+  say "getting torch $torch1_version for a test of its client (1.8 GB to load, 4 GB in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" 6000 'import numpy, torch; torch.ones(1)' "torch==$torch1_version" 'numpy<2'
+}
+
+# Libraries of others beside the tests' torch, in an environment of their own.
 get_others() {
-  local target="$cache/others-$torch_version" log="$cache/pip.log" python site
+  local target="$cache/others-$torch_version" log="$cache/pip.log" python
   [[ "$(cat "$target/complete" 2>/dev/null)" != "${others_wheels[*]}" ]] || return 0
   say "getting ${others_wheels[*]} (100 MB to load, 300 MB in $target), once per machine"
-  rm -rf "$target"
   python="$(python_for_tests)"
-  "$python" -m venv "$target" >"$log" 2>&1 || fail "no environment can be made by $python -m venv (its lines: $log)"
-  site='import site; print(site.getsitepackages()[0])'
-  "$python" -c "$site" >"$("$target/bin/python" -c "$site")/torch.pth"
-  if ! "$target/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "${others_wheels[@]}" >>"$log" 2>&1; then
+  new_python "$python" "$target" || return 1
+  "$python" -c "$site_of" >"$("$target/bin/python" -c "$site_of")/torch.pth"
+  fill_python "$target" 400 'import accelerate, lightning, tqdm, transformers' "${others_wheels[@]}"
+}
+
+readonly site_of='import site; print(site.getsitepackages()[0])'
+
+# new_python PYTHON DIRECTORY: an empty environment there, in place of what was left of another.
+new_python() {
+  rm -rf "$2"
+  "$1" -m venv "$2" >"$log" 2>&1 && return 0
+  tail -n 2 "$log" >&2
+  return 1
+}
+
+# fill_python DIRECTORY MEGABYTES IMPORTS WHEELS...: whole, or gone.
+fill_python() {
+  local filling="$1" total="$2" imports="$3"
+  shift 3
+  mkdir "$filling/tmp"
+  if ! { TMPDIR="$filling/tmp" moving loaded_so_far "$log" "$filling/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "$@" &&
+    "$filling/bin/python" -c "$imports" >>"$log" 2>&1; }; then
     grep -i error "$log" | tail -n 2 >&2 || true
-    rm -rf "$target"
-    fail "pip cannot get ${others_wheels[*]} (lines of pip: $log). Is there a network?"
+    rm -rf "$filling"
+    return 1
   fi
-  printf '%s' "${others_wheels[*]}" >"$target/complete"
+  rm -rf "$filling/tmp"
+  printf '%s' "$*" >"$filling/complete"
 }
 
 # --- CMake -------------------------------------------------------------------------------------------------------------------
@@ -227,20 +292,36 @@ configure() {
 build() {
   need_packages "${build_packages[@]}"
   need_torch
-  configure release "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
+  # A build directory that has the tests keeps them, for the next `test`.
+  local tests=OFF
+  if grep --quiet DDP_TESTS:BOOL=ON build/release/CMakeCache.txt 2>/dev/null; then tests=ON; fi
+  configure_release "$tests"
+  cmake --build --preset release --target programs
+}
+
+build_tests() {
+  need_packages "${build_packages[@]}" "${test_packages[@]}"
+  need_torch
+  configure_release ON
   cmake --build --preset release
+}
+
+configure_release() {
+  configure release "-DDDP_TESTS=$1" "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
 }
 
 # Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
 run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
-  ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  DDP_PYTHON_TORCH1="$(python_torch1)" ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
+  [[ -n "$(python_torch1)" ]] || arguments+=(--missing torch1)
   [[ -d ../shared/data ]] || arguments+=(--missing data)
-  [[ "$(id -u)" == 0 ]] || arguments+=(--missing root)
-  unshare --net --uts --mount true 2>/dev/null || arguments+=(--missing namespaces)
+  [[ "$preset" == release ]] || arguments+=(--missing plain)
+  local kind
+  for kind in $(python3 tests/lacking.py); do arguments+=(--missing "$kind"); done
   echo
   echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
   ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
@@ -263,7 +344,7 @@ lint() {
 
 # The launcher killed a hundred times at any moment, and stopped for half a minute; the same for an agent of several.
 kill_often() {
-  build
+  build_tests
   DDP_KILLS=100 DDP_STOP_SECONDS=30 build/release/tests/fault_launcher --gtest_filter='Kill.*' --gtest_brief=1
   DDP_KILLS=100 DDP_STOP_SECONDS=30 DDP_LOSS_SECONDS=60 DDP_LATE_SECONDS=60 build/release/tests/fault_cluster \
     --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
@@ -271,9 +352,10 @@ kill_often() {
 
 check() {
   lint
-  need_packages "${build_packages[@]}" "${fuzz_packages[@]}"
+  need_packages "${build_packages[@]}" "${test_packages[@]}" "${fuzz_packages[@]}"
   need_torch
   need_python
+  need_torch1
   kill_often
   test_under asan "$build_worker"
   # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
@@ -285,18 +367,18 @@ check() {
 }
 
 test_slurm() {
-  need_packages "${build_packages[@]}" "${slurm_packages[@]}"
-  need_torch
-  build
+  need_packages "${build_packages[@]}" "${test_packages[@]}" "${slurm_packages[@]}"
+  build_tests
   ctest --test-dir build/release -L slurm --verbose --no-tests=error
 }
 
 test_others() {
-  need_packages "${build_packages[@]}"
+  need_packages "${build_packages[@]}" "${test_packages[@]}"
   need_torch
   need_python
   [[ -n "$(python_for_tests)" ]] || fail "the programs of others need torch: set DDP_PYTHON to a Python that imports it"
-  alone_in_cache get_others
+  alone_in_cache get_others || fail "${others_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
+  configure_release ON
   build
   DDP_PYTHON_OTHERS="$cache/others-$torch_version/bin/python" ctest --test-dir build/release -L others --verbose --no-tests=error
 }
@@ -308,16 +390,28 @@ test_under() {
   run_tests "$1"
 }
 
+run() {
+  build
+  local result=0
+  # When this shell is killed, the launcher hears SIGTERM and stops the job.
+  setpriv --pdeathsig TERM build/release/ddp-launch configs/digits.yaml "$@" || result=$?
+  if [[ "$result" == 0 ]]; then
+    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md," \
+      "\"What people type first\""
+  fi
+  return "$result"
+}
+
 bench() {
   [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, scale"
   if [[ "${1:-}" == scale ]]; then
-    build
+    build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250)
     return
   fi
   need_torch
   need_python
-  build
+  build_tests
   local python
   python="$(python_for_tests)"
   [[ -n "$python" ]] || fail "bench compares with torchrun: set DDP_PYTHON to a Python that imports torch"
@@ -328,35 +422,37 @@ bench() {
 command="${1:-help}"
 shift || true
 case "$command" in
-  run)
-    build
-    exec build/release/ddp-launch configs/digits.yaml "$@"
-    ;;
+  run) run "$@" ;;
   test)
-    need_packages "${build_packages[@]}"
+    need_packages "${build_packages[@]}" "${test_packages[@]}"
     need_torch
     need_python
-    build
+    need_torch1
+    build_tests
     run_tests release
     ;;
   test-slurm) test_slurm ;;
   test-others) test_others ;;
-  build) build ;;
+  build)
+    build
+    say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: build/release/ddp-launch --nproc-per-node 2 train.py"
+    ;;
   check) check ;;
   bench) bench "$@" ;;
   soak)
-    build
+    build_tests
     DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
     ;;
   lint) lint ;;
   deps)
-    need_packages "${build_packages[@]}" "${lint_packages[@]}"
+    need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
     need_torch
     ;;
   install)
     [[ $# == 1 ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
     build
     cmake --install build/release --prefix "$1"
+    say "installed. Next: $1/bin/ddp-launch $1/share/ddp/configs/digits.yaml"
     ;;
   clean) rm -rf build ;;
   help | -h | --help) usage ;;

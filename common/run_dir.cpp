@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/exit_code.h"
 #include "common/files.h"
 
 namespace ddp {
@@ -130,13 +131,12 @@ std::vector<int> numbers_of(const fs::path& base) {
 }
 
 // <output>/latest, replaced by rename so that a reader always finds one of the two.
-void point_latest(const fs::path& directory) {
-  const fs::path link = directory.parent_path() / "latest";
-  const fs::path temporary = directory.parent_path() / (".latest-" + std::to_string(::getpid()));
+void point_latest(const fs::path& output, const fs::path& name) {
+  const fs::path temporary = output / (".latest-" + std::to_string(::getpid()));
   std::error_code ignored;  // a file system without links: the directories are there all the same
   fs::remove(temporary, ignored);
-  fs::create_symlink(directory.filename(), temporary, ignored);
-  fs::rename(temporary, link, ignored);
+  fs::create_symlink(name, temporary, ignored);
+  fs::rename(temporary, output / "latest", ignored);
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   const std::int64_t batch = plan_batch(job, world_size).whole;
   const fs::path output = fs::absolute(job.text("output")).lexically_normal();
   std::error_code error;
-  fs::create_directories(output, error);
+  const bool made_output = fs::create_directories(output, error);
   if (error) {
     throw SystemError("cannot make the output directory, " + output.string() + ": " +
                       error.message() + ". Set output= to a directory that can be written.");
@@ -193,21 +193,47 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   replace_file(run->path_ / "result.json",
                "{\"state\":\"running\",\"batch\":" + std::to_string(batch) + ",\"world_size\":" +
                    std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) + "}\n");
-  point_latest(run->path_);
+  run->made_output_ = made_output;
+  run->latest_before_ = fs::read_symlink(output / "latest", error);
+  point_latest(output, run->path_.filename());
   return std::move(*run);
+}
+
+bool RunDir::remove_unused(int exit_code) {
+  const bool says_all = exit_code == exit_code::kUsage || exit_code == exit_code::kRefused ||
+                        state_of(exit_code) == RunState::stopped;
+  if (continues_ || !says_all) return false;
+  std::error_code error;
+  fs::remove_all(path_, error);
+  if (error) return false;
+  const fs::path output = path_.parent_path();
+  // Another job may have pointed it at its own run since.
+  if (fs::read_symlink(output / "latest", error) == path_.filename()) {
+    if (latest_before_.empty()) {
+      fs::remove(output / "latest", error);
+    } else {
+      point_latest(output, latest_before_);
+    }
+  }
+  if (made_output_) fs::remove(output, error);  // stays when it is not empty
+  return true;
 }
 
 RunDir::RunDir(RunDir&& other) noexcept
     : path_(std::move(other.path_)),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
       continues_(other.continues_),
-      notice_(std::move(other.notice_)) {}
+      notice_(std::move(other.notice_)),
+      latest_before_(std::move(other.latest_before_)),
+      made_output_(other.made_output_) {}
 
 RunDir& RunDir::operator=(RunDir&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(lock_fd_, other.lock_fd_);
   std::swap(continues_, other.continues_);
   std::swap(notice_, other.notice_);
+  std::swap(latest_before_, other.latest_before_);
+  std::swap(made_output_, other.made_output_);
   return *this;
 }
 

@@ -2,7 +2,7 @@
 // Whoever starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it
 // lives here. Promises: two jobs started at once never share a directory (mkdir decides, a lock
 // says who lives); a run that did not finish is continued in its own directory by the same job,
-// unless checkpoint.resume forbids it.
+// unless checkpoint.resume forbids it. A job that was refused leaves no directory.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,11 @@ class RunDir {
   /// One line for the user: which directory, and why this one.
   [[nodiscard]] const std::string& notice() const { return notice_; }
 
+  /// Removes the directory of a job that ended by `exit_code` before its first step, when that code
+  /// says all: refused, or stopped by the user. A crash keeps it for its logs, and so does a run
+  /// that continues another. True when it is gone. Errors: none; what cannot be removed stays.
+  bool remove_unused(int exit_code);
+
  private:
   RunDir(std::filesystem::path path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
 
@@ -40,6 +45,8 @@ class RunDir {
   int lock_fd_ = -1;
   bool continues_ = false;
   std::string notice_;
+  std::filesystem::path latest_before_;  // where <output>/latest pointed; empty: it was not there
+  bool made_output_ = false;
 };
 
 /// How a run ended, as the field "state" of result.json. finished: exit 0. stopped: by the user, a

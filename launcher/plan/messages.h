@@ -96,6 +96,7 @@ struct JobEnd {
   std::string report;      // the block for people; empty after a good end
   std::string members;     // of result.json, without braces
   std::string error_text;  // the root cause's error file
+  bool no_step = false;    // all workers said that they made none; not sent to other nodes
   bool operator==(const JobEnd&) const = default;
 };
 

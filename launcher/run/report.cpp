@@ -389,6 +389,10 @@ JobEnd describe_end(const Verdict& verdict,
   end.members = to_json_members(verdict, spec, host, most_workers);
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
+  end.no_step = verdict.rounds == 1 && !verdict.workers.empty() &&
+                std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
+                  return worker.ending.opened_page && worker.step == 0;
+                });
   return end;
 }
 

@@ -96,6 +96,7 @@ class Readme(ProcessTest):
             "XDG_CACHE_HOME": str(self.folder / "cache"),
             "DDP_TORCH": str(self.folder / "torch"),
             "DDP_PYTHON": sys.executable,
+            "DDP_PYTHON_TORCH1": sys.executable,
         }
         (self.folder / "torch/torch/lib").mkdir(parents=True)
         (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()

@@ -421,6 +421,13 @@ class BadInput(WorkerTest):
         self.assertIn(f"expected {16 + 60 * 784}", text)
         self.assertIn("rank      : 0", text)
 
+    def test_a_job_that_is_refused_before_its_first_step_leaves_no_directory(self):
+        (self.folder / "bad.pt").write_bytes(b"x")
+        for wrong in ("model.weights=bad.pt", 'model.freeze=["nothere.*"]'):
+            for text in (self.launch(2, wrong, expect=2), self.worker(wrong, expect=2)):
+                self.assertIn(f"no step was made: removed {self.folder}/runs/job", text)
+                self.assertFalse((self.folder / "runs").exists())
+
     def test_a_missing_data_directory_is_one_message(self):
         text = self.launch(2, "data.name=mnist", "data.root=nowhere", expect=2)
         self.assert_said_once("nowhere", text)

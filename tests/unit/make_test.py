@@ -21,7 +21,7 @@ USER = {"id": "echo 1000", "sudo": "exit 1"}
 class System:
     """Runs make.sh where these commands do what these lines of shell say. A command that is None is not there."""
 
-    def __init__(self, commands, *arguments, **variables):
+    def __init__(self, commands, *arguments, before=(), **variables):
         with tempfile.TemporaryDirectory() as folder:
             tools = pathlib.Path(folder, "bin")
             tools.mkdir()
@@ -35,9 +35,15 @@ class System:
                     (tools / name).unlink(missing_ok=True)
                     (tools / name).write_text(f"#!/bin/sh\n{line}\n")
                     (tools / name).chmod(0o755)
+            # make.sh goes to where it lies.
+            checkout = pathlib.Path(folder, "checkout")
+            checkout.mkdir()
+            shutil.copy(ROOT / "make.sh", checkout)
+            for name in ("cmake", "configs", "tests", "CMakePresets.json"):
+                (checkout / name).symlink_to(ROOT / name)
             environment = {"PATH": path, "XDG_CACHE_HOME": f"{folder}/cache", "TMPDIR": folder} | variables
             run = subprocess.run(
-                [ROOT / "make.sh", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=60
+                [*before, checkout / "make.sh", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=60
             )
             self.code, self.text = run.returncode, run.stdout + run.stderr
             cache = pathlib.Path(folder, "cache", "ddp")
@@ -104,6 +110,31 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"verify_torch: \S+/torch/lib/libtorch_cpu.so: missing")
         self.assertEqual(system.cached, ["lock", "pip.log"])
+
+    def test_build_makes_the_programs_alone_and_says_what_is_next(self):
+        commands = {"dpkg-query": ALL_INSTALLED, "cmake": 'echo "cmake $*" >&2'}
+        system = System(commands, "build", DDP_BUILD_WORKER="OFF")
+        self.assertEqual(system.code, 0, system.text)
+        self.assertIn("cmake --build --preset release --target programs\n", system.text)
+        self.assertRegex(system.text, r"make.sh: built. Next: build/release/ddp-launch configs/digits.yaml, .*\n\Z")
+
+    def test_what_only_tests_need_is_not_wanted_for_a_build(self):
+        tests_missing = ALL_INSTALLED.replace("echo", 'case "$name" in libgtest-dev|libfaketime|openssh-*) continue;; esac; echo')
+        commands = {"dpkg-query": tests_missing, "cmake": "exit 0"} | USER
+        self.assertEqual(System(commands, "build", DDP_BUILD_WORKER="OFF").code, 0)
+        system = System(commands, "test", DDP_BUILD_WORKER="OFF")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"sudo apt-get install -y libfaketime libgtest-dev openssh-client openssh-server\n\Z")
+
+    def test_on_a_terminal_one_line_says_how_far_it_is(self):
+        # apt-get goes on until that line was shown: it looks at what script(1) has written.
+        slow = 'echo "0 upgraded, 7 newly installed,"; echo "Setting up x"; until grep -q "package 1 of 7" "$TMPDIR/shown"; do :; done'
+        commands = {"dpkg-query": MOLD_MISSING, "id": "echo 0", "apt-get": slow, "cmake": "exit 0"}
+        in_terminal = ("sh", "-c", 'script --quiet --flush --return --command "$0 $*" "$TMPDIR/shown"')
+        system = System(commands, "build", before=in_terminal, DDP_BUILD_WORKER="OFF")
+        self.assertEqual(system.code, 0, system.text)
+        self.assertIn("\x1b[Kmake.sh: package 1 of 7", system.text)
+        self.assertNotIn("package 1 of 7", System(commands | {"apt-get": "exit 0"}, "build", DDP_BUILD_WORKER="OFF").text)
 
     def test_no_torch_is_wanted_for_the_launcher_alone(self):
         system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_BUILD_WORKER="OFF")

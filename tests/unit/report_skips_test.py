@@ -4,6 +4,7 @@ Run by hand: python3 tests/unit/report_skips_test.py
 """
 
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,15 @@ def report(expected, *missing):
 
 
 class ReportSkipsTest(unittest.TestCase):
+    def test_every_word_of_the_list_is_found_out_by_somebody(self):
+        tests = SCRIPT.parent
+        words = {line.split()[0] for line in (tests / "expected_skips").read_text().splitlines() if line and line[0] != "#"}
+        told = set(re.findall(r"--missing ([\w-]+)\)", (tests.parent / "make.sh").read_text()))
+        tried = set(re.findall(r'(?m)^    "([\w.-]+)": ', (tests / "lacking.py").read_text()))
+        self.assertEqual(words - {"always", "may"}, told | tried)
+        here = subprocess.run([sys.executable, tests / "lacking.py"], capture_output=True, text=True, check=True).stdout.split()
+        self.assertLessEqual(set(here), tried)
+
     def test_expected_skips_are_named_with_their_reasons(self):
         code, text = report("# a comment\nalways A.b\npython interop_*\n", "python")
         self.assertEqual(code, 0, text)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/exit_code.h"
 #include "common/files.h"
 #include "tests/unit/scratch.h"
 
@@ -39,6 +40,32 @@ TEST_F(RunDirTest, ANewRunHasItsRecords) {
   EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"running\""));
   EXPECT_THAT(read_file(run.path() / "job.yaml").value(), HasSubstr("batch_per_rank: 64"));
   EXPECT_EQ(fs::read_symlink(folder_ / "latest"), "run");
+}
+
+TEST_F(RunDirTest, OfARefusedJobNothingIsLeft) {
+  const fs::path output = folder_ / "runs";
+  const std::vector<std::string> there{"output=" + output.string()};
+  RunDir::choose(job(there), 2, "a").remove_unused(exit_code::kUsage);
+  EXPECT_FALSE(fs::exists(output));
+
+  fs::create_directory(output);
+  RunDir first = RunDir::choose(job(there), 2, "a");
+  RunDir second = RunDir::choose(job(there), 3, "b");
+  EXPECT_TRUE(second.remove_unused(exit_code::kStoppedAfterCheckpoint));
+  EXPECT_FALSE(fs::exists(second.path()));
+  EXPECT_EQ(fs::read_symlink(output / "latest"), "run");
+  EXPECT_TRUE(first.remove_unused(exit_code::kUsage));
+  EXPECT_TRUE(fs::is_empty(output));
+}
+
+TEST_F(RunDirTest, ACrashAndAContinuedRunKeepTheirDirectory) {
+  {
+    RunDir first = RunDir::choose(job(), 2, "a");
+    EXPECT_FALSE(first.remove_unused(exit_code::of_signal(11)));
+  }
+  RunDir second = RunDir::choose(job(), 2, "b");
+  EXPECT_FALSE(second.remove_unused(exit_code::kUsage));
+  EXPECT_TRUE(fs::exists(second.path() / "job.yaml"));
 }
 
 TEST_F(RunDirTest, AnUnfinishedRunIsContinuedByTheSameJob) {
