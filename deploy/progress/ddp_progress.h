@@ -1,16 +1,15 @@
-/* One line per step, and ddp-launch knows how this rank fares: exact detection of hangs, live line,
- * status. C99 and C++, this header alone, no library:
- *
- *   struct ddp_progress* progress = ddp_progress_open();   // never null; does nothing without
- * ddp-launch for (...) { ...; ddp_progress_step(progress, i, loss); }
- *   ddp_progress_finish(progress);                         // before exit 0: without it, rank has
- * failed
- *
- * Between two steps: ddp_progress_phase() for what takes long (a phase "saving" has no time limit),
- * ddp_progress_enter() and ddp_progress_leave() around what waits for other ranks. All of it is a
- * few stores to memory; only opening calls the system. */
-#ifndef DDP_PROGRESS_H
-#define DDP_PROGRESS_H
+// One line per step, and ddp-launch knows how this rank fares: exact detection of hangs, live line,
+// status. C99 and C++, this header alone, no library:
+//
+//   struct ddp_progress* progress = ddp_progress_open();
+//   for (...) { ...; ddp_progress_step(progress, i, loss); }
+//   ddp_progress_finish(progress);
+//
+// Without ddp-launch it does nothing; open() never returns null. A program that leaves with 0 and
+// has not called finish() has failed. Between two steps: ddp_progress_phase() for what takes long
+// ("saving" has no time limit), ddp_progress_enter() and ddp_progress_leave() around what waits for
+// other ranks. All of it is a few stores to memory; only open() calls the system.
+#pragma once
 
 #include <stdint.h>
 #include <stdio.h>
@@ -119,5 +118,3 @@ static inline void ddp_progress_checkpoint(struct ddp_progress* page, int64_t st
 static inline void ddp_progress_finish(struct ddp_progress* page) {
   ddp_progress_phase(page, DDP_PROGRESS_FINISHED);
 }
-
-#endif

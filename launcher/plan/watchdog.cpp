@@ -101,7 +101,8 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
   const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
   if (!sample.has_page && limit.count() > 0) {
     track.moved_at = std::max(track.moved_at, track.activity.note(now, sample.activity, limit));
-    if (sample.activity.state == 'R') track.moved_at = now;  // perhaps the CPUs are others' just now
+    if (sample.activity.state == 'R')
+      track.moved_at = now;  // perhaps the CPUs are others' just now
   }
   const bool is_on_disk = sample.activity.state == 'D' && sample.activity == last.activity;
   const bool is_frozen = sample.alive && (is_stopped(sample) || (is_on_disk && !moved));

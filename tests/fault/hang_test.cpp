@@ -81,7 +81,8 @@ TEST_F(Hang, W6_APythonProgramWithAPageIsJudgedByItWhateverItComputes) {
   const std::string script =
       write_file("train.py",
                  "import os, sys\n"
-                 "sys.path.insert(0, '" DDP_PAGE_DIR "')\n"
+                 "sys.path.insert(0, '" DDP_PAGE_DIR
+                 "')\n"
                  "from ddp_progress import progress\n"
                  "progress.step(6 if os.environ['RANK'] == '1' else 7, 0.25)\n"
                  "while True: pass\n");
