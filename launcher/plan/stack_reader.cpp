@@ -238,6 +238,8 @@ std::size_t StackReader::find_main(std::size_t begin, std::size_t end) const {
 }
 
 std::string readable_function(std::string_view symbol) {
+  constexpr std::size_t kLongest = 2048;  // a mangled name may repeat itself: its text is longer
+  if (!symbol.starts_with("_Z") || symbol.size() > kLongest) return std::string(symbol);
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> demangled(
       abi::__cxa_demangle(std::string(symbol).c_str(), nullptr, nullptr, &status), &std::free);
