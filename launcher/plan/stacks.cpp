@@ -290,9 +290,11 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
 std::vector<StackGroup> group_equal(const StacksByRank& ranks) {
   std::vector<StackGroup> groups;
   for (const auto& [rank, stacks] : ranks) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const StackGroup& group) {
-      return group.stacks.threads == stacks.threads;
-    });
+    const std::vector<ThreadStack>& threads = stacks.threads;
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&threads](const StackGroup& group) {
+          return group.stacks.threads == threads;
+        });
     if (same == groups.end()) {
       groups.push_back({{rank}, stacks});
     } else {
@@ -352,7 +354,9 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
     const auto other = std::find_if(
         names.begin(), names.end(), [&](const auto& entry) { return entry.second != *most; });
     if (other == names.end()) return std::nullopt;
-    return odd(other->first, "most others in " + most->second);
+    const auto usual = std::find_if(
+        names.begin(), names.end(), [&](const auto& entry) { return entry.second == *most; });
+    return odd(other->first, "most others in " + where_it_stands(ranks.at(usual->first)));
   }
   if (places.size() == 2 && is_any_inside) {
     const auto [first, second] = std::pair(*places.begin(), *std::next(places.begin()));
@@ -360,9 +364,19 @@ std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
     const bool is_first = first.second == Place::implied;
     const int rank = is_first ? first.first : second.first;
     const int other = is_first ? second.first : first.first;
-    return odd(rank, "while rank " + std::to_string(other) + " waits in " + names[other].second);
+    return odd(
+        rank,
+        "while rank " + std::to_string(other) + " waits in " + where_it_stands(ranks.at(other)));
   }
   return std::nullopt;
+}
+
+Finding by_stacks(Finding hang, const StacksByRank& ranks) {
+  const std::optional<OddOne> odd = hang.is_guess ? find_odd_one(ranks) : std::nullopt;
+  if (!odd || odd->rank == hang.rank) return hang;
+  hang.text = odd->why + "; rank " + std::to_string(hang.rank) + " " + hang.text;
+  hang.rank = odd->rank;
+  return hang;
 }
 
 }  // namespace ddp::launcher

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/watchdog.h"
+
 namespace ddp::launcher {
 
 struct Frame {
@@ -71,5 +73,9 @@ struct OddOne {
 /// backward), as it has skipped the call that the other waits in. Nothing where the stacks do not
 /// tell.
 std::optional<OddOne> find_odd_one(const StacksByRank& ranks);
+
+/// Where all ranks wait in the same way, the watchdog can but guess who hangs; then the odd one is
+/// blamed, if there is one.
+Finding by_stacks(Finding hang, const StacksByRank& ranks);
 
 }  // namespace ddp::launcher

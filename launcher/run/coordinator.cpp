@@ -456,21 +456,6 @@ void Coordinator::look() {
   }
 }
 
-/// The watchdog sees of a rank without a page only that it neither runs nor prints, as those do
-/// that wait for it: there the stacks know better.
-void Coordinator::blame_the_odd_one(const std::vector<WorkerReport>& reports) {
-  for (const WorkerReport& report : reports) {
-    const Ending& ending = report.ending;
-    if (ending.rank != round_.hang->rank) continue;
-    if (ending.opened_page || ending.was_frozen || !ending.stop_sent) return;
-  }
-  const std::optional<OddOne> odd = find_odd_one(stacks_of(reports));
-  if (!odd || odd->rank == round_.hang->rank) return;
-  round_.hang->text =
-      odd->why + "; rank " + std::to_string(round_.hang->rank) + " " + round_.hang->text;
-  round_.hang->rank = odd->rank;
-}
-
 RoundResult Coordinator::conclude() {
   std::vector<WorkerReport> reports;
   std::vector<std::string> leftovers;
@@ -513,7 +498,7 @@ RoundResult Coordinator::conclude() {
   StopCause cause;
   cause.user_signal = round_.user_signal;
   if (round_.hang) {
-    blame_the_odd_one(reports);
+    round_.hang = by_stacks(*round_.hang, stacks_of(reports));
     cause.hung_rank = round_.hang->rank;
   }
   cause.lost_node = round_.lost;

@@ -88,7 +88,6 @@ class Coordinator {
   bool begin_round(int round);
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
-  void blame_the_odd_one(const std::vector<WorkerReport>& reports);
   RoundResult conclude();
   asio::awaitable<void> pause(RestartDecision decision);
   asio::awaitable<void> end();

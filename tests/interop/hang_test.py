@@ -18,6 +18,14 @@ SCRIPT = HERE / "hang_script.py"
 PAGES = HERE.parent.parent / "deploy" / "progress"
 LIMIT = 5
 AT_ONCE = 2  # they mostly wait
+# Where rank 1 stands, by the report: its own line, whatever it has called.
+LINES = {
+    "forward": r"\n  stands in : hang_script.py:\d+ in wait_in_forward\n",
+    "data": r"\n  stands in : hang_script.py:\d+ in load_batch\n",
+    "between": r"\n  stands in : hang_script.py:\d+ in <module>\n",
+    "missing": r"(?s)\n  stands in : hang_script.py:\d+ in <module>\n.*\n  rank 0:\n    main thread\n      torch/distributed/.* in barrier\n",
+    "loop": r"\n  stands in : hang_script.py:\d+ in <module>\n",
+}
 
 
 class Hangs(ProcessTest):
@@ -47,6 +55,7 @@ class Hangs(ProcessTest):
                 self.assertIn("  rank      : 1 (local_rank: 1)", text)
                 self.assertEqual(text.count("Root Cause (first observed failure):"), 1, text)
                 self.assertIn("made no step for" if "--page" in case else "neither ran nor printed for", text)
+                self.assertRegex(text, LINES[case[0]])
                 self.assertGreater(took, LIMIT - 1.5, text)
                 self.assertLess(took, LIMIT + 2, text)
 

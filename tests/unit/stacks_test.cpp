@@ -179,6 +179,19 @@ TEST(OddOne, IsNobodyWhereTheStacksDoNotTell) {
   EXPECT_FALSE(find_odd_one({{0, in_backward()}, {1, Stacks()}}));
 }
 
+TEST(OddOne, IsBlamedWhereTheWatchdogCouldOnlyGuess) {
+  const StacksByRank stacks{{0, in_backward()}, {1, sleeps()}};
+  Finding hang{true, 0, "neither ran nor printed for 5 s", false};
+  EXPECT_EQ(by_stacks(hang, stacks), hang);
+  hang.is_guess = true;
+  EXPECT_EQ(by_stacks(hang, {}), hang);
+  const Finding found = by_stacks(hang, stacks);
+  EXPECT_EQ(found.rank, 1);
+  EXPECT_EQ(found.text,
+            "stands in train.py:21 in step, while others wait in a collective; rank 0 neither ran "
+            "nor printed for 5 s");
+}
+
 TEST(OddOne, IsFoundByCppStacksToo) {
   const Stacks waits = only({{"", "/lib/libc.so.6", 0},
                              {"std::condition_variable::wait", "/lib/libstdc++.so.6", 0},
