@@ -165,7 +165,6 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path, int fd, bo
 }
 
 void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
-  if (bytes.empty() && !closes) return;
   {
     const std::lock_guard lock(mutex_);
     if (left_) return;
@@ -238,7 +237,7 @@ void FileWriter::Lane::show(const Block& block) {
 }
 
 void FileWriter::Lane::put(Output& output, const std::string& bytes) {
-  if (output.failed || bytes.empty()) return;
+  if (output.failed) return;
   if (output.fd < 0) {
     output.fd = ::open(output.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   }
@@ -345,6 +344,7 @@ FileWriter::~FileWriter() {
 FileWriter::Target FileWriter::open(std::filesystem::path path) {
   if (!files_->is_started()) Lane::start(files_);
   Output* const output = files_->add(std::move(path), -1, true);
+  files_->push(output, "");  // it is there from now on, whoever writes or not
   const auto known = std::find_if(
       places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });
   if (known != places_.end()) return static_cast<Target>(known - places_.begin());
@@ -358,6 +358,7 @@ void FileWriter::close(Target target) {
 }
 
 void FileWriter::write(Target target, std::string bytes) {
+  if (bytes.empty()) return;
   const Place& place = places_.at(target);
   place.lane->push(place.output, std::move(bytes));
 }

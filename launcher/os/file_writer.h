@@ -39,8 +39,9 @@ class FileWriter {
   /// nothing.
   ~FileWriter();
 
-  /// A new file, opened by the files' thread when its first bytes come. Errors: SystemError when
-  /// this is the first one and the thread cannot be started; one line on stderr for the file.
+  /// A new file, opened by the files' thread at once: it is there although nothing is written, as
+  /// tail -f and collectors of logs expect. Errors: SystemError when this is the first one and the
+  /// thread cannot be started; one line on stderr for the file.
   Target open(std::filesystem::path path);
   /// After what was written before. The number may come again from open().
   void close(Target target);

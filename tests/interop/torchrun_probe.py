@@ -1,7 +1,7 @@
 """A worker for the comparison with torchrun: writes down what it was given, then does what PROBE_DO says.
 
 PROBE_DO is RANK:ROUNDS:ACTION,...: in the first so many rounds that rank exits by a code, dies of a signal (SIGKILL) or leaves an
-error file (error); every other rank of such a round waits to be stopped. In other rounds all end by 0.
+error file (error); every other rank of such a round waits to be stopped. In other rounds all end by 0. With PROBE_SILENT it prints nothing.
 """
 
 import json
@@ -23,8 +23,9 @@ record = {
 path = pathlib.Path(os.environ["PROBE_OUT"], f"{rank}-{round_number}.json")
 path.with_suffix(".new").write_text(json.dumps(record), encoding="utf-8")
 path.with_suffix(".new").rename(path)
-print(f"out {rank} apple", flush=True)
-print(f"err {rank} pear", file=sys.stderr, flush=True)
+if "PROBE_SILENT" not in os.environ:
+    print(f"out {rank} apple", flush=True)
+    print(f"err {rank} pear", file=sys.stderr, flush=True)
 
 acts = False
 for entry in filter(None, os.environ.get("PROBE_DO", "").split(",")):
