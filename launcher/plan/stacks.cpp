@@ -263,7 +263,9 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
       left_out = 0;
     };
     for (const Frame& frame : thread.frames) {
-      const bool is_first = &frame == &thread.frames.front() && !is_python(frame);
+      // A call of libc by its name tells in what it waits.
+      const bool is_first =
+          &frame == &thread.frames.front() && !is_python(frame) && !frame.function.empty();
       if (is_plumbing(frame) && !is_first) continue;
       // LibTorch's own calls are many, and the innermost tell which operation it is.
       in_a_row = !is_python(frame) && is_library(frame) ? in_a_row + 1 : 0;

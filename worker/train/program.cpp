@@ -85,7 +85,7 @@ void run(int argc, char** argv, const Registry& registry) {
     // Who am I: the launcher's environment, or rank 0 of 1.
     const WorkerIdentity self = play(options.as_rank, read_identity(environment));
     // Under an agent of ours the prefix of each line says it.
-    if (self.run_id.empty()) log::info(describe(self));
+    if (self.run_id.empty() && !options.as_rank) log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     (*page)->saves_on_stop = 1;

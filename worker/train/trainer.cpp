@@ -165,7 +165,8 @@ int Trainer::run() {
   set_phase(Phase::finished);
   if (const std::optional<DdpFigures> figures = parts_.replica.figures())
     say(figures_line(*figures));
-  say(final_table(records_) + "run directory: " + parts_.run_dir.string());
+  say(final_table(records_) +
+      (parts_.run_dir.empty() ? "" : "run directory: " + parts_.run_dir.string()));
   return exit_code::kOk;
 }
 
