@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <fstream>
+#include <functional>
 #include <map>
 #include <sstream>
 
@@ -65,6 +66,34 @@ class OutputFaults : public ProcessTest {
   /// A file of the only round of a job with --output runs().
   [[nodiscard]] fs::path log(const std::string& name) const {
     return runs() / "fake_worker/logs/round-0" / name;
+  }
+  /// Has the second round of a job find `prepare`'s work in the place of its log files: those of
+  /// the first are opened before a test could do anything. The workers print their pids.
+  void begin_second_round(Running& job,
+                          std::size_t workers,
+                          const std::function<void(const fs::path&)>& prepare) const {
+    const auto have_told = [&](std::size_t pids) {
+      return eventually(
+          [&] {
+            job.read_for(5ms);
+            return count(job.out(), "] pid ") == pids;
+          },
+          kPatience);
+    };
+    ASSERT_TRUE(have_told(workers)) << job.err();
+    const fs::path round = runs() / "fake_worker/logs/round-1";
+    fs::create_directories(round);
+    prepare(round);
+    send_signal(job.number_after("[0:0] pid "), SIGKILL);
+    ASSERT_TRUE(have_told(2 * workers)) << job.err();
+  }
+  /// Returns the worker, whose log files lie on a disk that is stuck.
+  [[nodiscard]] int begin_stuck_round(Running& job) const {
+    begin_second_round(job, 1, [](const fs::path& round) {
+      // open() of a FIFO that nobody reads does not return, like a write to a dead disk.
+      ASSERT_EQ(::mkfifo((round / "rank-0.err").c_str(), 0600), 0);
+    });
+    return std::stoi(job.out().substr(job.out().rfind("pid ") + 4));
   }
   /// SIGUSR1 to all workers whose script waits for it.
   void wake_workers() const {
@@ -148,16 +177,12 @@ TEST_F(OutputFaults, O2_TheReportIsCleanToo) {
 }
 
 TEST_F(OutputFaults, O4_AFullDiskIsOneWarningAndTheConsoleGoesOn) {
-  const auto job =
-      launch_logged("--nproc-per-node=3",
-                    "error ready wait USR1 print first lines 200000 text print last exit 5");
-  const auto are_ready = [&] {
-    job->read_for(5ms);
-    return count(job->err(), "ready") == 3;
-  };
-  ASSERT_TRUE(eventually(are_ready, kPatience));
-  for (const char* const name : {"rank-0.out", "rank-1.out", "rank-2.out"})
-    fs::create_symlink("/dev/full", log(name));
+  const auto job = launch_logged("--nproc-per-node=3 --max-restarts=1",
+                                 "pid wait USR1 print first lines 200000 text print last exit 5");
+  begin_second_round(*job, 3, [](const fs::path& round) {
+    for (const char* const name : {"rank-0.out", "rank-1.out", "rank-2.out"})
+      fs::create_symlink("/dev/full", round / name);
+  });
   wake_workers();
   EXPECT_EQ(job->wait(), 5);
   EXPECT_EQ(count(job->err(), "No space left on device; the job goes on without it."), 1U);
@@ -167,12 +192,9 @@ TEST_F(OutputFaults, O4_AFullDiskIsOneWarningAndTheConsoleGoesOn) {
 }
 
 TEST_F(OutputFaults, O4_AStuckDiskStopsNeitherTheConsoleNorTheEnd) {
-  const auto job =
-      launch_logged("", "pid wait USR1 error into-the-fifo print still-here print and-here hold");
-  ASSERT_TRUE(job->sees("pid "));
-  // open() of a FIFO that nobody reads does not return, like a write to a dead disk.
-  ASSERT_EQ(::mkfifo(log("rank-0.err").c_str(), 0600), 0);
-  send_signal(job->number_after("pid "), SIGUSR1);
+  const auto job = launch_logged(
+      "--max-restarts=1", "pid wait USR1 error into-the-fifo print still-here print and-here hold");
+  send_signal(begin_stuck_round(*job), SIGUSR1);
   EXPECT_TRUE(job->sees("[0:0] into-the-fifo"));
   EXPECT_TRUE(job->sees("[0:0] and-here"));
   const auto begin = std::chrono::steady_clock::now();
@@ -184,10 +206,9 @@ TEST_F(OutputFaults, O4_AStuckDiskStopsNeitherTheConsoleNorTheEnd) {
 
 TEST_F(OutputFaults, O4_AStuckDiskHoldsTheFloodNotTheAgent) {
   // What is queued for the disk is bounded, so the worker waits; it is stopped all the same.
-  const auto job =
-      launch_logged("", "pid wait USR1 error x lines 200000 " + std::string(1000, 'y') + " hold");
-  const int worker = job->number_after("[0:0] pid ");
-  ASSERT_EQ(::mkfifo(log("rank-0.err").c_str(), 0600), 0);
+  const auto job = launch_logged(
+      "--max-restarts=1", "pid wait USR1 error x lines 200000 " + std::string(1000, 'y') + " hold");
+  const int worker = begin_stuck_round(*job);
   send_signal(worker, SIGUSR1);
   std::size_t seen = 0;
   int still = 0;  // looks at which no line had come and the worker waited for its pipe
