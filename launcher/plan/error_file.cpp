@@ -1,5 +1,6 @@
 #include "launcher/plan/error_file.h"
 
+#include <algorithm>
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
@@ -13,6 +14,21 @@ constexpr std::size_t kQuoted = 4 << 10;
 std::string text_of(const json::value* value) {
   if (value == nullptr || !value->is_string()) return "";
   return std::string(value->as_string());
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \n");
+  return std::string(text.substr(0, end == std::string_view::npos ? 0 : end + 1));
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
 }
 
 const json::object* object_of(const json::value* value) {
@@ -40,6 +56,28 @@ std::optional<WorkerError> read_error(std::string_view text) {
     }
   }
   return WorkerError{std::string(text.substr(0, kQuoted)), ""};
+}
+
+std::string to_text(const WorkerError& error) {
+  const std::string message = trimmed(error.message);
+  const std::string callstack = trimmed(error.callstack);
+  if (callstack.find(message) != std::string::npos) return callstack;
+  return callstack.empty() ? message : message + "\n" + callstack;
+}
+
+std::vector<std::string> without_error(std::vector<std::string> lines, const WorkerError& error) {
+  const std::vector<std::string> message = lines_of(trimmed(error.message));
+  const auto found = std::find_end(lines.begin(), lines.end(), message.begin(), message.end());
+  if (found == lines.end()) return lines;
+  // Python's form: frames, indented, below a head that may be among the lines no more.
+  auto first = found;
+  while (first != lines.begin() && std::prev(first)->starts_with("  "))
+    --first;
+  const bool has_head =
+      first != lines.begin() && std::prev(first)->starts_with("Traceback (most recent call last)");
+  if (has_head) --first;
+  lines.erase(first, found + static_cast<std::ptrdiff_t>(message.size()));
+  return lines;
 }
 
 std::string with_error_code(std::string_view text, int exit_code) {

@@ -101,14 +101,19 @@ std::string why_root(const Verdict& verdict, const Failed& failed) {
   return what_happened(root);
 }
 
-/// What it said itself: its error file, and the last lines of its stderr.
+/// What it said itself: its error file, and the last lines of its stderr. Nothing twice: Python
+/// writes the exception of an error file to stderr, too.
 void add_words(std::string& text, const WorkerReport& worker) {
+  std::vector<std::string> last_lines = worker.last_lines;
   if (const std::optional<WorkerError> error = read_error(worker.error_text)) {
-    text += "  traceback : " + error->message + "\n";
-    if (error->callstack != error->message) add_lines(text, error->callstack);
+    const std::string words = to_text(*error);
+    const std::size_t end = std::min(words.find('\n'), words.size());
+    add_field(text, "traceback", words.substr(0, end));
+    add_lines(text, words.substr(std::min(end + 1, words.size())));
+    last_lines = without_error(std::move(last_lines), *error);
   }
-  if (!worker.last_lines.empty()) text += "  last lines of its stderr:\n";
-  for (const std::string& line : worker.last_lines)
+  if (!last_lines.empty()) text += "  last lines of its stderr:\n";
+  for (const std::string& line : last_lines)
     add_lines(text, line);
   if (!worker.hidden_lines.empty()) text += "  last lines of its stdout, which was not shown:\n";
   for (const std::string& line : worker.hidden_lines)

@@ -25,6 +25,27 @@ TEST(ErrorFile, ABrokenFileIsQuotedAndNeverFatal) {
   EXPECT_FALSE(read_error("").has_value());
 }
 
+TEST(ErrorFile, WhatStackAndStderrRepeatIsShownOnce) {
+  const WorkerError error{"ValueError: one\n  two",
+                          "Traceback (most recent call last):\n  File a\nValueError: one\n  two\n"};
+  EXPECT_EQ(to_text(error), "Traceback (most recent call last):\n  File a\nValueError: one\n  two");
+  EXPECT_EQ(to_text(WorkerError{"m", "stack\n"}), "m\nstack");
+  EXPECT_EQ(to_text(WorkerError{"m\n", ""}), "m");
+  using Lines = std::vector<std::string>;
+  const Lines exception{"  File main", "    main()", "  File a", "ValueError: one", "  two"};
+  const auto with = [&](Lines lines, const Lines& after) {
+    lines.insert(lines.end(), exception.begin(), exception.end());
+    lines.insert(lines.end(), after.begin(), after.end());
+    return lines;
+  };
+  EXPECT_EQ(without_error(with({"a", "Traceback (most recent call last):"}, {"b"}), error),
+            (Lines{"a", "b"}));
+  EXPECT_EQ(without_error(with({}, {}), error), Lines{}) << "the head is above the last lines";
+  const Lines other{"Traceback (most recent call last):", "  File a", "ValueError: other"};
+  EXPECT_EQ(without_error(other, error), other);
+  EXPECT_EQ(without_error({}, error), Lines{});
+}
+
 TEST(ErrorFile, TheCodeIsAddedToTheNestedForm) {
   EXPECT_EQ(with_error_code(R"({"message":{"message":"m"}})", 7),
             R"({"message":{"message":"m","errorCode":7}})");

@@ -116,6 +116,17 @@ TEST(Report, QuotesErrorFileAndLastLines) {
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("message"), "ValueError: x");
 }
 
+TEST(Report, AnExceptionOfSeveralLinesIsThereOnceAndIndented) {
+  WorkerReport root = worker(0, ExitStatus{1, 0, false});
+  root.error_text =
+      R"({"message":{"message":"E: x\ny","extraInfo":{"py_callstack":"Traceback (most recent call last):\n  File a\nE: x\ny\n"}}})";
+  root.last_lines = {"before", "Traceback (most recent call last):", "  File a", "E: x", "y"};
+  EXPECT_THAT(text_of(failed({root}, 0)),
+              HasSubstr("  traceback : Traceback (most recent call last):\n"
+                        "      File a\n    E: x\n    y\n"
+                        "  last lines of its stderr:\n    before\n  teardown"));
+}
+
 TEST(Report, ShowsWhatTheNodeSaysAboutTheDeath) {
   WorkerReport root = worker(0, ExitStatus{0, SIGKILL, false});
   root.findings = {"killed for lack of memory", "core file: /c"};
