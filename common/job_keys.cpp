@@ -222,7 +222,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
-       .help = "torchrun: a Python plug-in; without effect here"},
+       .help = "torchrun: a Python plug-in; here default alone"},
       {.path = "launch.monitor_interval",
        .type = JobType::text,
        .default_value = "0.1",

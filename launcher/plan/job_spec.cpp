@@ -311,6 +311,13 @@ class Maker {
   }
 
   void take_logs() {
+    const std::string key_of_specs = "launch.logs_specs";
+    if (!job().is_null(key_of_specs) && job().text(key_of_specs) != "default") {
+      complain(key_of_specs,
+               job().text(key_of_specs) +
+                   ": Python plug-ins are not loaded here, only default is there. Leave it out; "
+                   "--log-dir, --redirects and --tee say where output goes.");
+    }
     spec_.logs = make_log_spec(job(), spec_.nproc, problems_);
     spec_.warnings.insert(
         spec_.warnings.end(), spec_.logs.warnings.begin(), spec_.logs.warnings.end());

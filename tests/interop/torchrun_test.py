@@ -81,7 +81,7 @@ CASES = [
     Case("range of one node", [*TWO, "--nnodes=1:1", "--rdzv-conf=timeout=60,read_timeout=9"]),
     Case("restarts that are not needed", [*TWO, "--max-restarts=3"]),
     Case("signals", [*TWO, "--signals-to-handle=SIGTERM,SIGUSR1"]),
-    Case("flags without effect", [*TWO, "--start-method=fork", "--event-log-handler=null", "--local-addr=127.0.0.1"]),
+    Case("flags without effect", [*TWO, "--logs-specs=default", "--start-method=fork", "--event-log-handler=null", "--local-addr=127.0.0.1"]),
     Case("CPUs", ["--nproc-per-node=cpu"]),
     Case("auto without GPUs", ["--nproc-per-node=auto"]),
     Case("module", [*TWO, "-m"], {"PYTHONPATH": str(HERE)}, program=["torchrun_probe", "a"]),
@@ -130,6 +130,11 @@ CASES = [
     Case("filtered files", [*TWO, "-t3", "--duplicate-stdout-filters=out 0,zzz", "--duplicate-stderr-filters=pear"], logs=True),
     Case("logs of two rounds", [*TWO, "-r3", "--max-restarts=1"], {"PROBE_DO": "1:1:7"}, logs=True),
     Case("an error file with a log directory", [*TWO, "-r1"], {"PROBE_DO": RANK_1 + "error"}, code=1, logs=True),
+    Case("redirects of workers that print nothing", [*TWO, "-r3"], {"PROBE_SILENT": "1"}, logs=True),
+    Case("tee of one worker's stdout that prints nothing", [*TWO, "-t1:1"], {"PROBE_SILENT": "1"}, logs=True),
+    Case("filtered files of workers that print nothing", [*TWO, "-t3", "--duplicate-stdout-filters=a", "--duplicate-stderr-filters=b"],
+         {"PROBE_SILENT": "1"}, logs=True),
+    Case("filtered files without such a line", [*TWO, "-t3", "--duplicate-stdout-filters=zzz"], logs=True),
     Case("no log files", [*TWO, "--log-dir=/dev/null"]),
 
     Case("no program", [], program=[], code=2, theirs=2),
@@ -141,6 +146,7 @@ CASES = [
     Case("workers that are no number", ["--nproc-per-node=foo"], code=2, theirs=1),
     Case("nodes that are no number", ["--nnodes=a"], code=2, theirs=1),
     Case("settings without a value", ["--rdzv-conf=a"], code=2, theirs=1),
+    Case("no such plug-in for logs", ["--logs-specs=DOES_NOT_EXIST"], code=2, theirs=1),
     Case("redirects that are none", ["-r4"], code=2, theirs=1),
 ]  # fmt: skip
 

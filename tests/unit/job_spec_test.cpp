@@ -67,6 +67,12 @@ TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
               ElementsAre(HasSubstr("PET_MONITOR_INTERVAL has no effect")));
 }
 
+TEST(MakeJobSpec, APlugInForLogsIsRefusedAndTorchsOwnIsNot) {
+  EXPECT_THAT(problems_of({"--logs-specs=DOES_NOT_EXIST", "p"}),
+              HasSubstr("--logs-specs: DOES_NOT_EXIST: Python plug-ins are not loaded here"));
+  EXPECT_THAT(make({"--logs-specs=default", "p"}).warnings, IsEmpty());
+}
+
 TEST(MakeJobSpec, TorchsVariableGivesTheStoreToAWorkerUnlessTheFlagSaysOtherwise) {
   const Environment environment{{"TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1"}};
   EXPECT_TRUE(make({"p"}, environment).store_in_worker);
