@@ -68,6 +68,12 @@ std::vector<asio::ip::address> resolve(const std::string& name, std::string& pro
 
 }  // namespace
 
+bool is_for_this_machine(const std::string& master_addr) {
+  boost::system::error_code error;
+  const asio::ip::address numeric = asio::ip::make_address(master_addr, error);
+  return error ? master_addr == "localhost" : plain(numeric).is_loopback();
+}
+
 /// Where to listen.
 struct Endpoint::Listening {
   std::vector<asio::ip::address> basic{kLoopback4, kLoopback6};  // the first one has to succeed
@@ -97,13 +103,13 @@ Endpoint::Listening Endpoint::Listening::of_several(const std::string& name) {
   Listening where;
   std::string problem;
   const std::vector<asio::ip::address> all = resolve(name, problem);
+  if (is_for_this_machine(name)) return where;
   std::string first = all.empty() ? "has no address here: " + problem : all[0].to_string();
   boost::system::error_code error;
   (void)asio::ip::make_address(name, error);
   const bool is_name = error.failed();
   const bool is_loopback = std::all_of(
       all.begin(), all.end(), [](const auto& address) { return address.is_loopback(); });
-  if (!all.empty() && is_loopback && (!is_name || name == "localhost")) return where;  // as asked
   for (const asio::ip::address& address : all) {
     if (!address.is_loopback() && is_own_address(address.to_string())) where.own.push_back(address);
   }

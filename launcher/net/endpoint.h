@@ -21,6 +21,11 @@
 
 namespace ddp::launcher {
 
+/// Whether nobody on another machine reaches the endpoint of a job of several nodes that has this
+/// master address, as it is asked for: localhost, 127.0.0.0/8 or ::1. Any other name stands for an
+/// address that others reach.
+bool is_for_this_machine(const std::string& master_addr);
+
 class Endpoint {
  public:
   using Notice = std::function<void(const std::string&)>;

@@ -39,6 +39,7 @@ struct Hello {
   int problem_code = 0;                         // 126 or 127; 0: it can execute the program
   std::string problem;                          // ... and why not
   std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: foreign
+  std::string address;                          // not sent: where node 0 sees it, for people
   bool operator==(const Hello&) const = default;
 };
 

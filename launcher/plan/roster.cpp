@@ -12,8 +12,13 @@ namespace {
 constexpr std::size_t kMostDifferences = 5;  // named in one refusal
 constexpr std::size_t kMostNames = 20;       // named in one line
 
+/// Hosts may have one name, and one host several addresses.
+std::string host_of(const Hello& hello) {
+  return hello.address.empty() ? hello.host : hello.host + ", " + hello.address;
+}
+
 std::string agent_of(const Hello& hello) {
-  return hello.host + ", pid " + std::to_string(hello.pid);
+  return host_of(hello) + ", pid " + std::to_string(hello.pid);
 }
 
 Refusal refuse(const std::string& text) {
@@ -27,7 +32,7 @@ std::string value_of(const std::map<std::string, std::string>& keys, const std::
 }
 
 std::optional<Refusal> compare_jobs(const Hello& hello, const Hello& own, const std::string& node) {
-  const std::string zero = name_node(0, own.host);
+  const std::string zero = name_node(0, host_of(own));
   if (hello.user_run_id != own.user_run_id) {
     return refuse(node + " says --rdzv-id " + hello.user_run_id + ", " + zero + " says " +
                   own.user_run_id + ". Start both with the same id.");
@@ -81,8 +86,8 @@ const Seat& Roster::find(int id) const {
 }
 
 std::optional<Refusal> Roster::why_not(const Hello& hello) const {
-  const std::string node = name_node(hello.node_rank, hello.host);
-  const std::string zero = name_node(0, own().host);
+  const std::string node = name_node(hello.node_rank, host_of(hello));
+  const std::string zero = name_node(0, host_of(own()));
   if (hello.protocol != own().protocol) {
     return refuse(node + " speaks protocol " + std::to_string(hello.protocol) + " (ddp-launch " +
                   hello.version + "), " + zero + " speaks " + std::to_string(own().protocol) +
@@ -90,7 +95,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
   }
   if (own().max_nodes == 1) {
     return refuse("the job of " + agent_of(own()) + " has one node, and no place for " +
-                  hello.host + ". Give another --master-port, or start it with --nnodes.");
+                  host_of(hello) + ". Give another --master-port, or start it with --nnodes.");
   }
   if (hello.node_rank == 0) {
     return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
@@ -98,7 +103,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
   }
   if (auto refusal = compare_jobs(hello, own(), node)) return refusal;
   if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
-    return refuse(hello.host + " says --node-rank " + std::to_string(*hello.node_rank) +
+    return refuse(host_of(hello) + " says --node-rank " + std::to_string(*hello.node_rank) +
                   ", but the job of " + zero + " has " +
                   format_nodes(own().min_nodes, own().max_nodes) + " nodes: 0 to " +
                   std::to_string(own().max_nodes - 1) + ".");

@@ -70,7 +70,9 @@ void Crew::open(Endpoint& endpoint) {
 }
 
 std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
-  std::optional<Refusal> refusal = roster_.why_not(came.hello);
+  Hello hello = came.hello;
+  hello.address = came.link->peer_address();
+  std::optional<Refusal> refusal = roster_.why_not(hello);
   // An address that is translated may lead to ourselves.
   const bool is_ourselves =
       came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
@@ -82,7 +84,7 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
     return refusal;
   }
   auto node = std::make_unique<Node>();
-  node->id = roster_.add(came.hello);
+  node->id = roster_.add(hello);
   node->host = came.hello.host;
   node->asked_rank = came.hello.node_rank;
   node->link = came.link;

@@ -6,6 +6,7 @@
 #include "common/job_schema.h"
 #include "common/node_gpus.h"
 #include "common/yaml.h"
+#include "launcher/net/endpoint.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
@@ -125,7 +126,8 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   find_executable(spec, environment);
   spec.token = find_token(options, spec.job, environment);
-  if (spec.token.empty() && spec.max_nodes > 1) spec.warnings.push_back(what_is_open());
+  const bool is_open = spec.max_nodes > 1 && !is_for_this_machine(spec.master_addr);
+  if (spec.token.empty() && is_open) spec.warnings.push_back(what_is_open());
   bind(spec, environment);
   require_descriptors(spec);
   require_processes(spec);

@@ -72,6 +72,7 @@ Membership as_node_zero(const JobSpec& spec, Hello hello) {
       spec.random_user_run_id ? membership.welcome.run_id : spec.user_run_id;
   membership.welcome.host = hello.host;
   membership.own = std::move(hello);
+  membership.own.address = spec.master_addr;
   return membership;
 }
 

@@ -184,6 +184,13 @@ std::string notice_of(const std::string& address) {
 }
 
 // Case N8: the address of node 0 is none that others can reach.
+TEST(Endpoint, OnlyLocalhostAndItsNumbersAreForThisMachineAlone) {
+  for (const char* const name : {"localhost", "127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"})
+    EXPECT_TRUE(is_for_this_machine(name)) << name;
+  for (const char* const name : {"10.0.0.1", "0.0.0.0", "node0", "localhost.example.org", "::", ""})
+    EXPECT_FALSE(is_for_this_machine(name)) << name;
+}
+
 TEST(Endpoint, N8_AnAddressThatIsNotItsOwnMakesItListenEverywhere) {
   EXPECT_EQ(notice_of("127.0.0.1"), "");
   EXPECT_EQ(notice_of("localhost"), "");

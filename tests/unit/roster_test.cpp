@@ -80,6 +80,19 @@ TEST(Roster, AnotherJobIsRefusedByTheKeysThatDiffer) {
   EXPECT_THAT(refusal_of(roster, other), HasSubstr("says --rdzv-id x, node 0 (a) says none"));
 }
 
+TEST(Roster, ARefusalNamesAddressesWhereTheyAreKnown) {
+  Hello own = node("a");
+  own.address = "10.0.0.1";
+  const Roster roster(own, false);
+  Hello other = node("b", 1, 4);
+  other.address = "10.0.0.2";
+  EXPECT_THAT(refusal_of(roster, other),
+              HasSubstr("node 1 (b, 10.0.0.2) says --nnodes 4, node 0 (a, 10.0.0.1) says 3"));
+  other = node("b", 0);
+  other.address = "10.0.0.2";
+  EXPECT_THAT(refusal_of(roster, other), HasSubstr("b, 10.0.0.2, pid"));
+}
+
 TEST(Roster, AnotherProtocolIsRefusedWithBothVersions) {
   const Roster roster(node("a"), false);
   Hello other = node("b", 1);
