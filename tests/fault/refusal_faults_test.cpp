@@ -78,7 +78,10 @@ TEST_F(RefusalFaults, C4_AnotherJobIsRefusedAndItsKeysAreNamed) {
   };
   const auto node0 = launch_job(0, "train.epochs=2");
   const auto node1 = launch_job(1, "train.epochs=3");
-  expect_refused(*node1, {"train.epochs", "node0", "node1"});
+  const auto with_address = [](int node) {
+    return "(node" + std::to_string(node) + ", " + Cluster::address(node) + ")";
+  };
+  expect_refused(*node1, {"train.epochs", with_address(0), with_address(1)});
   node0->signal(SIGTERM);
   EXPECT_EQ(node0->wait(), 128 + SIGTERM);
 }

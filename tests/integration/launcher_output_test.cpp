@@ -70,18 +70,22 @@ TEST_F(LauncherOutput, O4_ALogFileThatCannotBeWrittenIsOneWarning) {
   const auto runs = scratch() / "runs";
   const auto job = launch({"--output",
                            runs.string(),
+                           "--max-restarts=1",
                            DDP_FAKE_WORKER,
+                           "round",
+                           "0",
+                           "[",
                            "pid",
-                           "wait",
-                           "USR1",
+                           "hold",
+                           "]",
                            "error",
                            "one",
                            "error",
                            "after"});
   ASSERT_TRUE(job->sees("pid "));
-  // The file of stderr is opened with its first bytes: a directory stands in its place by then.
-  std::filesystem::create_directory(runs / "fake_worker/logs/round-0/rank-0.err");
-  send_signal(job->number_after("pid "), SIGUSR1);
+  // Files are opened when a round begins: a directory stands in the place of one by then.
+  std::filesystem::create_directories(runs / "fake_worker/logs/round-1/rank-0.err");
+  send_signal(job->number_after("pid "), SIGKILL);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(), HasSubstr("[0:0] after"));
   const std::string warning = "rank-0.err: Is a directory; the job goes on without it.";
