@@ -232,7 +232,7 @@ get_torch1() {
   [[ ! -e "$target/complete" ]] || return 0
   say "getting torch $torch1_version for a test of its client (1.8 GB to load, 4 GB in $target), once per machine"
   new_python python3 "$target" || return 1
-  fill_python "$target" 6000 'import numpy, torch; torch.ones(1)' "torch==$torch1_version" 'numpy<2'
+  fill_python "$target" 5300 'import numpy, torch; torch.ones(1)' "torch==$torch1_version" 'numpy<2'
 }
 
 # Libraries of others beside the tests' torch, in an environment of their own.

@@ -34,7 +34,7 @@ class JobFileFaults : public ProcessTest {
   Refusal refuse(const std::string& path) {
     Refusal refusal;
     for (int i = 0; i < kTries; ++i) {
-      const auto job = launch({path, "launch.program=" DDP_FAKE_WORKER});
+      const auto job = launch({path, std::string("launch.program=") + DDP_FAKE_WORKER});
       EXPECT_EQ(job->wait(), 2) << job->out();
       EXPECT_EQ(job->out(), "");
       refusal.text = job->err();
@@ -90,13 +90,13 @@ TEST_F(JobFileFaults, Y4_WhatOtherReadersGuessIsRefused) {
   const std::string path = write_file("job.yaml",
                                       "\xEF\xBB\xBF"
                                       "data: {batch_per_rank: 8}\r\nseed: 2\r\n");
-  const auto fine = launch({"--dry-run", path, "launch.program=" DDP_FAKE_WORKER});
+  const auto fine = launch({"--dry-run", path, std::string("launch.program=") + DDP_FAKE_WORKER});
   EXPECT_EQ(fine->wait(), 0) << fine->err();
 }
 
 TEST_F(JobFileFaults, Y5_BombsAndWhatIsNoSmallFileAreRefusedBeforeTheyAreRead) {
   const std::string good = write_file("good.yaml", "data: {batch_per_rank: 8}\n");
-  const auto plan = launch({"--dry-run", good, "launch.program=" DDP_FAKE_WORKER});
+  const auto plan = launch({"--dry-run", good, std::string("launch.program=") + DDP_FAKE_WORKER});
   ASSERT_EQ(plan->wait(), 0) << plan->err();
   const auto path = [&](const std::string& name) { return (scratch() / name).string(); };
 

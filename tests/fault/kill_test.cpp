@@ -130,7 +130,7 @@ TEST_F(Kill, L4_CtrlZInATerminalAndFgGoOnAsIfNothingHadBeen) {
     for (const char key : line + "\n")
       terminal.type(key);
   };
-  enter("PS1=; NO_COLOR=1 " DDP_LAUNCH " --nproc-per-node 2 " DDP_FAKE_WORKER
+  enter(std::string("PS1=; NO_COLOR=1 ") + DDP_LAUNCH + " --nproc-per-node 2 " + DDP_FAKE_WORKER +
         " print ready wait USR1 print done; echo code=$?");
   ASSERT_TRUE(terminal.sees("[0:0] ready") && terminal.sees("[0:1] ready")) << terminal.text();
   terminal.type('\x1a');

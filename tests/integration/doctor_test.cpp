@@ -24,7 +24,8 @@ TEST_F(Doctor, OneNodeTellsAboutItself) {
 }
 
 TEST_F(Doctor, AProblemIsNamedAndIsTheExitCode) {
-  auto doctor = start({{"/bin/sh", "-c", "ulimit -n 512; exec " DDP_LAUNCH " doctor"}});
+  auto doctor =
+      start({{"/bin/sh", "-c", std::string("ulimit -n 512; exec ") + DDP_LAUNCH + " doctor"}});
   EXPECT_EQ(doctor->wait(), 1) << doctor->err();
   EXPECT_THAT(doctor->out(), HasSubstr("): at most 512 open files. Raise the hard limit"));
 }

@@ -124,7 +124,7 @@ TEST_F(Hosts, AHostThatIsNotThereEndsTheOthers) {
   EXPECT_THAT(job->err(),
               HasSubstr("ddp-launch: host gone: ssh failed: exit code 255, ssh: connect to host "
                         "gone port 22: Connection refused\n"));
-  EXPECT_THAT(job->err(), HasSubstr(ssh_ + " -oBatchMode=yes gone " DDP_LAUNCH " --version"));
+  EXPECT_THAT(job->err(), HasSubstr(ssh_ + " -oBatchMode=yes gone " + DDP_LAUNCH + " --version"));
 }
 
 TEST_F(Hosts, AHostWithoutTheProgramIsNamed) {
@@ -216,7 +216,8 @@ TEST_F(Hosts, WhatIsWrongIsSaidOnceAndNothingStarts) {
 }
 
 TEST_F(Hosts, AnAgentWithoutATokenIsRefused) {
-  auto agent = start({{"sh", "-c", "exec " DDP_LAUNCH " --token-stdin true </dev/null"}});
+  auto agent =
+      start({{"sh", "-c", std::string("exec ") + DDP_LAUNCH + " --token-stdin true </dev/null"}});
   EXPECT_EQ(agent->wait(), 2) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("no line with a token"));
 }

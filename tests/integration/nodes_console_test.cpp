@@ -15,9 +15,9 @@ class NodesConsole : public ClusterTest {
   /// On a terminal, as somebody sees it who sits there.
   std::unique_ptr<Running> launch_on_terminal(int node, const std::string& verbs) {
     Command command{.arguments = cluster().enter(node)};
-    const std::string line = DDP_LAUNCH " --nnodes 2 --node-rank " + std::to_string(node) +
-                             " --master-addr " + Cluster::address(0) +
-                             " --nproc-per-node 2 --grace 2s " DDP_FAKE_WORKER " " + verbs;
+    const std::string line = std::string(DDP_LAUNCH) + " --nnodes 2 --node-rank " +
+                             std::to_string(node) + " --master-addr " + Cluster::address(0) +
+                             " --nproc-per-node 2 --grace 2s " + DDP_FAKE_WORKER + " " + verbs;
     for (const std::string& word :
          {std::string("script"), std::string("-qefc"), line, std::string("/dev/null")})
       command.arguments.push_back(word);

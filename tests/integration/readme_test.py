@@ -140,15 +140,32 @@ class Readme(ProcessTest):
             if VARIES.sub("", line) not in lines:
                 self.fail(f"this was not printed: {line}\n{printed}")
 
+    def run_python(self, block):
+        """Lines of a training script, in its loop."""
+        head, *step = block.lines
+        script = [head, "for i, loss in enumerate([0.5, 0.25]):", *(f"    {line}" for line in step)]
+        (self.folder / "lines.py").write_text("\n".join(script) + "\n", encoding="utf-8")
+        self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 2, "lines.py", PYTHONPATH=str(ROOT / "deploy" / "progress"))
+
+    def check_labels(self, block):
+        """Of a report that takes minutes to come, the labels: its lines are compared where such reports are made."""
+        source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "launcher" / "run").glob("*report*.cpp"))
+        for line in block.lines:
+            label = re.fullmatch(r" *(\w[\w ]*?) *: .*", line)[1]
+            self.assertIn(f'"{label}"', source, f"no report has: {label}")
+
     def check_page(self, page):
         last_commands = []
         for block in blocks(page):
-            if block.language:
+            if block.language in ("cpp", "cmake", "yaml"):
                 continue  # the files of a program of one's own, which library_test.py builds
             with self.subTest(f"{page.relative_to(ROOT)}:{block.line}"), socket.socket() as chosen:
                 chosen.bind(("127.0.0.1", 0))
                 self.port = chosen.getsockname()[1]
                 chosen.close()
+                if block.language:
+                    {"python": self.run_python, "text": self.check_labels}[block.language](block)
+                    continue
                 commands = [without_comment(line) for line in block.lines if COMMAND.match(line)]
                 output = [line for line in block.lines if OUTPUT.match(line)]
                 for line in block.lines:

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/programs.h"
 #include "tests/support/send_signal.h"
 
 namespace ddp::test {
