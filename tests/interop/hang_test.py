@@ -18,6 +18,8 @@ SCRIPT = HERE / "hang_script.py"
 PAGES = HERE.parent.parent / "deploy" / "progress"
 LIMIT = 5
 AT_ONCE = 2  # they mostly wait
+# The function of the script in which rank 1 stands.
+PLACES = {"forward": "wait_in_forward", "data": "load_batch", "between": "<module>", "missing": "<module>", "loop": "<module>"}
 # Where rank 1 stands, by the report: its own line, whatever it has called.
 LINES = {
     "forward": r"\n  stands in : hang_script.py:\d+ in wait_in_forward\n",
@@ -54,6 +56,7 @@ class Hangs(ProcessTest):
                 self.assertEqual(code, 124, text)
                 self.assertIn("  rank      : 1 (local_rank: 1)", text)
                 self.assertEqual(text.count("Root Cause (first observed failure):"), 1, text)
+                self.assertRegex(text, rf"stands in : hang_script.py:\d+ in {PLACES[case[0]]}")
                 self.assertIn("made no step for" if "--page" in case else "neither ran nor printed for", text)
                 self.assertRegex(text, LINES[case[0]])
                 self.assertGreater(took, LIMIT - 1.5, text)
