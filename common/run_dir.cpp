@@ -241,6 +241,12 @@ RunDir::~RunDir() {
   if (lock_fd_ >= 0) ::close(lock_fd_);
 }
 
+std::string checkpoint_name(std::int64_t step) {
+  std::string digits = std::to_string(step);
+  if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
+  return "step-" + digits;
+}
+
 RunState state_of(int exit_code) {
   if (exit_code == exit_code::kOk) return RunState::finished;
   const bool by_user =

@@ -49,6 +49,10 @@ class RunDir {
   bool made_output_ = false;
 };
 
+/// The directory of a checkpoint in <run>/checkpoints: "step-000600"; more digits when the number
+/// has them.
+std::string checkpoint_name(std::int64_t step);
+
 /// How a run ended, as the field "state" of result.json. finished: exit 0. stopped: by the user, a
 /// checkpoint may be there. failed: anything else.
 enum class RunState { finished, stopped, failed };

@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/run_dir.h"
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
@@ -532,7 +533,7 @@ GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
     rerun.checkpoint.clear();
     if (report.checkpoint_step >= 0 && !facts_.run_dir.empty()) {
       rerun.checkpoint =
-          facts_.run_dir / "checkpoints" / ("step-" + std::to_string(report.checkpoint_step));
+          facts_.run_dir / "checkpoints" / checkpoint_name(report.checkpoint_step);
     }
     report.rerun = rerun_command(spec_, worker->placement, rerun);
     endings.push_back(report.ending);

@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/run_dir.h"
 #include "worker/save/digest.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"
@@ -173,12 +174,6 @@ std::string set_aside(const fs::path& path) {
 }
 
 }  // namespace
-
-std::string checkpoint_name(std::int64_t step) {
-  std::string digits = std::to_string(step);
-  if (digits.size() < 6) digits.insert(0, 6 - digits.size(), '0');
-  return std::string(kStem) + digits;
-}
 
 LoadedCheckpoint load_checkpoint(const fs::path& path) try {
   std::error_code error;

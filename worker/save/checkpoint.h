@@ -85,7 +85,4 @@ class Checkpoints {
   std::optional<std::int64_t> verified_;  // the step that load_newest() returned
 };
 
-/// "step-000600"; more digits when the number has them.
-std::string checkpoint_name(std::int64_t step);
-
 }  // namespace ddp::worker
