@@ -146,7 +146,8 @@ bool StackReader::take_header(std::string_view line) {
     const std::optional<long> process = eat_number(rest);
     if (!process || rest != ":") return false;
     const bool is_main = *thread == *process;
-    if (is_main || format_ != Format::cpp) begin_process(Format::cpp);
+    if (*process != pid_ || format_ != Format::cpp) begin_process(Format::cpp);
+    pid_ = *process;
     begin_thread(Format::cpp, is_main ? "" : name, is_main);
     return true;
   }

@@ -41,6 +41,7 @@ class StackReader {
   bool is_whole_ = false;
   std::vector<ThreadStack> threads_;
   std::size_t processes_ = 0;
+  long pid_ = 0;                         // of the newest one, where it is told
   std::vector<std::size_t> process_of_;  // by thread
 };
 

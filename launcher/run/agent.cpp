@@ -527,14 +527,15 @@ GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
   RerunFacts rerun;
   rerun.directory = directory;
   rerun.port = port_for_rerun();
+  std::int64_t newest = -1;  // told by rank 0, which saves
+  for (const auto& worker : group_->workers())
+    newest = std::max(newest, worker->page->checkpoint_step.load(std::memory_order_relaxed));
+  if (newest >= 0 && !facts_.run_dir.empty()) {
+    rerun.checkpoint = facts_.run_dir / "checkpoints" / checkpoint_name(newest);
+  }
   for (const auto& worker : group_->workers()) {
     WorkerReport report = describe(*worker, group_->begin());
     keeps_error_files_ = keeps_error_files_ || !report.error_file.empty();
-    rerun.checkpoint.clear();
-    if (report.checkpoint_step >= 0 && !facts_.run_dir.empty()) {
-      rerun.checkpoint =
-          facts_.run_dir / "checkpoints" / checkpoint_name(report.checkpoint_step);
-    }
     report.rerun = rerun_command(spec_, worker->placement, rerun);
     endings.push_back(report.ending);
     end.workers.push_back(std::move(report));

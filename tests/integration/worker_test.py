@@ -521,7 +521,7 @@ class Faults(WorkerTest):
         running, pids = self.started(2, "launch.hang_timeout=3s")
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(running.finish(), 124, running.text)
-        self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase training, step \d+; it is stopped")
+        self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase \w+, step \d+; it is stopped")
         # Its stack and that of the other, by names, in the report alone.
         report = running.text[running.text.index("Root Cause") :]
         self.assertRegex(report, r"(?m)^  stands in : \S+ \(")

@@ -113,6 +113,16 @@ TEST(StackReader, ReadsWhatDdpWorkerPrints) {
   EXPECT_FALSE(stacks.threads[1].is_main);
 }
 
+TEST(StackReader, TheMainThreadOfDdpWorkerMayPrintAfterAnother) {
+  StackReader reader;
+  feed(reader,
+       "stack of thread 18 (pt_gloo) of process 17:\n./train(+0x1)[0x1]\n"
+       "stack of thread 17 (train) of process 17:\n./train(main+0x1)[0x1]\nend of stacks\n");
+  const Stacks stacks = reader.result();
+  EXPECT_FALSE(stacks.threads.at(0).is_main);
+  EXPECT_TRUE(stacks.threads.at(1).is_main);
+}
+
 TEST(StackReader, LeavesEverythingElse) {
   StackReader reader;
   const std::string words =
