@@ -54,8 +54,11 @@ std::string quote(const std::string& word) {
 std::string rerun_command(const JobSpec& spec,
                           const Placement& placement,
                           const RerunFacts& facts) {
-  Placement alone;
-  alone.local_rank = placement.local_rank;
+  Placement alone = placement;  // whose part it plays
+  if (!spec.own_worker) {
+    alone = Placement();
+    alone.local_rank = placement.local_rank;
+  }
   RoundFacts round;
   round.master_addr = "127.0.0.1";
   round.master_port = facts.port;

@@ -55,7 +55,7 @@ TEST(Rerun, OurOwnWorkerPlaysTheRankFromTheNewestCheckpoint) {
   placement.rank = 3;
   placement.world_size = 8;
   EXPECT_THAT(rerun_command(spec, placement, RerunFacts{"/w", 1, {}}),
-              EndsWith(" train.py --as-rank 3/8"));
+              AllOf(HasSubstr(" RANK=3 "), EndsWith(" train.py --as-rank 3/8")));
   EXPECT_THAT(rerun_command(spec, placement, RerunFacts{"/w", 1, "/r/checkpoints/step-7"}),
               EndsWith(" train.py checkpoint.resume=/r/checkpoints/step-7 --as-rank 3/8"));
   placement = Placement();

@@ -39,10 +39,12 @@ extern "C" void on_stop_signal(int signal) {
     ::_exit(exit_code::of_signal(signal));
 }
 
-/// Errors: UsageError among other ranks.
+/// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
+/// UsageError for another rank of several.
 WorkerIdentity play(const std::optional<AsRank>& as, WorkerIdentity self) {
   if (!as) return self;
-  if (self.world_size != 1) {
+  const bool is_that_rank = self.rank == as->rank && self.world_size == as->world_size;
+  if (self.world_size != 1 && !is_that_rank) {
     throw UsageError("--as-rank is for one process alone, this is " + describe(self) +
                      ". Start it without a launcher.");
   }
