@@ -35,6 +35,12 @@ constexpr bool is_step(Phase phase) {
          phase == Phase::backward;
 }
 
+/// From then on until it is finished a worker writes its page again and again.
+constexpr bool is_under_way(Phase phase) {
+  return is_step(phase) || phase == Phase::loading || phase == Phase::evaluating ||
+         phase == Phase::saving || phase == Phase::stopping;
+}
+
 /// Why the agent stops a worker; read by the worker's SIGTERM handling.
 enum class StopReason : std::uint32_t { none, preempt, teardown };
 

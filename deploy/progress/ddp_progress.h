@@ -7,8 +7,8 @@
 //
 // Without ddp-launch it does nothing; open() never returns null. A program that leaves with 0 and
 // has not called finish() has failed. Between two steps: ddp_progress_phase() for what takes long
-// ("saving" has no time limit), ddp_progress_enter() and ddp_progress_leave() around what waits for
-// other ranks. All of it is a few stores to memory; only open() calls the system.
+// ("saving" has no automatic limit), ddp_progress_enter() and ddp_progress_leave() around what
+// waits for other ranks. All of it is a few stores to memory; only open() calls the system.
 #pragma once
 
 #include <stdint.h>
@@ -64,8 +64,8 @@ static inline void ddp_progress_alive(struct ddp_progress* page) {
 
 static inline void ddp_progress_phase(struct ddp_progress* page, enum ddp_progress_phase phase) {
   const uint32_t number = phase;
-  __atomic_store_n(&page->phase, number, __ATOMIC_RELAXED);
   ddp_progress_alive(page);
+  __atomic_store_n(&page->phase, number, __ATOMIC_RELAXED);
 }
 
 static inline struct ddp_progress* ddp_progress_open(void) {

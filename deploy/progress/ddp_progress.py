@@ -4,7 +4,7 @@
     for i, batch in enumerate(loader):
         ...
         progress.step(i, loss)                    # also total=, epoch=, samples= (of the whole job), lr=
-    with progress.phase("evaluating"): ...        # what takes long between two steps; "saving" has no time limit
+    with progress.phase("evaluating"): ...        # what takes long between two steps; "saving" has no automatic limit
     with progress.collective(): dist.barrier()    # a rank inside of one waits for others, and is not to blame
     progress.checkpoint(i)                        # that step's checkpoint is whole
 
@@ -23,7 +23,7 @@ _STEP_PHASES = tuple(PHASES.index(name) for name in ("training", "data", "forwar
 
 
 def _open_page():
-    """The page that ddp-launch shares with this process, or memory of our own."""
+    """The page that ddp-launch shares with this process, or None."""
     fd = os.environ.get("DDP_PROGRESS_FD", "")
     try:
         # A process that was started by a worker has the variable, but another file behind the number.
@@ -33,11 +33,13 @@ def _open_page():
             return memoryview(page)
     except (OSError, ValueError):
         pass
-    return memoryview(bytearray(4096))
+    return None
 
 
 class Progress:
     def __init__(self, page):
+        self._is_shared = page is not None
+        page = page or memoryview(bytearray(4096))
         self._words, self._numbers, self._reals = page.cast("I"), page.cast("q"), page.cast("d")
         self._pid = os.getpid()
         self._words[1] = PHASES.index("starting")
@@ -45,7 +47,9 @@ class Progress:
         atexit.register(self.finish)
 
     def step(self, step, loss=None, *, total=None, epoch=None, samples=None, lr=None):
-        """Step number `step` is done. `loss` is anything that float() takes."""
+        """Step number `step` is done. `loss` is anything that float() takes; of a tensor on a GPU that waits for the GPU."""
+        if not self._is_shared:
+            return
         for slot, value in ((2, epoch), (4, total), (5, samples)):
             if value is not None:
                 self._numbers[slot] = int(value)
@@ -64,13 +68,13 @@ class Progress:
     @contextlib.contextmanager
     def phase(self, name):
         """What this rank does meanwhile, one of PHASES; afterwards what it did before."""
-        before, self._words[1] = self._words[1], PHASES.index(name)
         self.alive()
+        before, self._words[1] = self._words[1], PHASES.index(name)
         try:
             yield
         finally:
-            self._words[1] = before
             self.alive()
+            self._words[1] = before
 
     @contextlib.contextmanager
     def collective(self):

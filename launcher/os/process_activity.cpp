@@ -14,6 +14,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kMostProcesses = 256;  // of one worker
+constexpr std::size_t kMostThreads = 64;     // of one process
 constexpr std::size_t kLongestName = 63;     // of a kernel function, as shown
 
 std::string path_of(pid_t pid, const std::string& name) {
@@ -41,14 +42,28 @@ std::uint64_t io_bytes(pid_t pid) {
   return sum;
 }
 
-/// Each thread has a list of those that it has forked.
+/// Voluntary switches of the main thread: each is the begin of a wait.
+std::uint64_t count_naps(pid_t pid) {
+  std::ifstream file(path_of(pid, "task/" + std::to_string(pid) + "/status"));
+  for (std::string word; file >> word;) {
+    std::uint64_t count = 0;
+    if (word == "voluntary_ctxt_switches:" && file >> count) return count;
+  }
+  return 0;
+}
+
+/// Each thread has a list of those that it has forked. Of many threads the first are looked at:
+/// each costs a file.
 std::vector<pid_t> children_of(pid_t pid) {
   std::vector<pid_t> pids;
   const std::string tasks = path_of(pid, "task");
   DIR* const directory = ::opendir(tasks.c_str());
   if (directory == nullptr) return pids;
+  std::size_t threads = 0;
   while (const dirent* const entry = ::readdir(directory)) {
+    if (threads == kMostThreads) break;
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    ++threads;
     std::ifstream file(tasks + "/" + entry->d_name + "/children");
     for (pid_t child = 0; file >> child;)
       pids.push_back(child);
@@ -74,7 +89,7 @@ Activity glance_at(pid_t pid) {
 
 Activity watch_closely(pid_t pid) {
   Activity activity = glance_at(pid);
-  activity.main_ticks = look_at_main_thread(pid).cpu_ticks;
+  pid_t acting = pid;
   bool is_wrapper = waits_for_child(activity);
   std::vector<pid_t> family{pid};
   for (std::size_t i = 0; i < family.size(); ++i) {
@@ -85,15 +100,17 @@ Activity watch_closely(pid_t pid) {
     const std::vector<pid_t> children = children_of(family[i]);
     if (is_wrapper && !children.empty()) {
       // Its first child is the program, or a wrapper again.
-      const Activity child = glance_at(children.front());
+      acting = children.front();
+      const Activity child = glance_at(acting);
       activity.state = child.state;
       activity.waits_in = child.waits_in;
-      activity.main_ticks = look_at_main_thread(children.front()).cpu_ticks;
       is_wrapper = waits_for_child(child);
     }
     if (family.size() + children.size() > kMostProcesses) break;
     family.insert(family.end(), children.begin(), children.end());
   }
+  activity.main_ticks = look_at_main_thread(acting).cpu_ticks;
+  activity.naps = count_naps(acting);
   return activity;
 }
 

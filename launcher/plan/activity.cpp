@@ -30,6 +30,10 @@ bool is_more(const Activity& from, const Activity& to, Seconds limit) {
          grown(from.io_bytes, to.io_bytes) > ActivityWindow::kBytesPerSecond * limit.count();
 }
 
+bool has_changed(const Activity& from, const Activity& to) {
+  return from.main_ticks != to.main_ticks || from.ticks != to.ticks || from.io_bytes != to.io_bytes;
+}
+
 bool has_spun(const Activity& from, const Activity& to, Seconds time) {
   // A tick more or less: what a look sees is rounded.
   const double least = ActivityWindow::kSpinShare * kTicksPerSecond * time.count() - 1;
@@ -50,11 +54,18 @@ WaitKind wait_kind(const Activity& activity) {
 }
 
 nanoseconds ActivityWindow::note(nanoseconds now, const Activity& activity, nanoseconds limit) {
-  if (points_.empty()) spin_ = {now, activity};
+  const bool is_first = points_.empty();
   const nanoseconds spun = now - spin_.at;
-  if (!has_spun(spin_.activity, activity, spun)) spin_ = {now, activity};
+  if (is_first || !has_spun(spin_.activity, activity, spun)) spin_ = {now, activity};
+  const bool is_same_nap = nap_.activity.naps == activity.naps && activity.state != 'R';
+  if (is_first || !is_same_nap) nap_ = {now, activity};
 
-  if (points_.empty() || points_.back().activity != activity) points_.push_back({now, activity});
+  const bool is_near = !is_first && now - points_.back().at < limit / kPointsPerLimit;
+  if (is_first || (!is_near && has_changed(points_.back().activity, activity))) {
+    points_.push_back({now, activity});
+    // Then it has used little for long; a verdict comes later rather than too early.
+    if (points_.size() > kMostPoints) points_.erase(points_.begin() + 1);
+  }
   while (points_.size() > 1 && is_more(points_[1].activity, activity, limit))
     points_.pop_front();
   const bool is_first_too_early = is_more(points_.front().activity, activity, limit);

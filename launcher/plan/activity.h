@@ -19,6 +19,7 @@ struct Activity {
   std::string waits_in;          // the kernel function it waits in (proc(5), wchan), or empty
   std::uint64_t main_ticks = 0;  // CPU time of that thread, in clock ticks
   std::uint64_t ticks = 0;       // of all threads and processes
+  std::uint64_t naps = 0;        // how often that thread has begun to wait
   std::uint64_t faults = 0;      // minor page faults of all: memory that is new to them
   std::uint64_t io_bytes = 0;    // read and written by all: files, pipes
   bool operator==(const Activity&) const = default;
@@ -42,6 +43,8 @@ class ActivityWindow {
   static constexpr double kBytesPerSecond = 4096;  // over the limit
   static constexpr double kSpinShare = 0.1;        // of a core, which others may want, too
   static constexpr double kSpinFaults = 10;        // per second
+  static constexpr int kPointsPerLimit = 64;
+  static constexpr std::size_t kMostPoints = 1024;
 
   /// Takes a look in. Returns the time from which on it has used no more than these shares of
   /// `limit`.
@@ -54,13 +57,19 @@ class ActivityWindow {
   /// not.
   [[nodiscard]] std::chrono::nanoseconds spins_since() const { return spin_.at; }
 
+  /// Since when its main thread has been in one and the same wait; one that looks again and again
+  /// whether something has come is in many.
+  [[nodiscard]] std::chrono::nanoseconds sleeps_since() const { return nap_.at; }
+
  private:
   struct Point {
     std::chrono::nanoseconds at{0};
     Activity activity;
   };
-  std::deque<Point> points_;  // of each change; all but the first are within the shares
+  // Of each change, with some distance; all but the first are within the shares.
+  std::deque<Point> points_;
   Point spin_;
+  Point nap_;
 };
 
 }  // namespace ddp::launcher

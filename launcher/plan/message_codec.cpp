@@ -189,6 +189,7 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("waits_in", m.waits_in);
   io.field("main_ticks", m.main_ticks, kNotNegative);
   io.field("ticks", m.ticks, kNotNegative);
+  io.field("naps", m.naps, kNotNegative);
   io.field("faults", m.faults, kNotNegative);
   io.field("io_bytes", m.io_bytes, kNotNegative);
 }

@@ -218,7 +218,7 @@ Stacks StackReader::result() const {
     while (end < threads_.size() && process_of_[end] == process_of_[begin])
       ++end;
     const std::size_t candidate = find_main(begin, end);
-    if (!main || (is_wrapper(threads_[*main]) && candidate < end)) main = candidate;
+    if (candidate < end && (!main || is_wrapper(threads_[*main]))) main = candidate;
   }
   for (std::size_t i = 0; i < threads_.size(); ++i)
     stacks.threads[i].is_main = i == main;

@@ -37,7 +37,10 @@ std::vector<StackSource> choose_stack_sources(std::span<const SessionProcess> pr
         });
     if (parent != processes.end() && is_helper(process, *parent)) continue;
     StackSource source{process.pid, process.session, 0, is_python(process)};
-    if (catches(process, SIGUSR2)) {
+    // Python's own handlers run between two lines of Python: where it is stuck, faulthandler's
+    // alone.
+    const bool has_faulthandler = source.is_python && catches(process, SIGABRT);
+    if (catches(process, SIGUSR2) && !has_faulthandler) {
       source.signal = SIGUSR2;
     } else if (catches(process, SIGABRT)) {
       source.signal = SIGABRT;

@@ -19,9 +19,9 @@ bool lives(const WorkerSample& sample) {
   return sample.alive && sample.activity.state != 'Z';
 }
 
-bool is_watched(Phase phase) {
-  return is_step(phase) || phase == Phase::loading || phase == Phase::evaluating ||
-         phase == Phase::saving || phase == Phase::stopping;
+/// Its page tells how it fares. Before it is under way, and after, it is like any other program.
+bool tells_all(const WorkerSample& sample) {
+  return sample.has_page && is_under_way(sample.phase);
 }
 
 /// The parts of a step are one phase, as far as steps are timed.
@@ -98,8 +98,10 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
   }
   if (stepped || !track.seen || changed_phase) track.step_at = now;
   if (moved) track.moved_at = track.told_at = now;
+  // As long as a disk keeps it, nothing else can be seen of it.
+  if (last.activity.state == 'D' && sample.activity.state != 'D') track.moved_at = now;
   const nanoseconds limit = limits_.hang_timeout.value_or(nanoseconds(0));
-  if (!sample.has_page && limit.count() > 0) {
+  if (!tells_all(sample) && limit.count() > 0) {
     track.moved_at = std::max(track.moved_at, track.activity.note(now, sample.activity, limit));
     if (sample.activity.state == 'R')
       track.moved_at = now;  // perhaps the CPUs are others' just now
@@ -119,10 +121,10 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
 std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
   const WorkerSample& worker = track.last;
   if (limits_.hang_timeout) {
-    const bool is_on_disk = !worker.has_page && worker.activity.state == 'D';
+    const bool is_on_disk = !tells_all(worker) && worker.activity.state == 'D';
     return *limits_.hang_timeout * (is_on_disk ? kDiskFactor : 1);
   }
-  if (!worker.has_page || track.step_times.empty()) return std::nullopt;
+  if (!tells_all(worker) || track.step_times.empty()) return std::nullopt;
   if (worker.phase == Phase::saving) return std::nullopt;  // as slow as its disk
   // A program need not write its page while it evaluates.
   if (worker.phase == Phase::evaluating && !track.wrote_in_phase) return std::nullopt;
@@ -134,20 +136,19 @@ std::optional<nanoseconds> Watchdog::limit_of(const Track& track) const {
 
 bool Watchdog::hangs(nanoseconds now, const Track& track) const {
   if (!lives(track.last)) return false;
-  if (track.last.has_page && !is_watched(track.last.phase)) return false;
   const std::optional<nanoseconds> limit = limit_of(track);
   return limit && now - track.moved_at >= *limit;
 }
 
 /// It has only waited in a loop, for as long as the limit.
 bool Watchdog::spins(nanoseconds now, const Track& track) const {
-  if (!lives(track.last) || track.last.has_page || !limits_.hang_timeout) return false;
+  if (!lives(track.last) || tells_all(track.last) || !limits_.hang_timeout) return false;
   return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
 /// A worker with a page hangs by itself. Another one shows only that it does nothing, as any that
 /// waits for another does: so all of them have to, or it is stopped. Some may wait in a loop, if
-/// one at least is where nobody waits for peers.
+/// one at least has slept all the time where nobody waits for peers.
 bool Watchdog::is_job_hung(nanoseconds now) const {
   std::size_t living = 0;
   std::size_t hung = 0;
@@ -157,9 +158,11 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
     if (!lives(track.last)) continue;
     ++living;
     if (hangs(now, track)) {
-      if (track.last.has_page || is_stopped(track.last)) return true;
+      if (tells_all(track.last) || is_stopped(track.last)) return true;
       ++hung;
-      is_one_elsewhere = is_one_elsewhere || kind_of(track.last) == WaitKind::elsewhere;
+      const bool is_asleep = now - track.activity.sleeps_since() >= *limits_.hang_timeout;
+      is_one_elsewhere =
+          is_one_elsewhere || (is_asleep && kind_of(track.last) == WaitKind::elsewhere);
     } else if (spins(now, track)) {
       ++spinning;
     }
@@ -174,17 +177,19 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   std::map<std::string, std::size_t> places;
   bool is_one_inside = false;
   bool are_all_inside = true;
+  bool has_each_a_page = true;
+  bool is_one_with_page = false;
   for (const Track& track : tracks_) {
     if (!lives(track.last)) continue;
     living.push_back(&track);
+    has_each_a_page = has_each_a_page && track.last.has_page;
+    is_one_with_page = is_one_with_page || track.last.has_page;
     ++places[place_of(track.last)];
     is_one_inside = is_one_inside || track.last.in_collective;
     are_all_inside = are_all_inside && track.last.in_collective;
   }
   // Not those that wait in a loop, when others do nothing at all.
-  std::erase_if(living, [&](const Track* track) {
-    return !track->last.has_page && !hangs(now, *track) && !is_stopped(track->last);
-  });
+  std::erase_if(living, [&](const Track* track) { return spins(now, *track); });
   std::vector<std::pair<Suspicion, const Track*>> suspects;
   for (const Track* const track : living) {
     const WorkerSample& worker = track->last;
@@ -192,7 +197,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
     suspicion.is_free = !is_stopped(worker);
     suspicion.is_quick = worker.activity.state != 'D';
     suspicion.is_inside = !worker.has_page || worker.in_collective || !is_one_inside;
-    suspicion.steps = are_all_inside ? -worker.step : worker.step;
+    if (has_each_a_page) suspicion.steps = are_all_inside ? -worker.step : worker.step;
     suspicion.companions = places[place_of(worker)];
     suspicion.kind = kind_of(worker);
     suspicion.moved_at = track->moved_at;
@@ -210,7 +215,8 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   Finding finding;
   finding.ends_job = true;
   finding.rank = culprit->last.rank;
-  finding.is_guess = is_tie || may_wait;
+  const bool is_stuck = !first.is_free || !first.is_quick;
+  finding.is_guess = is_tie || may_wait || (!has_each_a_page && is_one_with_page && !is_stuck);
   finding.text = describe_hang(now, *culprit);
   if (finding.is_guess) {
     finding.text += ", as far as can be seen from outside: others wait in the same way";
@@ -222,9 +228,9 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
 
 std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   const WorkerSample& worker = track.last;
-  std::string text = worker.has_page ? "made no step for " : "neither ran nor printed for ";
+  std::string text = tells_all(worker) ? "made no step for " : "neither ran nor printed for ";
   text += seconds(now - track.moved_at) + where(worker);
-  if (!limits_.hang_timeout && worker.has_page) {
+  if (!limits_.hang_timeout) {
     text += " (the limit is automatic, --hang-timeout sets another)";
   }
   return text + "; it " + state_text(worker);
@@ -234,26 +240,29 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
 /// the store could have been counted on; of one that never was, only this is sure: that nobody is
 /// left who could set the key.
 std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
-  const nanoseconds patience =
-      std::min<nanoseconds>(kStoreWait, limits_.hang_timeout.value_or(kStoreWait));
   const Track* joined = nullptr;
   const Track* absent = nullptr;
-  const Track* waiter = nullptr;
+  const Track* waiter = nullptr;  // the one that has waited longest
   bool do_all_wait = true;
   for (const Track& track : tracks_) {
     const WorkerSample& worker = track.last;
-    if (worker.alive) {
-      const bool waits = worker.waits_since && now - *worker.waits_since >= patience;
-      do_all_wait = do_all_wait && waits;
-      if (waits && waiter == nullptr) waiter = &track;
-    } else if (worker.ended_well && now - worker.ended_at >= patience) {
+    if (!worker.alive) {
       const Track*& leaver = worker.joined_store ? joined : absent;
-      if (leaver == nullptr || worker.ended_at < leaver->last.ended_at) leaver = &track;
+      const bool is_first = leaver == nullptr || worker.ended_at < leaver->last.ended_at;
+      if (worker.ended_well && is_first) leaver = &track;
+    } else if (!worker.waits_since) {
+      do_all_wait = false;
+    } else if (waiter == nullptr || *worker.waits_since < *waiter->last.waits_since) {
+      waiter = &track;
     }
   }
   const Track* const leaver = joined != nullptr ? joined : do_all_wait ? absent : nullptr;
   if (leaver == nullptr || waiter == nullptr) return std::nullopt;
   const nanoseconds since = std::max(*waiter->last.waits_since, leaver->last.ended_at);
+  // Where all wait, they hang, and the user may have said how long that may last.
+  nanoseconds patience = kStoreWait;
+  if (do_all_wait && limits_.hang_timeout) patience = std::min(patience, *limits_.hang_timeout);
+  if (now - since < patience) return std::nullopt;
   return Finding{true,
                  leaver->last.rank,
                  std::string("left with exit code 0") +

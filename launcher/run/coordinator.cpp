@@ -11,6 +11,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/report.h"
+#include "launcher/run/stack_collector.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -29,6 +30,7 @@ constexpr Clock::duration kReportWait =
 // From the last look at a worker that waits in the store to its end, when it gives up: a look, and
 // a traceback's time.
 constexpr std::chrono::seconds kGivingUp(5);
+constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come wait for each other
 
 /// When the first worker ended that had not ended well, since the round's begin.
 std::optional<nanoseconds> first_failure(const std::vector<Ending>& endings) {
@@ -246,7 +248,10 @@ asio::awaitable<void> Coordinator::stop() {
   const StopRound order = make_stop();
   crew_.send_all(order);
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
-  const Deadline deadline = Clock::now() + order.grace + kReportWait;
+  const Clock::duration stacks = order.wants_stacks
+                                     ? StackCollector::kSpyWait + StackCollector::kPrintWait
+                                     : Clock::duration(0);
+  const Deadline deadline = Clock::now() + order.grace + stacks + kReportWait;
   bool is_late = false;
   while (!crew_.has_all(&Node::has_ended)) {
     const Deadline until = is_late ? kNoDeadline : deadline;
@@ -441,7 +446,8 @@ void Coordinator::look() {
   store_.note_clients(samples, round_.begin);
   const nanoseconds now = Clock::now() - round_.begin;
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
-    if (samples[rank].waits_since) round_.places[rank].waited_at = now;
+    const auto since = samples[rank].waits_since;
+    if (since && now - *since >= kLongWait) round_.places[rank].waited_at = now;
   }
   if (has_other_nodes()) crew_.show(live_.describe(now, samples));
   for (const Finding& finding : watchdog_->look(now, samples)) {

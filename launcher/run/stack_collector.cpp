@@ -152,10 +152,13 @@ asio::awaitable<void> StackCollector::end_spies() {
   for (const auto& spy : spies_)
     spy->pipe.close();
   // Their coroutines end by that; they may go away after them only.
+  bool kills = false;
   while (!have_spies_ended()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) group_.note(*event);
+    kills = kills || (event && std::holds_alternative<KillCame>(*event));
   }
+  if (kills) inbox_.push(KillCame());      // for whoever ends the group
   std::map<Worker*, StackReader> readers;  // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];

@@ -52,11 +52,13 @@ TEST(InCollective, ARankIsOutsideWhileBackwardComputesAndInsideWhileItReduces) {
     request.parameters.push_back({"w", at::ones({4}).requires_grad_(true)});
     const at::Tensor weights = request.parameters[0].tensor;
     Ddp replica(request, group);
+    bool is_outside = false;  // while backward computes
+    weights.register_hook(
+        [&](const at::Tensor&) { is_outside = group.page()->collectives.load() == 0; });
     replica.prepare_to_reduce();
-    const bool is_outside = first.collectives.load() == 0;
     const bool seen = group.is_root() || sees_it_inside(first);
     replica.backward(weights.square().sum(), /*reduce=*/true);
-    return seen && (!group.is_root() || (is_outside && first.collectives.load() == 0));
+    return seen && is_outside && (!group.is_root() || first.collectives.load() == 0);
   });
   EXPECT_EQ(held, (std::vector{1, 1}));
 }

@@ -73,7 +73,7 @@ WorkerSample a_sample() {
   sample.samples = 4;
   sample.loss = 0.5;
   sample.written_ns = std::numeric_limits<std::int64_t>::max();
-  sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9};
+  sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10};
   sample.in_collective = true;
   sample.output_bytes = 7;
   sample.waits_since = 8ns;

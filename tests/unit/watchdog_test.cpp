@@ -30,6 +30,12 @@ WorkerSample foreign(int rank, std::uint64_t ticks, char state = 'S') {
   return sample;
 }
 
+WorkerSample waiting(int rank, const std::string& where) {
+  WorkerSample sample = foreign(rank, 1);
+  sample.activity.waits_in = where;
+  return sample;
+}
+
 std::optional<Finding> end_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
     if (finding.ends_job) return finding;
@@ -162,14 +168,40 @@ TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
   EXPECT_EQ(end->rank, 0);
 }
 
+TEST(Watchdog, WhoComesBackFromADiskHasTheWholeLimit) {
+  Watchdog dog(WatchLimits{10s});
+  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'D'), waiting(1, "futex_do_wait")}, 0, 30));
+  const auto end = watch(dog, {waiting(0, "do_poll"), waiting(1, "futex_do_wait")}, 31, 100);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first, 41);
+}
+
+TEST(Watchdog, ARankWithoutAPageMayBeToBlameForOneThatHasIt) {
+  Watchdog dog(WatchLimits{5s});
+  WorkerSample first = page_worker(0, 7);
+  first.activity.waits_in = "futex_do_wait";
+  const auto end = watch(dog, {first, waiting(1, "hrtimer_nanosleep")}, 0, 20);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->second.rank, 1);
+  EXPECT_TRUE(end->second.is_guess) << "its stack may say more";
+  Watchdog other(WatchLimits{5s});
+  first.activity.waits_in = "hrtimer_nanosleep";
+  const auto its_own = watch(other, {first, waiting(1, "do_epoll_wait")}, 0, 20);
+  ASSERT_TRUE(its_own);
+  EXPECT_EQ(its_own->second.rank, 0);
+}
+
 /// Rank 0 runs all the time, rank 1 sleeps or waits.
-std::optional<Finding> watch_a_runner(const std::string& waits_in, unsigned faults_per_second) {
+std::optional<Finding> watch_a_runner(const std::string& waits_in,
+                                      unsigned faults_per_second,
+                                      unsigned naps_per_second = 0) {
   Watchdog dog(WatchLimits{10s});
   for (unsigned second = 0; second < 60; ++second) {
     WorkerSample runner = foreign(0, 100 * second, 'R');
     runner.activity.faults = faults_per_second * second;
     WorkerSample other = foreign(1, 0);
     other.activity.waits_in = waits_in;
+    other.activity.naps = naps_per_second * second;
     if (auto end = end_of(dog.look(std::chrono::seconds(second), std::vector{runner, other})))
       return end;
   }
@@ -182,12 +214,7 @@ TEST(Watchdog, AWaitInALoopIsNoProgressWhileAnotherRankSleeps) {
   EXPECT_EQ(end->rank, 1);
   EXPECT_FALSE(watch_a_runner("hrtimer_nanosleep", 1000)) << "it computes: memory is new to it";
   EXPECT_FALSE(watch_a_runner("futex_do_wait", 0)) << "the other may wait for what it computes";
-}
-
-WorkerSample waiting(int rank, const std::string& where) {
-  WorkerSample sample = foreign(rank, 1);
-  sample.activity.waits_in = where;
-  return sample;
+  EXPECT_FALSE(watch_a_runner("hrtimer_nanosleep", 0, 1)) << "it looks whether something has come";
 }
 
 std::optional<Finding> judge_waits(const std::vector<WorkerSample>& samples) {
@@ -285,10 +312,28 @@ TEST(Watchdog, WritingThePageIsProgressWithoutAStep) {
   }
 }
 
-TEST(Watchdog, BeforeTrainingAndAfterItNothingCounts) {
+TEST(Watchdog, BeforeTrainingAndAfterItThereIsNoAutomaticLimit) {
+  for (const Phase phase : {Phase::starting, Phase::joining, Phase::finished}) {
+    Watchdog dog(WatchLimits{});
+    EXPECT_FALSE(watch(dog, {page_worker(0, 3)}, 0, 1));
+    EXPECT_FALSE(watch(dog, {page_worker(0, 4, phase)}, 2, 1000)) << to_text(phase);
+  }
+}
+
+TEST(Watchdog, BeforeTrainingAndAfterItAPageIsAsIfThereWereNone) {
   for (const Phase phase : {Phase::starting, Phase::joining, Phase::finished}) {
     Watchdog dog(WatchLimits{5s});
-    EXPECT_FALSE(watch(dog, {page_worker(0, 3, phase)}, 0, 100)) << to_text(phase);
+    WorkerSample busy = page_worker(1, 3, phase);
+    std::optional<Finding> end;
+    for (int second = 0; second < 30 && !end; ++second) {
+      busy.activity.main_ticks = busy.activity.ticks = 100U * static_cast<unsigned>(second);
+      if (second > 20) busy.activity = WorkerSample().activity;
+      end = end_of(
+          dog.look(std::chrono::seconds(second), std::vector{page_worker(0, 3, phase), busy}));
+      EXPECT_TRUE(!end || second >= 25) << to_text(phase) << " " << second;
+    }
+    ASSERT_TRUE(end) << to_text(phase);
+    EXPECT_THAT(end->text, HasSubstr("neither ran nor printed for"));
   }
 }
 

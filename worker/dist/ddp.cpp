@@ -56,6 +56,30 @@ std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTens
   return listed(names);
 }
 
+/// As long as it lives, `page` says from the moment on that this rank is in a collective at which
+/// the backward of `loss` has computed all. The reducer waits for its buckets in a callback at the
+/// end of backward; one that was queued when backward began runs before it. Null: no page.
+class MarkedWait {
+ public:
+  MarkedWait(const at::Tensor& loss, ProgressPage* page) : loss_(loss) {
+    if (page == nullptr || !loss.requires_grad()) return;
+    hook_ = loss.register_hook([this, page](const at::Tensor&) {
+      torch::autograd::Engine::get_default_engine().queue_callback(
+          [this, page] { inside_.emplace(page); });
+    });
+  }
+  MarkedWait(const MarkedWait&) = delete;
+  MarkedWait& operator=(const MarkedWait&) = delete;
+  ~MarkedWait() {
+    if (hook_) loss_.remove_hook(*hook_);
+  }
+
+ private:
+  const at::Tensor& loss_;
+  std::optional<unsigned> hook_;
+  std::optional<InCollective> inside_;
+};
+
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
@@ -164,24 +188,11 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
     // output, so none of them is unused.
     const bool is_searching = request_.find_unused && !request_.static_graph;
-    std::optional<InCollective> waiting;
-    if (reduce) {
+    if (reduce)
       reducer_->prepare_for_backward(is_searching ? std::vector{loss} : std::vector<at::Tensor>{});
-    }
-    const bool marks = reduce && loss.requires_grad();
-    const unsigned hook = marks ? mark_the_wait(loss, waiting) : 0;
+    const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
     torch::autograd::backward({loss}, {});
-    if (marks) loss.remove_hook(hook);
     if (reduce) finish_reduction(loss);
-  });
-}
-
-/// The reducer waits for its buckets in a callback at the end of backward. One that was queued
-/// before it, when backward began, runs before it: from then on this rank waits for others.
-unsigned Ddp::mark_the_wait(const at::Tensor& loss, std::optional<InCollective>& waiting) const {
-  return loss.register_hook([this, &waiting](const at::Tensor&) {
-    torch::autograd::Engine::get_default_engine().queue_callback(
-        [this, &waiting] { waiting.emplace(group_.page()); });
   });
 }
 

@@ -104,7 +104,6 @@ class Ddp {
 
  private:
   void build_reducer();
-  unsigned mark_the_wait(const at::Tensor& loss, std::optional<InCollective>& waiting) const;
   void finish_reduction(const at::Tensor& loss);
   void tell_unused() const;
 
