@@ -59,7 +59,7 @@ class Library(ProcessTest):
         prefix = self.install()
         page = blocks(README)
         for block in page:
-            if block.language:
+            if block.file:
                 (self.folder / block.file).write_text(block.text, encoding="utf-8")
         (command,) = [block.text for block in page if not block.language and "PREFIX" in block.text]
         self.assertEqual({path.name for path in self.folder.iterdir() if path.is_file()}, {"tiny.cpp", "CMakeLists.txt", "job.yaml"})
