@@ -84,6 +84,12 @@ inline bool is_opened(const ProgressPage& page) {
   return page.version.load(std::memory_order_acquire) == ProgressPage::kVersion;
 }
 
+/// What the page says; of a program that has written anything into it, `none`.
+inline Phase phase_of(const ProgressPage& page) {
+  const Phase phase = page.phase.load(std::memory_order_relaxed);
+  return is_opened(page) && phase <= kLastPhase ? phase : Phase::none;
+}
+
 static_assert(std::atomic<double>::is_always_lock_free);
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(sizeof(ProgressPage) <= 4096);

@@ -72,6 +72,11 @@ std::vector<pid_t> children_of(pid_t pid) {
   return pids;
 }
 
+std::uint64_t used_ticks(pid_t pid) {
+  const ProcessState state = look_at(pid);
+  return state.cpu_ticks + state.children_ticks;
+}
+
 /// A shell's or an outer launcher's main thread.
 bool waits_for_child(const Activity& activity) {
   return activity.waits_in.find("do_wait") != std::string::npos &&
@@ -99,8 +104,11 @@ Activity watch_closely(pid_t pid) {
     activity.io_bytes += io_bytes(family[i]);
     const std::vector<pid_t> children = children_of(family[i]);
     if (is_wrapper && !children.empty()) {
-      // Its first child is the program, or a wrapper again.
-      acting = children.front();
+      // Of its children the one that has done most is the program, or a wrapper again; others may
+      // be monitors beside it.
+      acting = *std::max_element(children.begin(), children.end(), [](pid_t left, pid_t right) {
+        return used_ticks(left) < used_ticks(right);
+      });
       const Activity child = glance_at(acting);
       activity.state = child.state;
       activity.waits_in = child.waits_in;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace ddp::launcher {
 namespace {
@@ -146,6 +147,28 @@ bool Watchdog::spins(nanoseconds now, const Track& track) const {
   return now - std::max(track.told_at, track.activity.spins_since()) >= *limits_.hang_timeout;
 }
 
+/// Of a worker that hangs by its page: whether it may only wait for one that does not hang. Inside
+/// of a collective it waits for anybody who is outside; elsewhere for one that evaluates, saves or
+/// loads, as programs that mark no collectives have rank 0 do while the others stand in a barrier.
+bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
+  return std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& other) {
+    if (!lives(other.last) || hangs(now, other) || is_stopped(other.last)) return false;
+    if (track.last.in_collective) return !other.last.in_collective;
+    return tells_all(other.last) && !is_step(other.last.phase);
+  });
+}
+
+/// We have not looked for long: this agent, or the whole machine, was stopped. What workers did not
+/// do meanwhile says nothing.
+void Watchdog::forget_a_gap(nanoseconds now) {
+  const nanoseconds longest = limits_.hang_timeout.value_or(kShortestLimit) / 2;
+  if (now - std::exchange(looked_at_, now) < longest) return;
+  for (Track& track : tracks_) {
+    track.moved_at = track.told_at = track.step_at = now;
+    track.activity = ActivityWindow();
+  }
+}
+
 /// A worker with a page hangs by itself. Another one shows only that it does nothing, as any that
 /// waits for another does: so all of them have to, or it is stopped. Some may wait in a loop, if
 /// one at least has slept all the time where nobody waits for peers.
@@ -155,10 +178,14 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
   std::size_t spinning = 0;
   bool is_one_elsewhere = false;
   for (const Track& track : tracks_) {
+    // Others may have waited for one that has just ended, and go on now.
+    const nanoseconds limit = limits_.hang_timeout.value_or(kShortestLimit);
+    if (!track.last.alive && now - track.last.ended_at < limit) return false;
     if (!lives(track.last)) continue;
     ++living;
     if (hangs(now, track)) {
-      if (tells_all(track.last) || is_stopped(track.last)) return true;
+      if (is_stopped(track.last)) return true;
+      if (tells_all(track.last) && !waits_for_others(now, track)) return true;
       ++hung;
       const bool is_asleep = now - track.activity.sleeps_since() >= *limits_.hang_timeout;
       is_one_elsewhere =
@@ -188,8 +215,12 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
     is_one_inside = is_one_inside || track.last.in_collective;
     are_all_inside = are_all_inside && track.last.in_collective;
   }
-  // Not those that wait in a loop, when others do nothing at all.
-  std::erase_if(living, [&](const Track* track) { return spins(now, *track); });
+  // Not those that wait in a loop, when others do nothing at all, nor those that go on.
+  const nanoseconds limit = limits_.hang_timeout.value_or(kShortestLimit);
+  std::erase_if(living, [&](const Track* track) {
+    const bool goes_on = now - track->moved_at < limit / 2;
+    return !is_stopped(track->last) && (spins(now, *track) || goes_on);
+  });
   std::vector<std::pair<Suspicion, const Track*>> suspects;
   for (const Track* const track : living) {
     const WorkerSample& worker = track->last;
@@ -273,6 +304,7 @@ std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
 
 std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSample> samples) {
   tracks_.resize(samples.size());
+  forget_a_gap(now);
   std::vector<Finding> findings;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     Track& track = tracks_[i];

@@ -93,6 +93,8 @@ class Watchdog {
   [[nodiscard]] std::optional<std::chrono::nanoseconds> limit_of(const Track& track) const;
   [[nodiscard]] bool hangs(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] bool spins(std::chrono::nanoseconds now, const Track& track) const;
+  [[nodiscard]] bool waits_for_others(std::chrono::nanoseconds now, const Track& track) const;
+  void forget_a_gap(std::chrono::nanoseconds now);
   [[nodiscard]] bool is_job_hung(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::string describe_hang(std::chrono::nanoseconds now, const Track& track) const;
@@ -100,6 +102,7 @@ class Watchdog {
 
   WatchLimits limits_;
   std::vector<Track> tracks_;
+  std::chrono::nanoseconds looked_at_{0};
 };
 
 }  // namespace ddp::launcher

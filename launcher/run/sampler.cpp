@@ -1,7 +1,5 @@
 #include "launcher/run/sampler.h"
 
-#include <algorithm>
-
 #include "launcher/os/process_activity.h"
 
 namespace ddp::launcher {
@@ -14,8 +12,7 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group, bool closely) {
     sample.rank = worker->placement.rank;
     sample.alive = !worker->ending;
     sample.has_page = is_opened(page);
-    // A program of another release may have phases that we do not know.
-    sample.phase = std::min(page.phase.load(std::memory_order_relaxed), kLastPhase);
+    sample.phase = phase_of(page);
     sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
     sample.epoch = page.epoch.load(std::memory_order_relaxed);
     sample.steps_total = page.steps_total.load(std::memory_order_relaxed);

@@ -308,7 +308,7 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
   ending.kill_sent = worker.kill_sent;
   ending.abort_sent = worker.abort_sent;
   ending.opened_page = is_opened(*worker.page);
-  ending.phase = worker.page->phase.load(std::memory_order_relaxed);
+  ending.phase = phase_of(*worker.page);
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
 }

@@ -72,6 +72,16 @@ TEST(ProgressPage, GarbageIsNotAnOpenedPage) {
   EXPECT_FALSE(is_opened(*agent));
 }
 
+TEST(ProgressPage, APhaseOfAnotherReleaseIsNone) {
+  const MappedProgressPage page = MappedProgressPage::create();
+  page->phase = static_cast<Phase>(77);
+  EXPECT_EQ(phase_of(*page), Phase::none);
+  page->version = ProgressPage::kVersion;
+  EXPECT_EQ(phase_of(*page), Phase::none);
+  page->phase = Phase::forward;
+  EXPECT_EQ(phase_of(*page), Phase::forward);
+}
+
 TEST(ProgressPage, AWorkerCannotCutItOff) {
   const MappedProgressPage agent = MappedProgressPage::create();
   EXPECT_NE(::ftruncate(agent.fd(), 0), 0);

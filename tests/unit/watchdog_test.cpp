@@ -273,6 +273,64 @@ TEST(Watchdog, WhoIsOutsideOfACollectiveIsTheCauseThoughItIsNotBehind) {
             "collective that others are in");
 }
 
+TEST(Watchdog, WhoWaitsInACollectiveForOneThatGoesOnDoesNotHang) {
+  WorkerSample inside = page_worker(1, 7);
+  inside.in_collective = true;
+  for (const Phase phase : {Phase::evaluating, Phase::training}) {
+    Watchdog dog(WatchLimits{5s});
+    WorkerSample busy = page_worker(0, 7, phase);
+    for (int second = 0; second < 60; ++second) {
+      ++busy.written_ns;
+      EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{busy, inside}), IsEmpty());
+    }
+    // It stops, too.
+    const auto end = watch(dog, {busy, inside}, 60, 100);
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->second.rank, 0);
+  }
+}
+
+TEST(Watchdog, WhoWaitsUnmarkedForOneThatEvaluatesOrSavesDoesNotHang) {
+  Watchdog dog(WatchLimits{});
+  EXPECT_FALSE(watch(dog, {page_worker(0, 0), page_worker(1, 0)}, 0, 1));
+  EXPECT_FALSE(watch(dog, {page_worker(0, 1, Phase::saving), page_worker(1, 1)}, 2, 1000));
+}
+
+TEST(Watchdog, ARankThatStopsWhileOthersStepOnHangsByItself) {
+  Watchdog dog(WatchLimits{5s});
+  std::optional<Finding> end;
+  for (int second = 0; second < 20 && !end; ++second)
+    end = end_of(dog.look(std::chrono::seconds(second),
+                          std::vector{page_worker(0, 100 + second), page_worker(1, 200)}));
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->rank, 1);
+}
+
+TEST(Watchdog, WhoWaitedForARankThatHasEndedHasTheWholeLimit) {
+  Watchdog dog(WatchLimits{5s});
+  for (int second = 0; second < 10; ++second) {
+    const auto ticks = 100U * static_cast<unsigned>(second);
+    EXPECT_THAT(
+        dog.look(std::chrono::seconds(second), std::vector{foreign(0, ticks), foreign(1, 0)}),
+        IsEmpty());
+  }
+  WorkerSample ended = foreign(0, 1000);
+  ended.alive = false;
+  ended.ended_well = true;
+  ended.ended_at = 10s;
+  const auto end = watch(dog, {ended, foreign(1, 0)}, 10, 30);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first, 15);
+}
+
+TEST(Watchdog, WhatNobodyLookedAtIsForgotten) {
+  Watchdog dog(WatchLimits{10s});
+  EXPECT_FALSE(watch(dog, {foreign(0, 1), page_worker(1, 3)}, 0, 3));
+  const auto end = watch(dog, {foreign(0, 1), page_worker(1, 3)}, 103, 200);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->first, 113);
+}
+
 TEST(Watchdog, OfRanksThatAreAllInCollectivesTheOneAheadHasLeftOneOut) {
   Watchdog dog(WatchLimits{5s});
   WorkerSample first = page_worker(0, 7, Phase::backward);
