@@ -155,6 +155,7 @@ TEST_F(Kill, L4_CtrlZInATerminalAndFgGoOnAsIfNothingHadBeen) {
   EXPECT_TRUE(terminal.sees("[0:0] done") && terminal.sees("[0:1] done")) << terminal.text();
   enter("echo ended=$?; exit");
   EXPECT_TRUE(terminal.sees("ended=0")) << terminal.text();
+  EXPECT_TRUE(nothing_lives_within(kPatience));  // the shell is on its way
 }
 
 }  // namespace
