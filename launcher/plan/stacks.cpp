@@ -281,6 +281,8 @@ std::vector<std::string> to_lines(const Stacks& stacks) {
       lines.push_back("  " + to_text(frame));
     }
     say_left_out();
+    // Code that is generated at run time, as kernels are, tells neither its name nor its caller.
+    if (shown == 0) lines.emplace_back("  in calls without names");
   }
   if (stacks.idle > 0) {
     lines.push_back(std::to_string(stacks.idle) +

@@ -524,8 +524,10 @@ class Faults(WorkerTest):
         self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase .*, step \d+; it is stopped")
         # Its stack and that of the other, by names, in the report alone.
         report = running.text[running.text.index("Root Cause") :]
-        self.assertRegex(report, r"(?m)^  stands in : \S+ \(")
-        self.assertRegex(report, r"(?ms)its stack, .*ddp::worker::Trainer::run \(ddp-worker\).*\n  rank 0:( as rank 1$|\n.*ddp::worker::)")
+        # It was stopped anywhere, perhaps in a kernel that was generated at run time.
+        self.assertRegex(report, r"(?m)^  stands in : \S+ \(|^    main thread\n      in calls without names$")
+        self.assertRegex(report, r"(?ms)its stack, .*ddp::worker::Trainer::run \(ddp-worker\)")
+        self.assertRegex(report, r"(?ms)\n  rank 0:( as rank 1$|\n.*ddp::worker::)")
         self.assertNotIn("stack of thread", running.text)
         self.assertEqual(self.alive(), [])
 

@@ -203,5 +203,12 @@ TEST(OddOne, IsFoundByCppStacksToo) {
   EXPECT_EQ(find_odd_one({{0, waits}, {1, hangs}})->rank, 1);
 }
 
+TEST(Stacks, AThreadWhoseCallsHaveNoNamesSaysSo) {
+  Stacks stacks;
+  stacks.threads.push_back(ThreadStack{"", true, {}});
+  EXPECT_EQ(to_lines(stacks),
+            (std::vector<std::string>{"main thread", "  in calls without names"}));
+}
+
 }  // namespace
 }  // namespace ddp::launcher
