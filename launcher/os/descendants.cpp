@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -106,15 +105,13 @@ std::string command_of(pid_t pid) {
   return words;
 }
 
-SessionProcess describe_member(pid_t pid, pid_t session) {
+SessionProcess describe_member(pid_t pid) {
+  const ProcessState state = look_at(pid);
   SessionProcess process;
   process.pid = pid;
-  process.session = session;
-  std::ifstream status(Path(pid, "status").text.data());
-  for (std::string word; status >> word;) {
-    if (word == "PPid:") status >> process.parent;
-    if (word == "SigCgt:") status >> std::hex >> process.caught;
-  }
+  process.session = state.session;
+  process.parent = state.parent;
+  process.caught = caught_signals(pid);
   std::error_code ignored;
   process.executable = std::filesystem::read_symlink(Path(pid, "exe").text.data(), ignored);
   process.command = command_of(pid);
@@ -151,9 +148,7 @@ std::size_t kill_descendants(const std::string& variable, std::span<const pid_t>
 
 std::vector<SessionProcess> session_processes(std::span<const pid_t> sessions) {
   std::vector<SessionProcess> found;
-  for_each_descendant("", sessions, [&](pid_t pid, int) {
-    found.push_back(describe_member(pid, look_at(pid).session));
-  });
+  for_each_descendant("", sessions, [&](pid_t pid, int) { found.push_back(describe_member(pid)); });
   return found;
 }
 
@@ -173,18 +168,7 @@ void become_subreaper() {
 }
 
 std::vector<pid_t> children() {
-  // Each thread has its own list, and an orphan may be given to any of them.
-  std::vector<pid_t> pids;
-  DIR* const directory = ::opendir("/proc/self/task");
-  if (directory == nullptr) return pids;
-  while (const dirent* const entry = ::readdir(directory)) {
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
-    std::ifstream file("/proc/self/task/" + std::string(entry->d_name) + "/children");
-    for (pid_t pid = 0; file >> pid;)
-      pids.push_back(pid);
-  }
-  ::closedir(directory);
-  return pids;
+  return children_of(::getpid());  // an orphan may be given to any of our threads
 }
 
 std::string describe_process(pid_t pid) {

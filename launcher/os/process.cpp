@@ -320,15 +320,19 @@ bool signal_process(pid_t pid, int signal) {
   return pid > 1 && ::kill(pid, signal) == 0;
 }
 
-bool catches_signal(pid_t pid, int signal) {
+std::uint64_t caught_signals(pid_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/status");
+  std::uint64_t caught = 0;
   for (std::string word; status >> word;) {
     if (word != "SigCgt:") continue;
-    std::uint64_t caught = 0;  // bit n-1 is signal n (proc(5))
     status >> std::hex >> caught;
-    return ((caught >> (signal - 1)) & 1) != 0;
+    break;
   }
-  return false;
+  return caught;
+}
+
+bool catches_signal(pid_t pid, int signal) {
+  return ((caught_signals(pid) >> (signal - 1)) & 1) != 0;
 }
 
 bool can_be_born_in(int cgroup_fd) {

@@ -9,6 +9,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -85,7 +86,10 @@ bool can_be_born_in(int cgroup_fd);
 /// returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(void (*body)(int), int kept_fd);
 
-/// Whether a process has a handler for `signal`: SigCgt of /proc/PID/status.
+/// The signals that a process has handlers for: bit n-1 is signal n (SigCgt, proc(5)).
+std::uint64_t caught_signals(pid_t pid);
+
+/// Whether a process has a handler for `signal`.
 bool catches_signal(pid_t pid, int signal);
 
 /// Sends `signal` to one process of ours. To kill(2) 0 and negative numbers are many processes, -1

@@ -1,9 +1,6 @@
 #include "launcher/os/process_activity.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <cctype>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -52,26 +49,6 @@ std::uint64_t count_naps(pid_t pid) {
   return 0;
 }
 
-/// Each thread has a list of those that it has forked. Of many threads the first are looked at:
-/// each costs a file.
-std::vector<pid_t> children_of(pid_t pid) {
-  std::vector<pid_t> pids;
-  const std::string tasks = path_of(pid, "task");
-  DIR* const directory = ::opendir(tasks.c_str());
-  if (directory == nullptr) return pids;
-  std::size_t threads = 0;
-  while (const dirent* const entry = ::readdir(directory)) {
-    if (threads == kMostThreads) break;
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
-    ++threads;
-    std::ifstream file(tasks + "/" + entry->d_name + "/children");
-    for (pid_t child = 0; file >> child;)
-      pids.push_back(child);
-  }
-  ::closedir(directory);
-  return pids;
-}
-
 std::uint64_t used_ticks(pid_t pid) {
   const ProcessState state = look_at(pid);
   return state.cpu_ticks + state.children_ticks;
@@ -102,7 +79,7 @@ Activity watch_closely(pid_t pid) {
     activity.ticks += state.cpu_ticks + state.children_ticks;
     activity.faults += state.faults;
     activity.io_bytes += io_bytes(family[i]);
-    const std::vector<pid_t> children = children_of(family[i]);
+    const std::vector<pid_t> children = children_of(family[i], kMostThreads);
     if (is_wrapper && !children.empty()) {
       // Of its children the one that has done most is the program, or a wrapper again; others may
       // be monitors beside it.

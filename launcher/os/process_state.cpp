@@ -1,11 +1,15 @@
 #include "launcher/os/process_state.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 namespace ddp::launcher {
 namespace {
@@ -26,17 +30,18 @@ ProcessState read_stat(const char* path) {
   unsigned long faults = 0;
   long reaped_user = 0;
   long reaped_system = 0;
-  constexpr const char* kFields = " %c %*d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld";
+  constexpr const char* kFields = " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld";
   const int got = std::sscanf(close + 1,
                               kFields,
                               &read.state,
+                              &read.parent,
                               &read.session,
                               &faults,
                               &user,
                               &system,
                               &reaped_user,
                               &reaped_system);
-  if (got != 7) return found;
+  if (got != 8) return found;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
   read.faults = faults;
@@ -56,6 +61,24 @@ ProcessState look_at_main_thread(pid_t pid) {
   const int number = static_cast<int>(pid);
   std::snprintf(path.data(), path.size(), "/proc/%d/task/%d/stat", number, number);
   return read_stat(path.data());
+}
+
+std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {
+  std::vector<pid_t> pids;
+  const std::string tasks = "/proc/" + std::to_string(pid) + "/task";
+  DIR* const directory = ::opendir(tasks.c_str());
+  if (directory == nullptr) return pids;
+  std::size_t threads = 0;
+  while (const dirent* const entry = ::readdir(directory)) {
+    if (threads == most_threads) break;
+    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
+    ++threads;
+    std::ifstream file(tasks + "/" + entry->d_name + "/children");
+    for (pid_t child = 0; file >> child;)
+      pids.push_back(child);
+  }
+  ::closedir(directory);
+  return pids;
 }
 
 }  // namespace ddp::launcher

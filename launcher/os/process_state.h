@@ -1,15 +1,19 @@
 // What the kernel tells of a running process or thread: state, session, memory and CPU time.
-// The one reader of /proc/PID/stat. It runs in the guard too: no allocation.
+// The one reader of /proc/PID/stat. look_at() runs in the guard too: no allocation.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <vector>
 
 namespace ddp::launcher {
 
 struct ProcessState {
   char state = '?';  // R, S, D, T, Z, ... (proc(5)); '?' when it cannot be read
+  pid_t parent = 0;
   pid_t session = 0;
   std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
   std::uint64_t children_ticks = 0;  // of the children that it has reaped
@@ -20,5 +24,10 @@ ProcessState look_at(pid_t pid);
 
 /// Of its main thread alone.
 ProcessState look_at_main_thread(pid_t pid);
+
+/// Its children, ended or not. Each thread has a list of its own and costs a file, so of many
+/// threads the first `most_threads` are looked at.
+std::vector<pid_t> children_of(pid_t pid,
+                               std::size_t most_threads = std::numeric_limits<std::size_t>::max());
 
 }  // namespace ddp::launcher

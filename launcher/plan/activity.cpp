@@ -1,7 +1,6 @@
 #include "launcher/plan/activity.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace ddp::launcher {

@@ -20,11 +20,6 @@ bool lives(const WorkerSample& sample) {
   return sample.alive && sample.activity.state != 'Z';
 }
 
-/// Its page tells how it fares. Before it is under way, and after, it is like any other program.
-bool tells_all(const WorkerSample& sample) {
-  return sample.has_page && is_under_way(sample.phase);
-}
-
 /// The parts of a step are one phase, as far as steps are timed.
 Phase whole_of(Phase phase) {
   return is_step(phase) ? Phase::training : phase;
@@ -161,8 +156,7 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
 /// We have not looked for long: this agent, or the whole machine, was stopped. What workers did not
 /// do meanwhile says nothing.
 void Watchdog::forget_a_gap(nanoseconds now) {
-  const nanoseconds longest = limits_.hang_timeout.value_or(kShortestLimit) / 2;
-  if (now - std::exchange(looked_at_, now) < longest) return;
+  if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
   for (Track& track : tracks_) {
     track.moved_at = track.told_at = track.step_at = now;
     track.activity = ActivityWindow();
@@ -179,8 +173,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
   bool is_one_elsewhere = false;
   for (const Track& track : tracks_) {
     // Others may have waited for one that has just ended, and go on now.
-    const nanoseconds limit = limits_.hang_timeout.value_or(kShortestLimit);
-    if (!track.last.alive && now - track.last.ended_at < limit) return false;
+    if (!track.last.alive && now - track.last.ended_at < usual_limit()) return false;
     if (!lives(track.last)) continue;
     ++living;
     if (hangs(now, track)) {
@@ -216,9 +209,8 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
     are_all_inside = are_all_inside && track.last.in_collective;
   }
   // Not those that wait in a loop, when others do nothing at all, nor those that go on.
-  const nanoseconds limit = limits_.hang_timeout.value_or(kShortestLimit);
   std::erase_if(living, [&](const Track* track) {
-    const bool goes_on = now - track->moved_at < limit / 2;
+    const bool goes_on = now - track->moved_at < usual_limit() / 2;
     return !is_stopped(track->last) && (spins(now, *track) || goes_on);
   });
   std::vector<std::pair<Suspicion, const Track*>> suspects;

@@ -41,6 +41,11 @@ struct WorkerSample {
   std::optional<std::chrono::nanoseconds> waits_since;  // in our store for a key nobody has set
 };
 
+/// Its page tells how it fares. Before it is under way, and after, it is like any other program.
+inline bool tells_all(const WorkerSample& sample) {
+  return sample.has_page && is_under_way(sample.phase);
+}
+
 struct WatchLimits {
   /// The user's. Nothing: an automatic one for each worker with a page.
   std::optional<std::chrono::nanoseconds> hang_timeout;
@@ -95,6 +100,10 @@ class Watchdog {
   [[nodiscard]] bool spins(std::chrono::nanoseconds now, const Track& track) const;
   [[nodiscard]] bool waits_for_others(std::chrono::nanoseconds now, const Track& track) const;
   void forget_a_gap(std::chrono::nanoseconds now);
+  /// Of a worker of which nothing else is known.
+  [[nodiscard]] std::chrono::nanoseconds usual_limit() const {
+    return limits_.hang_timeout.value_or(kShortestLimit);
+  }
   [[nodiscard]] bool is_job_hung(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::optional<Finding> find_hang(std::chrono::nanoseconds now) const;
   [[nodiscard]] std::string describe_hang(std::chrono::nanoseconds now, const Track& track) const;

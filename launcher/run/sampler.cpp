@@ -25,8 +25,7 @@ std::vector<WorkerSample> take_samples(const WorkerGroup& group, bool closely) {
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;
       sample.ended_at = worker->ending->at;
     } else {
-      const bool tells_all = sample.has_page && is_under_way(sample.phase);
-      const bool needs_more = closely && !tells_all;
+      const bool needs_more = closely && !tells_all(sample);
       sample.activity = needs_more ? watch_closely(worker->pid) : glance_at(worker->pid);
     }
     samples.push_back(sample);
