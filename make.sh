@@ -16,6 +16,7 @@ Usage: ./make.sh COMMAND
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
+  soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
   lint                format, the project's own rules, shellcheck
@@ -419,6 +420,21 @@ bench() {
   "$python" -B tests/bench/store_bench.py build/release/ddp-launch build/release/tests/store_load build/release/tests/fake_worker
 }
 
+soak() {
+  [[ "${1:-nodes}" =~ ^(nodes|healthy)$ && $# -le 1 ]] || fail "soak knows: nodes, healthy"
+  if [[ "${1:-}" != healthy ]]; then
+    build_tests
+    DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
+  fi
+  need_torch
+  need_python
+  build
+  local python
+  python="$(python_for_tests)"
+  [[ -n "$python" ]] || fail "the healthy job is a program of torch's: set DDP_PYTHON to a Python that imports it"
+  DDP_BIN=build/release DDP_SOAK_SECONDS="${DDP_SOAK_SECONDS:-3600}" PYTHONPATH=tests/support exec "$python" -B tests/interop/healthy_test.py
+}
+
 command="${1:-help}"
 shift || true
 case "$command" in
@@ -439,10 +455,7 @@ case "$command" in
     ;;
   check) check ;;
   bench) bench "$@" ;;
-  soak)
-    build_tests
-    DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
-    ;;
+  soak) soak "$@" ;;
   lint) lint ;;
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
