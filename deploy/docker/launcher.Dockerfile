@@ -7,7 +7,7 @@ COPY cmake cmake
 COPY common common
 COPY launcher launcher
 COPY worker worker
-COPY tests tests
+COPY deploy/progress deploy/progress
 COPY configs configs
 RUN DDP_BUILD_WORKER=OFF ./make.sh install /usr/local
 

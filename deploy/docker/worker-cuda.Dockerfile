@@ -9,7 +9,7 @@ COPY cmake cmake
 COPY common common
 COPY launcher launcher
 COPY worker worker
-COPY tests tests
+COPY deploy/progress deploy/progress
 COPY configs configs
 RUN DDP_TORCH=/opt/torch DDP_PYTHON=/nowhere ./make.sh install /usr/local
 
