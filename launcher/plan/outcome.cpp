@@ -28,13 +28,19 @@ bool has_saved(const Ending& ending) {
   return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
-/// A foreign rank that others could count on left with 0 before `failure`.
+/// Without a page, or with one that it only opened: a program that did so may yet become another
+/// one (exec) or have nothing to train.
+bool promises_nothing(const Ending& ending) {
+  return !ending.opened_page || ending.phase <= Phase::starting;
+}
+
+/// A rank that promised nothing, and that others could count on, left with 0 before `failure`.
 std::optional<std::size_t> find_leaver(std::span<const Ending> endings, const Ending& failure) {
   const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     const Ending& ending = endings[i];
-    const bool left = !ending.opened_page && ending.status.is_success();
+    const bool left = promises_nothing(ending) && ending.status.is_success();
     const bool was_missed = ending.joined_store ? counted_on_members : failure.waited_in_store;
     if (!left || !was_missed || ending.at >= failure.at) continue;
     if (!first || ending.at < endings[*first].at) first = i;
@@ -99,7 +105,7 @@ bool has_left(const Ending& ending) {
 bool has_failed(const Ending& ending) {
   if (has_left(ending)) return false;
   if (!ending.status.is_success()) return true;
-  return ending.opened_page && ending.phase != Phase::finished;
+  return !promises_nothing(ending) && ending.phase != Phase::finished;
 }
 
 Outcome judge(std::span<const Ending> endings, const StopCause& cause) {

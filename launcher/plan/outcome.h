@@ -37,8 +37,8 @@ struct Ending {
 /// checkpoint. The others have agreed to that and follow.
 bool has_left(const Ending& ending);
 
-/// A worker failed by a bad status, or by leaving with 0 before its phase was `finished`. One that
-/// has_left() has not failed, as far as it goes alone.
+/// A worker failed by a bad status, or by leaving with 0 between its first phase and `finished`.
+/// One that has_left() has not failed, as far as it goes alone; nor one that only opened its page.
 bool has_failed(const Ending& ending);
 
 /// It ended by what we had sent to it.

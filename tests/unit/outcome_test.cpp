@@ -122,6 +122,16 @@ TEST(Outcome, LeavingBeforeTheEndIsAFailureOnlyWithAPage) {
   EXPECT_FALSE(has_failed(early));
 }
 
+TEST(Outcome, APageThatWasOnlyOpenedPromisesNothing) {
+  Ending early = ended(0, 1ns, kGood);
+  early.opened_page = true;
+  early.phase = Phase::starting;
+  EXPECT_FALSE(has_failed(early));
+  EXPECT_EQ(judge(std::vector{early}, {}), Outcome(Succeeded()));
+  early.phase = Phase::joining;
+  EXPECT_TRUE(has_failed(early));
+}
+
 TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   Ending saved = stopped(ended(0, 1ns, code(143)));
   saved.opened_page = true;
