@@ -224,8 +224,9 @@ const std::vector<Flag>& table() {
        .value = plain,
        .key = "launch.hang_timeout",
        .placeholder = "TIME",
-       .help = "end the job when a worker makes no step for so long (ddp-worker: ten times its p99 "
-               "step, at least 60s; other programs: never)",
+       .help = "end the job when a worker makes no step for so long (with a progress page: ten "
+               "times its "
+               "p99 step, at least 60s; other programs: never)",
        .group = kStopping},
       {.name = "grace",
        .value = plain,

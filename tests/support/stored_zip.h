@@ -15,8 +15,8 @@ inline std::string stored_zip(const std::vector<std::pair<std::string, std::stri
   std::string archive;
   std::string directory;
   const auto put = [](std::string& text, std::uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; ++i)
-      text += static_cast<char>(value >> (8 * i));
+    for (; bytes > 0; --bytes, value >>= 8)
+      text += static_cast<char>(value);
   };
   for (const auto& [name, content] : records) {
     const auto* const data = reinterpret_cast<const Bytef*>(content.data());

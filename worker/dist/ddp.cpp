@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <mutex>
 #include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
@@ -80,6 +81,14 @@ class MarkedWait {
   std::optional<InCollective> inside_;
 };
 
+/// Never destroyed, and no leak to whoever looks for one.
+void keep_for_ever(std::shared_ptr<void> object) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::shared_ptr<void>>();
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(object));
+}
+
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
@@ -94,8 +103,8 @@ Ddp::~Ddp() {
   if (std::uncaught_exceptions() == 0) return;
   // Unwinding after a lost peer: the reducer's destructor may wait for work that never ends, and
   // the process ends anyway.
-  (void)new std::shared_ptr<c10d::Logger>(std::move(logger_));
-  (void)new std::shared_ptr<c10d::Reducer>(std::move(reducer_));
+  keep_for_ever(std::move(logger_));
+  keep_for_ever(std::move(reducer_));
 }
 
 void Ddp::build_reducer() {
