@@ -12,7 +12,7 @@ Usage: ./make.sh COMMAND
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
   test                set up, build, and run every test that needs no GPU
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
-  check               format, lint, tests under ASan+UBSan and TSan, a minute of fuzzing
+  check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
@@ -352,20 +352,38 @@ kill_often() {
     --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
 }
 
+# All parts, whatever becomes of one; or one alone.
 check() {
-  lint
+  local part failed=()
+  if [[ $# -gt 0 ]]; then
+    check_part "$@"
+    return
+  fi
+  for part in lint kills asan tsan fuzz; do
+    ./make.sh check "$part" || failed+=("$part")
+  done
+  [[ "${#failed[@]}" == 0 ]] || fail "check: these parts failed: ${failed[*]}. One alone: ./make.sh check ${failed[0]}"
+  say "check: all passed"
+}
+
+check_part() {
   need_packages "${build_packages[@]}" "${test_packages[@]}" "${fuzz_packages[@]}"
   need_torch
   need_python
   need_torch1
-  kill_often
-  test_under asan "$build_worker"
-  # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
-  test_under tsan OFF
-  configure fuzz
-  cmake --build --preset fuzz
-  tests/fuzz/run.sh build/fuzz 60
-  say "check: all passed"
+  case "$*" in
+    lint) lint ;;
+    kills) kill_often ;;
+    asan) test_under asan "$build_worker" ;;
+    # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
+    tsan) test_under tsan OFF ;;
+    fuzz)
+      configure fuzz
+      cmake --build --preset fuzz
+      tests/fuzz/run.sh build/fuzz 60
+      ;;
+    *) fail "check knows: lint, kills, asan, tsan, fuzz" ;;
+  esac
 }
 
 test_slurm() {
@@ -454,7 +472,7 @@ case "$command" in
     build
     say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: build/release/ddp-launch --nproc-per-node 2 train.py"
     ;;
-  check) check ;;
+  check) check "$@" ;;
   bench) bench "$@" ;;
   soak) soak "$@" ;;
   lint) lint ;;
