@@ -97,4 +97,22 @@ void append_clean(std::string& text, std::string_view line) {
   if (is_colored) text.append(kReset);
 }
 
+std::string one_line(std::string_view text, std::size_t most) {
+  const bool is_cut = text.size() > most;
+  while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80)
+    --most;  // between two characters
+  std::string flat(text.substr(0, most));
+  std::replace(flat.begin(), flat.end(), '\n', ' ');
+  std::erase(flat, '\r');
+  std::string colored;
+  append_clean(colored, flat);
+  std::string plain;
+  for (std::string_view rest = colored; !rest.empty();) {
+    const std::size_t taken = rest[0] == kEscape ? escape_length(rest) : 1;
+    if (taken == 1) plain += rest[0] == '\t' ? ' ' : rest[0];
+    rest.remove_prefix(taken);
+  }
+  return is_cut ? plain + "..." : plain;
+}
+
 }  // namespace ddp::launcher

@@ -13,4 +13,8 @@ namespace ddp::launcher {
 /// sequences go, other control characters become '?', bytes that are not UTF-8 become U+FFFD.
 void append_clean(std::string& text, std::string_view line);
 
+/// A text of somebody else's that stands within a line of ours: the same, and no colours either;
+/// line ends and tabs become blanks; of a longer one the first `most` bytes and "...".
+std::string one_line(std::string_view text, std::size_t most);
+
 }  // namespace ddp::launcher

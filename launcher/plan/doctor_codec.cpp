@@ -5,13 +5,12 @@
 namespace ddp::launcher {
 namespace wire {
 
-constexpr Range kLimit{NodeHealth::kUnlimited, kAny};
-constexpr Range kPort{0, 65535};
+constexpr Range kLimit{NodeHealth::kUnlimited, kLarge};
 constexpr std::size_t kLongestDiagnosis = kLongestFrame / 3;  // a newline takes two bytes
 
 template <typename Io>
 void fields(Io& io, A<NodeHealth> auto& m) {
-  io.field("node_rank", m.node_rank);
+  io.field("node_rank", m.node_rank, kNode);
   io.field("host", m.host);
   io.field("version", m.version);
   io.field("kernel", m.kernel);
@@ -32,29 +31,29 @@ void fields(Io& io, A<NodeHealth> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<PeerPlace> auto& m) {
-  io.field("node_rank", m.node_rank);
+  io.field("node_rank", m.node_rank, kNode);
   io.field("address", m.address);
   io.field("port", m.port, kPort);
 }
 
 template <typename Io>
 void fields(Io& io, A<PeerCheck> auto& m) {
-  io.field("node_rank", m.node_rank);
+  io.field("node_rank", m.node_rank, kNode);
   io.field("error", m.error);
-  io.field("round_trip", m.round_trip, kSpan);
-  io.field("clock_ahead", m.clock_ahead, Range{-kSpan.most, kSpan.most});
+  io.field("round_trip", m.round_trip, kNotNegative);
+  io.field("clock_ahead", m.clock_ahead, kEither);
   io.field("rate", m.bytes_per_second);
 }
 
 template <typename Io>
 void fields(Io& io, A<NodeChecks> auto& m) {
-  io.field("node_rank", m.node_rank);
+  io.field("node_rank", m.node_rank, kNode);
   io.field("peers", m.peers);
 }
 
 template <typename Io>
 void fields(Io& io, A<LookAtPeers> auto& m) {
-  io.field("own_rank", m.own_rank);
+  io.field("own_rank", m.own_rank, kNode);
   io.field("nodes", m.nodes);
   io.field("bytes", m.bytes, Range{0, kDoctorBytes});
 }

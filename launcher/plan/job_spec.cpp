@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/flags.h"
+#include "launcher/plan/messages.h"
 
 namespace ddp::launcher {
 namespace {
@@ -44,8 +45,6 @@ std::string as_run_name(const std::string& program) {
   return name == "null" || name == "latest" ? name + "-run" : name;
 }
 
-constexpr int kMostNodes = 100000;
-constexpr int kMostOfANode = 2048;  // their samples fit into one frame
 constexpr int kStaticPort = 29500;  // torch's own defaults, for several nodes
 constexpr int kC10dPort = 29400;
 constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
@@ -64,11 +63,11 @@ class Maker {
       spec_.environment[name] = value;
     take_nodes();
     spec_.nproc = count_workers();
-    if (spec_.max_nodes > 1 && spec_.nproc > kMostOfANode) {
+    if (spec_.max_nodes > 1 && spec_.nproc > kMostWorkersOfNode) {
       complain("launch.nproc_per_node",
                std::to_string(spec_.nproc) +
                    " workers are too many for a node of several; at most " +
-                   std::to_string(kMostOfANode) + ".");
+                   std::to_string(kMostWorkersOfNode) + ".");
     }
     take_endpoint();
     take_conf();

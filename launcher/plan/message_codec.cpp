@@ -18,16 +18,16 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("version", m.version);
   if (m.protocol != kProtocolVersion) return;
   io.field("user_run_id", m.user_run_id);
-  io.field("node_rank", m.node_rank);
-  io.field("min_nodes", m.min_nodes, kAtLeast1);
-  io.field("max_nodes", m.max_nodes, kAtLeast1);
-  io.field("nproc", m.nproc, kAtLeast1);
+  io.field("node_rank", m.node_rank, kNode);
+  io.field("min_nodes", m.min_nodes, Range{1, kMostNodes});
+  io.field("max_nodes", m.max_nodes, Range{1, kMostNodes});
+  io.field("nproc", m.nproc, Range{1, kMostWorkersOfNode});
   io.field("role", m.role);
   io.field("host", m.host);
-  io.field("pid", m.pid, kNotNegative);
+  io.field("pid", m.pid, kPid);
   io.field("entry", m.entry);
   io.field("asks", m.asks);
-  io.field("problem_code", m.problem_code, kNotNegative);
+  io.field("problem_code", m.problem_code, kCode);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);
 }
@@ -48,10 +48,10 @@ void fields(Io& io, A<Refusal> auto& m) {
 template <typename Io>
 void fields(Io& io, A<StartRound> auto& m) {
   io.field("round", m.round);
-  io.field("node_rank", m.node_rank);
-  io.field("workers_of_node", m.workers_of_node, kAtLeast1);
-  io.field("role_of_node", m.role_of_node);
-  io.field("master_port", m.master_port, Range{0, 65535});
+  io.field("node_rank", m.node_rank, kNode);
+  io.field("workers_of_node", m.workers_of_node, Range{1, kMostWorkersOfNode});
+  io.field("role_of_node", m.role_of_node, kNode);
+  io.field("master_port", m.master_port, kPort);
   io.field("run_dir", m.run_dir);
 }
 
@@ -67,7 +67,7 @@ void fields(Io& io, A<StopRound> auto& m) {
   io.field("round", m.round);
   io.field("reason", m.reason, Range{0, static_cast<std::int64_t>(StopReason::teardown)});
   io.field("signal", m.signal, kSignal);
-  io.field("grace", m.grace, kSpan);
+  io.field("grace", m.grace, kGrace);
   io.field("wants_stacks", m.wants_stacks);
   io.field("line", m.line);
 }
@@ -83,15 +83,15 @@ void fields(Io& io, A<JobEnd> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<OrderBeat> auto& m) {
-  io.field("sent", m.sent_ns, kAnything);
+  io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
 }
 
 template <typename Io>
 void fields(Io& io, A<Started> auto& m) {
   io.field("round", m.round);
-  io.field("begin", m.begin_ns, kAnything);
-  io.field("pids", m.pids, kNotNegative);
+  io.field("begin", m.begin_ns, kNotNegative);
+  io.field("pids", m.pids, kPid);
 }
 
 template <typename Io>
@@ -103,9 +103,9 @@ void fields(Io& io, A<ExitStatus> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<Ending> auto& m) {
-  io.field("rank", m.rank);
+  io.field("rank", m.rank, kRank);
   io.field("status", m.status);
-  io.field("at", m.at, kAnything);
+  io.field("at", m.at, kEither);
   io.field("stop_sent", m.stop_sent);
   io.field("kill_sent", m.kill_sent);
   io.field("abort_sent", m.abort_sent);
@@ -118,8 +118,8 @@ void fields(Io& io, A<Ending> auto& m) {
 template <typename Io>
 void fields(Io& io, A<Exited> auto& m) {
   io.field("round", m.round);
-  io.field("pid", m.pid, kNotNegative);
-  io.field("local_rank", m.local_rank);
+  io.field("pid", m.pid, kPid);
+  io.field("local_rank", m.local_rank, kLocalRank);
   io.field("ending", m.ending);
 }
 
@@ -146,15 +146,15 @@ void fields(Io& io, A<Stacks> auto& m) {
 template <typename Io>
 void fields(Io& io, A<WorkerReport> auto& m) {
   io.field("ending", m.ending);
-  io.field("node_rank", m.node_rank);
+  io.field("node_rank", m.node_rank, kNode);
   io.field("host", m.host);
-  io.field("local_rank", m.local_rank);
-  io.field("pid", m.pid, kNotNegative);
-  io.field("lived", m.lived, kAnything);
-  io.field("ended_at", m.ended_at, kAnything);
-  io.field("step", m.step, kAnything);
-  io.field("steps_total", m.steps_total, kAnything);
-  io.field("checkpoint_step", m.checkpoint_step, kAnything);
+  io.field("local_rank", m.local_rank, kLocalRank);
+  io.field("pid", m.pid, kPid);
+  io.field("lived", m.lived, kNotNegative);
+  io.field("ended_at", m.ended_at, kWallClock);
+  io.field("step", m.step, kEither);
+  io.field("steps_total", m.steps_total, kEither);
+  io.field("checkpoint_step", m.checkpoint_step, kEither);
   io.field("error_file", m.error_file);
   io.whole_text("error_text", m.error_text);
   io.field("last_lines", m.last_lines);
@@ -196,31 +196,31 @@ void fields(Io& io, A<Activity> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
-  io.field("rank", m.rank);
+  io.field("rank", m.rank, kRank);
   io.field("alive", m.alive);
   io.field("has_page", m.has_page);
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("in_collective", m.in_collective);
-  io.field("epoch", m.epoch, kAnything);
-  io.field("step", m.step, kAnything);
-  io.field("steps_total", m.steps_total, kAnything);
-  io.field("samples", m.samples, kAnything);
+  io.field("epoch", m.epoch, kEither);
+  io.field("step", m.step, kEither);
+  io.field("steps_total", m.steps_total, kEither);
+  io.field("samples", m.samples, kEither);
   io.field("loss", m.loss);
-  io.field("written", m.written_ns, kAnything);
+  io.field("written", m.written_ns, kEither);
   io.field("activity", m.activity);
   io.field("output_bytes", m.output_bytes, kNotNegative);
   io.field("ended_well", m.ended_well);
-  io.field("ended_at", m.ended_at, kAnything);
+  io.field("ended_at", m.ended_at, kEither);
   io.field("joined_store", m.joined_store);
-  io.field("waits_since", m.waits_since, kAnything);
+  io.field("waits_since", m.waits_since, kEither);
 }
 
 template <typename Io>
 void fields(Io& io, A<NewsBeat> auto& m) {
   io.field("round", m.round);
-  io.field("sent", m.sent_ns, kAnything);
-  io.field("echo", m.echo_ns, kAnything);
-  io.field("echo_age", m.echo_age_ns, kAnything);
+  io.field("sent", m.sent_ns, kNotNegative);
+  io.field("echo", m.echo_ns, kNotNegative);
+  io.field("echo_age", m.echo_age_ns, kNotNegative);
   io.field("samples", m.samples);
 }
 
@@ -269,9 +269,30 @@ bool is_sound(const Welcome& m) {
 }
 template <>
 bool is_sound(const StartRound& m) {
+  constexpr std::size_t kLongestPath = 4096;
   const auto& counts = m.workers_of_node;
-  return m.node_rank < static_cast<int>(counts.size()) && m.role_of_node.size() == counts.size() &&
-         std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMany;
+  const auto nodes = static_cast<int>(counts.size());
+  const bool has_place = nodes <= kMostNodes && m.node_rank < nodes;
+  const bool has_roles =
+      m.role_of_node.size() == counts.size() &&
+      std::all_of(
+          m.role_of_node.begin(), m.role_of_node.end(), [nodes](int role) { return role < nodes; });
+  const bool is_path =
+      m.run_dir.empty() || (m.run_dir.starts_with('/') && m.run_dir.size() < kLongestPath);
+  return has_place && has_roles && is_path &&
+         std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMostWorkers;
+}
+template <>
+bool is_sound(const Started& m) {
+  return m.pids.size() <= kMostWorkersOfNode;
+}
+template <>
+bool is_sound(const NewsBeat& m) {
+  return m.samples.size() <= kMostWorkersOfNode;
+}
+template <>
+bool is_sound(const GroupEnded& m) {
+  return m.workers.size() <= kMostWorkersOfNode;
 }
 
 // --- What may be long, made to fit.
@@ -372,34 +393,41 @@ std::string harmless(std::string_view text) {
   return result;
 }
 
-/// A name that stands in the middle of a line.
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
-}
-
 }  // namespace
 
 std::optional<Hello> decode_hello(std::string_view text) {
   std::optional<std::variant<Hello>> message = wire::decode<std::variant<Hello>>(text);
   if (!message) return std::nullopt;
   Hello hello = std::get<Hello>(std::move(*message));
-  for (std::string* const shown : {&hello.version, &hello.host, &hello.entry, &hello.problem})
-    *shown = one_line(harmless(*shown));
+  for (std::string* const shown : {&hello.version, &hello.host, &hello.entry})
+    *shown = one_line(*shown, kLongestName);
+  hello.problem = one_line(hello.problem, kLongestLine);
   return hello;
 }
 std::optional<Answer> decode_answer(std::string_view text) {
   std::optional<Answer> answer = wire::decode<Answer>(text);
   if (!answer) return std::nullopt;
-  if (auto* const welcome = std::get_if<Welcome>(&*answer)) welcome->host = harmless(welcome->host);
+  if (auto* const welcome = std::get_if<Welcome>(&*answer)) {
+    welcome->host = one_line(welcome->host, kLongestName);
+  }
   if (auto* const refusal = std::get_if<Refusal>(&*answer)) refusal->text = harmless(refusal->text);
   return answer;
 }
 std::optional<Order> decode_order(std::string_view text) {
-  return wire::decode<Order>(text);
+  std::optional<Order> order = wire::decode<Order>(text);
+  if (!order) return std::nullopt;
+  if (auto* const announce = std::get_if<AnnounceStop>(&*order)) {
+    announce->line = harmless(announce->line);
+  }
+  if (auto* const stop = std::get_if<StopRound>(&*order)) stop->line = harmless(stop->line);
+  if (auto* const end = std::get_if<JobEnd>(&*order)) end->report = harmless(end->report);
+  return order;
 }
 std::optional<News> decode_news(std::string_view text) {
-  return wire::decode<News>(text);
+  std::optional<News> news = wire::decode<News>(text);
+  if (!news) return std::nullopt;
+  if (auto* const failed = std::get_if<NodeFailed>(&*news)) failed->text = harmless(failed->text);
+  return news;
 }
 
 }  // namespace ddp::launcher

@@ -1,6 +1,8 @@
 // The messages between agents as JSON text, one frame each. Pure.
 // Promises: whatever bytes come, a decoder gives a whole message or nothing: known types only,
 // every field there, of its type and in its range, depth at most 16; unknown fields are ignored.
+// No number is larger than a job may have it, and no sum of a few overflows. What a console is
+// shown of it (names, lines, reports) is free of what moves a terminal.
 // Whatever a worker wrote, an encoder gives valid JSON of at most kLongestFrame bytes: bytes that
 // are not UTF-8 become U+FFFD, and of too much text the oldest goes first.
 #pragma once
@@ -30,5 +32,6 @@ std::optional<News> decode_news(std::string_view text);
 inline constexpr std::size_t kLongestLine = 4 << 10;      // of a worker's output in a message
 inline constexpr std::size_t kLongestEndText = 64 << 10;  // each one of the verdict
 inline constexpr std::size_t kLongestText = 16 << 10;     // of any other text
+inline constexpr std::size_t kLongestName = 256;          // of a host, a program, a version
 
 }  // namespace ddp::launcher

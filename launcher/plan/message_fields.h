@@ -14,7 +14,6 @@
 #include <cmath>
 #include <concepts>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,22 +31,28 @@ namespace ddp::launcher::wire {
 namespace json = boost::json;
 
 inline constexpr std::size_t kMaxDepth = 16;
+inline constexpr std::size_t kMostTexts = 1024;  // of one map
 inline constexpr std::int64_t kMany = 1'000'000'000;
-inline constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
+// 31 years in nanoseconds, an exabyte: a few of them, added up, do not overflow.
+inline constexpr std::int64_t kLarge = 1'000'000'000'000'000'000;
 
 /// Of a number, both ends included.
 struct Range {
   std::int64_t least = 0;
   std::int64_t most = kMany;
 };
-inline constexpr Range kAnything{std::numeric_limits<std::int64_t>::min(), kAny};
-inline constexpr Range kNotNegative{0, kAny};
 inline constexpr Range kCode{0, 255};
 inline constexpr Range kFailure{1, 255};
 inline constexpr Range kSignal{0, 64};
-inline constexpr Range kAtLeast1{1, kMany};
-// 31 years in nanoseconds: added to a steady time, it does not overflow.
-inline constexpr Range kSpan{0, 1'000'000'000'000'000'000};
+inline constexpr Range kNotNegative{0, kLarge};    // bytes, ticks, a steady clock, a span of time
+inline constexpr Range kEither{-kLarge, kLarge};   // what a worker counts, a time since a begin
+inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970, shown and no more
+inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
+inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
+inline constexpr Range kPort{0, 65535};
+inline constexpr Range kRank{0, kMostWorkers - 1};
+inline constexpr Range kNode{0, kMostNodes - 1};
+inline constexpr Range kLocalRank{0, kMostWorkersOfNode - 1};
 
 template <typename M, typename T>
 concept A = std::same_as<std::remove_const_t<M>, T>;
@@ -79,11 +84,13 @@ inline std::string cleaned(std::string_view text, std::size_t most) {
   return is_cut ? result + "..." : result;
 }
 
+/// A number outside of its range becomes the nearest in it: what a broken worker writes on its page
+/// must not make its node's message nonsense.
 class Writer {
  public:
   template <typename T>
-  void field(std::string_view name, const T& value, Range = {}) {
-    object_[name] = to_json(value);
+  void field(std::string_view name, const T& value, Range range = {}) {
+    object_[name] = to_json(value, range);
   }
   void whole_text(std::string_view name, const std::string& text) {
     object_[name] = cleaned(text, std::string::npos);
@@ -98,46 +105,50 @@ class Writer {
  private:
   template <typename T>
   requires std::integral<T> || std::is_enum_v<T>
-  static json::value to_json(T value) {
-    if constexpr (std::same_as<T, bool>)
+  static json::value to_json(T value, Range range) {
+    if constexpr (std::same_as<T, bool>) {
       return value;
-    else
-      return static_cast<std::int64_t>(value);
+    } else if constexpr (std::same_as<T, std::uint64_t>) {
+      const auto most = static_cast<std::uint64_t>(range.most);
+      return to_json(static_cast<std::int64_t>(std::min(value, most)), range);
+    } else {
+      return std::clamp(static_cast<std::int64_t>(value), range.least, range.most);
+    }
   }
-  static json::value to_json(double value) {
+  static json::value to_json(double value, Range) {
     return std::isfinite(value) ? json::value(value) : json::value(nullptr);  // JSON knows no NaN
   }
-  static json::value to_json(const std::string& text) {
+  static json::value to_json(const std::string& text, Range) {
     return json::value(cleaned(text, kLongestText));
   }
   template <typename Period>
-  static json::value to_json(std::chrono::duration<std::int64_t, Period> time) {
-    return std::chrono::nanoseconds(time).count();
+  static json::value to_json(std::chrono::duration<std::int64_t, Period> time, Range range) {
+    return to_json(std::int64_t{std::chrono::nanoseconds(time).count()}, range);
   }
-  static json::value to_json(std::chrono::system_clock::time_point time) {
-    return to_json(time.time_since_epoch());
-  }
-  template <typename T>
-  static json::value to_json(const std::optional<T>& value) {
-    return value ? to_json(*value) : json::value(nullptr);
+  static json::value to_json(std::chrono::system_clock::time_point time, Range range) {
+    return to_json(time.time_since_epoch(), range);
   }
   template <typename T>
-  static json::value to_json(const std::vector<T>& values) {
+  static json::value to_json(const std::optional<T>& value, Range range) {
+    return value ? to_json(*value, range) : json::value(nullptr);
+  }
+  template <typename T>
+  static json::value to_json(const std::vector<T>& values, Range range) {
     json::array array;
     array.reserve(values.size());
     for (const T& value : values)
-      array.push_back(to_json(value));
+      array.push_back(to_json(value, range));
     return array;
   }
-  static json::value to_json(const std::map<std::string, std::string>& texts) {
+  static json::value to_json(const std::map<std::string, std::string>& texts, Range range) {
     json::object object;
     for (const auto& [name, text] : texts)
-      object[cleaned(name, kLongestText)] = to_json(text);
+      object[cleaned(name, kLongestText)] = to_json(text, range);
     return object;
   }
   template <typename M>
   requires std::is_class_v<M>
-  static json::value to_json(const M& message) { return write(message); }
+  static json::value to_json(const M& message, Range) { return write(message); }
 
   json::object object_;
 };
@@ -160,7 +171,13 @@ class Reader {
     const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
     is_good_ = found != nullptr && take(*found, value, range);
   }
-  void whole_text(std::string_view name, std::string& text) { field(name, text); }
+  /// As long as its frame lets it be.
+  void whole_text(std::string_view name, std::string& text) {
+    const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
+    const json::string* const string = found == nullptr ? nullptr : found->if_string();
+    is_good_ = string != nullptr;
+    if (is_good_) text.assign(string->data(), string->size());
+  }
 
   template <typename M>
   static bool read(const json::value& from, M& message) {
@@ -191,9 +208,12 @@ class Reader {
     return !error;
   }
   static bool take(const json::value& from, std::string& text, Range) {
+    // As a Writer cuts it: a byte that is no UTF-8 takes three.
+    constexpr std::size_t kLongest = kReplacement.size() * (kLongestText + 1);
     const json::string* const string = from.if_string();
-    if (string != nullptr) text.assign(string->data(), string->size());
-    return string != nullptr;
+    if (string == nullptr || string->size() > kLongest) return false;
+    text.assign(string->data(), string->size());
+    return true;
   }
   template <typename Period>
   static bool take(const json::value& from,
@@ -229,7 +249,7 @@ class Reader {
   }
   static bool take(const json::value& from, std::map<std::string, std::string>& texts, Range) {
     const json::object* const object = from.if_object();
-    if (object == nullptr) return false;
+    if (object == nullptr || object->size() > kMostTexts) return false;
     texts.clear();
     return std::all_of(object->begin(), object->end(), [&](const auto& entry) {
       return take(entry.value(), texts[std::string(entry.key())], Range{});

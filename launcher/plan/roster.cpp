@@ -2,15 +2,18 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "common/exit_code.h"
+#include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kMostDifferences = 5;  // named in one refusal
 constexpr std::size_t kMostNames = 20;       // named in one line
+constexpr std::size_t kLongestShown = 200;   // bytes of a value
 
 /// Hosts may have one name, and one host several addresses.
 std::string host_of(const Hello& hello) {
@@ -25,17 +28,27 @@ Refusal refuse(const std::string& text) {
   return Refusal{exit_code::kRefused, text};
 }
 
+/// Whatever another node says may be anything.
+std::string shown(const std::string& text) {
+  return one_line(text, kLongestShown);
+}
+
 /// What the two files say of a key, or that one of them does not say anything.
 std::string value_of(const std::map<std::string, std::string>& keys, const std::string& key) {
   const auto found = keys.find(key);
   return found == keys.end() ? "nothing" : found->second;
 }
 
-std::optional<Refusal> compare_jobs(const Hello& hello, const Hello& own, const std::string& node) {
+std::optional<Refusal> compare_jobs(const Hello& hello,
+                                    const Hello& own,
+                                    const std::string& node,
+                                    Roster::Reader reader) {
+  const bool tells_ours = reader == Roster::Reader::ours;
   const std::string zero = name_node(0, host_of(own));
   if (hello.user_run_id != own.user_run_id) {
-    return refuse(node + " says --rdzv-id " + hello.user_run_id + ", " + zero + " says " +
-                  own.user_run_id + ". Start both with the same id.");
+    return refuse(node + " says --rdzv-id " + shown(hello.user_run_id) + ", " + zero + " says " +
+                  (tells_ours ? shown(own.user_run_id) : "another") +
+                  ". Start both with the same id.");
   }
   const bool is_same_size = hello.min_nodes == own.min_nodes && hello.max_nodes == own.max_nodes;
   if (!is_same_size) {
@@ -52,8 +65,8 @@ std::optional<Refusal> compare_jobs(const Hello& hello, const Hello& own, const 
     const std::string ours = value_of(own.job_keys, key);
     if (theirs == ours) continue;
     if (++differences > kMostDifferences) continue;
-    text += (text.empty() ? "" : "; ") + key + " is " + theirs + " on " + node + " and " + ours +
-            " on " + zero;
+    text += (text.empty() ? "" : "; ") + shown(key) + " is " + shown(theirs) + " on " + node +
+            " and " + (tells_ours ? shown(ours) : "something else") + " on " + zero;
   }
   if (differences == 0) return std::nullopt;
   if (differences > kMostDifferences) {
@@ -85,7 +98,7 @@ const Seat& Roster::find(int id) const {
   return *found;
 }
 
-std::optional<Refusal> Roster::why_not(const Hello& hello) const {
+std::optional<Refusal> Roster::why_not(const Hello& hello, Reader reader) const {
   const std::string node = name_node(hello.node_rank, host_of(hello));
   const std::string zero = name_node(0, host_of(own()));
   if (hello.protocol != own().protocol) {
@@ -101,7 +114,7 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
     return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
                   agent_of(hello) + " was started as node 0 too. Did you mean --node-rank 1?");
   }
-  if (auto refusal = compare_jobs(hello, own(), node)) return refusal;
+  if (auto refusal = compare_jobs(hello, own(), node, reader)) return refusal;
   if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
     return refuse(host_of(hello) + " says --node-rank " + std::to_string(*hello.node_rank) +
                   ", but the job of " + zero + " has " +
@@ -119,7 +132,18 @@ std::optional<Refusal> Roster::why_not(const Hello& hello) const {
     return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
                   " nodes; there is no place for " + node + ".");
   }
+  if (hello.nproc > kMostWorkers - workers()) {
+    return refuse("the job of " + zero + " has " + std::to_string(workers()) +
+                  " workers; with the " + std::to_string(hello.nproc) + " of " + node +
+                  " they would be more than " + std::to_string(kMostWorkers) + ".");
+  }
   return std::nullopt;
+}
+
+int Roster::workers() const {
+  return std::accumulate(seats_.begin(), seats_.end(), 0, [](int sum, const Seat& seat) {
+    return sum + seat.hello.nproc;
+  });
 }
 
 int Roster::add(const Hello& hello) {

@@ -26,9 +26,14 @@ class Roster {
   /// wait for a place instead of being refused.
   Roster(Hello own, bool takes_spares);
 
+  /// Who reads a refusal. Without a token anybody may ask, so a node that is sent away hears what
+  /// differs and what it has said itself, not the run id and the job's values of ours.
+  enum class Reader { ours, stranger };
+
   /// Why a node must not join, with both sides named; nothing when it may. Codes: 203, or the
   /// problem's own.
-  [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const;
+  [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello,
+                                               Reader reader = Reader::ours) const;
 
   /// Precondition: why_not() says nothing. Returns its id.
   int add(const Hello& hello);
@@ -41,6 +46,8 @@ class Roster {
 
   /// Nodes that have come, those without a place included.
   [[nodiscard]] int present() const { return static_cast<int>(seats_.size()); }
+  /// Workers of all of them.
+  [[nodiscard]] int workers() const;
   [[nodiscard]] bool is_full() const { return present() >= own().max_nodes; }
   [[nodiscard]] bool is_enough() const { return present() >= own().min_nodes; }
   [[nodiscard]] const Hello& own() const { return seats_.front().hello; }

@@ -79,7 +79,11 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   if (is_ourselves) refusal.reset();
   if (refusal || came.hello.asks) {
     if (refusal) say_refused(refusal->text);
-    came.link->send(refusal ? encode(*refusal) : encode(rules_.welcome));
+    // Who knows the token may know the job; others hear what they have said themselves.
+    const auto reader = rules_.token.empty() ? Roster::Reader::stranger : Roster::Reader::ours;
+    const std::string answer =
+        refusal ? encode(*roster_.why_not(hello, reader)) : encode(rules_.welcome);
+    came.link->send(answer);
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return refusal;
   }

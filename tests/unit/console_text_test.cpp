@@ -78,5 +78,15 @@ TEST(ConsoleText, NoByteCanMoveATerminal) {
   }
 }
 
+TEST(ConsoleText, WhatStandsWithinALineIsPlainAndBounded) {
+  EXPECT_EQ(one_line("a\x1b[31mb\x1b[0m\nc\td\r", 99), "ab c d");
+  EXPECT_EQ(one_line("\x1b[8mhidden", 99), "hidden");
+  EXPECT_EQ(one_line("abcdef", 6), "abcdef");
+  EXPECT_EQ(one_line("abcdef", 5), "abcde...");
+  EXPECT_EQ(one_line("ab\xe2\x82\xac", 4), "ab...") << "between characters";
+  EXPECT_EQ(one_line("\x1b[31", 99), "");
+  EXPECT_EQ(one_line(std::string_view("\0\x07\xff", 3), 99), "??\xef\xbf\xbd");
+}
+
 }  // namespace
 }  // namespace ddp::launcher

@@ -72,7 +72,7 @@ WorkerSample a_sample() {
   sample.steps_total = 3;
   sample.samples = 4;
   sample.loss = 0.5;
-  sample.written_ns = std::numeric_limits<std::int64_t>::max();
+  sample.written_ns = 1'000'000'000'000'000'000;
   sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10};
   sample.in_collective = true;
   sample.output_bytes = 7;
@@ -85,12 +85,12 @@ std::vector<Order> orders() {
           AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
           StopRound{2, StopReason::teardown, 15, 30s, true, "rank 3 failed"},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          OrderBeat{std::numeric_limits<std::int64_t>::min(), "epoch 1"}};
+          OrderBeat{5, "epoch 1"}};
 }
 
 std::vector<News> news() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}};
-  NewsBeat beat{2, 1, -2, 3, {a_sample(), WorkerSample{}}};
+  NewsBeat beat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
   return {Started{2, 99, {10, 11}},
           Exited{2, 10, 0, an_ending()},
           ended,
@@ -149,6 +149,14 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   EXPECT_EQ(decode_hello(encode(hello))->host, "b c");
   const auto answer = decode_answer(encode(Refusal{203, "no\x1b[1A\x07 way"}));
   EXPECT_EQ(std::get<Refusal>(*answer).text, "no? way");
+  hello.host = std::string(5000, 'h');
+  EXPECT_LT(decode_hello(encode(hello))->host.size(), 300U);
+  StopRound stop;
+  stop.line = "why\x1b[2J\nddp-launch: forged";
+  EXPECT_EQ(std::get<StopRound>(*decode_order(encode(Order(stop)))).line,
+            "why\nddp-launch: forged");
+  const News failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
+  EXPECT_EQ(std::get<NodeFailed>(*decode_news(encode(failed))).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})
     EXPECT_FALSE(decode_answer(encode(Welcome{id, "none", "a"}))) << id;
   EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
@@ -228,7 +236,102 @@ TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
   const std::string hello = encode(a_hello());
   EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));
   EXPECT_FALSE(decode_hello(changed(hello, "\"nproc\":8", "\"nproc\":0")));
+  EXPECT_FALSE(decode_hello(changed(hello, "\"problem_code\":127", "\"problem_code\":256")));
   EXPECT_FALSE(decode_answer(R"({"type":"refusal","code":0,"text":""})"));
+}
+
+// A row per number: what a job of the largest size says is taken, one more is not. Each of these
+// was memory, an index or a sum somewhere.
+TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
+  struct Row {
+    std::string message;
+    std::string field;  // as it stands there
+    std::string most;
+    std::string more;
+  };
+  const std::string hello = encode(a_hello());
+  const std::string start = encode(orders()[0]);
+  const std::string stop = encode(orders()[2]);
+  const std::string beat = encode(orders()[4]);
+  const std::string started = encode(news()[0]);
+  const std::string exited = encode(news()[1]);
+  const std::string ended = encode(news()[2]);
+  const std::string news_beat = encode(news()[5]);
+  const std::string large = "1000000000000000000";
+  const std::string too_large = "1000000000000000001";
+  for (const Row& row : {
+           Row{hello, "\"nproc\":8", "2048", "999999999"},
+           Row{hello, "\"node_rank\":3", "99999", "100000"},
+           Row{hello, "\"max_nodes\":4", "100000", "100001"},
+           Row{hello, "\"pid\":17", "4194304", "4194305"},
+           Row{start, "\"node_rank\":1", "1", "1000000000"},
+           Row{stop, "\"grace\":30000000000", "2592000000000000", "2592000000000001"},
+           Row{beat, "\"sent\":5", large, too_large},
+           Row{started, "\"begin\":99", large, too_large},
+           Row{exited, "\"local_rank\":0", "2047", "2048"},
+           Row{exited, "\"rank\":5", "999999", "1000000"},
+           Row{exited, "\"at\":-3", large, too_large},
+           Row{exited, "\"at\":-3", "-" + large, "-" + too_large},
+           Row{ended, "\"lived\":5000000001", large, too_large},
+           Row{ended, "\"step\":10", large, too_large},
+           Row{news_beat, "\"sent\":1", large, too_large},
+           Row{news_beat, "\"echo\":2", large, too_large},
+           Row{news_beat, "\"echo_age\":3", large, too_large},
+           Row{news_beat, "\"main_ticks\":6", large, too_large},
+           Row{news_beat, "\"output_bytes\":7", large, too_large},
+       }) {
+    const std::string name = row.field.substr(0, row.field.find(':') + 1);
+    const auto is_taken = [&](const std::string& number) {
+      const std::string text = changed(row.message, row.field, name + number);
+      return decode_hello(text) || decode_order(text) || decode_news(text);
+    };
+    EXPECT_TRUE(is_taken(row.most)) << name << row.most;
+    EXPECT_FALSE(is_taken(row.more)) << name << row.more;
+    EXPECT_FALSE(is_taken("-" + too_large)) << name;
+    EXPECT_FALSE(is_taken("9223372036854775807")) << name;
+    EXPECT_FALSE(is_taken("-9223372036854775808")) << name;
+  }
+}
+
+TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
+  EXPECT_TRUE(decode_news(encode(News(Started{0, 0, std::vector<std::int64_t>(2048, 1)}))));
+  EXPECT_FALSE(decode_news(encode(News(Started{0, 0, std::vector<std::int64_t>(2049, 1)}))));
+  StartRound start;
+  start.workers_of_node.assign(1250, 8);  // the largest job that is measured
+  start.role_of_node.assign(1250, 0);
+  EXPECT_TRUE(decode_order(encode(Order(start))));
+  start.workers_of_node.assign(1250, 2048);  // more than a million workers
+  EXPECT_FALSE(decode_order(encode(Order(start))));
+  start.workers_of_node = {1, 1};
+  start.role_of_node = {0, 2};
+  EXPECT_FALSE(decode_order(encode(Order(start)))) << "there are two nodes";
+  start.role_of_node = {0, 1};
+  start.run_dir = "elsewhere";
+  EXPECT_FALSE(decode_order(encode(Order(start)))) << "a path that depends on where it is read";
+  Hello hello = a_hello();
+  for (int i = 0; i <= 1024; ++i)
+    hello.job_keys["key" + std::to_string(i)] = "1";
+  EXPECT_FALSE(decode_hello(encode(hello)));
+  const std::string text(60 << 10, 'x');
+  EXPECT_FALSE(decode_news(R"({"type":"failed","round":0,"code":1,"text":")" + text + "\"}"));
+}
+
+// What a broken worker leaves on its page must not cost its node the link.
+TEST(MessageCodec, WhatWeSayOurselvesIsAlwaysTaken) {
+  constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  NewsBeat beat{0, 0, 0, 0, {a_sample(), a_sample()}};
+  beat.samples[0].epoch = beat.samples[0].step = beat.samples[0].samples = kLeast;
+  beat.samples[0].written_ns = kMost;
+  beat.samples[0].output_bytes = std::numeric_limits<std::uint64_t>::max();
+  beat.samples[1].activity.io_bytes = std::numeric_limits<std::uint64_t>::max();
+  const auto read = decode_news(encode(News(beat)));
+  ASSERT_TRUE(read);
+  EXPECT_LT(std::get<NewsBeat>(*read).samples[0].step, 0);
+  GroupEnded ended{0, {a_report()}, {}};
+  ended.workers[0].step = kMost;
+  ended.workers[0].checkpoint_step = kLeast;
+  EXPECT_TRUE(decode_news(encode(News(ended))));
 }
 
 // Case C11: deep JSON.

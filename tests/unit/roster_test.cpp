@@ -80,6 +80,58 @@ TEST(Roster, AnotherJobIsRefusedByTheKeysThatDiffer) {
   EXPECT_THAT(refusal_of(roster, other), HasSubstr("says --rdzv-id x, node 0 (a) says none"));
 }
 
+// Row A7: without a token anybody may ask.
+TEST(Roster, A7_AStrangerHearsNoValuesOfOurs) {
+  Hello own = node("a");
+  own.user_run_id = "secret-id";
+  own.job_keys = {{"data.root", "/secret"}, {"train.epochs", "2"}};
+  const Roster roster(own, false);
+  Hello other = node("b", 1);
+  EXPECT_EQ(
+      roster.why_not(other, Roster::Reader::stranger)->text,
+      "node 1 (b) says --rdzv-id none, node 0 (a) says another. Start both with the same id.");
+  EXPECT_THAT(refusal_of(roster, other), HasSubstr("node 0 (a) says secret-id"));
+  other.user_run_id = "secret-id";
+  other.job_keys = {{"data.root", "/mine"}, {"train.epochs", "2"}};
+  EXPECT_EQ(roster.why_not(other, Roster::Reader::stranger)->text,
+            "not the same job: data.root is /mine on node 1 (b) and something else on node 0 (a). "
+            "Start both with the same job file and overrides.");
+  EXPECT_THAT(refusal_of(roster, other), HasSubstr("and /secret on node 0"));
+}
+
+TEST(Roster, A7_WhatAStrangerSaysIsOneShortLineOfPlainText) {
+  const Roster roster(node("a"), false);
+  Hello other = node("b", 1);
+  other.user_run_id = "x\x1b[2J\x1b[31m\nddp-launch: forged" + std::string(10000, 'y');
+  std::string text = refusal_of(roster, other);
+  EXPECT_EQ(text.find_first_of("\x1b\n"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("x ddp-launch: forgedyyy"));
+  EXPECT_LT(text.size(), 400U);
+  other = node("b", 1);
+  other.job_keys = {{"k\nforged\x1b[1A", "v\nforged\x1b[1A"}};
+  text = refusal_of(roster, other);
+  EXPECT_EQ(text.find_first_of("\x1b\n"), std::string::npos);
+  EXPECT_THAT(text, HasSubstr("k forged is v forged on node 1 (b)"));
+}
+
+TEST(Roster, A7_MoreWorkersThanAJobMayHaveAreRefused) {
+  Hello own = node("a", 0, 1000);
+  own.nproc = kMostWorkersOfNode;
+  Roster roster(own, false);
+  int rank = 1;
+  const auto next = [&] {
+    Hello hello = node("b", rank++, 1000);
+    hello.nproc = kMostWorkersOfNode;
+    return hello;
+  };
+  while (roster.workers() + kMostWorkersOfNode <= kMostWorkers)
+    roster.add(next());
+  EXPECT_THAT(refusal_of(roster, next()), HasSubstr("they would be more than 1000000"));
+  Hello small = next();
+  small.nproc = 1;
+  EXPECT_EQ(refusal_of(roster, small), "");
+}
+
 TEST(Roster, ARefusalNamesAddressesWhereTheyAreKnown) {
   Hello own = node("a");
   own.address = "10.0.0.1";
