@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "common/error.h"
@@ -149,7 +150,8 @@ Agent::Agent(asio::io_context& io,
       strangers_(children_but(guard_.pid())),
       group_(std::make_unique<WorkerGroup>(
           io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_)),
-      beat_timer_(io) {
+      beat_timer_(io),
+      orders_(spec.nproc, spec.grace) {
   become_subreaper();
   prepare_cgroup();
   if (link_) return;
@@ -157,12 +159,15 @@ Agent::Agent(asio::io_context& io,
   job.own = membership.own;
   job.welcome = membership.welcome;
   job.question = membership.question;
-  job.tell_own_node = [this](const Order& order) { take_order(order); };
+  job.tell_own_node = [this](const Order& order) {
+    if (!take_order(order)) throw std::logic_error("our own coordinator gives a wrong order");
+  };
   job.choose_run_dir = choose_run_dir;
   coordinator_ = std::make_unique<Coordinator>(io_, console_, spec_, std::move(job));
 }
 
 JobEnd Agent::run() {
+  std::optional<JobEnd> failure;
   try {
     asio::co_spawn(io_, story(), rethrow);
     io_.run();
@@ -171,13 +176,15 @@ JobEnd Agent::run() {
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
     if (link_) tell(NodeFailed{facts_.round, code, error.what()});
-    end_ = coordinator_ ? coordinator_->abandon(error.what(), code) : own_end(code, error.what());
+    failure =
+        coordinator_ ? coordinator_->abandon(error.what(), code) : own_end(code, error.what());
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   group_->end_now();
+  JobEnd end = failure ? std::move(*failure) : *orders_.end();
   // Error files stay after a bad end: the report names them.
-  if (end_->exit_code != exit_code::kOk && keeps_error_files_) scratch_.keep();
-  return std::move(*end_);
+  if (end.exit_code != exit_code::kOk && keeps_error_files_) scratch_.keep();
+  return end;
 }
 
 asio::awaitable<void> Agent::story() {
@@ -187,7 +194,7 @@ asio::awaitable<void> Agent::story() {
   asio::co_spawn(io_, beat(), rethrow);
   while (true) {
     co_await wait_for_order();
-    if (end_) break;
+    if (orders_.end()) break;
     co_await run_round();
   }
   // The verdict is the same on every node.
@@ -202,24 +209,24 @@ asio::awaitable<void> Agent::story() {
 
 /// Suspends: until a round is to begin, or the job has ended.
 asio::awaitable<void> Agent::wait_for_order() {
-  while (!start_ && !end_) {
+  while (!orders_.has_next()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) group_->note(*event);
   }
 }
 
 asio::awaitable<void> Agent::run_round() {
-  const StartRound start = *std::exchange(start_, std::nullopt);
+  const StartRound start = orders_.begin();
   begin_round(start);
   start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
+  orders_.begin_stop();
   if (group_->alive() > 0) co_await stop();
   std::vector<std::string> leftovers = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `leftovers`.
   co_await group_->drain();
-  in_round_ = false;
-  stop_.reset();
+  orders_.end_round();
   tell(describe_round(std::move(leftovers)));
 }
 
@@ -233,7 +240,6 @@ void Agent::prepare_cgroup() {
 }
 
 void Agent::begin_round(const StartRound& start) {
-  in_round_ = true;
   // Not before: an agent that is stopped while it waits for the others harms nobody.
   const bool is_first = world_size_ == 0;
   if (spec_.max_nodes > 1 && is_first) guard_.set_lease(Crew::kLease);
@@ -275,7 +281,7 @@ void Agent::start_workers(const StartRound& start) {
 
 /// Until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch() {
-  while (!stop_) {
+  while (!orders_.stop()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     group_->note(*event);
@@ -288,14 +294,14 @@ asio::awaitable<void> Agent::watch() {
 }
 
 asio::awaitable<void> Agent::stop() {
-  if (stop_->wants_stacks) {
+  if (orders_.stop()->wants_stacks) {
     StackCollector collector(io_, inbox_, console_, *group_, spec_);
     co_await collector.collect();
   }
   StopOrder order;
-  order.signal = stop_->signal;
-  order.reason = stop_->reason;
-  order.grace = stop_->grace;
+  order.signal = orders_.stop()->signal;
+  order.reason = orders_.stop()->reason;
+  order.grace = orders_.stop()->grace;
   // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
   if (press_ && press_->signal != SIGUSR1 && order.reason == StopReason::preempt) {
     order.first_press = press_->at;
@@ -322,6 +328,8 @@ asio::awaitable<void> Agent::beat() {
       answer_beat(OrderBeat());
     } else if (const auto silence = Clock::now() - link_->last_heard(); silence > Crew::kLease) {
       lose_node_zero("silent for " + format_seconds(silence), SIGKILL);
+    } else if (orders_.is_unheard(last_beat_)) {
+      leave_unheard();
     }
   }
 }
@@ -330,38 +338,33 @@ void Agent::listen_to_node_zero() {
   link_->start(
       [this](std::string_view frame) {
         const std::optional<Order> order = decode_order(frame);
-        if (order) take_order(*order);
-        return order.has_value();
+        return order && take_order(*order);
       },
       [this](const std::string& how) {
         lose_node_zero("its agent is gone (" + how + ")", SIGTERM);
       });
 }
 
-/// From the loop, at any time: what it means is noted, and the story comes to it.
-void Agent::take_order(const Order& order) {
+/// From the loop, at any time: what it means is noted, and the story comes to it. False: whoever
+/// says that is no node 0.
+bool Agent::take_order(const Order& order) {
   if (const auto* const beat = std::get_if<OrderBeat>(&order)) {
     guard_.beat();
     if (!spec_.shares_console) console_.live(beat->line);
     answer_beat(*beat);
   }
-  if (const auto* const start = std::get_if<StartRound>(&order)) start_ = *start;
-  if (const auto* const end = std::get_if<JobEnd>(&order); end != nullptr && !end_) end_ = *end;
-  const int round = start_ ? start_->round : facts_.round;
-  const bool has_round = start_ || in_round_;
-  const auto* const announce = std::get_if<AnnounceStop>(&order);
-  if (announce != nullptr && in_round_ && announce->round == round) {
-    group_->tell(announce->reason);
-    console_.info(announce->line);
+  // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
+  const bool is_stop = std::holds_alternative<StopRound>(order);
+  if (coordinator_ && is_stop && !orders_.stop()) was_fenced();
+  const OrderBook::Meaning meaning = orders_.take(order);
+  if (meaning == OrderBook::Meaning::announce) {
+    const auto& announce = std::get<AnnounceStop>(order);
+    group_->tell(announce.reason);
+    console_.info(announce.line);
   }
-  const auto* const stop = std::get_if<StopRound>(&order);
-  if (stop != nullptr && has_round && stop->round == round) {
-    // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
-    if (coordinator_ && !stop_) was_fenced();
-    if (stop_ && stop->signal == SIGKILL) inbox_.push(KillCame());
-    if (!stop_) stop_ = *stop;
-  }
+  if (meaning == OrderBook::Meaning::kill) inbox_.push(KillCame());
   inbox_.push(OrderCame());
+  return meaning != OrderBook::Meaning::nonsense;
 }
 
 void Agent::tell(const News& news) {
@@ -388,30 +391,49 @@ void Agent::answer_beat(const OrderBeat& beat) {
 
 /// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
 void Agent::lose_node_zero(const std::string& how, int signal) {
-  if (end_) return;
+  if (orders_.end()) return;
   Verdict verdict;
   verdict.outcome = NodeLost{0, zero_host_ + ", " + link_->peer_address(), how, {}};
   verdict.exit_code = exit_code::kNodeLost;
   verdict.world_size = world_size_;
-  if (stop_ && !stop_->line.empty()) {  // what had happened before is not forgotten
+  const std::optional<StopRound>& before = orders_.stop();
+  if (before && !before->line.empty()) {  // what had happened before is not forgotten
     verdict.earlier_rounds.push_back("the round was being ended, as " +
-                                     stop_->line.substr(0, stop_->line.rfind("; stopping")));
+                                     before->line.substr(0, before->line.rfind("; stopping")));
     console_.error(name_node(0, zero_host_) + " is lost: " + how);
   }
   StopRound stop;
-  stop.round = facts_.round;
   stop.signal = signal;
   stop.grace = std::min<std::chrono::milliseconds>(spec_.grace, kLostGrace);
   stop.line = name_node(0, zero_host_) + " is lost: " + how + "; stopping";
-  link_->close();  // `how` may be its own
+  end_alone(stop, describe_end(verdict, spec_, host_name(), 0));
+}
+
+/// The user wants to go, and node 0 beats but orders nothing.
+void Agent::leave_unheard() {
+  const std::string text = signal_name(press_->signal) + " came twice, and " +
+                           name_node(0, zero_host_) + " does not end the job";
+  StopRound stop;
+  stop.signal = SIGKILL;
+  stop.line = text + "; stopping";
+  JobEnd end = own_end(exit_code::of_signal(press_->signal), text + ": this node leaves it.");
+  end.state = RunState::stopped;
+  end_alone(stop, end);
+}
+
+/// As if node 0 had given these orders; it is not heard any more.
+void Agent::end_alone(StopRound stop, const JobEnd& end) {
+  link_->close();  // the reason for this may be of its own making
+  stop.round = orders_.round();
   take_order(stop);
-  take_order(describe_end(verdict, spec_, host_name(), 0));
+  take_order(end);
 }
 
 /// Whether this agent was stopped, or the machine slept, for so long that the other nodes have
 /// given it up and its guard has killed its workers: then what is seen now is no news of theirs.
 bool Agent::was_fenced() {
-  if (spec_.max_nodes == 1 || !in_round_ || !guard_.is_lease_over()) return false;
+  const bool in_round = orders_.state() != OrderBook::State::waiting;
+  if (spec_.max_nodes == 1 || !in_round || !guard_.is_lease_over()) return false;
   const Clock::duration asleep = Clock::now() - last_beat_;
   if (link_ && asleep < Crew::kLease / 2) {  // we ran: it is node 0 that says nothing
     lose_node_zero("silent for " + format_seconds(Clock::now() - link_->last_heard()), SIGKILL);
@@ -421,17 +443,14 @@ bool Agent::was_fenced() {
                            ": the other nodes have given it up, and its guard has killed its "
                            "workers (fenced)";
   if (coordinator_) {
-    if (!stop_) tell(NodeFailed{facts_.round, exit_code::kNodeLost, text});
+    if (!orders_.stop()) tell(NodeFailed{facts_.round, exit_code::kNodeLost, text});
     return true;
   }
-  if (end_) return true;
-  link_->close();
+  if (orders_.end()) return true;
   StopRound stop;
-  stop.round = facts_.round;
   stop.signal = SIGKILL;
   stop.line = text + "; stopping";
-  take_order(stop);
-  take_order(own_end(exit_code::kNodeLost, text + "."));
+  end_alone(stop, own_end(exit_code::kNodeLost, text + "."));
   return true;
 }
 
@@ -440,9 +459,7 @@ std::string Agent::answer(const std::string& request) {
   if (request == "status") return describe_status(spec_, facts_, world_size_, *group_);
   if (request == "logs") return describe_logs(spec_, facts_, world_size_, *group_);
   if (request != "stop") return "unknown request";
-  press_ = SignalCame{SIGTERM, true, Clock::now()};  // whatever signals the user has listed
-  inbox_.push(*press_);
-  tell(StopAsked{SIGTERM});
+  press(SignalCame{SIGTERM, true, Clock::now()});  // whatever signals the user has listed
   return "stopping " + count(group_->alive()) + " of pid " + std::to_string(::getpid());
 }
 
@@ -461,9 +478,19 @@ void Agent::note_signal(int signal) {
   const bool announces = signal == SIGUSR1 && (spec_.own_worker || group_->saves_on_stop());
   const bool stops = announces || std::find(listed.begin(), listed.end(), signal) != listed.end();
   const SignalCame came{signal, stops, Clock::now()};
-  if (stops) press_ = came;
+  if (stops) {
+    press(came);
+  } else {
+    inbox_.push(came);
+  }
+}
+
+/// The user wants the job to end. What it means is for node 0 to say.
+void Agent::press(const SignalCame& came) {
+  press_ = came;
   inbox_.push(came);
-  if (stops) tell(StopAsked{signal});
+  if (came.signal == SIGINT || came.signal == SIGTERM) orders_.press(came.at);
+  tell(StopAsked{came.signal});
 }
 
 /// A signal that is for the workers alone.
@@ -500,14 +527,15 @@ void Agent::say_place(const StartRound& start) {
 }
 
 void Agent::say_why_stopping() {
-  const std::string text = stop_->line + " " + count(group_->alive());
-  if (stop_->reason == StopReason::preempt) {
-    console_.warning(text + ", they have " + format_duration(stop_->grace) +
+  const StopRound& why = *orders_.stop();
+  const std::string text = why.line + " " + count(group_->alive());
+  if (why.reason == StopReason::preempt) {
+    console_.warning(text + ", they have " + format_duration(why.grace) +
                      ". A second SIGINT or SIGTERM kills them now.");
   } else {
     console_.error(text + ".");
   }
-  if (!stop_->wants_stacks) return;
+  if (!why.wants_stacks) return;
   for (const auto& worker : group_->workers()) {
     if (worker->ending) continue;
     console_.info("rank " + std::to_string(worker->placement.rank) + ": " +

@@ -21,6 +21,7 @@
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
+#include "launcher/plan/order_book.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/coordinator.h"
@@ -66,15 +67,18 @@ class Agent {
   void prepare_cgroup();
   void begin_round(const StartRound& start);
   void start_workers(const StartRound& start);
-  void take_order(const Order& order);
+  bool take_order(const Order& order);
   void tell(const News& news);
   void tell_exit(const WorkerExited& exit);
   void answer_beat(const OrderBeat& beat);
   void lose_node_zero(const std::string& how, int signal);
+  void leave_unheard();
+  void end_alone(StopRound stop, const JobEnd& end);
   bool was_fenced();
   void listen_to_node_zero();
   void forward(int signal);
   void note_signal(int signal);
+  void press(const SignalCame& came);
   std::string answer(const std::string& request);
   void say_start();
   void say_place(const StartRound& start);
@@ -103,14 +107,10 @@ class Agent {
   Baseline baseline_;  // of this round
   asio::steady_timer beat_timer_;
   Clock::time_point last_beat_ = Clock::now();
-  bool in_round_ = false;
   bool is_over_ = false;
   bool keeps_error_files_ = false;
 
-  // What node 0 wants, as far as the story has not come to it.
-  std::optional<StartRound> start_;
-  std::optional<StopRound> stop_;
-  std::optional<JobEnd> end_;
+  OrderBook orders_;
   std::optional<SignalCame> press_;  // the newest signal that stops the job, whenever it came
 };
 

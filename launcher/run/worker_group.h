@@ -19,6 +19,7 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/log_layout.h"
+#include "launcher/plan/order_book.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/worker_environment.h"
@@ -127,7 +128,7 @@ class WorkerGroup {
 
   static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s
   static constexpr std::chrono::seconds kDrainWait{2};
-  static constexpr std::chrono::milliseconds kSamePress{100};
+  static constexpr auto kSamePress = OrderBook::kSamePress;
 
  private:
   void start_one(const Placement& placement, const std::filesystem::path& scratch);

@@ -1,0 +1,84 @@
+#include "launcher/plan/order_book.h"
+
+#include <cassert>
+#include <csignal>
+#include <utility>
+
+namespace ddp::launcher {
+
+OrderBook::Meaning OrderBook::take(const Order& order) {
+  if (const auto* const start = std::get_if<StartRound>(&order)) return take_start(*start);
+  if (const auto* const stop = std::get_if<StopRound>(&order)) return take_stop(*stop);
+  if (const auto* const end = std::get_if<JobEnd>(&order)) return take_end(*end);
+  const auto* const announce = std::get_if<AnnounceStop>(&order);
+  const bool is_now = announce != nullptr && state_ == State::running && !stop_ && !end_;
+  return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
+}
+
+OrderBook::Meaning OrderBook::take_start(const StartRound& start) {
+  if (end_) return Meaning::ignored;
+  const bool is_free = state_ == State::waiting && !start_;
+  const auto own = static_cast<std::size_t>(start.node_rank);
+  const bool is_ours = own < start.workers_of_node.size() && start.workers_of_node[own] == nproc_;
+  if (!is_free || !is_ours || start.round <= round_) return Meaning::nonsense;
+  start_ = start;
+  return Meaning::kept;
+}
+
+OrderBook::Meaning OrderBook::take_stop(const StopRound& stop) {
+  const bool is_of_kept = start_ && stop.round == start_->round;
+  const bool is_of_current = state_ != State::waiting && stop.round == round_;
+  if (!is_of_kept && !is_of_current) return Meaning::ignored;
+  first_press_.reset();
+  pressed_again_ = false;
+  if (!stop_ && !end_) {
+    stop_ = stop;
+    return Meaning::kept;
+  }
+  if (!stop_ || stop.signal != SIGKILL) return Meaning::ignored;
+  stop_->signal = SIGKILL;  // should the story not have come to it yet
+  return Meaning::kill;
+}
+
+OrderBook::Meaning OrderBook::take_end(const JobEnd& end) {
+  if (end_) return Meaning::ignored;
+  end_ = end;
+  start_.reset();
+  first_press_.reset();
+  pressed_again_ = false;
+  if (state_ != State::running || stop_) return Meaning::kept;
+  StopRound stop;
+  stop.round = round_;
+  stop.signal = SIGTERM;
+  stop.grace = grace_;
+  stop.line = "node 0 has ended the job in the middle of the round; stopping";
+  stop_ = std::move(stop);
+  return Meaning::kept;
+}
+
+StartRound OrderBook::begin() {
+  assert(start_ && !end_ && state_ == State::waiting);
+  state_ = State::running;
+  round_ = start_->round;
+  return *std::exchange(start_, std::nullopt);
+}
+
+void OrderBook::end_round() {
+  state_ = State::waiting;
+  stop_.reset();
+}
+
+void OrderBook::press(Time at) {
+  if (!first_press_) {
+    first_press_ = at;
+  } else if (at - *first_press_ > kSamePress) {
+    pressed_again_ = true;
+  }
+}
+
+bool OrderBook::is_unheard(Time now) const {
+  return pressed_again_ && state_ != State::stopping && !stop_ && !end_ &&
+         now - *first_press_ >= kAnswer;
+}
+
+}  // namespace ddp::launcher

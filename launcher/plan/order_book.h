@@ -1,0 +1,90 @@
+// What node 0 wants of this node, and how far the node has come with it: every order in every
+// state. Pure: the agent's story asks it what is next, and tells it of each step.
+//
+// | state                 | StartRound          | AnnounceStop | StopRound                   |
+// JobEnd                                |
+// |-----------------------|---------------------|--------------|-----------------------------|---------------------------------------|
+// | waiting               | kept if it is newer | ignored      | ignored                     |
+// kept: the node leaves                 | | waiting, a start kept | nonsense            | ignored
+// | kept: it ends as it begins  | kept: it leaves, the round never was  | | running               |
+// nonsense            | passed on    | kept: the workers are ended | kept: the workers are ended,
+// it leaves| | stopping              | nonsense            | ignored      | SIGKILL: now; else
+// ignored  | kept: it leaves afterwards            | | a JobEnd is kept      | ignored | ignored |
+// SIGKILL: now; else ignored  | ignored                               |
+//
+// AnnounceStop and StopRound of another round are ignored; OrderBeat changes nothing. A StartRound
+// beside a round, of an older one, or with another number of workers than this node has, is
+// nonsense: no agent of node 0 sends it, and beginning a second round beside the first would let
+// one rank live twice. Whoever sends it knows nothing of this node, and is not listened to again.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+class OrderBook {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class State { waiting, running, stopping };
+  /// What an order means at once; what it means for later is kept.
+  enum class Meaning {
+    kept,
+    ignored,
+    announce,  // the workers are to be told why they will end
+    kill,      // SIGKILL to those that are being ended
+    nonsense,  // the sender is not to be listened to any more
+  };
+
+  /// `nproc` is what this node has said of itself, `grace` what its workers get when the job ends
+  /// over their heads.
+  OrderBook(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
+
+  Meaning take(const Order& order);
+
+  // --- The steps of the story.
+
+  /// There is something to begin, or to leave for.
+  [[nodiscard]] bool has_next() const { return start_ || end_; }
+  /// Precondition: has_next(), and no end().
+  StartRound begin();
+  /// Precondition: stop().
+  void begin_stop() { state_ = State::stopping; }
+  void end_round();
+
+  [[nodiscard]] State state() const { return state_; }
+  /// The newest that has begun; -1: none.
+  [[nodiscard]] int round() const { return round_; }
+  /// Why and how the round is to end, or is being ended.
+  [[nodiscard]] const std::optional<StopRound>& stop() const { return stop_; }
+  [[nodiscard]] const std::optional<JobEnd>& end() const { return end_; }
+
+  // --- The user's own signals. Node 0 answers the first one by an order, in milliseconds.
+
+  void press(Time at);
+  /// Pressed twice, and no order has come: node 0 does not listen, so this node ends its part by
+  /// itself. What is being ended already ends without it.
+  [[nodiscard]] bool is_unheard(Time now) const;
+
+  static constexpr std::chrono::milliseconds kSamePress{100};  // wrappers deliver a signal twice
+  static constexpr std::chrono::seconds kAnswer{1};
+
+ private:
+  Meaning take_start(const StartRound& start);
+  Meaning take_stop(const StopRound& stop);
+  Meaning take_end(const JobEnd& end);
+
+  int nproc_ = 1;
+  std::chrono::milliseconds grace_;
+  State state_ = State::waiting;
+  int round_ = -1;
+  std::optional<StartRound> start_;
+  std::optional<StopRound> stop_;
+  std::optional<JobEnd> end_;
+  std::optional<Time> first_press_;  // since the newest order that ends something
+  bool pressed_again_ = false;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,189 @@
+// Node 0 orders what no honest one orders, or orders it too early or too late: the agent of another
+// node ends all the same, and so do its workers. Row A6 of the list of faults; a race or a node 0
+// that fails in the middle of a round could do some of it too.
+#include "tests/support/played_node_zero.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+#include <random>
+
+#include "tests/support/process_test.h"
+
+namespace ddp::test {
+namespace {
+
+using namespace launcher;
+using namespace std::chrono_literals;
+using testing::HasSubstr;
+
+class PlayedNodeZeroFaults : public ProcessTest {
+ protected:
+  /// The agent of node 1, with two workers.
+  std::unique_ptr<Running> launch_node1(const std::string& verbs) {
+    return launch_fakes(2, verbs, flags(zero_));
+  }
+  /// Its code, while node 0 goes on to beat; -1000 when it has not ended.
+  static int code_of(Running& agent, PlayedNodeZero& zero) {
+    for (const auto end = Clock::now() + kPatience; state_of(agent.pid()) != "Z";) {
+      if (Clock::now() >= end) break;
+      zero.live_for(20ms);
+    }
+    return agent.wait(1s);
+  }
+  int code_of(Running& agent) { return code_of(agent, zero_); }
+  static std::vector<std::string> flags(const PlayedNodeZero& zero) {
+    return {"--nnodes=2",
+            "--node-rank=1",
+            "--master-addr=127.0.0.1",
+            "--master-port=" + std::to_string(zero.port())};
+  }
+  static JobEnd end_by(int code) {
+    JobEnd end;
+    end.exit_code = code;
+    end.report = "the played verdict\n";
+    return end;
+  }
+  static StopRound stop_of(int round) {
+    StopRound stop;
+    stop.round = round;
+    stop.signal = SIGTERM;
+    stop.grace = 2s;
+    stop.line = "played; stopping";
+    return stop;
+  }
+
+  PlayedNodeZero zero_;
+};
+
+TEST_F(PlayedNodeZeroFaults, A6_AVerdictBeforeARoundEndsTheAgent) {
+  const auto agent = launch_node1("hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(end_by(9));
+  EXPECT_EQ(code_of(*agent), 9);
+  EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_AVerdictInTheMiddleOfARoundEndsWorkersAndAgent) {
+  const auto agent = launch_node1("on 1 [ ignore TERM ] hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<Started>());
+  zero_.send(end_by(9));
+  EXPECT_EQ(code_of(*agent), 9) << agent->err();
+  EXPECT_THAT(agent->err(), HasSubstr("node 0 has ended the job in the middle of the round"));
+  EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_AVerdictRightBehindAStartOrAStopEndsTheAgent) {
+  for (const bool is_stopped : {false, true}) {
+    PlayedNodeZero zero;
+    const auto agent = launch_fakes(2, "hold", flags(zero));
+    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    zero.send(zero.start_of(0));
+    if (is_stopped) zero.send(stop_of(0));
+    zero.send(end_by(9));
+    zero.live_for(100ms);
+    EXPECT_EQ(agent->wait(), 9) << agent->err();
+  }
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
+  const auto agent = launch_node1("hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<Started>());
+  zero_.send(zero_.start_of(1));
+  EXPECT_EQ(code_of(*agent), 201) << agent->err();
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
+  const auto agent = launch_node1("hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  StartRound start = zero_.start_of(0);
+  start.workers_of_node[1] = 2000;
+  zero_.send(start);
+  EXPECT_EQ(code_of(*agent), 201) << agent->err();
+  EXPECT_EQ(agent->out().find("[1:"), std::string::npos);  // nothing was started
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesTwice) {
+  for (const bool has_round : {false, true}) {
+    PlayedNodeZero zero;
+    const auto agent = launch_fakes(2, "ignore TERM hold", flags(zero));
+    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    if (has_round) {
+      zero.send(zero.start_of(0));
+      ASSERT_TRUE(zero.next<Started>());
+    } else {
+      ASSERT_TRUE(zero.next<NewsBeat>());  // its loop runs
+    }
+    agent->signal(SIGTERM);
+    ASSERT_TRUE(zero.next<StopAsked>());
+    zero.live_for(200ms);
+    agent->signal(SIGTERM);
+    EXPECT_EQ(code_of(*agent, zero), 128 + SIGTERM) << agent->err();
+    EXPECT_THAT(agent->err(), HasSubstr("SIGTERM came twice, and node 0 (played-zero)"));
+  }
+}
+
+TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAVerdictLeavesNobodyWaiting) {
+  const auto agent = launch_node1("hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<Started>());
+  zero_.send(end_by(9));  // as node 0 does when its system refuses something
+  zero_.live_for(5ms);
+  zero_.leave();
+  EXPECT_EQ(agent->wait(), 9) << agent->err();
+}
+
+// Whatever comes, and whenever: the agent ends, at last by a verdict, a closed link, or two
+// signals, and nothing of it is left (TearDown looks).
+TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
+  constexpr int kJobs = 12;
+  for (int seed = 0; seed < kJobs; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const auto pick = [&](int count) {
+      return std::uniform_int_distribution<int>(0, count - 1)(random);
+    };
+    PlayedNodeZero zero;
+    const auto agent = launch_fakes(2, "hold", flags(zero));
+    ASSERT_TRUE(zero.is_joined_within(kPatience));
+    int round = 0;
+    for (int i = 0; i < 6; ++i) {
+      const int meant = std::max(0, round - pick(2));
+      switch (pick(5)) {
+        case 0:
+          zero.send(zero.start_of(round++));
+          break;
+        case 1:
+          zero.send(AnnounceStop{meant, StopReason::preempt, "played"});
+          break;
+        case 2:
+          zero.send(stop_of(meant));
+          break;
+        case 3:
+          if (pick(3) == 0) zero.send(end_by(9));
+          break;
+        default:
+          zero.send(OrderBeat{pick(1000), "played"});
+      }
+      zero.live_for(std::chrono::milliseconds(pick(60)));
+    }
+    const int last = pick(3);
+    if (last == 0) zero.send(end_by(9));
+    if (last == 1) zero.leave();
+    for (int i = 0; i < 2 && last == 2; ++i) {
+      agent->signal(SIGTERM);
+      zero.live_for(200ms);
+    }
+    const int code = code_of(*agent, zero);
+    EXPECT_TRUE(code == 9 || code == 201 || code == 128 + SIGTERM) << code << agent->err();
+    EXPECT_TRUE(nothing_lives_within(kPatience));
+  }
+}
+
+}  // namespace
+}  // namespace ddp::test

@@ -1,0 +1,92 @@
+#include "tests/support/played_node_zero.h"
+
+#include "launcher/plan/message_codec.h"
+
+namespace ddp::test {
+
+using namespace launcher;
+using std::chrono::milliseconds;
+
+PlayedNodeZero::PlayedNodeZero()
+    : acceptor_(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
+      port_(acceptor_.local_endpoint().port()),
+      door_(
+          io_,
+          "",
+          2,
+          [](const std::string&) {},
+          [this](const Hello& hello, std::shared_ptr<ControlLink> link) {
+            meet(hello, std::move(link));
+          }) {
+  asio::co_spawn(io_, accept(), rethrow);
+}
+
+PlayedNodeZero::~PlayedNodeZero() {
+  leave();
+  acceptor_.close();
+  door_.close();
+  io_.restart();
+  io_.poll();
+}
+
+asio::awaitable<void> PlayedNodeZero::accept() {
+  while (acceptor_.is_open()) {
+    auto [error, socket] = co_await acceptor_.async_accept(kResult);
+    if (!error) door_.admit(std::move(socket), "");
+  }
+}
+
+void PlayedNodeZero::meet(const Hello& hello, std::shared_ptr<ControlLink> link) {
+  Welcome welcome;
+  welcome.run_id = "played-job";
+  welcome.user_run_id = "none";
+  welcome.host = "played-zero";
+  link->send(encode(welcome));
+  workers_ = hello.nproc;
+  link_ = std::move(link);
+  link_->start(
+      [this](std::string_view frame) {
+        std::optional<News> news = decode_news(frame);
+        if (news) news_.push_back(std::move(*news));
+        return news.has_value();
+      },
+      [](const std::string&) {});
+}
+
+bool PlayedNodeZero::is_joined_within(milliseconds limit) {
+  for (const auto end = Clock::now() + limit; !link_ && Clock::now() < end;)
+    live_for(milliseconds(5));
+  return link_ != nullptr;
+}
+
+void PlayedNodeZero::send(const Order& order) {
+  link_->send(encode(order));
+}
+
+StartRound PlayedNodeZero::start_of(int round) const {
+  StartRound start;
+  start.round = round;
+  start.node_rank = 1;
+  start.workers_of_node = {1, workers_};
+  start.role_of_node = {0, 0};
+  start.master_port = port_;
+  return start;
+}
+
+void PlayedNodeZero::leave() {
+  if (link_) link_->close();
+}
+
+void PlayedNodeZero::live_for(milliseconds time) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) {
+    if (beats_ && link_ && link_->is_open() && Clock::now() >= next_beat_) {
+      const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
+      send(OrderBeat{now, ""});
+      next_beat_ = Clock::now() + std::chrono::seconds(1);
+    }
+    io_.restart();
+    io_.run_for(milliseconds(5));
+  }
+}
+
+}  // namespace ddp::test

@@ -1,0 +1,223 @@
+#include "launcher/plan/order_book.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using Meaning = OrderBook::Meaning;
+using State = OrderBook::State;
+
+constexpr int kWorkers = 2;
+
+StartRound start_of(int round) {
+  return StartRound{round, 1, {1, kWorkers}, {0, 0}, 29500, ""};
+}
+StopRound stop_of(int round, int signal = SIGTERM) {
+  return StopRound{round, StopReason::teardown, signal, 30s, false, "why"};
+}
+JobEnd end_by(int code) {
+  JobEnd end;
+  end.exit_code = code;
+  return end;
+}
+
+/// A node in one of its states; round 3 is its newest.
+enum class At {
+  waiting,
+  waiting_after_a_round,
+  start_kept,
+  running,
+  stop_kept,
+  stopping,
+  end_kept
+};
+
+OrderBook book_at(At at) {
+  OrderBook book(kWorkers, 5s);
+  if (at == At::waiting) return book;
+  if (at == At::end_kept) book.take(end_by(7));
+  if (at == At::end_kept) return book;
+  EXPECT_EQ(book.take(start_of(3)), Meaning::kept);
+  if (at == At::start_kept) return book;
+  EXPECT_EQ(book.begin(), start_of(3));
+  if (at == At::running) return book;
+  EXPECT_EQ(book.take(stop_of(3)), Meaning::kept);
+  if (at == At::stop_kept) return book;
+  book.begin_stop();
+  if (at == At::stopping) return book;
+  book.end_round();
+  return book;
+}
+
+struct Row {
+  At at;
+  Meaning newer_start;
+  Meaning same_start;
+  Meaning announce;
+  Meaning stop;
+  Meaning kill;
+  Meaning end;
+};
+
+// Row by row, the table of order_book.h.
+TEST(OrderBook, EveryOrderHasItsMeaningInEveryState) {
+  constexpr Meaning kKept = Meaning::kept;
+  constexpr Meaning kIgnored = Meaning::ignored;
+  constexpr Meaning kNonsense = Meaning::nonsense;
+  constexpr Meaning kKill = Meaning::kill;
+  for (const Row& row : {
+           Row{At::waiting, kKept, kKept, kIgnored, kIgnored, kIgnored, kKept},
+           Row{At::waiting_after_a_round, kKept, kNonsense, kIgnored, kIgnored, kIgnored, kKept},
+           Row{At::start_kept, kNonsense, kNonsense, kIgnored, kKept, kKept, kKept},
+           Row{At::running, kNonsense, kNonsense, Meaning::announce, kKept, kKept, kKept},
+           Row{At::stop_kept, kNonsense, kNonsense, kIgnored, kIgnored, kKill, kKept},
+           Row{At::stopping, kNonsense, kNonsense, kIgnored, kIgnored, kKill, kKept},
+           Row{At::end_kept, kIgnored, kIgnored, kIgnored, kIgnored, kIgnored, kIgnored},
+       }) {
+    SCOPED_TRACE("state " + std::to_string(static_cast<int>(row.at)));
+    EXPECT_EQ(book_at(row.at).take(start_of(4)), row.newer_start);
+    EXPECT_EQ(book_at(row.at).take(start_of(3)), row.same_start);
+    EXPECT_EQ(book_at(row.at).take(AnnounceStop{3, StopReason::preempt, ""}), row.announce);
+    EXPECT_EQ(book_at(row.at).take(stop_of(3)), row.stop);
+    EXPECT_EQ(book_at(row.at).take(stop_of(3, SIGKILL)), row.kill);
+    EXPECT_EQ(book_at(row.at).take(end_by(9)), row.end);
+    // Of other rounds, and beats.
+    for (const int round : {2, 4}) {
+      EXPECT_EQ(book_at(row.at).take(stop_of(round)), kIgnored);
+      EXPECT_EQ(book_at(row.at).take(stop_of(round, SIGKILL)), kIgnored);
+      EXPECT_EQ(book_at(row.at).take(AnnounceStop{round, StopReason::preempt, ""}), kIgnored);
+    }
+    EXPECT_EQ(book_at(row.at).take(OrderBeat{5, ""}), kIgnored);
+  }
+}
+
+TEST(OrderBook, AnOlderStartIsNonsense) {
+  EXPECT_EQ(book_at(At::waiting_after_a_round).take(start_of(2)), Meaning::nonsense);
+  EXPECT_EQ(book_at(At::running).take(start_of(2)), Meaning::nonsense);
+}
+
+TEST(OrderBook, AStartForAnotherNumberOfWorkersIsNonsense) {
+  OrderBook book(kWorkers, 5s);
+  StartRound start = start_of(0);
+  start.workers_of_node = {kWorkers, 3};
+  EXPECT_EQ(book.take(start), Meaning::nonsense);
+  start.node_rank = 7;
+  EXPECT_EQ(book.take(start), Meaning::nonsense);
+  EXPECT_FALSE(book.has_next());
+}
+
+TEST(OrderBook, AVerdictInARoundEndsTheWorkersFirst) {
+  OrderBook book = book_at(At::running);
+  book.take(end_by(9));
+  ASSERT_TRUE(book.stop());
+  EXPECT_EQ(book.stop()->round, 3);
+  EXPECT_EQ(book.stop()->signal, SIGTERM);
+  EXPECT_EQ(book.stop()->grace, 5s);
+  EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
+  book.begin_stop();
+  book.end_round();
+  EXPECT_TRUE(book.has_next());
+  EXPECT_EQ(book.end()->exit_code, 9);
+}
+
+TEST(OrderBook, AVerdictTakesAKeptStartBack) {
+  OrderBook book = book_at(At::start_kept);
+  book.take(end_by(9));
+  EXPECT_TRUE(book.end());
+  EXPECT_EQ(book.take(stop_of(3)), Meaning::ignored);
+}
+
+TEST(OrderBook, AStopBeforeItsRoundHasBegunIsNotLost) {
+  OrderBook book = book_at(At::start_kept);
+  book.take(stop_of(3));
+  book.begin();
+  ASSERT_TRUE(book.stop());
+  EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
+  EXPECT_EQ(book.stop()->signal, SIGKILL);
+}
+
+TEST(OrderBook, WhoPressesTwiceAndHearsNothingMayLeave) {
+  const OrderBook::Time begin{100s};
+  OrderBook book = book_at(At::running);
+  book.press(begin);
+  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "once is a wish, not an order";
+  book.press(begin + 50ms);
+  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "a wrapper delivers it twice";
+  book.press(begin + 200ms);
+  EXPECT_FALSE(book.is_unheard(begin + 900ms)) << "node 0 has a second to answer";
+  EXPECT_TRUE(book.is_unheard(begin + 1s));
+  OrderBook answered = book;
+  answered.take(stop_of(3));
+  EXPECT_FALSE(answered.is_unheard(begin + 1h));
+  answered.begin_stop();
+  answered.end_round();
+  EXPECT_FALSE(answered.is_unheard(begin + 1h)) << "that was answered";
+  answered.press(begin + 2h);
+  answered.press(begin + 3h);
+  EXPECT_TRUE(answered.is_unheard(begin + 3h));
+}
+
+/// The agent's story, one step at a time.
+struct Story {
+  OrderBook book{kWorkers, 5s};
+  bool is_over = false;
+  int alive = 0;
+  std::vector<int> rounds;
+
+  void step() {
+    if (is_over) return;
+    if (book.state() == State::waiting && book.end()) {
+      is_over = true;
+    } else if (book.state() == State::waiting && book.has_next()) {
+      rounds.push_back(book.begin().round);
+      alive = kWorkers;
+    } else if (book.state() == State::running && book.stop()) {
+      book.begin_stop();
+    } else if (book.state() == State::stopping) {
+      alive = 0;  // the grace passes, then SIGKILL
+      book.end_round();
+    }
+  }
+};
+
+TEST(OrderBook, AfterAnyOrdersAtAnyTimeAVerdictEndsTheStory) {
+  std::mt19937 random(1);
+  const auto pick = [&](int count) {
+    return std::uniform_int_distribution<int>(0, count - 1)(random);
+  };
+  for (int job = 0; job < 20000; ++job) {
+    Story story;
+    for (int i = pick(30); i > 0; --i) {
+      const int round = pick(5);
+      const std::vector<Order> orders{start_of(round),
+                                      stop_of(round),
+                                      stop_of(round, SIGKILL),
+                                      AnnounceStop{round, StopReason::preempt, ""},
+                                      OrderBeat{round, ""},
+                                      end_by(round)};
+      // A verdict is the last thing of most jobs.
+      const int kind = pick(10) == 0 ? 5 : pick(5);
+      const Meaning meaning = story.book.take(orders[static_cast<std::size_t>(kind)]);
+      if (meaning == Meaning::announce) {
+        EXPECT_EQ(story.book.state(), State::running);
+      }
+      for (int steps = pick(3); steps > 0; --steps)
+        story.step();
+    }
+    story.book.take(end_by(9));
+    for (int steps = 0; steps < 4; ++steps)
+      story.step();
+    ASSERT_TRUE(story.is_over) << "job " << job;
+    ASSERT_EQ(story.alive, 0) << "job " << job;
+    ASSERT_TRUE(std::is_sorted(story.rounds.begin(), story.rounds.end(), std::less_equal<>()));
+  }
+}
+
+}  // namespace
+}  // namespace ddp::launcher
