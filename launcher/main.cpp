@@ -19,6 +19,7 @@
 #include "common/run_dir.h"
 #include "common/streams.h"
 #include "launcher/os/lifeline.h"
+#include "launcher/os/scratch_dir.h"
 #include "launcher/plan/explain.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
@@ -126,8 +127,10 @@ int main(int argc, char** argv) try {
   asio::io_context io(1);
   Membership membership = find_membership(io, spec);
   // Beyond this point it is known who is node 0.
+  const ScratchPlace place = make_scratch_place(find_variable(environment, "XDG_RUNTIME_DIR"));
+  if (!place.warning.empty()) log::warning(place.warning);
   // Before a run directory is chosen: a second launch must not make one beside the first.
-  const std::optional<RunLock> lock = lock_run(spec);
+  const std::optional<RunLock> lock = lock_run(spec, environment, place.path);
   std::optional<RunDir> run_dir;  // of node 0
   const auto choose_run_dir = [&](int world_size) {
     if (!spec.has_run_dir) return std::filesystem::path();
@@ -139,7 +142,7 @@ int main(int argc, char** argv) try {
   const auto make_agent = [&] {
     const log::Level level = level_of(options, environment);
     return std::make_unique<Agent>(
-        io, spec, membership, choose_run_dir, lock ? &*lock : nullptr, level);
+        io, spec, membership, choose_run_dir, place.path, lock ? &*lock : nullptr, level);
   };
   std::unique_ptr<Agent> agent;
   try {

@@ -2,14 +2,17 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/write.hpp>
+#include <optional>
 
 #include "common/error.h"
+#include "launcher/plan/status_answer.h"
 
 namespace ddp::launcher {
 namespace {
@@ -18,23 +21,20 @@ using Local = asio::local::stream_protocol;
 
 constexpr std::size_t kRequestBytes = 256;
 
-/// A directory held open, and the short name of the socket in it.
-class SocketName {
- public:
-  explicit SocketName(const std::filesystem::path& directory)
-      : fd_(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
-  SocketName(const SocketName&) = delete;
-  SocketName& operator=(const SocketName&) = delete;
-  ~SocketName() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] Local::endpoint endpoint() const {
-    return {"/proc/self/fd/" + std::to_string(fd_) + "/" + std::string(ControlSocket::kName)};
-  }
+/// The short name of the socket in a directory that is open.
+Local::endpoint endpoint_in(const OwnDir& directory) {
+  return {"/proc/self/fd/" + std::to_string(directory.fd()) + "/" +
+          std::string(ControlSocket::kName)};
+}
 
- private:
-  int fd_ = -1;
-};
+/// Of a listening side: who it was when it began to listen. Nothing: the kernel does not say.
+std::optional<uid_t> peer_of(Local::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const int fd = socket.native_handle();
+  if (::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return std::nullopt;
+  return peer.uid;
+}
 
 }  // namespace
 
@@ -50,11 +50,13 @@ ControlSocket::ControlSocket(asio::io_context& io,
                              const std::filesystem::path& directory,
                              Answer answer)
     : io_(io), path_(directory / kName), answer_(std::move(answer)), acceptor_(io), pause_(io) {
-  const SocketName name(directory);
+  std::string why_not;
+  const std::optional<OwnDir> own = OwnDir::open(directory, why_not);
+  if (!own) throw SystemError(directory.string() + " " + why_not + ".");
   boost::system::error_code error;
   acceptor_.open(Local(), error);
   const mode_t before = ::umask(0177);
-  if (!error) acceptor_.bind(name.endpoint(), error);
+  if (!error) acceptor_.bind(endpoint_in(*own), error);
   ::umask(before);
   if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (error) throw SystemError(system_message("bind", path_.string(), error.value()));
@@ -88,6 +90,8 @@ asio::awaitable<void> ControlSocket::accept_all() {
       co_await pause_.async_wait(kResult);
       continue;
     }
+    const std::optional<uid_t> peer = peer_of(socket);
+    if (!peer || (*peer != ::geteuid() && *peer != 0)) continue;
     const auto client = std::make_shared<Client>(std::move(socket));
     client->deadline.expires_after(kTimeout);
     client->deadline.async_wait([client](boost::system::error_code) {
@@ -110,28 +114,33 @@ asio::awaitable<void> ControlSocket::serve(std::shared_ptr<Client> client) {
   clients_.erase(client);
 }
 
-bool is_abandoned(const std::filesystem::path& directory) {
-  const SocketName name(directory);
+bool has_control_socket(const OwnDir& directory) {
+  struct stat status {};
+  const std::string name(ControlSocket::kName);
+  return ::fstatat(directory.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISSOCK(status.st_mode) && status.st_uid == ::geteuid();
+}
+
+bool is_abandoned(const OwnDir& directory) {
   asio::io_context io(1);
   Local::socket socket(io);
   boost::system::error_code error;
-  socket.connect(name.endpoint(), error);
+  socket.connect(endpoint_in(directory), error);
   return error == asio::error::connection_refused;
 }
 
-std::optional<std::string> ask(const std::filesystem::path& directory, const std::string& request) {
-  const SocketName name(directory);
+std::optional<std::string> ask(const OwnDir& directory, const std::string& request) {
   asio::io_context io(1);
   Local::socket socket(io);
   boost::system::error_code error;
-  socket.connect(name.endpoint(), error);
-  if (error) return std::nullopt;
+  socket.connect(endpoint_in(directory), error);
+  if (error || peer_of(socket) != ::geteuid()) return std::nullopt;
   // A stopped agent's kernel accepts, and nobody answers; and Asio's blocking read knows no limit.
   const std::string line = request + "\n";
   asio::write(socket, asio::buffer(line), error);
   std::string answer;
   const Deadline deadline = Clock::now() + ControlSocket::kTimeout;
-  while (!error) {
+  while (!error && answer.size() <= kLongestAnswer) {
     const auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd entry{socket.native_handle(), POLLIN, 0};

@@ -1,6 +1,8 @@
 // The door for `ddp-launch status|stop|logs`: a Unix socket in the job's own directory, for the
-// job's user alone (mode 0600). One request line, one answer, end of file. Trap: sun_path holds 107
-// bytes (unix(7)), so it is reached through its directory's descriptor, however deep that lies.
+// job's user alone (mode 0600). One request line, one answer, end of file. Both sides ask the
+// kernel who the other one is (SO_PEERCRED, unix(7)): whatever a mode has become, the agent answers
+// its own user and root, and the asker believes its own user. Trap: sun_path holds 107 bytes
+// (unix(7)), so it is reached through its directory's descriptor, however deep that lies.
 #pragma once
 
 #include <boost/asio/local/stream_protocol.hpp>
@@ -12,6 +14,7 @@
 #include <string>
 
 #include "launcher/os/asio.h"
+#include "launcher/os/scratch_dir.h"
 
 namespace ddp::launcher {
 
@@ -46,11 +49,14 @@ class ControlSocket {
   std::set<std::shared_ptr<Client>> clients_;  // its other owner is its coroutine
 };
 
-/// Whether nobody listens any more behind the socket of `directory`.
-bool is_abandoned(const std::filesystem::path& directory);
+/// Whether there is a socket of ours: an agent's, or what one has left.
+bool has_control_socket(const OwnDir& directory);
 
-/// Asks the agent behind `directory`. Blocks: at most kTimeout. Errors: nothing when nobody answers
-/// there.
-std::optional<std::string> ask(const std::filesystem::path& directory, const std::string& request);
+/// Whether nobody listens any more behind that socket.
+bool is_abandoned(const OwnDir& directory);
+
+/// Asks the agent of ours behind `directory`. Blocks: at most kTimeout. Errors: nothing when nobody
+/// answers there, or by more than kLongestAnswer.
+std::optional<std::string> ask(const OwnDir& directory, const std::string& request);
 
 }  // namespace ddp::launcher

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "common/error.h"
 
@@ -55,6 +56,17 @@ bool is_alive(pid_t pid) {
   return pid > 0 && (::kill(pid, 0) == 0 || errno == EPERM);
 }
 
+/// Who holds the lock of that name there; nothing when nobody does, 0 when it is not known.
+std::optional<pid_t> holder_in(const std::filesystem::path& directory, const std::string& file) {
+  const std::string path = (directory / file).string();
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (fd < 0) return std::nullopt;
+  std::optional<pid_t> holder;
+  if (::flock(fd, LOCK_EX | LOCK_NB) != 0) holder = read_holder(fd);
+  ::close(fd);
+  return holder;
+}
+
 [[noreturn]] void refuse(const std::string& name, pid_t holder, const std::string& path) {
   const std::string who =
       is_alive(holder) ? "pid " + std::to_string(holder)
@@ -66,16 +78,25 @@ bool is_alive(pid_t pid) {
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& directory, const std::string& name)
+RunLock::RunLock(const std::filesystem::path& directory,
+                 const std::vector<std::filesystem::path>& others,
+                 const std::string& name)
     : path_(directory / file_name(name)) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (true) {
     fd_ = open_file(path_);
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0 && is_named(fd_, path_)) break;
-    const pid_t holder = read_holder(fd_);
+    std::filesystem::path held = path_;
+    std::optional<pid_t> holder;
+    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_named(fd_, path_)) holder = read_holder(fd_);
+    for (const std::filesystem::path& other : others) {
+      if (holder) break;
+      held = other / file_name(name);
+      holder = holder_in(other, file_name(name));
+    }
+    if (!holder) break;
     ::close(fd_);
-    if (is_alive(holder) || std::chrono::steady_clock::now() >= deadline) {
-      refuse(name, holder, path_.string());
+    if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline) {
+      refuse(name, *holder, held.string());
     }
     ::poll(nullptr, 0, kPauseMs);
   }

@@ -1,19 +1,25 @@
 // One agent per run id, endpoint and node: a locked file that names its holder. Workers inherit the
 // descriptor, so the lock lives as long as anything of the run does, even if the agent was killed.
 // A file that nobody holds is no lock: stale ones do no harm.
+// Trap: while somebody sits in the usual place of this user (scratch_dir.h) his agents lock in
+// another one, and after that in the usual one again. So each looks, once it has its own lock, into
+// the other places too: of two that start at once at least one sees the other.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace ddp::launcher {
 
 class RunLock {
  public:
-  /// `name` is what may run once only, as people read it; the file lies in `directory`. Blocks:
-  /// half a second at most, when the holder has just died and its workers are being killed.
-  /// Errors: SystemError, 202 with the holder's pid when it is held.
-  RunLock(const std::filesystem::path& directory, const std::string& name);
+  /// `name` is what may run once only, as people read it; the file lies in `directory`, and may be
+  /// held in none of `others`. Blocks: half a second at most, when the holder has just died and its
+  /// workers are being killed. Errors: SystemError, 202 with the holder's pid when it is held.
+  RunLock(const std::filesystem::path& directory,
+          const std::vector<std::filesystem::path>& others,
+          const std::string& name);
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
   /// Lets go; the file is removed when nothing of the run holds it any more.

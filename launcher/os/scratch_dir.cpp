@@ -1,11 +1,16 @@
 #include "launcher/os/scratch_dir.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdlib>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "common/error.h"
 
@@ -14,41 +19,160 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void make_own(const fs::path& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw SystemError(system_message("mkdir", path.string(), errno));
+constexpr const char* kTemporary = "/tmp";
+constexpr mode_t kWritableByOthers = 0022;
+
+/// "ddp-1000": in /tmp, where other users have theirs.
+std::string name_of_user() {
+  return "ddp-" + std::to_string(::geteuid());
+}
+
+std::vector<std::string> names_in(int fd) {
+  std::vector<std::string> names;
+  const int copy = ::openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);  // with its own position
+  DIR* const directory = copy < 0 ? nullptr : ::fdopendir(copy);
+  if (directory == nullptr) {
+    if (copy >= 0) ::close(copy);
+    return names;
   }
+  while (const dirent* const entry = ::readdir(directory)) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != "..") names.emplace_back(name);
+  }
+  ::closedir(directory);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// What is made in it stays ours. One that is not there (su, containers), or is another user's
+/// (sudo keeps the variable), is as good as none.
+bool is_private(const std::string& directory) {
   struct stat status {};
-  check(::lstat(path.c_str(), &status),
-        "lstat",
-        path.string());  // a link of somebody else is refused too
-  const bool is_ours = S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
-  if (!is_ours || (status.st_mode & 0022) != 0) {
-    throw SystemError(path.string() +
-                      " is not a directory that only you can write. Remove it, or set "
-                      "XDG_RUNTIME_DIR to a directory of your own.");
+  if (::stat(directory.c_str(), &status) != 0 || ::access(directory.c_str(), W_OK) != 0) {
+    return false;
   }
+  const bool is_closed = (status.st_mode & kWritableByOthers) == 0 || (status.st_mode & S_ISVTX);
+  return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && is_closed;
+}
+
+fs::path usual_place(const std::optional<std::string>& runtime_dir) {
+  if (runtime_dir && is_private(*runtime_dir)) return fs::absolute(*runtime_dir) / "ddp";
+  return fs::path(kTemporary) / name_of_user();
+}
+
+/// Those with a random name.
+std::vector<OwnDir> random_places() {
+  std::vector<OwnDir> places;
+  const int fd = ::open(kTemporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return places;
+  const std::string start = name_of_user() + ".";
+  for (const std::string& name : names_in(fd)) {
+    if (!name.starts_with(start)) continue;
+    std::string somebody_else;
+    auto place = OwnDir::open(fs::path(kTemporary) / name, somebody_else);
+    if (place) places.push_back(std::move(*place));
+  }
+  ::close(fd);
+  return places;
+}
+
+fs::path make_random_place() {
+  std::string name = (fs::path(kTemporary) / (name_of_user() + ".XXXXXX")).string();
+  if (::mkdtemp(name.data()) == nullptr) {
+    throw SystemError(system_message("mkdtemp", name, errno));
+  }
+  return name;
+}
+
+void make_directory(const fs::path& path) {
+  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
+  throw SystemError(system_message("mkdir", path.string(), errno));
 }
 
 }  // namespace
 
-fs::path scratch_base(const std::optional<std::string>& runtime_dir) {
-  // A runtime directory that is not there (su, containers) is as good as none.
-  const bool usable = runtime_dir && ::access(runtime_dir->c_str(), W_OK) == 0;
-  return usable ? fs::path(*runtime_dir) / "ddp"
-                : fs::path("/tmp") / ("ddp-" + std::to_string(::geteuid()));
+std::optional<OwnDir> OwnDir::open(const fs::path& path, std::string& why_not) {
+  return open_at(AT_FDCWD, path.string(), path, why_not);
 }
 
-fs::path make_scratch_base(const std::optional<std::string>& runtime_dir) {
-  const fs::path base = scratch_base(runtime_dir);
-  make_own(base);
-  return base;
+std::optional<OwnDir> OwnDir::enter(const std::string& name) const {
+  std::string why_not;
+  return open_at(fd_, name, path_ / name, why_not);
 }
 
-ScratchDir::ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id) {
-  const fs::path base = make_scratch_base(runtime_dir);
-  path_ = fs::absolute(base) / run_id;
-  make_own(path_);
+std::optional<OwnDir> OwnDir::open_at(int parent,
+                                      const std::string& name,
+                                      fs::path path,
+                                      std::string& why_not) {
+  // The last name must be no link. Nobody but root puts one before it: /tmp and what is ours.
+  const int fd =
+      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) {
+    if (errno == EACCES) why_not = "belongs to another user";
+    if (errno == ENOTDIR || errno == ELOOP) why_not = "is not a directory";
+    return std::nullopt;
+  }
+  OwnDir opened(fd, std::move(path));
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    why_not = "cannot be looked at";
+  } else if (status.st_uid != ::geteuid()) {
+    why_not = "belongs to another user (uid " + std::to_string(status.st_uid) + ")";
+  } else if ((status.st_mode & kWritableByOthers) != 0) {
+    why_not = "can be written by other users";
+  }
+  if (!why_not.empty()) return std::nullopt;
+  return opened;
+}
+
+OwnDir::OwnDir(OwnDir&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
+
+OwnDir& OwnDir::operator=(OwnDir&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+OwnDir::~OwnDir() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::vector<std::string> OwnDir::names() const {
+  return names_in(fd_);
+}
+
+ScratchPlace make_scratch_place(const std::optional<std::string>& runtime_dir) {
+  ScratchPlace place{usual_place(runtime_dir), ""};
+  make_directory(place.path);
+  std::string why_not;
+  if (OwnDir::open(place.path, why_not)) return place;
+  const std::string usual = place.path.string();
+  const std::vector<OwnDir> others = random_places();
+  place.path = others.empty() ? make_random_place() : others.front().path();
+  place.warning = usual + " " + why_not + ": the control socket and locks of this job are in " +
+                  place.path.string() + ", where ddp-launch status finds them.";
+  return place;
+}
+
+std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtime_dir,
+                                        std::string& warning) {
+  std::vector<OwnDir> places;
+  const fs::path usual = usual_place(runtime_dir);
+  std::string why_not;
+  if (auto place = OwnDir::open(usual, why_not)) places.push_back(std::move(*place));
+  if (!why_not.empty()) warning = usual.string() + " " + why_not + ": what is in it is not shown.";
+  for (OwnDir& place : random_places())
+    places.push_back(std::move(place));
+  return places;
+}
+
+ScratchDir::ScratchDir(const fs::path& place, const std::string& run_id) : path_(place / run_id) {
+  make_directory(path_);
+  std::string why_not;
+  if (OwnDir::open(path_, why_not)) return;
+  throw SystemError(path_.string() + " " + (why_not.empty() ? "is gone" : why_not) +
+                    ". Start the job again; if that does not help, remove it.");
 }
 
 ScratchDir::~ScratchDir() {

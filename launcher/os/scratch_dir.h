@@ -1,24 +1,70 @@
-// A directory of this job for what nobody keeps: the workers' error files. Under
-// $XDG_RUNTIME_DIR/ddp, else /tmp/ddp-UID. Promises: mode 0700 and our own on every level that we
-// made, so that nobody else can put files or links there; removed after a good end.
+// Where this user's jobs leave what nobody keeps, on this node: one directory per agent (the
+// workers' error files, the control socket) and the locks of run ids, all in one place. The place
+// is $XDG_RUNTIME_DIR/ddp where that is a directory of ours, else /tmp/ddp-UID.
+// Trap: in /tmp anybody can be there first, with a directory or a link of that name. Such a place
+// is not used; it is said in one line, and the place is /tmp/ddp-UID.RANDOM, which nobody can
+// foresee, and which the user's other programs find again by its owner.
+// Promises: mode 0700 and our own on every level that we made, so that nobody else can put files or
+// links there; /tmp is sticky and $XDG_RUNTIME_DIR ours, so what was checked stays what it is; an
+// agent's directory is removed after a good end.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace ddp::launcher {
 
-/// Where the scratch directories of this user's jobs lie: $XDG_RUNTIME_DIR/ddp, else /tmp/ddp-UID.
-std::filesystem::path scratch_base(const std::optional<std::string>& runtime_dir);
+/// A directory that is ours and that nobody else can write, held open.
+class OwnDir {
+ public:
+  /// Nothing when it is not there; nothing and `why_not` when it is no such directory: a link,
+  /// somebody else's, or open to others.
+  static std::optional<OwnDir> open(const std::filesystem::path& path, std::string& why_not);
+  /// An entry of it that is one too.
+  [[nodiscard]] std::optional<OwnDir> enter(const std::string& name) const;
 
-/// The same, made when it is not there. Errors: SystemError when it belongs to somebody else.
-std::filesystem::path make_scratch_base(const std::optional<std::string>& runtime_dir);
+  OwnDir(OwnDir&& other) noexcept;
+  OwnDir& operator=(OwnDir&& other) noexcept;
+  OwnDir(const OwnDir&) = delete;
+  OwnDir& operator=(const OwnDir&) = delete;
+  ~OwnDir();
+
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Names of its entries, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+
+ private:
+  OwnDir(int fd, std::filesystem::path path) : fd_(fd), path_(std::move(path)) {}
+  static std::optional<OwnDir> open_at(int parent,
+                                       const std::string& name,
+                                       std::filesystem::path path,
+                                       std::string& why_not);
+
+  int fd_ = -1;
+  std::filesystem::path path_;
+};
+
+struct ScratchPlace {
+  std::filesystem::path path;  // absolute
+  std::string warning;         // why it is not the usual one; empty: it is
+};
+
+/// The place for this user's jobs, made when it is not there. Errors: SystemError when there is
+/// none and none can be made.
+ScratchPlace make_scratch_place(const std::optional<std::string>& runtime_dir);
+
+/// All places of this user that are there: whoever made one may have found another one taken.
+/// `warning`: somebody else sits in the usual one.
+std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtime_dir,
+                                        std::string& warning);
 
 class ScratchDir {
  public:
-  /// Errors: SystemError when the directory cannot be made or belongs to somebody else.
-  ScratchDir(const std::optional<std::string>& runtime_dir, const std::string& run_id);
+  /// "`place`/`run_id`". Errors: SystemError when it cannot be made or belongs to somebody else.
+  ScratchDir(const std::filesystem::path& place, const std::string& run_id);
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
   ~ScratchDir();

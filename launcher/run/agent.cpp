@@ -119,16 +119,24 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
 
 }  // namespace
 
-std::optional<RunLock> lock_run(const JobSpec& spec) {
+std::optional<RunLock> lock_run(const JobSpec& spec,
+                                const Environment& environment,
+                                const std::filesystem::path& place) {
   if (spec.lock_name.empty()) return {};
-  const auto base = make_scratch_base(find_variable(spec.environment, "XDG_RUNTIME_DIR"));
-  return std::make_optional<RunLock>(base, spec.lock_name);
+  std::string told;  // when the place was made
+  std::vector<std::filesystem::path> others;
+  for (const OwnDir& other :
+       find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), told)) {
+    if (other.path() != place) others.push_back(other.path());
+  }
+  return std::make_optional<RunLock>(place, others, spec.lock_name);
 }
 
 Agent::Agent(asio::io_context& io,
              const JobSpec& spec,
              const Membership& membership,
              const ChooseRunDir& choose_run_dir,
+             const std::filesystem::path& place,
              const RunLock* lock,
              log::Level lowest)
     : io_(io),
@@ -136,7 +144,7 @@ Agent::Agent(asio::io_context& io,
       link_(membership.link),
       zero_host_(membership.welcome.host),
       facts_(first_facts(spec, membership)),
-      scratch_(find_variable(spec.environment, "XDG_RUNTIME_DIR"), facts_.agent_id),
+      scratch_(place, facts_.agent_id),
       guard_(facts_.agent_id, scratch_.path()),
       cgroup_(facts_.agent_id),
       lock_(lock),

@@ -31,19 +31,24 @@
 namespace ddp::launcher {
 
 /// For a run id that the user gave: to be held from before a run directory is chosen to the end.
-/// Errors: SystemError, 202 when an agent holds it.
-std::optional<RunLock> lock_run(const JobSpec& spec);
+/// `environment` is our own; `place` is that of make_scratch_place(). Errors: SystemError, 202 when
+/// an agent holds it.
+std::optional<RunLock> lock_run(const JobSpec& spec,
+                                const Environment& environment,
+                                const std::filesystem::path& place);
 
 class Agent {
  public:
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
   /// Everything that can fail before the first worker fails here. `choose_run_dir` is asked on node
-  /// 0 only; `lock` may be null. All arguments outlive the agent. Errors: SystemError.
+  /// 0 only; `place` is that of make_scratch_place(); `lock` may be null. All arguments outlive the
+  /// agent. Errors: SystemError.
   Agent(asio::io_context& io,
         const JobSpec& spec,
         const Membership& membership,
         const ChooseRunDir& choose_run_dir,
+        const std::filesystem::path& place,
         const RunLock* lock,
         log::Level lowest);
 

@@ -1,65 +1,67 @@
 #include "launcher/run/commands.h"
 
-#include <algorithm>
-#include <boost/json/object.hpp>
-#include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
-#include <cstdio>
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <iostream>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/scratch_dir.h"
+#include "launcher/plan/console_text.h"
+#include "launcher/plan/status_answer.h"
 
 namespace ddp::launcher {
 namespace {
 
-namespace fs = std::filesystem;
-namespace json = boost::json;
-
-std::string to_text(const json::value& value) {
-  return value.is_string() ? std::string(value.as_string()) : json::serialize(value);
-}
+constexpr std::size_t kLongestShown = 200;  // of a name, of a short answer
 
 struct RunningJob {
-  fs::path directory;
-  json::object status;
-
-  [[nodiscard]] std::string text(const char* member) const { return to_text(status.at(member)); }
+  OwnDir directory;
+  JobAnswer status;
 };
 
-std::optional<RunningJob> find_job(const fs::path& directory) {
-  const std::optional<std::string> answer = ask(directory, "status");
-  boost::system::error_code error;
-  const json::value value = answer ? json::parse(*answer, error) : json::value();
-  if (error || !value.is_object()) return std::nullopt;
-  return RunningJob{directory, value.as_object()};
+/// What agents leave that were killed together with their guard: an empty directory, but for a
+/// socket that nobody listens behind. Error files stay.
+void tidy(const OwnDir& place, const OwnDir& directory) {
+  const std::string name(ControlSocket::kName);
+  ::unlinkat(directory.fd(), name.c_str(), 0);
+  // Fails, as it should, when something is in it.
+  ::unlinkat(place.fd(), directory.path().filename().c_str(), AT_REMOVEDIR);
 }
 
-/// What agents leave that were killed together with their guard. Error files stay.
-void tidy(const fs::path& directory) {
-  std::error_code ignored;
-  fs::remove(directory / ControlSocket::kName, ignored);
-  fs::remove(directory, ignored);  // fails, as it should, when something is in it
+void warn(const std::string& text) {
+  std::cerr << "ddp-launch: " << text << "\n";
 }
 
+/// Only what is ours is looked at, through descriptors: in /tmp anybody may have put anything.
 std::vector<RunningJob> find_jobs(const Environment& environment) {
   std::vector<RunningJob> jobs;
-  std::error_code ignored;
-  const fs::path base = scratch_base(find_variable(environment, "XDG_RUNTIME_DIR"));
-  for (const auto& entry : fs::directory_iterator(base, ignored)) {
-    if (!fs::exists(entry.path() / ControlSocket::kName, ignored)) continue;
-    if (auto job = find_job(entry.path())) {
-      jobs.push_back(std::move(*job));
-    } else if (is_abandoned(entry.path())) {
-      tidy(entry.path());
-    } else {
-      std::cerr << "ddp-launch: run " << entry.path().filename().string()
-                << " does not answer: its agent is stopped, or was killed\n";
+  std::string warning;
+  const std::vector<OwnDir> places =
+      find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), warning);
+  if (!warning.empty()) warn(warning);
+  for (const OwnDir& place : places) {
+    for (const std::string& name : place.names()) {
+      std::optional<OwnDir> directory = place.enter(name);
+      if (!directory || !has_control_socket(*directory)) continue;
+      const std::optional<std::string> answer = ask(*directory, "status");
+      std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
+      const std::string run = "run " + one_line(name, kLongestShown);
+      if (status) {
+        jobs.push_back(RunningJob{std::move(*directory), std::move(*status)});
+      } else if (answer) {
+        warn(run + " does not answer properly: its agent is of another version");
+      } else if (is_abandoned(*directory)) {
+        tidy(place, *directory);
+      } else {
+        warn(run + " does not answer: its agent is stopped, or was killed");
+      }
     }
   }
   return jobs;
@@ -67,31 +69,25 @@ std::vector<RunningJob> find_jobs(const Environment& environment) {
 
 constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
 
-bool is_meant(const RunningJob& job, const std::string& run) {
-  const bool is_prefix = run.size() >= kShortestPrefix && job.text("run").starts_with(run);
-  return is_prefix || job.text("rdzv_id") == run || job.text("pid") == run ||
-         fs::path(job.text("run_dir")).filename() == run;
-}
-
-std::string headline(const RunningJob& job) {
-  char uptime[32];
-  std::snprintf(uptime, sizeof uptime, "%.0f s", job.status.at("uptime").to_number<double>());
-  return job.text("run").substr(0, 8) + "  pid " + job.text("pid") + "  " + job.text("program") +
-         "  round " + job.text("round") + "  up " + uptime + "  " + job.text("endpoint") +
-         (job.text("run_dir").empty() ? "" : "  " + job.text("run_dir"));
+bool is_meant(const JobAnswer& job, const std::string& run) {
+  const bool is_prefix = run.size() >= kShortestPrefix && job.run.starts_with(run);
+  return is_prefix || job.user_run_id == run || job.pid == run ||
+         std::filesystem::path(job.run_dir).filename() == run;
 }
 
 std::string list(const std::vector<RunningJob>& jobs) {
   std::string text;
   for (const RunningJob& job : jobs)
-    text += "\n  " + headline(job);
+    text += "\n  " + headline(job.status);
   return text;
 }
 
 RunningJob choose(std::vector<RunningJob> jobs,
                   const std::string& run,
                   const std::string& command) {
-  if (!run.empty()) std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job, run); });
+  if (!run.empty()) {
+    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
+  }
   if (jobs.size() == 1) return std::move(jobs.front());
   if (jobs.empty()) {
     throw UsageError(command + (run.empty() ? "" : " " + run) +
@@ -101,61 +97,33 @@ RunningJob choose(std::vector<RunningJob> jobs,
                    " jobs are meant; name one by its id or pid:" + list(jobs));
 }
 
-std::string member(const json::object& object, const char* name) {
-  const json::value* const value = object.if_contains(name);
-  return value == nullptr ? "" : to_text(*value);
-}
-
-std::string describe(const RunningJob& job) {
-  std::string text = headline(job) + "\n";
-  for (const json::value& entry : job.status.at("workers").as_array()) {
-    const json::object& worker = entry.as_object();
-    text += "  rank " + member(worker, "rank") + "  pid " + member(worker, "pid") + "  ";
-    const std::string ended = member(worker, "ended");
-    text += ended.empty() ? "state " + member(worker, "state") : ended;
-    if (worker.contains("phase")) {
-      text += "  " + member(worker, "phase") + "  epoch " + member(worker, "epoch") + "  step " +
-              member(worker, "step") + "/" + member(worker, "steps_total") + "  loss " +
-              member(worker, "loss") + "  checkpoint " + member(worker, "checkpoint_step");
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-std::string describe_lines(const json::object& answer) {
-  std::string text;
-  for (const json::value& entry : answer.at("workers").as_array()) {
-    const json::object& worker = entry.as_object();
-    for (const char* const stream : {"stdout", "stderr"}) {
-      for (const json::value& line : worker.at(stream).as_array()) {
-        text += "[" + member(worker, "rank") + " " + stream + "] " + std::string(line.as_string()) +
-                "\n";
-      }
-    }
-  }
-  return text;
-}
-
 }  // namespace
 
 int run_command(const Options& options, const Environment& environment) {
   std::vector<RunningJob> jobs = find_jobs(environment);
   if (options.command == "status" && options.command_run.empty()) {
     for (const RunningJob& job : jobs)
-      std::cout << describe(job);
+      std::cout << describe(job.status);
     if (jobs.empty()) std::cout << "no job of yours runs on this node\n";
     return exit_code::kOk;
   }
   const RunningJob job = choose(std::move(jobs), options.command_run, options.command);
   if (options.command == "status") {
-    std::cout << describe(job);
+    std::cout << describe(job.status);
     return exit_code::kOk;
   }
   const std::optional<std::string> answer = ask(job.directory, options.command);
-  if (!answer) throw SystemError("the agent of " + headline(job) + " does not answer any more.");
-  std::cout << (options.command == "logs" ? describe_lines(json::parse(*answer).as_object())
-                                          : *answer + "\n");
+  const auto refuse = [&](const std::string& how) {
+    throw SystemError("the agent of " + headline(job.status) + how);
+  };
+  if (!answer) refuse(" does not answer any more.");
+  if (options.command != "logs") {
+    std::cout << one_line(*answer, kLongestShown) << "\n";
+    return exit_code::kOk;
+  }
+  const std::optional<JobAnswer> logs = read_answer(*answer);
+  if (!logs) refuse(" does not answer properly: it is of another version.");
+  std::cout << describe_lines(*logs);
   return exit_code::kOk;
 }
 

@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
 
 #include "launcher/os/process_state.h"
+#include "launcher/plan/status_answer.h"
 
 namespace ddp::launcher {
 namespace {
@@ -69,9 +71,11 @@ json::object describe_job(const JobSpec& spec,
   };
 }
 
-json::array lines_of(const LogStream& stream) {
+/// The newest, at most so many.
+json::array lines_of(const LogStream& stream, std::size_t most) {
   const std::vector<std::string> lines = stream.tail();
-  return json::array(lines.begin(), lines.end());
+  const auto kept = static_cast<std::ptrdiff_t>(std::min(most, lines.size()));
+  return json::array(lines.end() - kept, lines.end());
 }
 
 }  // namespace
@@ -89,12 +93,15 @@ std::string describe_logs(const JobSpec& spec,
                           const WorkerGroup& group) {
   json::object object = describe_job(spec, facts, world_size, group);
   json::array& workers = object["workers"].as_array();
-  for (std::size_t i = 0; i < workers.size(); ++i) {
-    const Worker& worker = *group.workers()[i];
-    workers[i].as_object()["stdout"] = lines_of(*worker.output);
-    workers[i].as_object()["stderr"] = lines_of(*worker.errors);
+  for (std::size_t lines = LogStream::kTailLines;; lines /= 2) {
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const Worker& worker = *group.workers()[i];
+      workers[i].as_object()["stdout"] = lines_of(*worker.output, lines);
+      workers[i].as_object()["stderr"] = lines_of(*worker.errors, lines);
+    }
+    std::string text = json::serialize(object);
+    if (text.size() <= kLongestAnswer || lines == 0) return text;
   }
-  return json::serialize(object);
 }
 
 }  // namespace ddp::launcher

@@ -15,7 +15,7 @@ std::string describe_status(const JobSpec& spec,
                             int world_size,
                             const WorkerGroup& group);
 
-/// The same, and the last lines of every worker.
+/// The same, and the last lines of every worker, as many as fit into kLongestAnswer.
 std::string describe_logs(const JobSpec& spec,
                           const RoundFacts& facts,
                           int world_size,

@@ -1,0 +1,75 @@
+#include "launcher/plan/status_answer.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr std::string_view kGood =
+    R"({"run":"0123456789","rdzv_id":"mine","program":"train.py","pid":17,"run_dir":"",)"
+    R"("endpoint":"127.0.0.1:29500","round":2,"max_restarts":0,"world_size":1,"uptime":5.5,)"
+    R"("workers":[{"rank":0,"local_rank":0,"pid":18,"state":"S","uptime":1,"phase":"training",)"
+    R"("epoch":1,"step":7,"steps_total":9,"loss":null,"checkpoint_step":-1,)"
+    R"("stdout":["one"],"stderr":[]}]})";
+
+/// kGood with `from` replaced by `to`; it must be there.
+std::string changed(std::string_view from, std::string_view to) {
+  std::string text(kGood);
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(StatusAnswer, AWholeAnswerIsShown) {
+  const auto job = read_answer(kGood);
+  ASSERT_TRUE(job);
+  EXPECT_EQ(describe(*job),
+            "01234567  pid 17  train.py  round 2  up 6 s  127.0.0.1:29500\n"
+            "  rank 0  pid 18  state S  training  epoch 1  step 7/9  loss   checkpoint -1\n");
+  EXPECT_EQ(describe_lines(*job), "[0 stdout] one\n");
+  EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
+}
+
+// Row A2.
+TEST(StatusAnswer, A2_AnotherShapeIsNoAnswer) {
+  for (const auto& [from, to] : std::vector<std::pair<std::string_view, std::string_view>>{
+           {"\"run\":", "\"no\":"},
+           {"\"rdzv_id\":", "\"no\":"},
+           {"\"pid\":17", "\"pid\":[]"},
+           {"\"pid\":18", "\"pid\":{}"},
+           {"\"uptime\":5.5", "\"uptime\":\"long\""},
+           {"\"uptime\":5.5", "\"uptime\":1e300"},
+           {"\"workers\":[", "\"no\":["},
+           {"\"rank\":0,", ""},
+           {"\"step\":7", "\"step\":[7]"},
+           {"[\"one\"]", "[1]"},
+           {"[\"one\"]", "\"one\""},
+           {"\"run_dir\":\"\",", ""}}) {
+    EXPECT_FALSE(read_answer(changed(from, to))) << from << " " << to;
+  }
+  for (const std::string_view text : {"", "null", "[]", "17", "{}", "unknown request"})
+    EXPECT_FALSE(read_answer(text)) << text;
+  EXPECT_FALSE(read_answer(R"({"workers":[17]})"));
+  EXPECT_FALSE(read_answer(std::string(100000, '[')));
+}
+
+TEST(StatusAnswer, A2_WhatIsShownMovesNoTerminalAndForgesNoLine) {
+  const std::string forged = R"(x\u001b[2J\u001b[31m\nforged)" + std::string(100000, 'y');
+  for (const std::string_view name :
+       {"rdzv_id\":\"mine", "program\":\"train.py", "phase\":\"trai"}) {
+    const auto job = read_answer(changed(name, std::string(name) + forged));
+    ASSERT_TRUE(job) << name;
+    const std::string text = describe(*job) + headline(*job);
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+    EXPECT_EQ(text.find("\nforged"), std::string::npos);
+    EXPECT_LT(text.size(), 20000U);
+  }
+  const auto job = read_answer(changed("\"one\"", "\"a\\u001b[2J\\u0007b\\nforged\""));
+  ASSERT_TRUE(job);
+  EXPECT_EQ(describe_lines(*job), "[0 stdout] a?b?forged\n");
+}
+
+}  // namespace
+}  // namespace ddp::launcher
