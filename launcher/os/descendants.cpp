@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -74,27 +75,85 @@ bool has_variable(pid_t pid, const std::string& variable) {
   return found;
 }
 
-/// Calls `use(pid, pidfd)` for every living process that is proven ours.
 template <typename Use>
-void for_each_descendant(const std::string& variable, std::span<const pid_t> sessions, Use use) {
+void for_each_process(Use use) {
   DIR* const directory = ::opendir("/proc");
   if (directory == nullptr) return;
-  const pid_t self = ::getpid();
   while (const dirent* const entry = ::readdir(directory)) {
     const pid_t pid = std::atoi(entry->d_name);
-    if (pid <= 0 || pid == self) continue;
+    if (pid > 0) use(pid);
+  }
+  ::closedir(directory);
+}
+
+SessionMember member_of(pid_t pid) {
+  const ProcessState state = look_at(pid);
+  return {pid, state.session, state.started};
+}
+
+/// The sessions of one look at all processes.
+class Sessions {
+ public:
+  explicit Sessions(std::span<Session> sessions) {
+    for (Session& session : sessions) {
+      const SessionMember leader = member_of(session.number);
+      const bool is_gone = leader.session == 0;  // it cannot be read
+      if (!is_gone && disproves(session, leader)) continue;
+      looks_.push_back({&session, !is_gone && proves(session, leader), false});
+    }
+  }
+  /// Whether that process is of one of them. Of a member that came late nobody knows until another
+  /// one has proved its session: then it is found by the next look.
+  [[nodiscard]] bool has(const SessionMember& process) {
+    for (Look& look : looks_) {
+      if (look.session->number != process.session) continue;
+      look.is_held = look.is_held || proves(*look.session, process);
+      look.has_missed = look.has_missed || !look.is_held;
+      return look.is_held;
+    }
+    return false;
+  }
+  /// Those that were proved are held until `begin`, that of the look. Returns whether one of their
+  /// members was missed.
+  bool end(std::uint64_t begin) {
+    bool has_missed = false;
+    for (Look& look : looks_) {
+      if (!look.is_held) continue;
+      look.session->held_until = begin;
+      has_missed = has_missed || look.has_missed;
+    }
+    return has_missed;
+  }
+
+ private:
+  struct Look {
+    Session* session = nullptr;
+    bool is_held = false;  // its number is still its own
+    bool has_missed = false;
+  };
+  std::vector<Look> looks_;
+};
+
+/// Calls `use(pid, pidfd)` for every living process that is proven ours. Returns whether there are
+/// more, which another look finds.
+template <typename Use>
+bool for_each_descendant(const std::string& variable, std::span<Session> sessions, Use use) {
+  const std::uint64_t begin = boot_ticks();
+  Sessions known(sessions);
+  const pid_t self = ::getpid();
+  for_each_process([&](pid_t pid) {
+    if (pid == self) return;
     const int pidfd = open_pidfd(pid);
-    if (pidfd < 0) continue;
+    if (pidfd < 0) return;
     const ProcessState stat = look_at(pid);
+    const bool in_session = known.has({pid, stat.session, stat.started});
     const bool is_alive = stat.state != 'Z' && stat.state != 'X';
-    const bool in_session =
-        std::find(sessions.begin(), sessions.end(), stat.session) != sessions.end();
     // Without a variable an empty entry would do, and who overwrites his environment has some.
     const bool is_ours = in_session || (!variable.empty() && has_variable(pid, variable));
     if (is_alive && is_ours) use(pid, pidfd);
     ::close(pidfd);
-  }
-  ::closedir(directory);
+  });
+  return known.end(begin);
 }
 
 /// Null bytes become blanks.
@@ -137,25 +196,39 @@ std::string first_line(pid_t pid, const char* name) {
 
 }  // namespace
 
-std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions) {
+Session session_of(pid_t leader) {
+  return {leader, look_at(leader).started, 0};
+}
+
+std::uint64_t boot_ticks() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's own for start times
+  constexpr std::uint64_t kSecond = 1'000'000'000;
+  const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  return static_cast<std::uint64_t>(now.tv_sec) * ticks +
+         static_cast<std::uint64_t>(now.tv_nsec) / (kSecond / ticks);
+}
+
+std::size_t kill_descendants(const std::string& variable, std::span<Session> sessions) {
   std::size_t count = 0;
-  for_each_descendant(variable, sessions, [&](pid_t, int pidfd) {
+  const bool has_missed = for_each_descendant(variable, sessions, [&](pid_t, int pidfd) {
     ++count;
     signal_pidfd(pidfd, SIGKILL);
   });
-  return count;
+  return has_missed ? count + 1 : count;
 }
 
-std::vector<SessionProcess> session_processes(std::span<const pid_t> sessions) {
+std::vector<SessionProcess> session_processes(std::vector<Session> sessions) {
   std::vector<SessionProcess> found;
   for_each_descendant("", sessions, [&](pid_t pid, int) { found.push_back(describe_member(pid)); });
   return found;
 }
 
-bool signal_in_session(pid_t pid, pid_t session, int signal) {
+bool signal_in_session(pid_t pid, const Session& session, int signal) {
   const int pidfd = open_pidfd(pid);
   if (pidfd < 0) return false;
-  const bool is_ours = look_at(pid).session == session;
+  const bool is_ours =
+      look_at(pid).session == session.number && proves(session, member_of(session.number));
   const bool is_sent =
       is_ours && (signal != SIGABRT || forbid_core(pid)) && signal_pidfd(pidfd, signal);
   if (is_sent) signal_pidfd(pidfd, SIGCONT);

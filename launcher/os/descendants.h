@@ -1,7 +1,7 @@
 // The processes of this job that are nobody's worker: found in /proc by what proves them ours,
-// never by name. Proof is the job's random run id in their environment, or their session. Every
-// kill goes through a pidfd that was opened before the proof was read, so a pid that changes hands
-// in between hits nobody.
+// never by name. Proof is the job's random run id in their environment, or their session, as long
+// as its number is still that session's (plan/session.h). Every kill goes through a pidfd that was
+// opened before the proof was read, so a pid that changes hands in between hits nobody.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,22 @@
 #include <string>
 #include <vector>
 
+#include "launcher/plan/session.h"
 #include "launcher/plan/stack_sources.h"
 
 namespace ddp::launcher {
 
+/// The session of a child of ours that has just become its leader, and is not reaped.
+Session session_of(pid_t leader);
+
+/// Now, as start times are told: in clock ticks since boot.
+std::uint64_t boot_ticks();
+
 /// SIGKILL to every living process whose environment holds `variable` ("DDP_AGENT_ID=...") or whose
-/// session is one of `sessions`; not to this one. Returns how many were found. Zombies do not
+/// session is one of `sessions`; not to this one. A session that is found again is held until now
+/// from then on. Returns how many were found, or may be there; 0: none is left. Zombies do not
 /// count.
-std::size_t kill_descendants(const std::string& variable, std::span<const pid_t> sessions);
+std::size_t kill_descendants(const std::string& variable, std::span<Session> sessions);
 
 /// From now on this process inherits what its workers leave behind (prctl(2),
 /// PR_SET_CHILD_SUBREAPER). Errors: SystemError.
@@ -28,11 +36,11 @@ void become_subreaper();
 std::vector<pid_t> children();
 
 /// The living processes of these sessions.
-std::vector<SessionProcess> session_processes(std::span<const pid_t> sessions);
+std::vector<SessionProcess> session_processes(std::vector<Session> sessions);
 
 /// Sends `signal` to a process that session_processes() found, if it is still of that session, and
 /// wakes it if it is stopped. SIGABRT writes no core file then. Returns whether it was sent.
-bool signal_in_session(pid_t pid, pid_t session, int signal);
+bool signal_in_session(pid_t pid, const Session& session, int signal);
 
 /// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.
 std::string describe_process(pid_t pid);

@@ -41,7 +41,7 @@ constexpr std::chrono::milliseconds kRemoveTime(500);
 /// Fixed size and smaller than PIPE_BUF, so it arrives whole.
 struct Message {
   char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
-  pid_t session = 0;
+  Session session;
   std::int64_t lease_end = 0;
   std::array<char, kTextBytes> text{};
 };
@@ -58,7 +58,7 @@ struct Charge {
   std::string variable;  // DDP_AGENT_ID=...
   std::string scratch;
   std::string cgroup;
-  std::vector<pid_t> sessions;
+  std::vector<Session> sessions;
   std::int64_t lease_end = 0;
 };
 
@@ -106,7 +106,9 @@ Heard listen(int fd, int timer, Charge& charge) {
       charge.sessions.push_back(message.session);
       return Heard::watch;
     case kForget:
-      std::erase(charge.sessions, message.session);
+      std::erase_if(charge.sessions, [&](const Session& session) {
+        return session.number == message.session.number;
+      });
       return Heard::more;
     case kLease:
       charge.lease_end = message.lease_end;
@@ -116,8 +118,16 @@ Heard listen(int fd, int timer, Charge& charge) {
   }
 }
 
+/// Until now the agent has reaped no leader of these sessions without telling us before: each
+/// number is still theirs. From here on that has to be proved.
+void hold_sessions(Charge& charge) {
+  const std::uint64_t now = boot_ticks();
+  for (Session& session : charge.sessions)
+    session.held_until = now;
+}
+
 /// Of the agent nothing is hit: its environment does not hold its own id.
-void kill_all(const Charge& charge) {
+void kill_all(Charge& charge) {
   // A process that was just being forked may escape one scan, so two have to be empty. What does
   // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
   // when it wakes up.
@@ -136,6 +146,7 @@ bool attend(int fd, int timer, Charge& charge) {
   while (true) {
     const Heard heard = listen(fd, timer, charge);
     if (heard == Heard::farewell) return true;
+    if (heard == Heard::end || heard == Heard::lease_over) hold_sessions(charge);
     if (heard == Heard::end) return false;
     if (heard == Heard::lease && !is_over) arm(timer, charge.lease_end);
     if (heard == Heard::lease_over) {
@@ -202,8 +213,8 @@ void Guard::begin() {
   pipe_ = ends[1];
   ::fcntl(pipe_, F_SETFL, O_NONBLOCK);  // ours: the guard's end waits
   // Before it is born: however soon we die, it knows whose processes it may kill.
-  send(kAgentId, 0, agent_id_);
-  if (scratch_.size() < kTextBytes) send(kScratch, 0, scratch_);
+  send(kAgentId, {}, agent_id_);
+  if (scratch_.size() < kTextBytes) send(kScratch, {}, scratch_);
   pid_ = fork_helper(guard_body, ends[0]);
   ::close(ends[0]);
 }
@@ -213,10 +224,10 @@ bool Guard::replace_dead() {
   pid_ = 0;  // should there be no other one
   ::close(std::exchange(pipe_, -1));
   begin();
-  if (!cgroup_.empty()) send(kCgroup, 0, cgroup_);
-  for (const pid_t session : sessions_)
+  if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
+  for (const Session& session : sessions_)
     send(kWatch, session, "");
-  if (lease_ != std::chrono::nanoseconds(0)) send(kLease, 0, "");
+  if (lease_ != std::chrono::nanoseconds(0)) send(kLease, {}, "");
   return true;
 }
 
@@ -228,29 +239,29 @@ Guard::~Guard() {
 
 void Guard::cover(const std::filesystem::path& cgroup) {
   if (cgroup.native().size() < kTextBytes) cgroup_ = cgroup.string();
-  if (!cgroup_.empty()) send(kCgroup, 0, cgroup_);
+  if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
 }
 
-void Guard::watch(pid_t session) {
-  sessions_.insert(session);
+void Guard::watch(const Session& session) {
+  sessions_.push_back(session);
   send(kWatch, session, "");
 }
 
 void Guard::forget(pid_t session) {
-  sessions_.erase(session);
-  send(kForget, session, "");
+  std::erase_if(sessions_, [&](const Session& known) { return known.number == session; });
+  send(kForget, {session}, "");
 }
 
 void Guard::set_lease(std::chrono::milliseconds lease) {
   lease_ = lease;
   lease_end_ = boot_time() + lease_;
-  send(kLease, 0, "");
+  send(kLease, {}, "");
 }
 
 void Guard::beat() {
   if (lease_ == std::chrono::nanoseconds(0) || is_lease_over()) return;
   lease_end_ = boot_time() + lease_;
-  send(kLease, 0, "");
+  send(kLease, {}, "");
 }
 
 bool Guard::is_lease_over() const {
@@ -258,10 +269,10 @@ bool Guard::is_lease_over() const {
 }
 
 void Guard::farewell() {
-  send(kFarewell, 0, "");
+  send(kFarewell, {}, "");
 }
 
-void Guard::send(char kind, pid_t session, const std::string& text) const {
+void Guard::send(char kind, const Session& session, const std::string& text) const {
   Message message;
   message.kind = kind;
   message.session = session;

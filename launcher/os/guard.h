@@ -14,8 +14,10 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <set>
 #include <string>
+#include <vector>
+
+#include "launcher/plan/session.h"
 
 namespace ddp::launcher {
 
@@ -32,7 +34,7 @@ class Guard {
   /// All of the job is in this cgroup: its kill comes first, and it is removed.
   void cover(const std::filesystem::path& cgroup);
   /// A worker's session begins; tell it before anything of it can be lost.
-  void watch(pid_t session);
+  void watch(const Session& session);
   /// The session's leader is about to be reaped: from then on the number may be anybody's.
   void forget(pid_t session);
   /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
@@ -52,12 +54,12 @@ class Guard {
 
  private:
   void begin();
-  void send(char kind, pid_t session, const std::string& text) const;
+  void send(char kind, const Session& session, const std::string& text) const;
 
   const std::string agent_id_;
   const std::string scratch_;
   std::string cgroup_;
-  std::set<pid_t> sessions_;
+  std::vector<Session> sessions_;
 
   int pipe_ = -1;
   pid_t pid_ = 0;

@@ -30,7 +30,9 @@ ProcessState read_stat(const char* path) {
   unsigned long faults = 0;
   long reaped_user = 0;
   long reaped_system = 0;
-  constexpr const char* kFields = " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld";
+  unsigned long long started = 0;
+  constexpr const char* kFields =
+      " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu";
   const int got = std::sscanf(close + 1,
                               kFields,
                               &read.state,
@@ -40,11 +42,13 @@ ProcessState read_stat(const char* path) {
                               &user,
                               &system,
                               &reaped_user,
-                              &reaped_system);
-  if (got != 8) return found;
+                              &reaped_system,
+                              &started);
+  if (got != 9) return found;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
   read.faults = faults;
+  read.started = started;
   return read;
 }
 

@@ -18,6 +18,7 @@ struct ProcessState {
   std::uint64_t cpu_ticks = 0;       // user and system time of all its threads, in clock ticks
   std::uint64_t children_ticks = 0;  // of the children that it has reaped
   std::uint64_t faults = 0;          // minor page faults of all its threads
+  std::uint64_t started = 0;         // in clock ticks since boot
 };
 
 ProcessState look_at(pid_t pid);

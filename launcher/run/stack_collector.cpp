@@ -71,12 +71,12 @@ StackCollector::StackCollector(asio::io_context& io,
 StackCollector::~StackCollector() = default;
 
 asio::awaitable<void> StackCollector::collect() {
-  std::vector<pid_t> sessions;
+  std::vector<Session> sessions;
   for (const auto& worker : group_.workers()) {
-    if (!worker->ending) sessions.push_back(worker->pid);
+    if (!worker->ending) sessions.push_back(worker->session);
     worker->errors->expect_stacks();
   }
-  sources_ = choose_stack_sources(session_processes(sessions));
+  sources_ = choose_stack_sources(session_processes(std::move(sessions)));
   const std::string py_spy = find_py_spy(spec_);
   std::vector<StackSource> seen;
   if (!py_spy.empty()) {
@@ -102,7 +102,7 @@ void StackCollector::ask(int signal) {
   for (const StackSource& source : sources_) {
     Worker* const worker = worker_of(source);
     if (source.signal != signal || worker == nullptr || worker->spied) continue;
-    if (!signal_in_session(source.pid, source.session, signal)) continue;
+    if (!signal_in_session(source.pid, worker->session, signal)) continue;
     asked_.push_back(source);
     // Ended by that, it was stopped by us.
     if (signal == SIGABRT) worker->stop_sent = worker->abort_sent = true;

@@ -56,15 +56,15 @@ WorkerGroup::~WorkerGroup() {
 }
 
 void WorkerGroup::end_now() {
-  std::vector<pid_t> sessions;
+  std::vector<Session> sessions;
   for (const auto& worker : workers_) {
-    if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
+    if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
   }
   if (!sessions.empty()) kill_all_in_cgroup();
   if (!sessions.empty()) kill_descendants(variable_, sessions);
-  for (const pid_t session : sessions)
-    guard_.forget(session);
+  for (const Session& session : sessions)
+    guard_.forget(session.number);
   workers_.clear();
   alive_ = 0;
 }
@@ -107,10 +107,11 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   }
   worker->process = std::make_unique<Process>(io_, process);
   worker->pid = worker->process->pid();
+  worker->session = session_of(worker->pid);
   worker->started_at = Clock::now();
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
-  guard_.watch(worker->pid);
+  guard_.watch(worker->session);
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
                  (worker->process->is_in_cgroup() ? ", in the job's cgroup" : ""));
   worker->output->close_write_end();
@@ -220,9 +221,9 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
   // /proc need not be read.
   while (alive_ > 0 || !adopted().empty()) {
-    std::vector<pid_t> sessions;
+    std::vector<Session> sessions;
     for (const auto& worker : workers_) {
-      if (!worker->process->is_reaped()) sessions.push_back(worker->pid);
+      if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     }
     kill_all_in_cgroup();
     const std::size_t found = kill_descendants(variable_, sessions);

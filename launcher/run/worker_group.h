@@ -22,6 +22,7 @@
 #include "launcher/plan/order_book.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
+#include "launcher/plan/session.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
@@ -37,6 +38,7 @@ struct Worker {
   std::unique_ptr<LogStream> errors;
   std::unique_ptr<Process> process;  // declared last: gone before the pipes it writes to
   pid_t pid = 0;                     // for the report: also after the reaping
+  Session session;                   // that it leads
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;

@@ -4,6 +4,7 @@
 
 #include <signal.h>
 
+#include "launcher/os/descendants.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::launcher {
@@ -44,7 +45,7 @@ TEST_F(GuardTest, WhatIsStartedAfterTheLeaseDiesToo) {
   EXPECT_EQ(early->wait(), -SIGKILL);
   const auto late = start({.arguments = {"/usr/bin/setsid", DDP_FAKE_WORKER, "pid", "hold"}});
   ASSERT_TRUE(late->sees("pid "));
-  guard_.watch(late->number_after("pid "));
+  guard_.watch(session_of(late->number_after("pid ")));
   EXPECT_EQ(late->wait(), -SIGKILL);
 }
 
