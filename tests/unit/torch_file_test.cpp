@@ -108,6 +108,49 @@ TEST(TorchFile, WhatIsNoTensorIsLeftOutAndNothingIsRun) {
   EXPECT_THAT(refusal_of(call), HasSubstr("it holds no state_dict"));
 }
 
+/// A record that the table of contents of `archive` names `times` more times, under other names.
+std::string with_copies(std::string archive, const std::string& name, int times) {
+  const auto number_at = [&](std::size_t at, std::size_t bytes) {
+    std::uint64_t value = 0;
+    std::memcpy(&value, archive.data() + at, bytes);
+    return value;
+  };
+  const auto put = [&](std::size_t at, std::uint64_t value, std::size_t bytes) {
+    std::memcpy(archive.data() + at, &value, bytes);
+  };
+  constexpr std::size_t kEntryHead = 46;
+  const std::size_t entry = archive.rfind(name) - kEntryHead;
+  std::string copies;
+  for (int i = 0; i < times; ++i) {
+    std::string copy = archive.substr(entry, kEntryHead + name.size());
+    std::string other = std::to_string(i);
+    other.insert(0, name.size() - other.size(), 'z');
+    copies += copy.replace(kEntryHead, name.size(), other);
+  }
+  const std::size_t end = archive.size() - 22;
+  put(end + 10, number_at(end + 10, 2) + static_cast<std::uint64_t>(times), 2);
+  archive.insert(end, copies);
+  return archive;
+}
+
+// Row A9: a file of a few kilobytes whose table of contents names the same bytes again and again.
+TEST(TorchFile, A9_RecordsThatShareBytesAreRefused) {
+  const std::string whole = archive_of(dict_of("w", tensor(0, {6}, {1})));
+  EXPECT_EQ(refusal(with_copies(whole, "a/data/0", 0)), "accepted");
+  for (const int times : {1, 1000})
+    EXPECT_THAT(refusal(with_copies(whole, "a/data/0", times)), HasSubstr("share bytes"));
+  // One record within another.
+  const std::string inner = stored_zip({{"a/inner", "x"}});
+  const std::string outer = stored_zip({{"a/data.pkl", inner}, {"a/other", "y"}});
+  std::string nested = outer;
+  const std::size_t entry = outer.rfind("a/other") - 46;
+  const std::uint32_t place = static_cast<std::uint32_t>(outer.find(inner));
+  std::memcpy(nested.data() + entry + 42, &place, sizeof place);
+  nested.replace(entry + 46, 7, "a/inner");
+  std::memcpy(nested.data() + entry + 16, inner.data() + 14, 4);  // its checksum
+  EXPECT_THAT(refusal(nested), HasSubstr("share bytes"));
+}
+
 TEST(TorchFile, DamageIsNamed) {
   const std::string whole = archive_of(dict_of("w", tensor(0, {6}, {1})));
   for (std::size_t size = 0; size < whole.size(); ++size)

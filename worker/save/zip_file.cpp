@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <vector>
 
 #include "common/error.h"
 
@@ -43,7 +45,7 @@ class Reader {
     return bytes;
   }
 
-  [[nodiscard]] bool is_empty() const { return rest_.empty(); }
+  [[nodiscard]] std::size_t size() const { return rest_.size(); }
 
   [[noreturn]] void refuse(const std::string& what) const { throw UsageError(file_ + ": " + what); }
 
@@ -155,7 +157,14 @@ Entry read_entry(Reader& directory) {
   return entry;
 }
 
-Bytes read_record(Bytes archive, const Entry& entry, const std::string& file) {
+/// Where a record lies in the archive, with its header.
+struct Place {
+  const Entry* entry = nullptr;
+  std::uint64_t end = 0;
+  Bytes bytes;
+};
+
+Place find_record(Bytes archive, const Entry& entry, const std::string& file) {
   Reader local(from(archive, entry.offset, file), file);
   if (local.take<std::uint32_t>() != kLocalMark)
     local.refuse("record " + entry.name + " is not where the table of contents says");
@@ -164,10 +173,24 @@ Bytes read_record(Bytes archive, const Entry& entry, const std::string& file) {
   const auto extra_size = local.take<std::uint16_t>();
   local.take(std::uint64_t{name_size} + extra_size);
   const Bytes bytes = local.take(entry.size);
-  const uLong checksum = ::crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
-  if (checksum != entry.checksum)
-    local.refuse("record " + entry.name + " is damaged: its checksum differs");
-  return bytes;
+  return {&entry, archive.size() - local.size(), bytes};
+}
+
+void check_overlap(std::vector<Place> places, const std::string& file) {
+  std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) {
+    return a.entry->offset < b.entry->offset;
+  });
+  for (std::size_t i = 1; i < places.size(); ++i) {
+    if (places[i].entry->offset >= places[i - 1].end) continue;
+    throw UsageError(file + ": records " + places[i - 1].entry->name + " and " +
+                     places[i].entry->name + " share bytes, which no writer does");
+  }
+}
+
+void check_sum(const Place& place, const std::string& file) {
+  const auto* const data = reinterpret_cast<const Bytef*>(place.bytes.data());
+  if (::crc32_z(0, data, place.bytes.size()) == place.entry->checksum) return;
+  throw UsageError(file + ": record " + place.entry->name + " is damaged: its checksum differs");
 }
 
 }  // namespace
@@ -175,12 +198,18 @@ Bytes read_record(Bytes archive, const Entry& entry, const std::string& file) {
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
   const Directory directory = read_directory(archive, name);
   Reader reader(from(archive, directory.offset, name), name);
+  std::deque<Entry> entries;  // they stay where they are
+  std::vector<Place> places;
   ZipRecords records;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {  // each takes bytes, so this ends
-    const Entry entry = read_entry(reader);
-    if (!records.emplace(entry.name, read_record(archive, entry, name)).second)
+    const Entry& entry = entries.emplace_back(read_entry(reader));
+    places.push_back(find_record(archive, entry, name));
+    if (!records.emplace(entry.name, places.back().bytes).second)
       reader.refuse("two records are called " + entry.name);
   }
+  check_overlap(places, name);
+  for (const Place& place : places)
+    check_sum(place, name);
   return records;
 }
 
