@@ -1,0 +1,46 @@
+#include "launcher/plan/slots.h"
+
+#include <algorithm>
+
+namespace ddp::launcher {
+
+std::optional<Slots::Id> Slots::find_victim(const std::string& source) const {
+  const auto own = of_each_.find(source);
+  if (own == of_each_.end() || own->second < of_source_) {
+    return places_.size() < most_ ? std::nullopt : find_victim();
+  }
+  const auto first = std::find_if(
+      places_.begin(), places_.end(), [&](const Place& place) { return place.source == source; });
+  return first->id;
+}
+
+std::optional<Slots::Id> Slots::find_victim() const {
+  std::size_t largest = 0;
+  for (const auto& [source, count] : of_each_)
+    largest = std::max(largest, count);
+  for (const Place& place : places_) {
+    if (of_each_.at(place.source) == largest) return place.id;
+  }
+  return std::nullopt;
+}
+
+void Slots::take(Id id, const std::string& source) {
+  by_id_.emplace(id, places_.insert(places_.end(), Place{id, source}));
+  ++of_each_[source];
+}
+
+void Slots::note_progress(Id id) {
+  const auto found = by_id_.find(id);
+  if (found != by_id_.end()) places_.splice(places_.end(), places_, found->second);
+}
+
+void Slots::release(Id id) {
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  const auto source = of_each_.find(found->second->source);
+  if (--source->second == 0) of_each_.erase(source);
+  places_.erase(found->second);
+  by_id_.erase(found);
+}
+
+}  // namespace ddp::launcher
