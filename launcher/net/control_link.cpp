@@ -47,11 +47,6 @@ int on_the_way(int fd) {
 
 }  // namespace
 
-asio::ip::address plain(const asio::ip::address& address) {
-  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
-  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-}
-
 ControlLink::ControlLink(tcp::socket socket)
     : socket_(std::move(socket)), last_heard_(Clock::now()) {
   make_lively(socket_.native_handle());

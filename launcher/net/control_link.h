@@ -78,7 +78,4 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   Clock::time_point last_heard_;
 };
 
-/// An address in its shortest form: an IPv4 one that came over IPv6 is an IPv4 one.
-asio::ip::address plain(const asio::ip::address& address);
-
 }  // namespace ddp::launcher

@@ -32,4 +32,10 @@ inline void rethrow(std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 }
 
+/// An address in its shortest form: an IPv4 one that came over IPv6 is an IPv4 one.
+inline asio::ip::address plain(const asio::ip::address& address) {
+  if (!address.is_v6() || !address.to_v6().is_v4_mapped()) return address;
+  return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+}
+
 }  // namespace ddp::launcher

@@ -17,6 +17,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -187,6 +189,21 @@ bool forbid_core(pid_t pid) {
   return ::prlimit(pid, RLIMIT_CORE, &limit, nullptr) == 0;
 }
 
+/// As whom it opens files and sockets (the fourth of proc(5)'s Uid). The owner of its directory is
+/// root when it has changed its user by itself.
+std::optional<uid_t> user_of(pid_t pid) {
+  std::ifstream file(Path(pid, "status").text.data());
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    std::string name;
+    uid_t real = 0, effective = 0, saved = 0, of_files = 0;
+    if (fields >> name && name == "Uid:" && fields >> real >> effective >> saved >> of_files) {
+      return of_files;
+    }
+  }
+  return std::nullopt;
+}
+
 std::string first_line(pid_t pid, const char* name) {
   std::ifstream file(Path(pid, name).text.data());
   std::string line;
@@ -242,6 +259,31 @@ void become_subreaper() {
 
 std::vector<pid_t> children() {
   return children_of(::getpid());  // an orphan may be given to any of our threads
+}
+
+std::set<uid_t> users_of_descendants() {
+  std::map<pid_t, pid_t> parents;
+  DIR* const directory = ::opendir("/proc");
+  if (directory == nullptr) return {};
+  while (const dirent* const entry = ::readdir(directory)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid > 0) parents.emplace(pid, look_at(pid).parent);
+  }
+  ::closedir(directory);
+  const pid_t self = ::getpid();
+  const uid_t own = ::geteuid();
+  std::set<uid_t> users;
+  for (const auto& [pid, parent] : parents) {
+    // Read one after the other, so the lines may be of different moments, and even have a ring.
+    std::size_t steps = 0;
+    auto above = parents.find(parent);
+    while (above != parents.end() && above->first != self && ++steps < parents.size())
+      above = parents.find(above->second);
+    if (above == parents.end() || above->first != self) continue;
+    const std::optional<uid_t> user = user_of(pid);
+    if (user && *user != own) users.insert(*user);
+  }
+  return users;
 }
 
 std::string describe_process(pid_t pid) {

@@ -19,12 +19,9 @@ using Address = asio::ip::address;
 /// Without the interface that a link-local IPv6 address may name.
 std::optional<Address> read_address(const std::string& text) {
   boost::system::error_code error;
-  Address address = asio::ip::make_address(text.substr(0, text.find('%')), error);
+  const Address address = asio::ip::make_address(text.substr(0, text.find('%')), error);
   if (error) return std::nullopt;
-  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
-    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
-  }
-  return address;
+  return plain(address);
 }
 
 std::optional<Address> address_of(const sockaddr* generic) {
@@ -43,14 +40,30 @@ std::optional<Address> address_of(const sockaddr* generic) {
   return std::nullopt;
 }
 
-}  // namespace
+using Interfaces = std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)>;
 
-std::vector<std::string> list_interfaces() {
+Interfaces read_interfaces() {
   ifaddrs* all = nullptr;
   check(::getifaddrs(&all), "getifaddrs", "addresses of this node");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, &::freeifaddrs);
+  return {all, &::freeifaddrs};
+}
+
+}  // namespace
+
+std::set<asio::ip::address> own_addresses() {
+  const Interfaces all = read_interfaces();
+  std::set<asio::ip::address> addresses;
+  for (const ifaddrs* entry = all.get(); entry != nullptr; entry = entry->ifa_next) {
+    if (const std::optional<Address> address = address_of(entry->ifa_addr))
+      addresses.insert(*address);
+  }
+  return addresses;
+}
+
+std::vector<std::string> list_interfaces() {
+  const Interfaces all = read_interfaces();
   std::vector<std::string> list;
-  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+  for (const ifaddrs* entry = all.get(); entry != nullptr; entry = entry->ifa_next) {
     const std::optional<Address> address = address_of(entry->ifa_addr);
     if (!address || address->is_loopback()) continue;
     if (address->is_v6() && address->to_v6().is_link_local()) continue;
@@ -62,10 +75,8 @@ std::vector<std::string> list_interfaces() {
 std::string interface_of(const std::string& address) {
   const std::optional<Address> wanted = read_address(address);
   if (!wanted) return "";
-  ifaddrs* all = nullptr;
-  check(::getifaddrs(&all), "getifaddrs", "addresses of this node");
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(all, &::freeifaddrs);
-  for (const ifaddrs* entry = all; entry != nullptr; entry = entry->ifa_next) {
+  const Interfaces all = read_interfaces();
+  for (const ifaddrs* entry = all.get(); entry != nullptr; entry = entry->ifa_next) {
     const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
     if (address_of(entry->ifa_addr) == wanted || (is_loopback && wanted->is_loopback())) {
       return entry->ifa_name;

@@ -1,13 +1,19 @@
 // The network interfaces of this node, and the addresses they have.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
+
+#include "launcher/os/asio.h"
 
 namespace ddp::launcher {
 
 /// Whether `address`, a numeric one, is of this node. All of 127.0.0.0/8 is. Errors: SystemError.
 bool is_own_address(const std::string& address);
+
+/// Those of all its interfaces. Errors: SystemError.
+std::set<asio::ip::address> own_addresses();
 
 /// The interface that has `address`: "eth0", "lo"; empty when none has. Errors: SystemError.
 std::string interface_of(const std::string& address);

@@ -106,7 +106,7 @@ sleeping_command = each_match(
 
 # Functions of C, and who may call them.
 CALLS = [
-    (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "program.cpp") or file.stem == "fake_worker",
+    (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "program.cpp", "other_user.h") or file.stem == "fake_worker",
      "only a main.cpp, program.cpp (ddp-worker's), the child part of process.cpp and fake_worker end a process"),
     (r"v?fork|execv\w*|execl\w*|waitpid|waitid", lambda file: file.name == "process.cpp" or file.is_test,
      "only process.cpp and test tools start and reap processes"),

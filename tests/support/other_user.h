@@ -1,19 +1,26 @@
-// A second user of this machine, for tests that run as root: nobody, or any number that has no
-// name.
+// Another user of this machine, played by a forked child of the test. It takes root to become one:
+// elsewhere such tests are skipped and counted (`root` in expected_skips).
 #pragma once
 
 #include <grp.h>
-#include <signal.h>
-#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "tests/support/send_signal.h"
+
 namespace ddp::test {
 
-constexpr uid_t kOtherUser = 65534;
+inline constexpr uid_t kOtherUser = 65534;  // nobody
+
+inline bool can_be_other_user() {
+  return ::geteuid() == 0;
+}
 
 /// This process becomes that user, for good. Returns whether it could.
 inline bool become_user(uid_t user) {
@@ -21,24 +28,51 @@ inline bool become_user(uid_t user) {
          ::setresuid(user, user, user) == 0;
 }
 
-/// Runs `work`, which says whether it went well, in a child that is that user. False too when
-/// nobody can become it.
-template <typename Work>
-bool as_user(uid_t user, Work work) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    // Nothing of the test's own may run at its end, so it ends by a signal that says how it went.
-    ::signal(SIGALRM, SIG_DFL);
-    ::raise(become_user(user) && work() ? SIGKILL : SIGALRM);
-  }
-  int status = -1;
-  return pid > 0 && ::waitpid(pid, &status, 0) == pid && WTERMSIG(status) == SIGKILL;
-}
-
 /// Before a command's words: it is run by that user.
 inline std::vector<std::string> words_as(uid_t user) {
   const std::string number = std::to_string(user);
   return {"/usr/bin/setpriv", "--reuid=" + number, "--regid=" + number, "--clear-groups"};
+}
+
+/// What one does, in a process of its own; it ends with this at the latest.
+class OtherUser {
+ public:
+  /// `work` runs as that user; its result is the exit code. Nothing of the test's own may be relied
+  /// on but memory: no EXPECT.
+  explicit OtherUser(const std::function<int()>& work, uid_t user = kOtherUser) : pid_(::fork()) {
+    if (pid_ < 0) throw std::runtime_error("fork");
+    if (pid_ > 0) return;
+    ::_exit(become_user(user) ? work() : 125);
+  }
+  OtherUser(const OtherUser&) = delete;
+  OtherUser& operator=(const OtherUser&) = delete;
+  ~OtherUser() {
+    if (pid_ < 0) return;
+    send_signal(pid_, SIGKILL);
+    wait();
+  }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  /// The exit code, or -n for signal n.
+  int wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_;
+};
+
+inline int as_other_user(const std::function<int()>& work) {
+  return OtherUser(work).wait();
+}
+
+/// `work` says whether it went well.
+inline bool as_user(uid_t user, const std::function<bool()>& work) {
+  return OtherUser([&] { return work() ? 0 : 1; }, user).wait() == 0;
 }
 
 }  // namespace ddp::test
