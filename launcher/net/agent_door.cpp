@@ -26,14 +26,16 @@ std::string other_version(int protocol) {
 
 /// Owned by the list and by the operations under way on its socket.
 struct AgentDoor::Guest {
-  Guest(tcp::socket connection, std::string first_bytes)
-      : socket(std::move(connection)),
+  Guest(Slots::Id name, tcp::socket connection, std::string first_bytes)
+      : id(name),
+        socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
         bytes(std::move(first_bytes)) {
     boost::system::error_code ignored;
     address = plain(socket.remote_endpoint(ignored).address()).to_string();
   }
 
+  const Slots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
   std::string bytes;  // of the opening
@@ -49,19 +51,20 @@ AgentDoor::AgentDoor(
     asio::io_context& io, std::string token, int nodes, Notice notice, OnHello on_hello)
     : io_(io),
       token_(std::move(token)),
-      limit_(most_guests(nodes)),
       notice_(std::move(notice)),
-      on_hello_(std::move(on_hello)) {}
+      on_hello_(std::move(on_hello)),
+      slots_(most_guests(nodes), most_guests(nodes) / 2) {}
 
 std::size_t AgentDoor::most_guests(int nodes) {
   constexpr std::size_t kLeast = 64;
   return std::max(kLeast, 2 * static_cast<std::size_t>(nodes));
 }
 
-void AgentDoor::admit(tcp::socket socket, std::string first_bytes) {
-  if (guests_.size() >= limit_) drop_oldest();
-  const auto guest = std::make_shared<Guest>(std::move(socket), std::move(first_bytes));
-  guests_.push_back(guest);
+void AgentDoor::admit(tcp::socket socket, std::string first_bytes, const std::string& source) {
+  if (const auto victim = slots_.find_victim(source)) leave(*guests_.at(*victim));
+  const auto guest = std::make_shared<Guest>(++next_id_, std::move(socket), std::move(first_bytes));
+  guests_.emplace(guest->id, guest);
+  slots_.take(guest->id, source);
   guest->deadline.async_wait([guest](const boost::system::error_code& error) {
     boost::system::error_code ignored;
     if (!error) guest->socket.close(ignored);
@@ -73,16 +76,31 @@ asio::awaitable<void> AgentDoor::receive(std::shared_ptr<Guest> guest) {
   co_await meet(*guest);
   if (!guest->refusal.empty()) co_await refuse(*guest);
   guest->deadline.cancel();
-  std::erase(guests_, guest);
-  if (!guest->socket.is_open()) co_return;  // too late
-  if (!guest->is_agent) ++strangers_;
-  if (!guest->is_agent || !guest->refusal.empty()) co_return;
-  on_hello_(std::move(guest->hello), std::make_shared<ControlLink>(std::move(guest->socket)));
+  const bool is_in_time = guest->socket.is_open();
+  const bool is_welcome = is_in_time && guest->is_agent && guest->refusal.empty();
+  if (is_in_time && !guest->is_agent) ++strangers_;
+  std::shared_ptr<ControlLink> link;
+  if (is_welcome) {
+    link = std::make_shared<ControlLink>(std::move(guest->socket));
+  }
+  leave(*guest);
+  if (is_welcome) on_hello_(std::move(guest->hello), std::move(link));
+}
+
+/// Its connection is closed, and its place is free. It may have left already.
+void AgentDoor::leave(const Guest& guest) {
+  slots_.release(guest.id);
+  const auto found = guests_.find(guest.id);
+  if (found == guests_.end()) return;
+  boost::system::error_code ignored;
+  found->second->socket.close(ignored);  // receive() sees it
+  guests_.erase(found);
 }
 
 asio::awaitable<void> AgentDoor::meet(Guest& guest) {
   guest.is_agent = co_await read_opening(guest);
   if (!guest.is_agent) co_return;
+  slots_.note_progress(guest.id);
   if (guest.opening.protocol != kProtocolVersion) {
     guest.refusal = other_version(guest.opening.protocol);
   } else if (guest.opening.has_token && token_.empty()) {
@@ -96,12 +114,8 @@ asio::awaitable<void> AgentDoor::meet(Guest& guest) {
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
   const std::string frame = co_await read_frame(guest.socket, longest);
   std::optional<Hello> hello = decode_hello(frame);
-  guest.is_agent = hello.has_value();
-  if (!hello) co_return;
-  guest.hello = std::move(*hello);
-  if (guest.hello.protocol != kProtocolVersion) {
-    guest.refusal = other_version(guest.hello.protocol);
-  }
+  guest.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
+  if (guest.is_agent) guest.hello = std::move(*hello);
 }
 
 /// False: it is no agent.
@@ -123,11 +137,13 @@ asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
   Nonces nonces;
   nonces.coordinator = make_nonce();
   nonces.node = co_await read_frame(guest.socket, kLongestUnproven);
+  slots_.note_progress(guest.id);
   co_await write_frame(guest.socket, nonces.coordinator);
   const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
   const bool is_right =
       nonces.node.size() == kNonceBytes && is_proof(proof, token_, Prover::node, nonces);
   if (!is_right) co_return false;
+  slots_.release(guest.id);  // it takes nobody's place any more, and nobody its
   const std::string ours = prove(token_, Prover::coordinator, nonces);
   co_return co_await write_frame(guest.socket, ours);
 }
@@ -159,19 +175,9 @@ void AgentDoor::tell(const Guest& guest) {
           (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
 }
 
-bool AgentDoor::drop_oldest() {
-  if (guests_.empty()) return false;
-  boost::system::error_code ignored;
-  guests_.front()->socket.close(ignored);  // receive() sees it
-  guests_.pop_front();
-  return true;
-}
-
 void AgentDoor::close() {
-  for (const auto& guest : guests_)
-    guest->deadline.cancel();
-  while (drop_oldest()) {
-  }
+  while (!guests_.empty())
+    leave(*guests_.begin()->second);
 }
 
 }  // namespace ddp::launcher

@@ -1,19 +1,21 @@
 // Node 0's side of the first words with another agent: what opens like one is asked for the token
 // and for its Hello. What comes of a Hello is its owner's business.
 // Promises: before a peer has proved that it knows the token it costs a socket, at most 256 bytes
-// and five seconds; of such there are at most max(64, 2 x nodes), then the oldest goes. Whoever is
-// refused is told why, in every version of the protocol.
+// and five seconds; of such there are at most max(64, 2 x nodes), half of them from one source,
+// then one goes as plan/slots says. Nobody else has a part in these places. Whoever is refused is
+// told why, in every version of the protocol.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <list>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/messages.h"
+#include "launcher/plan/slots.h"
 
 namespace ddp::launcher {
 
@@ -29,8 +31,8 @@ class AgentDoor {
   AgentDoor(const AgentDoor&) = delete;
   AgentDoor& operator=(const AgentDoor&) = delete;
 
-  /// A connection of which `first_bytes` have been read.
-  void admit(tcp::socket socket, std::string first_bytes);
+  /// A connection of which `first_bytes` have been read. Of each `source` there may be so many.
+  void admit(tcp::socket socket, std::string first_bytes, const std::string& source);
 
   /// Nobody comes in any more, so that the loop can end.
   void close();
@@ -55,14 +57,15 @@ class AgentDoor {
   asio::awaitable<bool> check_token(Guest& guest);
   asio::awaitable<void> refuse(Guest& guest);
   void tell(const Guest& guest);
-  bool drop_oldest();
+  void leave(const Guest& guest);
 
   asio::io_context& io_;
   const std::string token_;
-  const std::size_t limit_;
   const Notice notice_;
   const OnHello on_hello_;
-  std::list<std::shared_ptr<Guest>> guests_;  // the oldest first
+  Slots slots_;  // of those that have proved nothing yet
+  std::map<Slots::Id, std::shared_ptr<Guest>> guests_;
+  Slots::Id next_id_ = 0;
   std::size_t strangers_ = 0;
   Clock::time_point next_line_;
   std::size_t untold_ = 0;

@@ -21,6 +21,7 @@ namespace {
 
 constexpr int kTries = 20;                        // for a port that is free in IPv4 and IPv6
 constexpr std::chrono::milliseconds kPause(100);  // before the next try without descriptors
+constexpr std::size_t kAcceptedAtOnce = 64;
 const asio::ip::address kLoopback4 = asio::ip::address_v4::loopback();
 const asio::ip::address kLoopback6 = asio::ip::address_v6::loopback();
 
@@ -128,16 +129,20 @@ Endpoint::Listening Endpoint::Listening::of_several(const std::string& name) {
   return where;
 }
 
-/// Owned by the list and by the operations under way on its socket.
+/// Owned by the map and by the operations under way on its socket.
 struct Endpoint::Arrival {
-  Arrival(tcp::socket connection, bool may_use_store)
-      : socket(std::move(connection)),
+  Arrival(Slots::Id name, tcp::socket connection, Peer other_end)
+      : id(name),
+        socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
-        is_stranger(!may_use_store) {}
+        look(socket.get_executor()),
+        peer(std::move(other_end)) {}
 
+  const Slots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
-  const bool is_stranger;  // when it came
+  asio::steady_timer look;  // at the processes of the job
+  const Peer peer;
   std::array<char, kStoreOpeningBytes> bytes{};
   std::size_t got = 0;
 };
@@ -147,8 +152,10 @@ Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, cons
       store_(store),
       notice_(std::move(notice)),
       limit_(most_connections(place.world_size)),
-      stranger_limit_(most_strangers(place.nodes)),
-      pause_(io) {
+      access_(notice_),
+      pause_(io),
+      client_slots_(limit_, limit_),
+      stranger_slots_(most_strangers(place.nodes), most_strangers(place.nodes) / 2) {
   const Listening where = place.nodes > 1 ? Listening::of_several(place.address)
                                           : Listening::of_one_node(place.address);
   for (int i = 0; i < kTries && !listen(where, place.port); ++i) {
@@ -210,17 +217,22 @@ asio::awaitable<void> Endpoint::accept_at(tcp::acceptor& acceptor) {
   while (acceptor.is_open()) {
     const auto [error] = co_await acceptor.async_wait(tcp::acceptor::wait_read, kResult);
     if (error) break;
-    if (accept_all(acceptor)) continue;
+    bool has_room = true;
+    accept_some(acceptor, kAcceptedAtOnce, has_room);
+    if (has_room) continue;
     pause_.expires_after(kPause);
     co_await pause_.async_wait(kResult);
   }
 }
 
-/// Takes everybody who has come. False: there is no descriptor left for one who waits.
-bool Endpoint::accept_all(tcp::acceptor& acceptor) {
-  while (true) {
+/// Takes those who have come, at most so many that everybody else in the loop has a turn.
+/// `has_room`: false when there is no descriptor left for one who waits. Returns how many came.
+std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room) {
+  std::size_t accepted = 0;
+  while (accepted < most) {
     const int fd = ::accept4(acceptor.native_handle(), nullptr, nullptr, SOCK_CLOEXEC);
     if (fd >= 0) {
+      ++accepted;
       boost::system::error_code error;
       tcp::socket socket(io_);
       socket.assign(acceptor.local_endpoint(error).protocol(), fd, error);
@@ -232,63 +244,64 @@ bool Endpoint::accept_all(tcp::acceptor& acceptor) {
       continue;
     }
     if (errno == EINTR || errno == ECONNABORTED) continue;
-    if (errno != EMFILE && errno != ENFILE) return true;
-    if (!make_room()) return false;
+    if (errno != EMFILE && errno != ENFILE) break;
+    has_room = make_room();
+    if (!has_room) break;
   }
+  return accepted;
 }
 
 /// For one more descriptor: up to the hard limit, then at the cost of one who has said nothing yet.
 bool Endpoint::make_room() {
   const int limit = raise_descriptor_limit(0);
-  if (raise_descriptor_limit(INT_MAX) > limit || drop_oldest_arrival()) return true;
+  if (raise_descriptor_limit(INT_MAX) > limit) return true;
+  std::optional<Slots::Id> victim = stranger_slots_.find_victim();
+  if (!victim) victim = client_slots_.find_victim();
+  if (victim) {
+    leave(*victim);
+    return true;
+  }
   say_once(said_descriptors_,
            "the store has no descriptor left for another client; the limit is " +
                std::to_string(limit) + ". Raise it (ulimit -Hn).");
   return false;
 }
 
-/// From this node, or from one that has joined.
-bool Endpoint::is_allowed(const tcp::socket& socket) const {
-  boost::system::error_code error;
-  const asio::ip::address peer = plain(socket.remote_endpoint(error).address());
-  return !error && (peer.is_loopback() || allowed_.contains(peer) ||
-                    peer == plain(socket.local_endpoint(error).address()));
-}
-
-void Endpoint::allow(const std::string& address) {
-  boost::system::error_code error;
-  const asio::ip::address number = asio::ip::make_address(address, error);
-  if (!error) allowed_.insert(plain(number));
-}
-
-void Endpoint::forbid(const std::string& address) {
-  boost::system::error_code error;
-  const asio::ip::address number = asio::ip::make_address(address, error);
-  if (!error) allowed_.erase(plain(number));
-}
-
 void Endpoint::welcome(tcp::socket socket) {
-  const bool may_use_store = is_allowed(socket);
-  if (!may_use_store && !on_agent_) {
+  std::optional<Peer> peer = access_.identify(socket);
+  const bool is_client = peer && access_.lets_in(*peer);
+  if (!peer || (!is_client && !on_agent_ && !access_.may_change(*peer))) {
     ++strangers_;
     return;
   }
-  if (!may_use_store) drop_oldest_stranger();
-  const std::size_t all = arrivals_.size() + held_.size() + store_.clients();
-  if (all >= limit_ && !drop_oldest_arrival()) {
-    say_once(said_full_,
-             "the store has " + std::to_string(all) +
-                 " clients, as many as it takes (1,000 and 16 for each worker); others are "
-                 "closed.");
-    return;
-  }
-  auto arrival = std::make_shared<Arrival>(std::move(socket), may_use_store);
-  arrivals_.push_back(arrival);
+  Slots& slots = is_client ? client_slots_ : stranger_slots_;
+  if (const auto victim = slots.find_victim(peer->source)) leave(*victim);
+  const Slots::Id id = ++next_id_;
+  slots.take(id, peer->source);
+  const auto arrival = std::make_shared<Arrival>(id, std::move(socket), std::move(*peer));
+  arrivals_.emplace(id, arrival);
   arrival->deadline.async_wait([arrival](const boost::system::error_code& error) {
     boost::system::error_code ignored;
     if (!error) arrival->socket.close(ignored);
   });
   asio::co_spawn(io_, greet(arrival), rethrow);
+}
+
+/// Its place is free. It may have left already, with its connection; else that is closed.
+void Endpoint::leave(Slots::Id id) {
+  client_slots_.release(id);
+  stranger_slots_.release(id);
+  const auto found = arrivals_.find(id);
+  if (found == arrivals_.end()) return;
+  boost::system::error_code ignored;
+  found->second->socket.close(ignored);  // greet() sees it
+  found->second->look.cancel();
+  arrivals_.erase(found);
+}
+
+void Endpoint::drop_arrivals() {
+  while (!arrivals_.empty())
+    leave(arrivals_.begin()->first);
 }
 
 asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
@@ -300,25 +313,45 @@ asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
     arrival->got += size;
     opening = read_opening(std::string_view(arrival->bytes.data(), arrival->got));
   }
+  const bool is_client = opening == StoreOpening::store && co_await may_use_store(*arrival);
   arrival->deadline.cancel();
-  std::erase(arrivals_, arrival);
-  if (!arrival->socket.is_open()) co_return;  // too late, or of an older round
-  if (opening == StoreOpening::store) take_client(std::move(arrival->socket));
-  if (opening == StoreOpening::not_a_store && on_agent_) {
-    on_agent_(std::move(arrival->socket), std::string(arrival->bytes.data(), arrival->got));
-  } else if (opening == StoreOpening::not_a_store) {
-    ++strangers_;
-  }
-  if (opening == StoreOpening::old_store) {
+  const bool is_in_time = arrival->socket.is_open();  // and of this round
+  tcp::socket socket = std::move(arrival->socket);
+  leave(arrival->id);
+  if (!is_in_time) co_return;
+  if (is_client) {
+    take_client(std::move(socket));
+  } else if (opening == StoreOpening::not_a_store && on_agent_) {
+    on_agent_(
+        std::move(socket), std::string(arrival->bytes.data(), arrival->got), arrival->peer.source);
+  } else if (opening == StoreOpening::old_store && access_.lets_in(arrival->peer)) {
     say_once(said_old_,
              "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
              "closed. Start the job with --store worker, so that rank 0 serves the store.");
+  } else if (opening != StoreOpening::unknown) {
+    ++strangers_;
   }
 }
 
+/// Suspends: for one of another user until the job's processes have been looked at, if need be.
+asio::awaitable<bool> Endpoint::may_use_store(Arrival& arrival) {
+  if (access_.may_change(arrival.peer) && Clock::now() < access_.next_look()) {
+    arrival.look.expires_at(access_.next_look());
+    co_await arrival.look.async_wait(kResult);
+  }
+  if (access_.may_change(arrival.peer) && Clock::now() >= access_.next_look()) access_.look();
+  const bool is_let_in = access_.lets_in(arrival.peer);
+  if (!is_let_in && arrival.socket.is_open()) access_.tell_refused(arrival.peer);
+  co_return is_let_in;
+}
+
 void Endpoint::take_client(tcp::socket socket) {
-  if (!is_allowed(socket)) {
-    ++strangers_;
+  const std::size_t all = held_.size() + store_.clients();
+  if (all >= limit_) {
+    say_once(said_full_,
+             "the store has " + std::to_string(all) +
+                 " clients, as many as it takes (1,000 and 16 for each worker); others are "
+                 "closed.");
   } else if (is_held_) {
     held_.push_back(std::move(socket));
   } else {
@@ -332,32 +365,13 @@ void Endpoint::release() {
     store_.admit(std::move(socket));
 }
 
-bool Endpoint::drop(std::list<std::shared_ptr<Arrival>>::iterator arrival) {
-  if (arrival == arrivals_.end()) return false;
-  boost::system::error_code ignored;
-  (*arrival)->socket.close(ignored);  // greet() sees it
-  arrivals_.erase(arrival);
-  return true;
-}
-
-bool Endpoint::drop_oldest_arrival() {
-  return drop(arrivals_.begin());
-}
-
-/// Makes room for one more.
-bool Endpoint::drop_oldest_stranger() {
-  const auto is_stranger = [](const auto& arrival) { return arrival->is_stranger; };
-  const auto count = std::count_if(arrivals_.begin(), arrivals_.end(), is_stranger);
-  if (static_cast<std::size_t>(count) < stranger_limit_) return false;
-  return drop(std::find_if(arrivals_.begin(), arrivals_.end(), is_stranger));
-}
-
 void Endpoint::begin_round() {
-  // Who has connected and is dead by now may have left requests behind; they are of no round.
+  // Who has connected and is dead by now may have left requests behind; they are of no round. No
+  // more than the kernel had kept: others may come faster than they are taken.
+  bool has_room = true;
   for (tcp::acceptor& acceptor : acceptors_)
-    accept_all(acceptor);
-  while (drop_oldest_arrival()) {
-  }
+    accept_some(acceptor, SOMAXCONN, has_room);
+  drop_arrivals();
   held_.clear();
   store_.begin_round();
   said_old_ = said_full_ = said_descriptors_ = false;
@@ -368,8 +382,7 @@ void Endpoint::close() {
   for (tcp::acceptor& acceptor : acceptors_)
     acceptor.close(ignored);
   pause_.cancel();
-  while (drop_oldest_arrival()) {
-  }
+  drop_arrivals();
   held_.clear();
   store_.close();
 }

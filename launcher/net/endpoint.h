@@ -2,22 +2,27 @@
 // forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
 // of the store go on to the store, agents to whoever serves them, all others are closed.
 // Promises: nothing is allocated by what a stranger sends; one that says nothing is closed after
-// kHandshake; as many as the job can need are served, whoever else connects; clients of the store
-// come from this node and from joined ones only.
+// kHandshake; as many as the job can need are served, whoever else connects: until its first bytes
+// have come, a connection has a place among those of its kind alone, the store's own clients or
+// strangers, and of one source there are at most half of a job's (plan/slots). Who may be a client
+// of the store says net/store_access.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "launcher/net/store_access.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
+#include "launcher/plan/slots.h"
 
 namespace ddp::launcher {
 
@@ -29,8 +34,8 @@ bool is_for_this_machine(const std::string& master_addr);
 class Endpoint {
  public:
   using Notice = std::function<void(const std::string&)>;
-  /// A connection that does not open like a client of the store, and its first bytes.
-  using OnAgent = std::function<void(tcp::socket, std::string)>;
+  /// A connection that does not open like a client of the store, its first bytes, and its source.
+  using OnAgent = std::function<void(tcp::socket, const std::string&, const std::string&)>;
 
   struct Place {
     std::string address;  // what the workers are told; loopback is served in any case
@@ -52,10 +57,11 @@ class Endpoint {
   /// From now on agents are let in, from any address; before start().
   void serve_agents(OnAgent on_agent) { on_agent_ = std::move(on_agent); }
 
-  /// Clients of the store may come from this numeric address, too: it is a joined node's.
-  void allow(const std::string& address);
-  /// It is gone: what comes from there is no client of this job any more.
-  void forbid(const std::string& address);
+  /// Clients of the store may come from these numeric addresses, too, and no others: they are those
+  /// of the round's nodes.
+  void allow_only(const std::set<std::string>& addresses) { access_.allow_only(addresses); }
+  /// Its node is gone: what comes from there is no client of this job any more.
+  void forbid(const std::string& address) { access_.forbid(address); }
 
   /// Clients of the store wait, connected and unread, until release(): a round trains only when all
   /// its workers could be started.
@@ -72,7 +78,7 @@ class Endpoint {
   /// Stops listening and closes the store's connections, so that the loop can end.
   void close();
 
-  /// Connections that were neither a client of the store nor an agent nor silent.
+  /// Connections that were neither a client of the store, as they may be, nor an agent, nor silent.
   [[nodiscard]] std::size_t strangers() const { return strangers_; }
 
   static constexpr std::chrono::seconds kHandshake{5};
@@ -93,30 +99,32 @@ class Endpoint {
 
   bool listen(const Listening& where, int port);
   asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
-  bool accept_all(tcp::acceptor& acceptor);
+  std::size_t accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room);
   bool make_room();
-  bool drop_oldest_arrival();
-  bool drop(std::list<std::shared_ptr<Arrival>>::iterator arrival);
-  bool drop_oldest_stranger();
-  [[nodiscard]] bool is_allowed(const tcp::socket& socket) const;
+  void leave(Slots::Id id);
+  void drop_arrivals();
   void welcome(tcp::socket socket);
   void take_client(tcp::socket socket);
   asio::awaitable<void> greet(std::shared_ptr<Arrival> arrival);
+  asio::awaitable<bool> may_use_store(Arrival& arrival);
   void say_once(bool& said, const std::string& text);
 
   asio::io_context& io_;
   StoreServer& store_;
   const Notice notice_;
   const std::size_t limit_;
-  const std::size_t stranger_limit_;
-  OnAgent on_agent_;                     // none: the job has one node
-  std::set<asio::ip::address> allowed_;  // of joined nodes
+  StoreAccess access_;
+  OnAgent on_agent_;  // none: the job has one node
   bool is_held_ = false;
   std::vector<tcp::socket> held_;
   int port_ = 0;
   std::list<tcp::acceptor> acceptors_;
   asio::steady_timer pause_;
-  std::list<std::shared_ptr<Arrival>> arrivals_;  // the oldest first
+  // Of those that have said nothing yet.
+  Slots client_slots_;
+  Slots stranger_slots_;
+  std::map<Slots::Id, std::shared_ptr<Arrival>> arrivals_;
+  Slots::Id next_id_ = 0;
   std::size_t strangers_ = 0;
   bool said_old_ = false;
   bool said_full_ = false;

@@ -26,12 +26,19 @@ struct StoreServer::Session {
   std::string output;
   std::size_t sent = 0;  // of output
   bool is_writing = false;
+  bool has_asked = false;  // for anything
   Client client;
   std::size_t counted = 0;  // of the server's buffered_
 };
 
-StoreServer::StoreServer(asio::io_context& io, Notice notice)
-    : io_(io), notice_(std::move(notice)), input_(kReadBytes) {}
+StoreServer::StoreServer(asio::io_context& io,
+                         Notice notice,
+                         std::chrono::milliseconds first_request)
+    : io_(io),
+      notice_(std::move(notice)),
+      first_request_(first_request),
+      input_(kReadBytes),
+      idle_timer_(io) {}
 
 void StoreServer::admit(tcp::socket socket) {
   boost::system::error_code error;
@@ -41,6 +48,8 @@ void StoreServer::admit(tcp::socket socket) {
   auto session = std::make_shared<Session>(next_id_++, std::move(socket));
   session->client.address = plain(session->socket.remote_endpoint(error).address()).to_string();
   sessions_.emplace(session->id, session);
+  newest_.push_back(Entry{Clock::now() + first_request_, session->id});
+  if (newest_.size() == 1) look_for_idle();
   asio::co_spawn(io_, serve(session), rethrow);
 }
 
@@ -78,6 +87,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
     }
     std::optional<StoreRequest> request = session->decoder.next();
     if (!request) break;
+    session->has_asked = true;
     if (request->command == StoreCommand::ping && session->client.pid == 0) {
       session->client.pid = static_cast<pid_t>(request->number);
       if (known_.insert(session->client).second) joined_.push_back(session->client);
@@ -156,6 +166,24 @@ void StoreServer::drop(Session& session) {
   buffered_ -= session.counted;
 }
 
+/// When the oldest of the newest has had its time.
+void StoreServer::look_for_idle() {
+  idle_timer_.expires_at(newest_.front().deadline);
+  idle_timer_.async_wait([this](const boost::system::error_code& error) {
+    if (!error) drop_idle();
+  });
+}
+
+void StoreServer::drop_idle() {
+  for (; !newest_.empty() && newest_.front().deadline <= Clock::now(); newest_.pop_front()) {
+    const auto found = sessions_.find(newest_.front().id);
+    if (found == sessions_.end() || found->second->has_asked) continue;
+    boost::system::error_code ignored;
+    found->second->socket.close(ignored);  // serve() sees it
+  }
+  if (!newest_.empty()) look_for_idle();
+}
+
 void StoreServer::begin_round() {
   close();
   keys_ = KeySpace();
@@ -172,6 +200,8 @@ void StoreServer::close() {
     session->room.cancel();
   }
   buffered_ = 0;
+  newest_.clear();
+  idle_timer_.cancel();
 }
 
 std::set<StoreServer::Client> StoreServer::connected() const {

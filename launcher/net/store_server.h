@@ -2,12 +2,14 @@
 // per round. It outlives every worker, so that none has to leave last, and it knows who has joined
 // and who waits for what.
 // Promises: a client that stalls, floods or sends nonsense harms nobody: what it does not read
-// holds back its own requests, what it sends is bounded, and it alone is disconnected.
+// holds back its own requests, what it sends is bounded, and it alone is disconnected. One that has
+// asked for nothing within kFirstRequest goes: torch's clients ask at once.
 #pragma once
 
 #include <sys/types.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -29,7 +31,9 @@ class StoreServer {
 
   /// `notice` takes a line for the user: the first client of a round that had to be disconnected.
   /// Both outlive the server; nothing calls back once `io` has ended.
-  StoreServer(asio::io_context& io, Notice notice);
+  StoreServer(asio::io_context& io,
+              Notice notice,
+              std::chrono::milliseconds first_request = kFirstRequest);
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
@@ -67,6 +71,7 @@ class StoreServer {
   /// Who waits for a key, the longest first.
   [[nodiscard]] std::vector<Waiting> waiting() const;
 
+  static constexpr std::chrono::seconds kFirstRequest{30};
   static constexpr std::size_t kReadBytes = 64 << 10;
   static constexpr std::size_t kUnreadBytes = 1 << 20;  // of replies: above it, no more requests
 
@@ -80,9 +85,12 @@ class StoreServer {
   void account(Session& session);
   void refuse(Session& session, const std::string& why);
   void drop(Session& session);
+  void drop_idle();
+  void look_for_idle();
 
   asio::io_context& io_;
   const Notice notice_;
+  const std::chrono::milliseconds first_request_;
   KeySpace keys_;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
@@ -92,6 +100,12 @@ class StoreServer {
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round
   std::vector<char> input_;   // of whoever is read just now
+  struct Entry {
+    Clock::time_point deadline;  // of its first request
+    StoreClientId id;
+  };
+  std::deque<Entry> newest_;  // who has come within first_request_, the oldest first
+  asio::steady_timer idle_timer_;
 };
 
 }  // namespace ddp::launcher

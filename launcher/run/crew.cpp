@@ -1,6 +1,7 @@
 #include "launcher/run/crew.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "launcher/plan/message_codec.h"
@@ -63,9 +64,10 @@ void Crew::open(Endpoint& endpoint) {
       [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
         inbox_.push(NodeCame{hello, link});
       });
-  endpoint.serve_agents([this](tcp::socket socket, const std::string& bytes) {
-    door_->admit(std::move(socket), bytes);
-  });
+  endpoint.serve_agents(
+      [this](tcp::socket socket, const std::string& bytes, const std::string& source) {
+        door_->admit(std::move(socket), bytes, source);
+      });
   asio::co_spawn(io_, beat(), rethrow);
 }
 
@@ -95,7 +97,6 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   came.link->send(encode(rules_.welcome));
   send_beat(*node);
   watch(*node);
-  endpoint_->allow(came.link->peer_address());
   nodes_.emplace(node->id, std::move(node));
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
                 came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
@@ -163,6 +164,7 @@ std::vector<Node*> Crew::seat() {
   std::vector<Node*> nodes;
   std::size_t workers = 0;
   own_address_.clear();
+  std::set<std::string> addresses;
   for (const int id : ids) {
     Node& node = *nodes_.at(id);
     node.rank = static_cast<int>(nodes.size());
@@ -175,10 +177,13 @@ std::vector<Node*> Crew::seat() {
     node.end = GroupEnded();
     nodes.push_back(&node);
     if (!node.link) continue;
+    addresses.insert(node.link->peer_address());
     // What works for one of them; of a node that shares our machine only if there is no other.
     const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
     if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
+  // Who waits for a place has no worker, and no part in the store.
+  if (endpoint_ != nullptr) endpoint_->allow_only(addresses);
   return nodes;
 }
 

@@ -112,9 +112,10 @@ class ChiefDoctor {
         io, spec.token, spec.max_nodes, say, [this](const Hello& hello, const auto& link) {
           inbox_.push(Came{hello, link});
         });
-    endpoint_->serve_agents([this](tcp::socket socket, const std::string& bytes) {
-      door_->admit(std::move(socket), bytes);
-    });
+    endpoint_->serve_agents(
+        [this](tcp::socket socket, const std::string& bytes, const std::string& source) {
+          door_->admit(std::move(socket), bytes, source);
+        });
     endpoint_->start();
   }
 

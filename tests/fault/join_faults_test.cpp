@@ -49,6 +49,36 @@ std::string ask_store() {
          "except ConnectionResetError: print(\"answer:\")'";
 }
 
+// A node that waits for a place has joined, and has no part in the store.
+TEST_F(JoinFaults, A3_ASpareHasNoPartInTheStore) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const auto launch_one = [this](int node) {
+    Command command{.arguments = cluster().enter(node)};
+    for (const std::string& word : {std::string(DDP_LAUNCH),
+                                    std::string("--nnodes=2"),
+                                    "--master-addr=" + Cluster::address(0),
+                                    std::string("--replace-timeout=10s"),
+                                    std::string("--grace=2s"),
+                                    std::string(DDP_FAKE_WORKER),
+                                    std::string("print"),
+                                    std::string("ready"),
+                                    std::string("hold")})
+      command.arguments.push_back(word);
+    return start(std::move(command));
+  };
+  const auto zero = launch_one(0);
+  const auto one = launch_one(1);
+  ASSERT_TRUE(zero->sees("ready") && one->sees("ready")) << one->err();
+  const auto spare = launch_one(2);
+  ASSERT_TRUE(zero->sees("it enters at the next round")) << zero->err() << spare->err();
+  EXPECT_EQ(run_on(2, ask_store()), "answer:\n");
+  EXPECT_EQ(run_on(1, ask_store()), "answer:ping\n");
+  zero->signal(SIGTERM);
+  EXPECT_EQ(zero->wait(), 143) << zero->err();
+  EXPECT_EQ(one->wait(), 143) << one->err();
+  EXPECT_EQ(spare->wait(), 143) << spare->err();
+}
+
 // Case C9: a client of the store from a node that has not joined; the port is open to it, the store
 // is not.
 TEST_F(JoinFaults, C9_TheStoreServesNodesThatHaveJoinedOnly) {

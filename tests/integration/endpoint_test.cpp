@@ -129,10 +129,13 @@ TEST_F(EndpointTest, TheStoreEndsWithItsClientsConnected) {
 TEST_F(EndpointTest, AnAgentIsHandedOnWithItsFirstBytes) {
   std::vector<tcp::socket> agents;
   std::string first_bytes;
-  endpoint_.serve_agents([&](tcp::socket socket, const std::string& bytes) {
-    agents.push_back(std::move(socket));
-    first_bytes += bytes;
-  });
+  std::string source;
+  endpoint_.serve_agents(
+      [&](tcp::socket socket, const std::string& bytes, const std::string& whose) {
+        agents.push_back(std::move(socket));
+        first_bytes += bytes;
+        source = whose;
+      });
   serve();
   StoreClient agent(endpoint_.port(), false);
   agent.send("\xdd");
@@ -144,12 +147,36 @@ TEST_F(EndpointTest, AnAgentIsHandedOnWithItsFirstBytes) {
   EXPECT_TRUE(old.is_closed_within());
   ask([&] {
     EXPECT_EQ(first_bytes, "\xdd");
+    EXPECT_EQ(source, "user " + std::to_string(::geteuid()));
     ASSERT_EQ(agents.size(), 1U);
     agents[0].send(asio::buffer("hi", 2));
     agents.clear();
   });
   EXPECT_EQ(agent.receive(2), "hi");
   EXPECT_EQ(ask([this] { return endpoint_.strangers(); }), 0U);
+}
+
+TEST(Store, A4_AClientThatAsksForNothingIsClosedInTime) {
+  using namespace std::chrono_literals;
+  asio::io_context io(1);
+  const auto unheard = [](const std::string&) {};
+  StoreServer store(io, unheard, 300ms);
+  Endpoint endpoint(io, store, unheard, {"127.0.0.1", 0, 1});
+  endpoint.start();
+  std::thread loop([&io] { io.run(); });
+  StoreClient good(endpoint.port());
+  const auto begin = Clock::now();
+  StoreClient idle(endpoint.port(), false);
+  idle.send(opening());
+  StoreClient half(endpoint.port(), false);
+  half.send(opening() + "\x01" + u64(3) + "k");
+  EXPECT_TRUE(idle.is_closed_within(5s));
+  EXPECT_TRUE(half.is_closed_within(5s));
+  EXPECT_GE(Clock::now() - begin, 300ms);
+  good.set("silent", "for as long as it likes");
+  EXPECT_EQ(good.get("silent"), "for as long as it likes");
+  asio::post(io, asio::use_future([&endpoint] { endpoint.close(); })).get();
+  loop.join();
 }
 
 TEST_F(EndpointTest, WhileTheStoreIsHeldItsClientsWait) {

@@ -1,0 +1,102 @@
+#include "launcher/net/store_access.h"
+
+#include <unistd.h>
+
+#include <boost/asio/ip/network_v6.hpp>
+#include <utility>
+
+#include "launcher/os/descendants.h"
+#include "launcher/os/interfaces.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr unsigned short kNetworkBits = 64;  // of IPv6: who has one has all addresses of it
+
+std::string source_of(const asio::ip::address& address) {
+  if (address.is_v4()) return address.to_string();
+  const auto network = asio::ip::make_network_v6(address.to_v6(), kNetworkBits);
+  return network.canonical().to_string();
+}
+
+std::optional<asio::ip::address> read(const std::string& address) {
+  boost::system::error_code error;
+  const asio::ip::address number = asio::ip::make_address(address, error);
+  if (error) return std::nullopt;
+  return plain(number);
+}
+
+}  // namespace
+
+StoreAccess::StoreAccess(Notice notice) : notice_(std::move(notice)), own_user_(::geteuid()) {}
+
+void StoreAccess::allow_only(const std::set<std::string>& addresses) {
+  const std::set<asio::ip::address> own = own_addresses();
+  allowed_.clear();
+  for (const std::string& address : addresses) {
+    const auto number = read(address);
+    if (number) allowed_.emplace(*number, number->is_loopback() || own.contains(*number));
+  }
+}
+
+void StoreAccess::forbid(const std::string& address) {
+  if (const auto number = read(address)) allowed_.erase(*number);
+}
+
+std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
+  boost::system::error_code error;
+  const tcp::endpoint remote = socket.remote_endpoint(error);
+  if (error) return std::nullopt;
+  const tcp::endpoint own = socket.local_endpoint(error);
+  Peer peer;
+  peer.address = plain(remote.address());
+  const auto allowed = allowed_.find(peer.address);
+  // Agents of one job may share a machine, and then come from an address of it.
+  peer.is_here = peer.address.is_loopback() || peer.address == plain(own.address()) ||
+                 (allowed != allowed_.end() && allowed->second);
+  if (!peer.is_here) {
+    peer.source = source_of(peer.address);
+    return peer;
+  }
+  const PeerUsers::Look look = users_.look(remote, own);
+  if (look.can_tell && !look.user) return std::nullopt;
+  if (!look.can_tell && !std::exchange(said_blind_, true)) {
+    notice_(
+        "this system does not tell whose a connection is (neither sock_diag nor /proc/net/tcp): "
+        "every user of this node can use this job's store.");
+  }
+  peer.user = look.user;
+  peer.source = "user " + (look.user ? std::to_string(*look.user) : "unknown");
+  // The first worker that runs as somebody else; the next ones are known then.
+  if (may_change(peer) && Clock::now() >= next_look_) this->look();
+  return peer;
+}
+
+bool StoreAccess::lets_in(const Peer& peer) const {
+  if (!peer.is_here) return allowed_.contains(peer.address);
+  return !peer.user || *peer.user == own_user_ || *peer.user == 0 ||
+         users_of_job_.contains(*peer.user);
+}
+
+bool StoreAccess::may_change(const Peer& peer) const {
+  return peer.is_here && !lets_in(peer);
+}
+
+void StoreAccess::look() {
+  users_of_job_ = users_of_descendants();
+  next_look_ = Clock::now() + kLookPause;
+}
+
+void StoreAccess::tell_refused(const Peer& peer) {
+  if (!peer.user) return;  // of another node: anybody may try there
+  ++untold_;
+  if (Clock::now() < next_line_) return;
+  next_line_ = Clock::now() + kBetweenLines;
+  const std::size_t others = std::exchange(untold_, 0) - 1;
+  notice_(
+      "a process of user " + describe_user(*peer.user) +
+      " tried to use this job's store; it was turned away" +
+      (others == 0 ? "." : " (" + std::to_string(others) + " others since the last such line)."));
+}
+
+}  // namespace ddp::launcher
