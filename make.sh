@@ -14,7 +14,7 @@ Usage: ./make.sh COMMAND
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
-  bench scale         one agent beside 1,249 that are played: join, start, failure, teardown, memory
+  bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
@@ -426,7 +426,8 @@ bench() {
   [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
-    (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250)
+    (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
+      tests/scale_nodes ./ddp-launch tests/fake_worker 1250 token)
     return
   fi
   need_torch

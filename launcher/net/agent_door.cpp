@@ -41,6 +41,7 @@ struct AgentDoor::Guest {
   std::string bytes;  // of the opening
   std::string address;
   AgentOpening opening;
+  std::unique_ptr<FrameCipher> cipher;  // once both sides have proved that they know the token
   // What it came to:
   bool is_agent = false;
   std::string refusal;  // empty: none
@@ -81,7 +82,7 @@ asio::awaitable<void> AgentDoor::receive(std::shared_ptr<Guest> guest) {
   if (is_in_time && !guest->is_agent) ++strangers_;
   std::shared_ptr<ControlLink> link;
   if (is_welcome) {
-    link = std::make_shared<ControlLink>(std::move(guest->socket));
+    link = std::make_shared<ControlLink>(std::move(guest->socket), std::move(guest->cipher));
   }
   leave(*guest);
   if (is_welcome) on_hello_(std::move(guest->hello), std::move(link));
@@ -112,10 +113,14 @@ asio::awaitable<void> AgentDoor::meet(Guest& guest) {
   }
   if (!guest.refusal.empty()) co_return;
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
-  const std::string frame = co_await read_frame(guest.socket, longest);
+  FrameCipher* const cipher = guest.cipher.get();
+  const std::string frame = co_await read_frame(guest.socket, longest, cipher);
   std::optional<Hello> hello = decode_hello(frame);
   guest.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
   if (guest.is_agent) guest.hello = std::move(*hello);
+  if (cipher == nullptr || !cipher->is_broken()) co_return;
+  guest.is_agent = true;
+  guest.refusal = std::string(kAlteredFrame) + ".";
 }
 
 /// False: it is no agent.
@@ -132,20 +137,23 @@ asio::awaitable<bool> AgentDoor::read_opening(Guest& guest) {
   co_return opening.has_value();
 }
 
-/// True: it knows the token, and knows that we do.
+/// True: it knows the token, and knows that we do; all else is said through the cipher.
 asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
-  Nonces nonces;
-  nonces.coordinator = make_nonce();
-  nonces.node = co_await read_frame(guest.socket, kLongestUnproven);
+  Transcript said;
+  said.opening = guest.bytes;
+  said.coordinator = make_nonce();
+  said.node = co_await read_frame(guest.socket, kLongestUnproven);
   slots_.note_progress(guest.id);
-  co_await write_frame(guest.socket, nonces.coordinator);
+  co_await write_frame(guest.socket, said.coordinator);
   const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
   const bool is_right =
-      nonces.node.size() == kNonceBytes && is_proof(proof, token_, Prover::node, nonces);
+      said.node.size() == kNonceBytes && is_proof(proof, token_, Prover::node, said);
   if (!is_right) co_return false;
   slots_.release(guest.id);  // it takes nobody's place any more, and nobody its
-  const std::string ours = prove(token_, Prover::coordinator, nonces);
-  co_return co_await write_frame(guest.socket, ours);
+  const std::string ours = prove(token_, Prover::coordinator, said);
+  const bool is_sent = co_await write_frame(guest.socket, ours);
+  guest.cipher = std::make_unique<FrameCipher>(token_, Prover::coordinator, said);
+  co_return is_sent;
 }
 
 asio::awaitable<void> AgentDoor::refuse(Guest& guest) {
@@ -154,7 +162,8 @@ asio::awaitable<void> AgentDoor::refuse(Guest& guest) {
   Refusal refusal;
   refusal.text = guest.refusal;
   const std::string frame = encode(refusal);
-  const bool is_sent = co_await write_frame(guest.socket, frame);
+  FrameCipher* const cipher = guest.cipher.get();
+  const bool is_sent = co_await write_frame(guest.socket, frame, cipher);
   boost::system::error_code error;
   guest.socket.shutdown(tcp::socket::shutdown_send, error);
   // Until it has read that: closing with unread bytes would take the refusal back.

@@ -8,10 +8,27 @@ namespace ddp::launcher {
 namespace {
 
 static_assert(kProofBytes == crypto_auth_hmacsha256_BYTES);
+static_assert(kKeyBytes == crypto_auth_hmacsha256_BYTES);
 
 void add(crypto_auth_hmacsha256_state& state, std::string_view text) {
   crypto_auth_hmacsha256_update(
       &state, reinterpret_cast<const unsigned char*>(text.data()), text.size());
+}
+
+/// Opening and numbers have one length, labels end by themselves: no two inputs give the same
+/// bytes.
+std::string mac(const std::string& token, const Transcript& transcript, std::string_view label) {
+  crypto_auth_hmacsha256_state state;
+  crypto_auth_hmacsha256_init(
+      &state, reinterpret_cast<const unsigned char*>(token.data()), token.size());
+  add(state, transcript.opening);
+  add(state, transcript.node);
+  add(state, transcript.coordinator);
+  add(state, label);
+  std::string result(crypto_auth_hmacsha256_BYTES, '\0');
+  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(result.data()));
+  ::sodium_memzero(&state, sizeof state);
+  return result;
 }
 
 }  // namespace
@@ -23,26 +40,25 @@ std::string make_nonce() {
   return nonce;
 }
 
-std::string prove(const std::string& token, Prover prover, const Nonces& nonces) {
-  crypto_auth_hmacsha256_state state;
-  crypto_auth_hmacsha256_init(
-      &state, reinterpret_cast<const unsigned char*>(token.data()), token.size());
-  // Nonces have one length, roles end by themselves: no two inputs give the same bytes.
-  add(state, nonces.node);
-  add(state, nonces.coordinator);
-  add(state, prover == Prover::node ? "ddp-launch node" : "ddp-launch coordinator");
-  std::string proof(kProofBytes, '\0');
-  crypto_auth_hmacsha256_final(&state, reinterpret_cast<unsigned char*>(proof.data()));
-  return proof;
+std::string prove(const std::string& token, Prover prover, const Transcript& transcript) {
+  return mac(
+      token, transcript, prover == Prover::node ? "ddp-launch node" : "ddp-launch coordinator");
 }
 
 bool is_proof(std::string_view proof,
               const std::string& token,
               Prover prover,
-              const Nonces& nonces) {
-  const std::string right = prove(token, prover, nonces);
+              const Transcript& transcript) {
+  const std::string right = prove(token, prover, transcript);
   return proof.size() == right.size() &&
          ::sodium_memcmp(proof.data(), right.data(), right.size()) == 0;
+}
+
+std::string derive_key(const std::string& token, Prover sender, const Transcript& transcript) {
+  return mac(token,
+             transcript,
+             sender == Prover::node ? "ddp-launch frames of a node"
+                                    : "ddp-launch frames of the coordinator");
 }
 
 }  // namespace ddp::launcher

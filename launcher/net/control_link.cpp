@@ -47,8 +47,11 @@ int on_the_way(int fd) {
 
 }  // namespace
 
-ControlLink::ControlLink(tcp::socket socket)
-    : socket_(std::move(socket)), last_heard_(Clock::now()) {
+ControlLink::ControlLink(tcp::socket socket, std::unique_ptr<FrameCipher> cipher)
+    : socket_(std::move(socket)),
+      cipher_(std::move(cipher)),
+      frames_(cipher_ ? kLongestSealed : kLongestFrame),
+      last_heard_(Clock::now()) {
   make_lively(socket_.native_handle());
   boost::system::error_code error;  // it is gone already, and the first read will say so
   peer_address_ = text_of(socket_.remote_endpoint(error));
@@ -97,7 +100,12 @@ bool ControlLink::receive() {
 /// False: the link has ended.
 bool ControlLink::hand_on() {
   while (const std::optional<std::string_view> frame = frames_.next()) {
-    if (!on_frame_(*frame)) drop("it sent what is no message of this version");
+    const std::optional<std::string> opened = cipher_ ? cipher_->open(*frame) : std::nullopt;
+    if (cipher_ && !opened) {
+      drop(kAlteredFrame);
+    } else if (!on_frame_(opened ? std::string_view(*opened) : *frame)) {
+      drop("it sent what is no message of this version");
+    }
     if (!socket_.is_open()) return false;  // by what the callback did, too
   }
   if (frames_.is_broken()) drop("it sent what is no frame");
@@ -107,6 +115,8 @@ bool ControlLink::hand_on() {
 void ControlLink::send(std::string_view frame) {
   assert(!frame.empty() && frame.size() <= kLongestFrame);
   if (!socket_.is_open() || is_broken_) return;
+  const std::string sealed = cipher_ ? cipher_->seal(frame) : std::string();
+  if (cipher_) frame = sealed;
   output_ += frame_head(frame.size());
   output_ += frame;
   write();

@@ -1,5 +1,6 @@
 // The connection between node 0's agent and the agent of another node: one for the whole job, no
-// reconnect (TCP resends; its end means that the other agent is dead). Frames as in plan/frames.h.
+// reconnect (TCP resends; its end means that the other agent is dead). Frames as in plan/frames.h;
+// in a job with a token each is sealed (net/frame_cipher).
 // Promises: send() never waits; a peer that does not read is dropped once kMostQueued bytes wait
 // for it; a peer that sends nonsense is dropped; whoever is dropped is told of once.
 // Trap: a socket that is closed with unread bytes resets the connection, and what the kernel had
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "launcher/net/frame_cipher.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/frames.h"
 
@@ -27,7 +29,8 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   using OnGone = std::function<void(const std::string&)>;
 
   /// Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT: a silent peer is gone after kSilence.
-  explicit ControlLink(tcp::socket socket);
+  /// `cipher`: of the handshake that went before; null: frames go plain.
+  explicit ControlLink(tcp::socket socket, std::unique_ptr<FrameCipher> cipher = nullptr);
   ControlLink(const ControlLink&) = delete;
   ControlLink& operator=(const ControlLink&) = delete;
   ~ControlLink();
@@ -69,6 +72,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   std::string own_address_;
   OnFrame on_frame_;
   OnGone on_gone_;
+  const std::unique_ptr<FrameCipher> cipher_;  // null: there is no token
   FrameDecoder frames_;
   std::string output_;
   std::size_t sent_ = 0;  // of output_

@@ -10,7 +10,10 @@
 
 namespace ddp::launcher {
 
-asio::awaitable<std::string> read_frame(tcp::socket& socket, std::size_t longest) {
+asio::awaitable<std::string> read_frame(tcp::socket& socket,
+                                        std::size_t longest,
+                                        FrameCipher* cipher) {
+  if (cipher != nullptr) longest += kSealBytes + kSealHeadBytes;
   std::string frame;
   std::array<char, kFrameHeadBytes> head;
   const auto [error, got] = co_await asio::async_read(socket, asio::buffer(head), kResult);
@@ -22,10 +25,12 @@ asio::awaitable<std::string> read_frame(tcp::socket& socket, std::size_t longest
   const auto [failure, bytes] =
       co_await asio::async_read(socket, room, asio::transfer_exactly(*size), kResult);
   if (failure) frame.clear();
+  if (cipher != nullptr && !failure) frame = cipher->open(frame).value_or("");
   co_return frame;
 }
 
-asio::awaitable<bool> write_frame(tcp::socket& socket, std::string frame) {
+asio::awaitable<bool> write_frame(tcp::socket& socket, std::string frame, FrameCipher* cipher) {
+  if (cipher != nullptr) frame = cipher->seal(frame);
   frame.insert(0, frame_head(frame.size()));
   const auto [error, size] = co_await asio::async_write(socket, asio::buffer(frame), kResult);
   co_return !error;

@@ -34,6 +34,7 @@ std::string place_of(const JoinPlan& plan) {
 /// What a try came to: an answer over a link, or why there is none.
 struct Attempt {
   std::shared_ptr<ControlLink> link;
+  std::unique_ptr<FrameCipher> cipher;  // of the link to be; null: there is no token
   std::optional<Answer> answer;
   std::string error;
 };
@@ -125,18 +126,26 @@ void note_answer(const std::string& frame, Attempt& attempt) {
   attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
 }
 
-/// True: both sides know the token. False: `attempt` says what came instead.
-asio::awaitable<bool> exchange_proofs(tcp::socket& socket, const JoinPlan& plan, Attempt& attempt) {
-  Nonces nonces;
-  nonces.node = make_nonce();
-  co_await write_frame(socket, nonces.node);
+/// True: both sides know the token, and the cipher is there. False: `attempt` says what came
+/// instead.
+asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
+                                      const JoinPlan& plan,
+                                      std::string opening,
+                                      Attempt& attempt) {
+  Transcript said;
+  said.opening = std::move(opening);
+  said.node = make_nonce();
+  co_await write_frame(socket, said.node);
   std::string frame = co_await read_frame(socket, kLongestFrame);
   if (frame.size() == kNonceBytes) {
-    nonces.coordinator = std::move(frame);
-    const std::string proof = prove(plan.token, Prover::node, nonces);
+    said.coordinator = std::move(frame);
+    const std::string proof = prove(plan.token, Prover::node, said);
     co_await write_frame(socket, proof);
     frame = co_await read_frame(socket, kLongestFrame);
-    if (is_proof(frame, plan.token, Prover::coordinator, nonces)) co_return true;
+    if (is_proof(frame, plan.token, Prover::coordinator, said)) {
+      attempt.cipher = std::make_unique<FrameCipher>(plan.token, Prover::node, said);
+      co_return true;
+    }
   }
   // Whoever cannot prove that it knows the token may send us away, but not welcome us.
   note_answer(frame, attempt);
@@ -156,11 +165,15 @@ asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
   opening.has_token = !plan.token.empty();
   const std::string first = to_bytes(opening);
   co_await asio::async_write(socket, asio::buffer(first), kResult);
-  if (opening.has_token && !co_await exchange_proofs(socket, plan, attempt)) co_return attempt;
+  if (opening.has_token && !co_await exchange_proofs(socket, plan, first, attempt)) {
+    co_return attempt;
+  }
   const std::string hello = encode(plan.hello);
-  co_await write_frame(socket, hello);
-  const std::string frame = co_await read_frame(socket, kLongestFrame);
+  FrameCipher* const cipher = attempt.cipher.get();
+  co_await write_frame(socket, hello, cipher);
+  const std::string frame = co_await read_frame(socket, kLongestFrame, cipher);
   note_answer(frame, attempt);
+  if (cipher != nullptr && cipher->is_broken()) attempt.error = kAlteredFrame;
   co_return attempt;
 }
 
@@ -176,7 +189,8 @@ asio::awaitable<Attempt> shake_hands(std::shared_ptr<Race> race,
   Attempt attempt = co_await converse(socket, plan);
   timer.cancel();
   if (attempt.answer && !socket.is_open()) attempt.answer.reset();  // too late
-  if (attempt.answer) attempt.link = std::make_shared<ControlLink>(std::move(socket));
+  if (attempt.answer)
+    attempt.link = std::make_shared<ControlLink>(std::move(socket), std::move(attempt.cipher));
   co_return attempt;
 }
 

@@ -54,7 +54,7 @@ std::optional<std::size_t> read_frame_head(std::string_view head, std::size_t lo
 std::optional<std::string_view> FrameDecoder::next() {
   const std::string_view left = std::string_view(input_).substr(taken_);
   if (!broken_ && left.size() >= kFrameHeadBytes) {
-    const std::optional<std::size_t> size = read_frame_head(left);
+    const std::optional<std::size_t> size = read_frame_head(left, longest_);
     broken_ = !size;
     if (size && left.size() - kFrameHeadBytes >= *size) {
       taken_ += kFrameHeadBytes + *size;

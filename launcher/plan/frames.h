@@ -30,6 +30,11 @@ bool may_become_opening(std::string_view bytes);
 
 inline constexpr std::size_t kFrameHeadBytes = 4;
 inline constexpr std::size_t kLongestFrame = std::size_t{1} << 20;
+/// What sealing adds to a frame (net/frame_cipher): to each its tag, to the first the stream's
+/// head.
+inline constexpr std::size_t kSealBytes = 17;
+inline constexpr std::size_t kSealHeadBytes = 24;
+inline constexpr std::size_t kLongestSealed = kLongestFrame + kSealBytes + kSealHeadBytes;
 
 /// The length that stands before a frame of so many bytes.
 std::string frame_head(std::size_t bytes);
@@ -41,6 +46,8 @@ std::optional<std::size_t> read_frame_head(std::string_view head,
 /// From bytes in any pieces to frames.
 class FrameDecoder {
  public:
+  explicit FrameDecoder(std::size_t longest = kLongestFrame) : longest_(longest) {}
+
   void feed(std::string_view bytes) { input_.append(bytes); }
 
   /// The next frame that is there as a whole, without its length; valid until the next call.
@@ -53,6 +60,7 @@ class FrameDecoder {
   [[nodiscard]] std::size_t held() const { return input_.capacity(); }
 
  private:
+  std::size_t longest_;
   std::string input_;
   std::size_t taken_ = 0;  // of input_
   bool broken_ = false;

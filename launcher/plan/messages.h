@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;

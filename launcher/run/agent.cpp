@@ -252,7 +252,12 @@ void Agent::begin_round(const StartRound& start) {
   const bool is_first = world_size_ == 0;
   if (spec_.max_nodes > 1 && is_first) guard_.set_lease(Crew::kLease);
   facts_.round = start.round;
-  facts_.run_dir = start.run_dir;
+  // Nobody else decides whether this node writes files, and its own command gave no directory.
+  if (spec_.has_run_dir) facts_.run_dir = start.run_dir;
+  if (is_first && !spec_.has_run_dir && !start.run_dir.empty()) {
+    console_.warning("node 0 has a run directory, " + start.run_dir +
+                     ", but this node was started without a job file or --output: it is not used.");
+  }
   facts_.master_port = start.master_port;
   facts_.master_addr = link_ ? link_->peer_address() : coordinator_->own_address();
   if (spec_.max_nodes > 1) {

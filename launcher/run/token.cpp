@@ -66,9 +66,9 @@ std::string find_token(const Options& options,
 }
 
 std::string what_is_open() {
-  return "this job of several nodes has no token: whoever can reach node 0's port can join it. "
-         "Give "
-         "all nodes the same --token-file, or DDP_TOKEN.";
+  return "this job of several nodes has no token: whoever can reach node 0's port can join it, and "
+         "whoever is on the way can alter what its agents tell each other. Give all nodes the same "
+         "--token-file, or DDP_TOKEN.";
 }
 
 }  // namespace ddp::launcher

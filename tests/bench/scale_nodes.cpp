@@ -2,8 +2,9 @@
 // real protocol: each joins, says that it started 8 workers, sends its heartbeats, and ends them
 // when it is told to. Figures of the one: how long a join, a start, a failure and a teardown take
 // with so many nodes, and what node 0's agent needs for it.
-//   scale_nodes DDP_LAUNCH FAKE_WORKER NODES
-// Prints one line of JSON. Exit 1 when the job did not end as it should.
+//   scale_nodes DDP_LAUNCH FAKE_WORKER NODES [token]
+// With `token` the job has one, so every frame is sealed. Prints one line of JSON. Exit 1 when the
+// job did not end as it should.
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/resource.h>
@@ -57,7 +58,8 @@ struct Node {
 
 class Scale {
  public:
-  Scale(int nodes, int port) : nodes_(static_cast<std::size_t>(nodes) - 1), port_(port) {
+  Scale(int nodes, int port, std::string token)
+      : nodes_(static_cast<std::size_t>(nodes) - 1), port_(port), token_(std::move(token)) {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       nodes_[i].rank = static_cast<int>(i) + 1;
       asio::co_spawn(io_, live(i), rethrow);
@@ -111,6 +113,7 @@ class Scale {
     JoinPlan plan;
     plan.host = "127.0.0.1";
     plan.port = port_;
+    plan.token = token_;
     plan.hello.version = DDP_VERSION;
     plan.hello.user_run_id = "none";
     plan.hello.node_rank = rank;
@@ -222,9 +225,14 @@ class Scale {
   asio::io_context io_{1};  // first: it outlives the links
   std::vector<Node> nodes_;
   int port_;
+  std::string token_;
 };
 
-pid_t launch(const std::string& program, const std::string& worker, int nodes, int port) {
+pid_t launch(const std::string& program,
+             const std::string& worker,
+             int nodes,
+             int port,
+             const std::string& token) {
   std::vector<std::string> words{program,
                                  "--nnodes=" + std::to_string(nodes),
                                  "--node-rank=0",
@@ -236,6 +244,7 @@ pid_t launch(const std::string& program, const std::string& worker, int nodes, i
   std::vector<std::string> variables;
   for (const auto& [name, value] : ddp::read_environment())
     variables.push_back(name + "=" + value);
+  if (!token.empty()) variables.push_back("DDP_TOKEN=" + token);
   const auto pointers_to = [](std::vector<std::string>& texts) {
     std::vector<char*> pointers;
     for (std::string& text : texts)
@@ -273,9 +282,13 @@ double cpu_seconds(pid_t pid) {
   return (user + system) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-int measure(const std::string& program, const std::string& worker, int nodes, int port) {
+int measure(const std::string& program,
+            const std::string& worker,
+            int nodes,
+            int port,
+            const std::string& token) {
   const Clock::time_point begin = Clock::now();
-  const pid_t pid = launch(program, worker, nodes, port);
+  const pid_t pid = launch(program, worker, nodes, port, token);
   // A socket for each node that is played; node 0 sees to its own limit.
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -283,7 +296,7 @@ int measure(const std::string& program, const std::string& worker, int nodes, in
   ::setrlimit(RLIMIT_NOFILE, &limit);
   int status = 0;
   try {
-    Scale scale(nodes, port);
+    Scale scale(nodes, port, token);
     scale.run_until("a start", &Node::start_at);
     const double join = seconds(scale.first(&Node::start_at) - begin);
     const double start = seconds(scale.last(&Node::start_at) - scale.first(&Node::start_at));
@@ -298,9 +311,10 @@ int measure(const std::string& program, const std::string& worker, int nodes, in
     const double verdict = seconds(scale.last(&Node::end_at) - failed_at);
     rusage used{};
     ::wait4(pid, &status, 0, &used);
-    std::cout << "{\"nodes\": " << nodes << ", \"workers\": " << nodes * kWorkers
-              << ", \"join_s\": " << join << ", \"start_to_all_s\": " << start
-              << ", \"failure_to_all_s\": " << failure << ", \"verdict_to_all_s\": " << verdict
+    std::cout << "{\"token\": " << (token.empty() ? "false" : "true") << ", \"nodes\": " << nodes
+              << ", \"workers\": " << nodes * kWorkers << ", \"join_s\": " << join
+              << ", \"start_to_all_s\": " << start << ", \"failure_to_all_s\": " << failure
+              << ", \"verdict_to_all_s\": " << verdict
               << ", \"agent_ended_s\": " << seconds(Clock::now() - failed_at)
               << ", \"agent_rss_mb\": " << static_cast<double>(used.ru_maxrss) / 1024
               << ", \"agent_cpu_at_rest\": " << cpu << "}" << std::endl;
@@ -320,9 +334,11 @@ int measure(const std::string& program, const std::string& worker, int nodes, in
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::cerr << "usage: scale_nodes DDP_LAUNCH FAKE_WORKER NODES" << std::endl;
+  const bool has_token = argc == 5 && argv[4] == std::string("token");
+  if (argc != 4 && !has_token) {
+    std::cerr << "usage: scale_nodes DDP_LAUNCH FAKE_WORKER NODES [token]" << std::endl;
     return 2;
   }
-  return measure(argv[1], argv[2], std::stoi(argv[3]), ddp::test::free_port());
+  const std::string token(has_token ? 64 : 0, 't');
+  return measure(argv[1], argv[2], std::stoi(argv[3]), ddp::test::free_port(), token);
 }

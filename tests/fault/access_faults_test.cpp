@@ -1,5 +1,5 @@
-// Others at the port of a job: another user of this machine, played as nobody. Rows A3 and A4 of the
-// list of faults.
+// Others at the port of a job: another user of this machine, played as nobody, and somebody between
+// two agents. Rows A3 to A5 of the list of faults.
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -28,6 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 using launcher::kProtocolVersion;
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kToken(64, 't');
 const std::string kValidate("\0\xce\xf7\x85\x3c", 5);
@@ -282,6 +283,114 @@ TEST_P(Flood, A4_ClientsThatValidateKeepNobodyOut) {
 INSTANTIATE_TEST_SUITE_P(, Flood, testing::Bool(), [](const auto& chosen) {
   return std::string(chosen.param ? "WithToken" : "WithoutToken");
 });
+
+// --- A5: what agents tell each other.
+
+struct Change {
+  std::string from;
+  std::string to;  // of the same length
+};
+
+/// Hands on what comes to `listener` to `port` and back, and puts other words in the place of some.
+int relay(int listener, int port, const std::vector<Change>& changes, bool flips_late_bit) {
+  while (true) {
+    const int node = ::accept(listener, nullptr, nullptr);
+    const int zero = connect_to(port);
+    if (node < 0 || zero < 0) return 1;
+    std::array<pollfd, 2> ends{pollfd{node, POLLIN, 0}, pollfd{zero, POLLIN, 0}};
+    std::size_t from_zero = 0;
+    for (bool is_open = true; is_open && ::poll(ends.data(), 2, -1) > 0;) {
+      for (std::size_t i = 0; i < 2 && is_open; ++i) {
+        if (ends[i].revents == 0) continue;
+        std::string bytes(65536, '\0');
+        const ssize_t size = ::recv(ends[i].fd, bytes.data(), bytes.size(), 0);
+        is_open = size > 0;
+        if (!is_open) break;
+        bytes.resize(static_cast<std::size_t>(size));
+        for (const Change& change : changes) {
+          for (std::size_t at = bytes.find(change.from); at != std::string::npos;
+               at = bytes.find(change.from))
+            bytes.replace(at, change.from.size(), change.to);
+        }
+        if (i == 1) from_zero += bytes.size();
+        if (i == 1 && flips_late_bit && from_zero > 600)
+          bytes.back() = static_cast<char>(bytes.back() ^ 1);
+        ::send(ends[1 - i].fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      }
+    }
+    ::close(node);
+    ::close(zero);
+  }
+}
+
+class Relayed : public AccessFaults {
+ protected:
+  /// Both agents, with somebody between them who does that; node 0's run directory is in `mine`.
+  void launch_both(const std::string& token, bool flips_late_bit) {
+    mine_ = scratch() / "mine";
+    evil_ = scratch() / "evil";
+    std::filesystem::create_directories(mine_);
+    std::filesystem::create_directories(evil_);
+    const int port = free_port();
+    const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    ASSERT_EQ(::bind(listener, generic, size), 0);
+    ASSERT_EQ(::listen(listener, 10), 0);
+    ::getsockname(listener, generic, &size);
+    const std::vector<Change> changes{{"/mine/", "/evil/"}};
+    relay_ =
+        std::make_unique<OtherUser>([=] { return relay(listener, port, changes, flips_late_bit); });
+    ::close(listener);
+    const std::string output = "--output=" + mine_.string();
+    zero_ = launch_agent(0, port, token, {output});
+    one_ = launch_agent(1, ntohs(address.sin_port), token, {output});
+  }
+  /// What was written there.
+  static bool has_logs(const std::filesystem::path& directory) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(directory))
+      if (entry.path().filename() == "logs") return true;
+    return false;
+  }
+
+  std::filesystem::path mine_;
+  std::filesystem::path evil_;
+  std::unique_ptr<OtherUser> relay_;
+  std::unique_ptr<Running> zero_;
+  std::unique_ptr<Running> one_;
+};
+
+TEST_F(Relayed, A5_WithATokenNobodyOnTheWayChoosesWhereANodeLogs) {
+  if (!can_be_other_user()) GTEST_SKIP() << "not root";
+  launch_both(kToken, false);
+  ASSERT_TRUE(zero_->sees("ready") && one_->sees("ready")) << one_->err();
+  EXPECT_FALSE(has_logs(evil_));
+  EXPECT_TRUE(has_logs(mine_));
+  stop(*zero_, *one_);
+}
+
+TEST_F(Relayed, A5_AFrameThatIsAlteredEndsTheJobAndSaysSo) {
+  if (!can_be_other_user()) GTEST_SKIP() << "not root";
+  launch_both(kToken, true);
+  EXPECT_EQ(one_->wait(), 201) << one_->err();
+  EXPECT_THAT(one_->err(), HasSubstr("a frame was altered on its way, or is not of this job"));
+  zero_->signal(SIGTERM);
+  zero_->wait();
+}
+
+// Of a node whose own command names no directory, nobody decides whether it writes files.
+TEST_F(AccessFaults, A5_ARunDirectoryIsOfANodeThatAskedForOne) {
+  const int port = free_port();
+  const auto zero = launch_agent(0, port, "", {"--output=" + (scratch() / "runs").string()});
+  const auto one = launch_agent(1, port, "");
+  ASSERT_TRUE(zero->sees("ready") && one->sees("ready"));
+  EXPECT_TRUE(one->sees("it is not used"));
+  EXPECT_THAT(zero->err(), Not(HasSubstr("it is not used")));
+  stop(*zero, *one);
+}
 
 }  // namespace
 }  // namespace ddp::test

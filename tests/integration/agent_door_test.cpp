@@ -1,13 +1,9 @@
 // The first words between two agents over real sockets: the right ones, and all that are not.
-#include "launcher/net/agent_door.h"
+#include "tests/integration/agent_door_test.h"
 
-#include <gmock/gmock.h>
 #include <sys/resource.h>
 
-#include "common/error.h"
-#include "launcher/net/auth.h"
-#include "launcher/net/join.h"
-#include "launcher/plan/message_codec.h"
+#include <functional>
 
 namespace ddp::launcher {
 namespace {
@@ -17,156 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-constexpr auto kLimit = 20s;
-const std::string kToken(64, 't');
-
-Hello a_hello() {
-  Hello hello;
-  hello.version = "1";
-  hello.host = "b";
-  hello.node_rank = 1;
-  return hello;
-}
-
-/// A client of any bytes, which does not wait.
-class Peer {
- public:
-  Peer(asio::io_context& io, const tcp::endpoint& at) : socket_(io) {
-    socket_.connect(at);
-    socket_.non_blocking(true);
-  }
-  void send(const std::string& bytes) {
-    boost::system::error_code ignored;  // it may have been closed
-    asio::mutable_buffer unused;
-    socket_.send(asio::buffer(bytes), 0, ignored);
-  }
-  void send_frame(const std::string& payload) { send(frame_head(payload.size()) + payload); }
-  /// Takes what is there.
-  void look() {
-    std::array<char, 4096> bytes;
-    boost::system::error_code error;
-    const std::size_t size = socket_.receive(asio::buffer(bytes), 0, error);
-    received_.append(bytes.data(), size);
-    is_closed_ = is_closed_ || (error && error != asio::error::would_block);
-  }
-  [[nodiscard]] bool is_closed() {
-    look();
-    return is_closed_;
-  }
-  /// The first frame that came; empty while it is not whole.
-  [[nodiscard]] std::string frame() {
-    look();
-    FrameDecoder decoder;
-    decoder.feed(received_);
-    return std::string(decoder.next().value_or(""));
-  }
-  void forget_frame() { received_.erase(0, kFrameHeadBytes + frame().size()); }
-  [[nodiscard]] std::string refusal() {
-    const std::optional<Answer> answer = decode_answer(frame());
-    return answer && std::holds_alternative<Refusal>(*answer) ? std::get<Refusal>(*answer).text
-                                                              : "";
-  }
-
- private:
-  tcp::socket socket_;
-  std::string received_;
-  bool is_closed_ = false;
-};
-
-class AgentDoorTest : public testing::Test {
- protected:
-  /// Node 0: everybody who comes goes to a door, and a Hello is answered by a Welcome.
-  void open(const std::string& token, int nodes = 2, asio::ip::address at = kLoopback) {
-    door_.emplace(
-        io_,
-        token,
-        nodes,
-        [this](const std::string& line) { lines_.push_back(line); },
-        [this](const Hello& hello, const std::shared_ptr<ControlLink>& link) {
-          hellos_.push_back(hello);
-          links_.push_back(link);
-          link->send(encode(Welcome{"r1", "none", "a"}));
-        });
-    acceptor_.emplace(io_, tcp::endpoint(at, 0));
-    take_next();
-  }
-  void take_next() {
-    acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
-      if (error) return;
-      door_->admit(std::move(socket), "", "somebody");
-      take_next();
-    });
-  }
-  void TearDown() override {
-    if (door_) {
-      door_->close();
-      acceptor_->close();
-    }
-    for (const auto& link : links_)
-      link->close();
-    turn_for(kLimit);
-    EXPECT_TRUE(io_.stopped()) << "something is still under way";
-  }
-
-  template <typename Done>
-  bool turn_until(Done done) {
-    const Deadline deadline = Clock::now() + kLimit;
-    while (!done() && Clock::now() < deadline)
-      turn_for(2ms);
-    return done();
-  }
-  void turn_for(std::chrono::milliseconds time) {
-    io_.restart();
-    io_.run_for(time);
-  }
-
-  [[nodiscard]] Peer peer() { return Peer(io_, acceptor_->local_endpoint()); }
-
-  [[nodiscard]] JoinPlan plan(const std::string& token) {
-    JoinPlan plan;
-    plan.host = acceptor_->local_endpoint().address().to_string();
-    plan.port = acceptor_->local_endpoint().port();
-    plan.hello = a_hello();
-    plan.token = token;
-    plan.limit = kLimit;
-    return plan;
-  }
-  /// A node joins; what it ends by is in joined_ or error_.
-  void join_by(JoinPlan plan) {
-    asio::co_spawn(
-        io_,
-        join(io_, std::move(plan), [this](const std::string& line) { lines_.push_back(line); }),
-        [this](std::exception_ptr error, Joined joined) {
-          is_joined_ = true;
-          joined_ = std::move(joined);
-          try {
-            rethrow(error);
-          } catch (const Error& refused) {
-            error_ = refused.what();
-            code_ = refused.code();
-          }
-        });
-  }
-  void expect_refused(const std::string& text) {
-    ASSERT_TRUE(turn_until([this] { return is_joined_; }));
-    EXPECT_EQ(code_, exit_code::kRefused);
-    EXPECT_THAT(error_, HasSubstr(text));
-    EXPECT_THAT(hellos_, IsEmpty());
-  }
-
-  static inline const asio::ip::address kLoopback = asio::ip::address_v4::loopback();
-  asio::io_context io_{1};
-  std::optional<AgentDoor> door_;
-  std::optional<tcp::acceptor> acceptor_;
-  std::vector<std::string> lines_;
-  std::vector<Hello> hellos_;
-  std::vector<std::shared_ptr<ControlLink>> links_;
-  bool is_joined_ = false;
-  Joined joined_;
-  std::string error_;
-  int code_ = 0;
-};
 
 TEST_F(AgentDoorTest, ANodeJoinsWithAndWithoutAToken) {
   for (const std::string& token : {std::string(), kToken}) {
@@ -224,44 +70,47 @@ TEST_F(AgentDoorTest, C1_ATokenAgainstNoneIsRefused) {
 // Case C2: a replayed handshake.
 TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
   open(kToken);
-  Nonces nonces;
-  nonces.node = make_nonce();
+  Transcript said;
+  said.opening = to_bytes({kProtocolVersion, true});
+  said.node = make_nonce();
   Peer first = peer();
-  first.send(to_bytes({kProtocolVersion, true}));
-  first.send_frame(nonces.node);
+  first.send(said.opening);
+  first.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return first.frame().size() == kNonceBytes; }));
-  nonces.coordinator = first.frame();
-  const std::string proof = prove(kToken, Prover::node, nonces);
+  said.coordinator = first.frame();
+  const std::string proof = prove(kToken, Prover::node, said);
   first.send_frame(proof);
   first.forget_frame();
   ASSERT_TRUE(turn_until([&] { return first.frame().size() == kProofBytes; }));
-  EXPECT_TRUE(is_proof(first.frame(), kToken, Prover::coordinator, nonces));
-  first.send_frame(encode(a_hello()));
+  EXPECT_TRUE(is_proof(first.frame(), kToken, Prover::coordinator, said));
+  const std::string hello = FrameCipher(kToken, Prover::node, said).seal(encode(a_hello()));
+  first.send_frame(hello);
   EXPECT_TRUE(turn_until([&] { return hellos_.size() == 1; }));
 
   Peer second = peer();  // says the same, word for word
-  second.send(to_bytes({kProtocolVersion, true}));
-  second.send_frame(nonces.node);
+  second.send(said.opening);
+  second.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return second.frame().size() == kNonceBytes; }));
-  EXPECT_NE(second.frame(), nonces.coordinator);
+  EXPECT_NE(second.frame(), said.coordinator);
   second.forget_frame();
   second.send_frame(proof);
-  second.send_frame(encode(a_hello()));
+  second.send_frame(hello);
   EXPECT_TRUE(turn_until([&] { return !second.refusal().empty(); }));
   EXPECT_EQ(hellos_.size(), 1U);
 }
 
 TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
   open(kToken);
-  Nonces nonces;
-  nonces.node = make_nonce();
+  Transcript said;
+  said.opening = to_bytes({kProtocolVersion, true});
+  said.node = make_nonce();
   Peer mirror = peer();
-  mirror.send(to_bytes({kProtocolVersion, true}));
-  mirror.send_frame(nonces.node);
+  mirror.send(said.opening);
+  mirror.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return mirror.frame().size() == kNonceBytes; }));
-  nonces.coordinator = mirror.frame();
+  said.coordinator = mirror.frame();
   mirror.forget_frame();
-  mirror.send_frame(prove(kToken, Prover::coordinator, nonces));
+  mirror.send_frame(prove(kToken, Prover::coordinator, said));
   EXPECT_TRUE(turn_until([&] { return !mirror.refusal().empty(); }));
 }
 
@@ -344,6 +193,40 @@ TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_EQ(error_, "");
   joined_.link->close();
+}
+
+// What makes progress stays, however many others come from elsewhere meanwhile.
+TEST_F(AgentDoorTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
+  open(kToken);
+  Transcript said;
+  said.opening = to_bytes({kProtocolVersion, true});
+  said.node = make_nonce();
+  source_ = "a node";
+  Peer slow = peer();
+  slow.send(said.opening);
+  ASSERT_TRUE(turn_until([this] { return door_->guests() == 1; }));
+  std::vector<Peer> flood;
+  const auto flood_by = [&](int number) {
+    for (int i = 0; i < number; ++i) {
+      source_ = "flood " + std::to_string(i % 3);
+      flood.push_back(peer());
+      flood.back().send(said.opening);
+      io_.restart();
+      io_.poll();
+      ASSERT_LE(door_->guests(), AgentDoor::most_guests(2));
+    }
+  };
+  flood_by(200);
+  slow.send_frame(said.node);
+  ASSERT_TRUE(turn_until([&] { return slow.frame().size() == kNonceBytes; }));
+  said.coordinator = slow.frame();
+  slow.forget_frame();
+  flood_by(200);
+  slow.send_frame(prove(kToken, Prover::node, said));
+  ASSERT_TRUE(turn_until([&] { return slow.frame().size() == kProofBytes; }));
+  flood_by(200);
+  slow.send_frame(FrameCipher(kToken, Prover::node, said).seal(encode(a_hello())));
+  EXPECT_TRUE(turn_until([&] { return hellos_.size() == 1; }));
 }
 
 // Case C11: a frame of 0, 2^31, 2^32-1 bytes; one that is longer than a stranger's may be.

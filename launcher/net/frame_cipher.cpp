@@ -1,0 +1,93 @@
+#include "launcher/net/frame_cipher.h"
+
+#include <sodium.h>
+
+#include "launcher/plan/frames.h"
+
+namespace ddp::launcher {
+namespace {
+
+using State = crypto_secretstream_xchacha20poly1305_state;
+
+static_assert(kKeyBytes == crypto_secretstream_xchacha20poly1305_KEYBYTES);
+static_assert(kSealBytes == crypto_secretstream_xchacha20poly1305_ABYTES);
+static_assert(kSealHeadBytes == crypto_secretstream_xchacha20poly1305_HEADERBYTES);
+
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+unsigned char* bytes_of(std::string& text) {
+  return reinterpret_cast<unsigned char*>(text.data());
+}
+
+void wipe(std::string& key) {
+  ::sodium_memzero(key.data(), key.size());
+  key.clear();
+}
+
+}  // namespace
+
+/// Its first frame carries the stream's head, and takes the key.
+struct FrameCipher::Stream {
+  State state{};
+  std::string key;  // empty: it has begun
+  ~Stream() {
+    wipe(key);
+    ::sodium_memzero(&state, sizeof state);
+  }
+};
+
+FrameCipher::FrameCipher(const std::string& token, Prover self, const Transcript& transcript)
+    : sent_(std::make_unique<Stream>()), received_(std::make_unique<Stream>()) {
+  const Prover other = self == Prover::node ? Prover::coordinator : Prover::node;
+  sent_->key = derive_key(token, self, transcript);
+  received_->key = derive_key(token, other, transcript);
+}
+
+FrameCipher::~FrameCipher() = default;
+
+std::string FrameCipher::seal(std::string_view frame) {
+  std::string sealed;
+  if (!sent_->key.empty()) {
+    sealed.resize(kSealHeadBytes);
+    crypto_secretstream_xchacha20poly1305_init_push(
+        &sent_->state, bytes_of(sealed), bytes_of(std::string_view(sent_->key)));
+    wipe(sent_->key);
+  }
+  const std::size_t head = sealed.size();
+  sealed.resize(head + frame.size() + kSealBytes);
+  crypto_secretstream_xchacha20poly1305_push(&sent_->state,
+                                             bytes_of(sealed) + head,
+                                             nullptr,
+                                             bytes_of(frame),
+                                             frame.size(),
+                                             nullptr,
+                                             0,
+                                             crypto_secretstream_xchacha20poly1305_TAG_MESSAGE);
+  return sealed;
+}
+
+std::optional<std::string> FrameCipher::open(std::string_view sealed) {
+  if (!received_->key.empty() && sealed.size() >= kSealHeadBytes) {
+    is_broken_ |=
+        crypto_secretstream_xchacha20poly1305_init_pull(
+            &received_->state, bytes_of(sealed), bytes_of(std::string_view(received_->key))) != 0;
+    wipe(received_->key);
+    sealed.remove_prefix(kSealHeadBytes);
+  }
+  is_broken_ |= !received_->key.empty() || sealed.size() <= kSealBytes;
+  if (is_broken_) return std::nullopt;
+  std::string frame(sealed.size() - kSealBytes, '\0');
+  is_broken_ = crypto_secretstream_xchacha20poly1305_pull(&received_->state,
+                                                          bytes_of(frame),
+                                                          nullptr,
+                                                          nullptr,
+                                                          bytes_of(sealed),
+                                                          sealed.size(),
+                                                          nullptr,
+                                                          0) != 0;
+  if (is_broken_) return std::nullopt;
+  return frame;
+}
+
+}  // namespace ddp::launcher
