@@ -1,27 +1,32 @@
 #include "common/files.h"
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cinttypes>
+#include <cstdint>
 #include <cstdio>
 #include <span>
 #include <string>
 
 #include "common/error.h"
 #include "common/input_file.h"
+#include "common/owned_dir.h"
 
 namespace ddp {
 namespace {
 
+namespace fs = std::filesystem;
+
 // A descriptor that closes itself on every way out.
 class File {
  public:
-  File(const std::filesystem::path& path, int flags, const char* purpose)
-      : fd_(check(::open(path.c_str(), flags | O_CLOEXEC, 0666), purpose, path.string())) {}
+  explicit File(int fd) : fd_(fd) {}
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() { ::close(fd_); }
@@ -40,46 +45,84 @@ void write_all(int fd, std::string_view text, const std::string& name) {
   }
 }
 
-}  // namespace
-
-void replace_file(const std::filesystem::path& path, std::string_view text) {
+// Of the directory behind `directory`, whose path is for messages.
+void replace_at(int directory,
+                const fs::path& above,
+                const std::string& name,
+                mode_t mode,
+                std::string_view text) {
+  const fs::path path = above / name;
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
+  if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode)) {
     throw SystemError("cannot replace " + path.string() + ": it is no regular file");
   }
-  const std::filesystem::path temporary = path.string() + ".tmp-" + std::to_string(::getpid());
+  const std::string temporary = name + ".tmp-" + random_name();
+  const std::string shown = (above / temporary).string();
+  constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = check(::openat(directory, temporary.c_str(), kNew, mode), "open", shown);
   try {
     {
-      const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC, "open");
-      write_all(file.fd(), text, temporary.string());
-      check(::fsync(file.fd()), "fsync", temporary.string());
+      const File file(fd);
+      write_all(file.fd(), text, shown);
+      check(::fsync(file.fd()), "fsync", shown);
     }
-    check(::rename(temporary.c_str(), path.c_str()), "rename", path.string());
+    check(
+        ::renameat(directory, temporary.c_str(), directory, name.c_str()), "rename", path.string());
   } catch (const SystemError&) {
-    ::unlink(temporary.c_str());
+    ::unlinkat(directory, temporary.c_str(), 0);
     throw;
   }
-  sync_directory(path.has_parent_path() ? path.parent_path() : ".");
+  check(::fsync(directory), "fsync", above.string());
 }
 
-std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t limit) {
-  std::string why_not;
-  const std::optional<InputFile> file = InputFile::open(path, why_not);
-  if (!file) return {};
+std::string read_all(const InputFile& file, std::size_t limit) {
   std::string text;
   std::array<std::byte, 65536> buffer{};
   while (text.size() < limit) {
     const std::size_t wanted = std::min(buffer.size(), limit - text.size());
-    const std::size_t size = file->read(std::span(buffer).first(wanted));
+    const std::size_t size = file.read(std::span(buffer).first(wanted));
     text.append(reinterpret_cast<const char*>(buffer.data()), size);
     if (size < wanted) break;
   }
   return text;
 }
 
-void sync_directory(const std::filesystem::path& directory) {
-  const File file(directory, O_RDONLY | O_DIRECTORY, "open");
-  check(::fsync(file.fd()), "fsync", directory.string());
+}  // namespace
+
+void replace_file(const fs::path& path, std::string_view text) {
+  constexpr mode_t kAsOthersDo = 0666;  // an error file, which other programs write and read
+  const fs::path above = path.has_parent_path() ? path.parent_path() : ".";
+  const int fd = ::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const File directory(check(fd, "open", above.string()));
+  replace_at(directory.fd(), above, path.filename().string(), kAsOthersDo, text);
+}
+
+void replace_file(const OwnedDir& directory, const std::string& name, std::string_view text) {
+  replace_at(directory.fd(), directory.path(), name, OwnedDir::kFileMode, text);
+}
+
+std::optional<std::string> read_file(const fs::path& path, std::size_t limit) {
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) return {};
+  return read_all(*file, limit);
+}
+
+std::optional<std::string> read_file(const OwnedDir& directory,
+                                     const std::string& name,
+                                     std::size_t limit) {
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(directory, name, why_not);
+  if (!file) return {};
+  return read_all(*file, limit);
+}
+
+std::string random_name() {
+  std::uint64_t bits = 0;
+  check(::getrandom(&bits, sizeof bits, 0), "getrandom", "a temporary name");
+  std::array<char, 17> text{};
+  std::snprintf(text.data(), text.size(), "%016" PRIx64, bits);
+  return text.data();
 }
 
 }  // namespace ddp

@@ -8,17 +8,25 @@
 
 namespace ddp {
 
+class OwnedDir;
+
 /// Replaces `path` by `text`: temporary file beside it, fsync, rename, fsync of the directory.
 /// Errors: SystemError, also when there is a device, a FIFO or a directory; the old file is then as
 /// it was.
 void replace_file(const std::filesystem::path& path, std::string_view text);
+/// The same for a name in a directory of ours.
+void replace_file(const OwnedDir& directory, const std::string& name, std::string_view text);
 
 /// The whole text, or nothing when there is no regular file that can be opened. Reads at most
 /// `limit` bytes. Errors: SystemError when reading fails.
 std::optional<std::string> read_file(const std::filesystem::path& path,
                                      std::size_t limit = 16 << 20);
+/// The same for a name in a directory of ours; nothing, too, when the file is not ours alone.
+std::optional<std::string> read_file(const OwnedDir& directory,
+                                     const std::string& name,
+                                     std::size_t limit = 16 << 20);
 
-/// Makes the names inside `directory` durable. Errors: SystemError.
-void sync_directory(const std::filesystem::path& directory);
+/// Sixteen characters that nobody can guess, for a name that is not there yet.
+std::string random_name();
 
 }  // namespace ddp

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/owned_dir.h"
 
 namespace ddp {
 
@@ -18,28 +19,46 @@ std::optional<InputFile> InputFile::open(const std::filesystem::path& path, std:
     why_not = std::strerror(errno);
     return {};
   }
-  struct stat status {};
-  if (::fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    ::close(fd);
-    why_not = "it is no regular file";
-    return {};
-  }
-  const bool is_private =
-      status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0;
-  return InputFile(path.string(), fd, static_cast<std::size_t>(status.st_size), is_private);
+  return from(fd, path.string(), why_not);
 }
+
+std::optional<InputFile> InputFile::open(const OwnedDir& directory,
+                                         const std::string& name,
+                                         std::string& why_not) {
+  const int fd = directory.open_file(name, O_RDONLY, why_not);
+  if (fd < 0) return {};
+  return from(fd, (directory.path() / name).string(), why_not);
+}
+
+std::optional<InputFile> InputFile::from(int fd, std::string name, std::string& why_not) {
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
+    return InputFile(std::move(name), fd, status);
+  ::close(fd);
+  why_not = "it is no regular file";
+  return {};
+}
+
+InputFile::InputFile(std::string name, int fd, const struct stat& status)
+    : name_(std::move(name)),
+      fd_(fd),
+      size_(static_cast<std::size_t>(status.st_size)),
+      is_private_(status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0),
+      owner_(status.st_uid) {}
 
 InputFile::InputFile(InputFile&& other) noexcept
     : name_(std::move(other.name_)),
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
-      is_private_(other.is_private_) {}
+      is_private_(other.is_private_),
+      owner_(other.owner_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(name_, other.name_);
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
   std::swap(is_private_, other.is_private_);
+  std::swap(owner_, other.owner_);
   return *this;
 }
 

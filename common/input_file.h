@@ -2,19 +2,30 @@
 // have put in our way.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 
+struct stat;
+
 namespace ddp {
+
+class OwnedDir;
 
 class InputFile {
  public:
   /// Nothing, and the reason in `why_not`, when there is no file, it is not ours to read, or it is
   /// not a regular one: a FIFO is not waited for, a device not read without end.
   static std::optional<InputFile> open(const std::filesystem::path& path, std::string& why_not);
+  /// The file of that name in a directory of ours; nothing, too, when it is a link or not ours
+  /// alone.
+  static std::optional<InputFile> open(const OwnedDir& directory,
+                                       const std::string& name,
+                                       std::string& why_not);
 
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
@@ -25,18 +36,20 @@ class InputFile {
   [[nodiscard]] std::size_t size() const { return size_; }  // when it was opened
   /// Nobody else can read or write it: it is ours, with no right for group and others.
   [[nodiscard]] bool is_private() const { return is_private_; }
+  [[nodiscard]] uid_t owner() const { return owner_; }
 
   /// Fills the buffer. Less than its size means the end. Errors: SystemError.
   std::size_t read(std::span<std::byte> buffer) const;
 
  private:
-  InputFile(std::string name, int fd, std::size_t size, bool is_private)
-      : name_(std::move(name)), fd_(fd), size_(size), is_private_(is_private) {}
+  InputFile(std::string name, int fd, const struct stat& status);
+  static std::optional<InputFile> from(int fd, std::string name, std::string& why_not);
 
   std::string name_;
   int fd_ = -1;  // -1: moved from
   std::size_t size_ = 0;
   bool is_private_ = false;
+  uid_t owner_ = 0;
 };
 
 }  // namespace ddp

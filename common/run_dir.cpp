@@ -2,15 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/one_line.h"
 
 namespace ddp {
 namespace {
@@ -25,22 +27,53 @@ namespace {
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
+constexpr const char* kWhereItCan = ". Set output= to a directory that can be written.";
+constexpr std::size_t kMostOfJob = 1 << 20;
 constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
+constexpr const char* kJobName = "job.yaml";
+constexpr const char* kResultName = "result.json";
+// What a continued run reads or adds to: every run, and one of ddp-worker.
+constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
+constexpr std::array<const char*, 3> kWorkersRecords{"checkpoints", "metrics.jsonl", "metrics.csv"};
 
 // An exclusive lock that dies with its holder (flock(2)), or -1 and the reason.
-int try_lock(const fs::path& directory, std::string& why_not) {
-  const fs::path path = directory / kLockName;
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+int lock_run(const OwnedDir& directory, std::string& why_not) {
+  const int fd = directory.open_file(kLockName, O_RDWR | O_CREAT, why_not);
   if (fd < 0) {
-    why_not = system_message("open", path.string(), errno);
+    why_not = std::string(kLockName) + ": " + why_not;
     return -1;
   }
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
-  why_not =
-      errno == EWOULDBLOCK ? "it is still running" : system_message("flock", path.string(), errno);
+  why_not = errno == EWOULDBLOCK ? "it is still running"
+                                 : system_message("flock", directory.path().string(), errno);
   ::close(fd);
   return -1;
+}
+
+// "logs: it is a link", when a record is not ours alone.
+std::string problem_of(const OwnedDir& directory, std::span<const char* const> records) {
+  for (const char* const name : records) {
+    if (const std::string problem = directory.problem_of(name); !problem.empty())
+      return std::string(name) + ": " + problem;
+  }
+  return "";
+}
+
+// Opens what is there when it and its records are ours alone, and locks it.
+std::optional<OwnedDir> open_run(const fs::path& path,
+                                 const JobValues& job,
+                                 int& lock,
+                                 std::string& why_not) {
+  std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
+  if (!directory) return {};
+  why_not = problem_of(*directory, kRecords);
+  const bool is_workers = job.is_null("launch.program");
+  if (why_not.empty() && is_workers) why_not = problem_of(*directory, kWorkersRecords);
+  if (!why_not.empty()) return {};
+  lock = lock_run(*directory, why_not);
+  if (lock < 0) return {};
+  return directory;
 }
 
 struct OldRun {
@@ -49,8 +82,8 @@ struct OldRun {
 };
 
 // What result.json says of an earlier run; nothing when it is missing or no JSON of ours.
-std::optional<OldRun> read_result(const fs::path& directory) {
-  const std::optional<std::string> text = read_file(directory / "result.json");
+std::optional<OldRun> read_result(const OwnedDir& directory) {
+  const std::optional<std::string> text = read_file(directory, kResultName);
   if (!text) return {};
   boost::system::error_code error;
   const json::value value = json::parse(*text, error);
@@ -67,7 +100,7 @@ std::optional<OldRun> read_result(const fs::path& directory) {
 }
 
 // True when the run in `directory` did not finish and was the same job with the same whole batch.
-bool is_unfinished_same_job(const fs::path& directory,
+bool is_unfinished_same_job(const OwnedDir& directory,
                             const JobValues& job,
                             std::int64_t batch,
                             std::string& why_not) {
@@ -78,12 +111,13 @@ bool is_unfinished_same_job(const fs::path& directory,
   }
   if (old->finished) return false;
   try {
-    const YamlDocument document = read_yaml_file(directory / "job.yaml");
+    const YamlDocument document =
+        parse_yaml(read_file(directory, kJobName, kMostOfJob).value_or(""), kJobName);
     const JobValues before = resolve_job(&document, {});
     const TextMap ours = job_identity(job, true);
     for (const auto& [path, value] : job_identity(before, true)) {
       if (ours.at(path) == value) continue;
-      why_not = path + " was " + value;
+      why_not = path + " was " + one_line(value);
       return false;
     }
   } catch (const UsageError&) {
@@ -132,11 +166,11 @@ std::vector<int> numbers_of(const fs::path& base) {
 
 // <output>/latest, replaced by rename so that a reader always finds one of the two.
 void point_latest(const fs::path& output, const fs::path& name) {
-  const fs::path temporary = output / (".latest-" + std::to_string(::getpid()));
+  const fs::path temporary = output / (".latest-" + random_name());
   std::error_code ignored;  // a file system without links: the directories are there all the same
-  fs::remove(temporary, ignored);
   fs::create_symlink(name, temporary, ignored);
   fs::rename(temporary, output / "latest", ignored);
+  fs::remove(temporary, ignored);  // `latest` is another user's, in a directory such as /tmp
 }
 
 }  // namespace
@@ -148,7 +182,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   const bool made_output = fs::create_directories(output, error);
   if (error) {
     throw SystemError("cannot make the output directory, " + output.string() + ": " +
-                      error.message() + ". Set output= to a directory that can be written.");
+                      error.message() + kWhereItCan);
   }
   const fs::path base = output / job.text("name");
   const bool may_resume = job.text("checkpoint.resume") == "auto";
@@ -161,25 +195,30 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     if (!may_resume || run) break;
     const fs::path path = numbered(base, number);
     std::string why_not;
-    RunDir candidate(path, try_lock(path, why_not));
-    if (candidate.lock_fd_ >= 0 && is_unfinished_same_job(path, job, batch, why_not)) {
-      run = std::move(candidate);
-      run->continues_ = true;
-      run->notice_ = "continues the unfinished run in " + path.string();
+    int lock = -1;
+    if (std::optional<OwnedDir> directory = open_run(path, job, lock, why_not)) {
+      RunDir candidate(std::move(*directory), lock);
+      if (is_unfinished_same_job(candidate.directory_, job, batch, why_not)) {
+        run = std::move(candidate);
+        run->continues_ = true;
+        run->notice_ = "continues the unfinished run in " + path.string();
+      }
     }
     if (number == last) of_the_newest = why_not;
   }
   for (int number = last + 1; !run && number < kMaxRuns; ++number) {
     const fs::path path = numbered(base, number);
-    if (::mkdir(path.c_str(), 0777) != 0) {
-      if (errno == EEXIST) continue;  // another job took it just now
-      throw SystemError(system_message("mkdir", path.string(), errno) +
-                        ". Set output= to a directory that can be written.");
+    std::optional<OwnedDir> made;
+    try {
+      made = OwnedDir::make(path);
+    } catch (const SystemError& refused) {
+      throw SystemError(std::string(refused.what()) + kWhereItCan);
     }
+    if (!made) continue;  // another job took it just now
     std::string why_not;
-    const int lock = try_lock(path, why_not);
+    const int lock = lock_run(*made, why_not);
     if (lock < 0) throw SystemError("cannot lock " + path.string() + ": " + why_not);
-    run = RunDir(path, lock);
+    run = RunDir(std::move(*made), lock);
     run->notice_ = "new run directory " + path.string();
     if (!of_the_newest.empty()) {
       run->notice_ +=
@@ -188,14 +227,16 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   }
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");
 
-  replace_file(run->path_ / "job.yaml", to_yaml(job));
-  replace_file(run->path_ / "command.txt", command + "\n");
-  replace_file(run->path_ / "result.json",
+  const OwnedDir& directory = run->directory_;
+  replace_file(directory, kJobName, to_yaml(job));
+  replace_file(directory, "command.txt", command + "\n");
+  replace_file(directory,
+               kResultName,
                "{\"state\":\"running\",\"batch\":" + std::to_string(batch) + ",\"world_size\":" +
                    std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) + "}\n");
   run->made_output_ = made_output;
-  run->latest_before_ = fs::read_symlink(output / "latest", error);
-  point_latest(output, run->path_.filename());
+  run->latest_before_ = fs::read_symlink(output / "latest", error).filename();
+  point_latest(output, run->path().filename());
   return std::move(*run);
 }
 
@@ -203,12 +244,11 @@ bool RunDir::remove_unused(int exit_code) {
   const bool says_all = exit_code == exit_code::kUsage || exit_code == exit_code::kRefused ||
                         state_of(exit_code) == RunState::stopped;
   if (continues_ || !says_all) return false;
+  if (!directory_.remove_self()) return false;
   std::error_code error;
-  fs::remove_all(path_, error);
-  if (error) return false;
-  const fs::path output = path_.parent_path();
+  const fs::path output = path().parent_path();
   // Another job may have pointed it at its own run since.
-  if (fs::read_symlink(output / "latest", error) == path_.filename()) {
+  if (fs::read_symlink(output / "latest", error) == path().filename()) {
     if (latest_before_.empty()) {
       fs::remove(output / "latest", error);
     } else {
@@ -220,7 +260,7 @@ bool RunDir::remove_unused(int exit_code) {
 }
 
 RunDir::RunDir(RunDir&& other) noexcept
-    : path_(std::move(other.path_)),
+    : directory_(std::move(other.directory_)),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
       continues_(other.continues_),
       notice_(std::move(other.notice_)),
@@ -228,7 +268,7 @@ RunDir::RunDir(RunDir&& other) noexcept
       made_output_(other.made_output_) {}
 
 RunDir& RunDir::operator=(RunDir&& other) noexcept {
-  std::swap(path_, other.path_);
+  std::swap(directory_, other.directory_);
   std::swap(lock_fd_, other.lock_fd_);
   std::swap(continues_, other.continues_);
   std::swap(notice_, other.notice_);
@@ -254,19 +294,19 @@ RunState state_of(int exit_code) {
   return by_user ? RunState::stopped : RunState::failed;
 }
 
-void write_result(const fs::path& run_dir,
+void write_result(const OwnedDir& directory,
                   int exit_code,
                   const std::string& members,
                   std::optional<RunState> state) {
   // Batch and world size stay: they decide whether a later start continues this run.
-  const std::optional<OldRun> old = read_result(run_dir);
+  const std::optional<OldRun> old = read_result(directory);
   std::string text = "{\"state\":\"" + to_text(state.value_or(state_of(exit_code))) +
                      "\",\"exit_code\":" + std::to_string(exit_code);
   const std::string meaning = exit_code::describe(exit_code);
   if (!meaning.empty()) text += ",\"meaning\":\"" + meaning + "\"";
   if (old) text += ",\"batch\":" + std::to_string(old->batch);
   if (!members.empty()) text += "," + members;
-  replace_file(run_dir / "result.json", text + "}\n");
+  replace_file(directory, kResultName, text + "}\n");
 }
 
 }  // namespace ddp

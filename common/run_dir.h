@@ -2,7 +2,9 @@
 // Whoever starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it
 // lives here. Promises: two jobs started at once never share a directory (mkdir decides, a lock
 // says who lives); a run that did not finish is continued in its own directory by the same job,
-// unless checkpoint.resume forbids it. A job that was refused leaves no directory.
+// unless checkpoint.resume forbids it. A job that was refused leaves no directory. The output may
+// be shared with others: a directory is continued only when it and its records are ours alone
+// (common/owned_dir), and what we write goes into that directory, wherever it is by then.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +13,7 @@
 #include <string>
 
 #include "common/job_schema.h"
+#include "common/owned_dir.h"
 
 namespace ddp {
 
@@ -27,7 +30,8 @@ class RunDir {
   RunDir& operator=(const RunDir&) = delete;
   ~RunDir();  // lets go of the lock
 
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }  // absolute
+  [[nodiscard]] const std::filesystem::path& path() const { return directory_.path(); }  // absolute
+  [[nodiscard]] const OwnedDir& directory() const { return directory_; }
   /// True when an unfinished run of the same job is continued here.
   [[nodiscard]] bool continues() const { return continues_; }
   /// One line for the user: which directory, and why this one.
@@ -39,9 +43,9 @@ class RunDir {
   bool remove_unused(int exit_code);
 
  private:
-  RunDir(std::filesystem::path path, int lock_fd) : path_(std::move(path)), lock_fd_(lock_fd) {}
+  RunDir(OwnedDir directory, int lock_fd) : directory_(std::move(directory)), lock_fd_(lock_fd) {}
 
-  std::filesystem::path path_;
+  OwnedDir directory_;
   int lock_fd_ = -1;
   bool continues_ = false;
   std::string notice_;
@@ -64,7 +68,7 @@ RunState state_of(int exit_code);
 /// for none); state, exit_code and what the code means come first. Without `state` it is
 /// state_of(exit_code): a launcher knows better, as any code may be a worker's own. Errors:
 /// SystemError.
-void write_result(const std::filesystem::path& run_dir,
+void write_result(const OwnedDir& directory,
                   int exit_code,
                   const std::string& members,
                   std::optional<RunState> state = std::nullopt);

@@ -389,6 +389,11 @@ std::vector<JobKey> training_keys() {
        .type = JobType::text,
        .default_value = "auto",
        .help = "auto, never, or the directory of a checkpoint"},
+      {.path = "checkpoint.trust",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "also load checkpoints and weights that belong to another user"},
 
       {.path = "metrics.tensorboard",
        .type = JobType::boolean,

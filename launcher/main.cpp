@@ -158,10 +158,10 @@ int main(int argc, char** argv) try {
   // Beyond this point nothing of this job lives on this node.
   const bool has_node_zero_said_it = membership.link && end.exit_code != exit_code::kNodeLost;
   if (spec.shares_console && has_node_zero_said_it) end.report.clear();
-  const std::filesystem::path record = run_dir ? run_dir->path() : std::filesystem::path();
+  const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
   const int code = report(end, {record, agent->log_dir()}, environment, agent->console());
   if (run_dir && end.no_step && run_dir->remove_unused(code))
-    log::info("no step was made: removed " + record.string());
+    log::info("no step was made: removed " + record->path().string());
   return code;
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);

@@ -65,6 +65,8 @@ std::string_view piece_of(std::string_view bytes, bool is_file) {
 /// Its descriptor belongs to the lane's thread.
 struct FileWriter::Output {
   std::filesystem::path path;
+  // Where it is to be opened, until then. Owners: whoever opens files there, and this.
+  std::shared_ptr<const OwnedDir> directory;
   int fd = -1;
   bool is_file = true;  // no console, pipe or terminal: takes any size at once
   std::atomic<bool> failed{false};
@@ -80,7 +82,10 @@ class FileWriter::Lane {
   static void start(const std::shared_ptr<Lane>& lane);
   [[nodiscard]] bool is_started() const { return thread_.joinable(); }
 
-  Output* add(std::filesystem::path path, int fd, bool is_file);
+  Output* add(std::filesystem::path path,
+              int fd,
+              bool is_file,
+              std::shared_ptr<const OwnedDir> directory = nullptr);
   void push(Output* output, std::string bytes, bool closes = false);
   void push_footer(Output* output, std::string text);
   [[nodiscard]] std::size_t queued() const { return queued_.load(std::memory_order_relaxed); }
@@ -101,7 +106,7 @@ class FileWriter::Lane {
   void show(const Block& block);
   void put(Output& output, const std::string& bytes);
   int write_all(int fd, std::string_view bytes, bool is_file);
-  void give_up(Output& output, int error);
+  void give_up(Output& output, const std::string& why);
   void say(const std::string& text);
   void note_move() {
     moved_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
@@ -121,9 +126,9 @@ class FileWriter::Lane {
   std::atomic<Clock::rep> moved_at_{0};  // when a byte was last taken, or could begin to be
   // These three are the thread's own.
   std::string footer_;
-  bool is_drawn_ = false;    // the cursor stands behind the footer
-  bool is_at_start_ = true;  // no line of somebody else's is unfinished
-  std::set<int> told_;       // errors of files: a full disk is one line, not one each
+  bool is_drawn_ = false;       // the cursor stands behind the footer
+  bool is_at_start_ = true;     // no line of somebody else's is unfinished
+  std::set<std::string> told_;  // errors of files: a full disk is one line, not one each
   std::thread thread_;
   std::shared_ptr<Lane> errors_;
   std::shared_ptr<Lane> self_;  // once left behind
@@ -148,7 +153,10 @@ void FileWriter::Lane::start(const std::shared_ptr<Lane>& lane) {
   }
 }
 
-FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path, int fd, bool is_file) {
+FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path,
+                                          int fd,
+                                          bool is_file,
+                                          std::shared_ptr<const OwnedDir> directory) {
   const std::lock_guard lock(mutex_);
   auto place = std::find_if(
       outputs_.begin(), outputs_.end(), [](const Output& output) { return output.is_free; });
@@ -157,6 +165,7 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path, int fd, bo
     place = std::prev(outputs_.end());
   }
   place->path = std::move(path);
+  place->directory = std::move(directory);
   place->fd = fd;
   place->is_file = is_file;
   place->failed = left_;
@@ -239,10 +248,14 @@ void FileWriter::Lane::show(const Block& block) {
 void FileWriter::Lane::put(Output& output, const std::string& bytes) {
   if (output.failed) return;
   if (output.fd < 0) {
-    output.fd = ::open(output.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    std::string why_not;
+    constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
+    output.fd = output.directory->open_file(output.path.filename(), kAppend, why_not);
+    output.directory.reset();
+    if (output.fd < 0) return give_up(output, why_not);
   }
-  const int error = output.fd < 0 ? errno : write_all(output.fd, bytes, output.is_file);
-  if (error != 0) give_up(output, error);
+  const int error = write_all(output.fd, bytes, output.is_file);
+  if (error != 0) give_up(output, std::strerror(error));
 }
 
 /// Writes all of it. Returns 0 or errno. Blocks: as long as the other side does.
@@ -264,11 +277,10 @@ int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
 }
 
 /// A full disk or a closed console never ends the job.
-void FileWriter::Lane::give_up(Output& output, int error) {
+void FileWriter::Lane::give_up(Output& output, const std::string& why) {
   output.failed = true;
-  if (output.fd == STDERR_FILENO || !told_.insert(error).second) return;
-  say("cannot write " + output.path.string() + ": " + std::strerror(error) +
-      "; the job goes on without it.");
+  if (output.fd == STDERR_FILENO || !told_.insert(why).second) return;
+  say("cannot write " + output.path.string() + ": " + why + "; the job goes on without it.");
 }
 
 void FileWriter::Lane::say(const std::string& text) {
@@ -341,9 +353,11 @@ FileWriter::~FileWriter() {
   Lane::finish(errors_);
 }
 
-FileWriter::Target FileWriter::open(std::filesystem::path path) {
+FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
+                                    const std::string& name) {
   if (!files_->is_started()) Lane::start(files_);
-  Output* const output = files_->add(std::move(path), -1, true);
+  std::filesystem::path path = directory->path() / name;
+  Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
   files_->push(output, "");  // it is there from now on, whoever writes or not
   const auto known = std::find_if(
       places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });

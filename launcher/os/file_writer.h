@@ -15,11 +15,12 @@
 
 #include <chrono>
 #include <cstddef>
-#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "common/owned_dir.h"
 
 namespace ddp::launcher {
 
@@ -39,10 +40,10 @@ class FileWriter {
   /// nothing.
   ~FileWriter();
 
-  /// A new file, opened by the files' thread at once: it is there although nothing is written, as
-  /// tail -f and collectors of logs expect. Errors: SystemError when this is the first one and the
-  /// thread cannot be started; one line on stderr for the file.
-  Target open(std::filesystem::path path);
+  /// A file of that name in `directory`, which the files' thread opens at once: it is there
+  /// although nothing is written, as tail -f and collectors of logs expect. Errors: SystemError
+  /// when this is the first one and the thread cannot be started; one line on stderr for the file.
+  Target open(std::shared_ptr<const OwnedDir> directory, const std::string& name);
   /// After what was written before. The number may come again from open().
   void close(Target target);
 

@@ -66,7 +66,7 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
 
 LogMux::~LogMux() {
   *alive_ = false;
-  for (const auto& [path, target] : filtered_)
+  for (const auto& [name, target] : filtered_)
     writer_.close(target);
 }
 
@@ -90,10 +90,10 @@ void LogMux::leave(LogStream& stream) {
   streams_.erase(&stream);
 }
 
-FileWriter::Target LogMux::filtered(const std::filesystem::path& path) {
-  const auto known = filtered_.find(path);
+FileWriter::Target LogMux::filtered(const LogFile& file) {
+  const auto known = filtered_.find(file.name);
   if (known != filtered_.end()) return known->second;
-  return filtered_[path] = writer_.open(path);
+  return filtered_[file.name] = writer_.open(file.directory, file.name);
 }
 
 void LogMux::fold(const LogStream& stream, std::string_view text) {
@@ -177,8 +177,9 @@ LogStream::LogStream(asio::io_context& io,
     close_write_end();  // no destructor runs for what was never made
     throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
   }
-  if (!course.log_file.empty()) file_ = writer_.open(course.log_file);
-  if (!course.filtered_file.empty()) filtered_ = mux.filtered(course.filtered_file);
+  const LogFile& log = course.log_file;
+  if (log.directory) file_ = writer_.open(log.directory, log.name);
+  if (course.filtered_file.directory) filtered_ = mux.filtered(course.filtered_file);
   mux_.enter(*this);
 }
 

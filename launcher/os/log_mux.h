@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "common/owned_dir.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/plan/job_spec.h"
@@ -31,6 +31,12 @@
 namespace ddp::launcher {
 
 class LogStream;
+
+/// A name in a directory; without one there is no file.
+struct LogFile {
+  std::shared_ptr<const OwnedDir> directory;  // owners: the streams of a round
+  std::string name;
+};
 
 /// What the streams of one node share: the console's rules, folding, the filtered files.
 class LogMux {
@@ -54,7 +60,7 @@ class LogMux {
   void leave(LogStream& stream);
   void fold(const LogStream& stream, std::string_view text);
   void show_folded(Console console, const std::vector<LineFolder::Line>& lines);
-  FileWriter::Target filtered(const std::filesystem::path& path);
+  FileWriter::Target filtered(const LogFile& file);
   void wake_within(Clock::duration pause);
   void look();
 
@@ -68,8 +74,8 @@ class LogMux {
   std::array<bool, 2> colors_{};
   std::array<LineFolder, 2> folders_;
   std::set<LogStream*> streams_;
-  std::map<std::filesystem::path, FileWriter::Target> filtered_;
-  std::string piece_;  // what one read takes
+  std::map<std::string, FileWriter::Target> filtered_;  // by name: they lie in one directory
+  std::string piece_;                                   // what one read takes
 };
 
 /// One stream of one worker.
@@ -78,12 +84,12 @@ class LogStream {
   static constexpr std::size_t kTailLines = 20;
   static constexpr std::size_t kTailBytes = 2 << 10;  // of one line
 
-  /// What it is and where it goes; empty paths for no file.
+  /// What it is and where it goes; an without a directory there is no file.
   struct Course {
     WorkerStream stream = WorkerStream::output;
     StreamPlan plan;
-    std::filesystem::path log_file;
-    std::filesystem::path filtered_file;
+    LogFile log_file;
+    LogFile filtered_file;
   };
 
   /// Makes the pipe. `mux` outlives it. Errors: SystemError.

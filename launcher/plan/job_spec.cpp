@@ -414,9 +414,16 @@ class Maker {
     }
     if (options_.job_file) {
       spec_.arguments.push_back(*options_.job_file);
-      for (const JobOverride& given : options_.overrides) {
+      take_overrides();
+    }
+  }
+
+  void take_overrides() {
+    for (const JobOverride& given : options_.overrides)
+      spec_.arguments.push_back(given.path + "=" + given.value);
+    for (const JobOverride& given : options_.flags) {
+      if (given.path == "checkpoint.trust")
         spec_.arguments.push_back(given.path + "=" + given.value);
-      }
     }
   }
 

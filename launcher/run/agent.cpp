@@ -38,14 +38,15 @@ constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two 
 constexpr int kLooksPerTimeout = 10;                             // when that is shorter
 constexpr std::size_t kStackBytes = 16 << 10;                    // of one worker's stacks
 
-RoundFacts first_facts(const JobSpec& spec, const Membership& membership) {
+RoundFacts first_facts(const Membership& membership, const OwnedDir* log_dir) {
   RoundFacts facts;
   facts.run_id = membership.welcome.run_id;
   // Two agents of a job may share a machine, and must not end each other's workers.
   facts.agent_id = membership.link ? random_hex(kRunIdBytes) : facts.run_id;
   facts.user_run_id = membership.welcome.user_run_id;
-  facts.log_dir = make_log_dir(spec, facts.user_run_id);
-  if (!facts.log_dir.empty()) log::info("logs in " + facts.log_dir.string());
+  if (log_dir == nullptr) return facts;
+  facts.log_dir = log_dir->path();
+  log::info("logs in " + facts.log_dir.string());
   return facts;
 }
 
@@ -143,7 +144,8 @@ Agent::Agent(asio::io_context& io,
       spec_(spec),
       link_(membership.link),
       zero_host_(membership.welcome.host),
-      facts_(first_facts(spec, membership)),
+      log_dir_(make_log_dir(spec, membership.welcome.user_run_id)),
+      facts_(first_facts(membership, log_dir_.get())),
       scratch_(place, facts_.agent_id),
       guard_(facts_.agent_id, scratch_.path()),
       cgroup_(facts_.agent_id),
@@ -276,7 +278,12 @@ void Agent::begin_round(const StartRound& start) {
 void Agent::start_workers(const StartRound& start) {
   baseline_ = take_baseline();
   try {
+    // Once: whoever may rename it later leaves us in it.
+    const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(spec_.logs);
+    if (has_files && !run_dir_)
+      run_dir_ = std::make_shared<const OwnedDir>(OwnedDir::require(facts_.run_dir));
     group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
+                  log_dir_ ? log_dir_ : run_dir_,
                   scratch_.path());
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.

@@ -56,8 +56,8 @@ class Agent {
   /// worker is in the verdict.
   JobEnd run();
 
-  /// Where the record of the job belongs: of this node, in torchrun's layout; empty: none.
-  [[nodiscard]] const std::filesystem::path& log_dir() const { return facts_.log_dir; }
+  /// Where the record of the job belongs: of this node, in torchrun's layout; null: none.
+  [[nodiscard]] const OwnedDir* log_dir() const { return log_dir_.get(); }
 
   /// For what is to be said after the job, in order with the last lines of the workers.
   Console& console() { return console_; }
@@ -94,6 +94,9 @@ class Agent {
   const JobSpec& spec_;
   const std::shared_ptr<ControlLink> link_;  // to node 0; null: we are node 0
   const std::string zero_host_;              // node 0's name
+  // Owners of both: this, and whoever opens files in them.
+  const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
+  std::shared_ptr<const OwnedDir> run_dir_;        // once files of ours are to lie in it
   RoundFacts facts_;
   ScratchDir scratch_;
   Guard guard_;  // before the writer's thread and the loop: it is to be small

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "common/error.h"
@@ -15,17 +17,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kWhereYouCan = ". Name a directory that you can write with --log-dir.";
 constexpr int kRandomBytes = 4;  // eight characters, as torchrun's
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
-  throw UsageError("log directory: cannot make " + path.string() + ": " + why +
-                   ". Name a directory that you can write with --log-dir.");
+  throw UsageError("log directory: cannot make " + path.string() + ": " + why + kWhereYouCan);
 }
 
 }  // namespace
 
-fs::path make_log_dir(const JobSpec& spec, const std::string& user_run_id) {
-  if (!wants_log_dir(spec.logs, spec.has_run_dir)) return {};
+std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::string& user_run_id) {
+  if (!wants_log_dir(spec.logs, spec.has_run_dir)) return nullptr;
   fs::path base;
   if (!spec.logs.directory.empty()) {
     base = fs::absolute(spec.logs.directory);
@@ -37,10 +39,15 @@ fs::path make_log_dir(const JobSpec& spec, const std::string& user_run_id) {
   std::error_code error;
   fs::create_directories(base, error);
   if (error) refuse(base, error.message());
-  // For its owner alone, as torchrun's: what workers print may be anything.
   const fs::path own = base / log_dir_name(user_run_id, random_hex(kRandomBytes));
-  if (::mkdir(own.c_str(), 0700) != 0) refuse(own, std::strerror(errno));
-  return own;
+  try {
+    // For its owner alone, as torchrun's: what workers print may be anything.
+    if (std::optional<OwnedDir> made = OwnedDir::make(own, S_IRWXU))
+      return std::make_shared<const OwnedDir>(std::move(*made));
+  } catch (const SystemError& error) {
+    throw UsageError(std::string("log directory: ") + error.what() + kWhereYouCan);
+  }
+  refuse(own, std::strerror(EEXIST));
 }
 
 }  // namespace ddp::launcher

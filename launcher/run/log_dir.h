@@ -1,16 +1,17 @@
 // A directory of this job for logs and error files in torchrun's layout.
 #pragma once
 
-#include <filesystem>
+#include <memory>
 #include <string>
 
+#include "common/owned_dir.h"
 #include "launcher/plan/job_spec.h"
 
 namespace ddp::launcher {
 
 /// Makes DIR/ID_RANDOM when the job wants one, DIR being --log-dir, or the temporary directory when
-/// streams go to files and no directory was named. Absolute; empty when none is wanted. Errors:
-/// UsageError when it cannot be made.
-std::filesystem::path make_log_dir(const JobSpec& spec, const std::string& user_run_id);
+/// streams go to files and no directory was named. Its path is absolute. Null when none is wanted.
+/// Errors: UsageError when it cannot be made.
+std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::string& user_run_id);
 
 }  // namespace ddp::launcher

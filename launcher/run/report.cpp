@@ -406,13 +406,13 @@ JobEnd describe_end(const Verdict& verdict,
 }
 
 int report(const JobEnd& end,
-           const std::vector<std::filesystem::path>& directories,
+           const std::vector<const OwnedDir*>& directories,
            const Environment& environment,
            Console& console) {
   console.print(end.report);
   try {
-    for (const std::filesystem::path& directory : directories) {
-      if (!directory.empty()) write_result(directory, end.exit_code, end.members, end.state);
+    for (const OwnedDir* const directory : directories) {
+      if (directory != nullptr) write_result(*directory, end.exit_code, end.members, end.state);
     }
     const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
     if (above && !end.error_text.empty()) {

@@ -3,11 +3,11 @@
 #pragma once
 
 #include <chrono>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "common/identity.h"
+#include "common/owned_dir.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
 #include "launcher/run/console.h"
@@ -37,11 +37,11 @@ JobEnd describe_end(const Verdict& verdict,
                     const std::string& host,
                     std::size_t most_workers);
 
-/// Prints the report, writes result.json into each of the directories that is not empty, and hands
+/// Prints the report, writes result.json into each of the directories that is not null, and hands
 /// the root cause's error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit
 /// code. Errors: none; what cannot be written is a warning.
 int report(const JobEnd& end,
-           const std::vector<std::filesystem::path>& directories,
+           const std::vector<const OwnedDir*>& directories,
            const Environment& environment,
            Console& console);
 

@@ -14,17 +14,6 @@ namespace {
 constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-/// What went wrong, or nothing.
-std::string make_directories(const WorkerFiles& files) {
-  for (const auto& file : {files.output, files.errors, files.error_file}) {
-    if (file.empty()) continue;
-    std::error_code error;
-    std::filesystem::create_directories(file.parent_path(), error);
-    if (error) return "cannot make " + file.parent_path().string() + ": " + error.message();
-  }
-  return "";
-}
-
 }  // namespace
 
 std::string who(const Worker& worker) {
@@ -70,25 +59,24 @@ void WorkerGroup::end_now() {
 }
 
 void WorkerGroup::start(const std::vector<Placement>& placements,
+                        const std::shared_ptr<const OwnedDir>& directory,
                         const std::filesystem::path& scratch) {
   for (const Placement& placement : placements)
-    start_one(placement, scratch);
+    start_one(placement, directory, scratch);
+  directories_.clear();
 }
 
-void WorkerGroup::start_one(const Placement& placement, const std::filesystem::path& scratch) {
+void WorkerGroup::start_one(const Placement& placement,
+                            const std::shared_ptr<const OwnedDir>& directory,
+                            const std::filesystem::path& scratch) {
   const std::string label = "rank " + std::to_string(placement.rank);
   auto worker = std::make_unique<Worker>();
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
-  if (const std::string problem = make_directories(files); !problem.empty()) {
-    // A later round has something to lose: it goes on without these files.
-    if (facts_.round == 0) throw SystemError(problem);
-    if (!has_told_problem_) console_.warning(problem);
-    has_told_problem_ = true;
-  }
   worker->error_file = files.error_file;
-  worker->output = open_stream(placement, files, WorkerStream::output);
-  worker->errors = open_stream(placement, files, WorkerStream::errors);
+  if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
+  worker->output = open_stream(placement, directory, files, WorkerStream::output);
+  worker->errors = open_stream(placement, directory, files, WorkerStream::errors);
   ProcessSpec process;
   process.label = label;
   process.executable = spec_.executable;
@@ -125,15 +113,38 @@ void WorkerGroup::start_one(const Placement& placement, const std::filesystem::p
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
 }
 
-std::unique_ptr<LogStream> WorkerGroup::open_stream(const Placement& placement,
-                                                    const WorkerFiles& files,
-                                                    WorkerStream stream) {
+/// Makes the directories of `file`, which are below `directory`. A later round has something to
+/// lose: it goes on without files. Errors: SystemError, in the first round.
+LogFile WorkerGroup::place_file(const std::shared_ptr<const OwnedDir>& directory,
+                                const std::filesystem::path& file) {
+  if (!directory || file.empty()) return {};
+  const std::filesystem::path above = file.parent_path();
+  std::shared_ptr<const OwnedDir>& found = directories_[above];
+  try {
+    if (!found) {
+      found = std::make_shared<const OwnedDir>(
+          directory->enter(above.lexically_relative(directory->path())));
+    }
+  } catch (const SystemError& error) {
+    if (facts_.round == 0) throw;
+    if (!has_told_problem_) console_.warning(error.what());
+    has_told_problem_ = true;
+  }
+  return {found, file.filename().string()};
+}
+
+std::unique_ptr<LogStream> WorkerGroup::open_stream(
+    const Placement& placement,
+    const std::shared_ptr<const OwnedDir>& directory,
+    const WorkerFiles& files,
+    WorkerStream stream) {
   const bool is_output = stream == WorkerStream::output;
   LogStream::Course course;
   course.stream = stream;
   course.plan = plan_stream(spec_.logs, spec_.has_run_dir, placement.local_rank, stream);
-  course.log_file = is_output ? files.output : files.errors;
-  course.filtered_file = is_output ? files.filtered_output : files.filtered_errors;
+  course.log_file = place_file(directory, is_output ? files.output : files.errors);
+  course.filtered_file =
+      place_file(directory, is_output ? files.filtered_output : files.filtered_errors);
   return std::make_unique<LogStream>(io_, mux_, course, "rank " + std::to_string(placement.rank));
 }
 

@@ -5,11 +5,13 @@
 
 #include <chrono>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "common/owned_dir.h"
 #include "common/progress_page.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/file_writer.h"
@@ -76,9 +78,12 @@ class WorkerGroup {
   /// As end_now().
   ~WorkerGroup();
 
-  /// Starts one worker per placement. Errors: SystemError, with those started before still alive
+  /// Starts one worker per placement. Their files lie in `directory`, which may be null where there
+  /// are none, and in `scratch`. Errors: SystemError, with those started before still alive
   /// (end_now() or the destructor ends them).
-  void start(const std::vector<Placement>& placements, const std::filesystem::path& scratch);
+  void start(const std::vector<Placement>& placements,
+             const std::shared_ptr<const OwnedDir>& directory,
+             const std::filesystem::path& scratch);
 
   /// Every worker started from now on inherits this descriptor.
   void share_lock(int fd) { lock_fd_ = fd; }
@@ -133,8 +138,13 @@ class WorkerGroup {
   static constexpr auto kSamePress = OrderBook::kSamePress;
 
  private:
-  void start_one(const Placement& placement, const std::filesystem::path& scratch);
+  void start_one(const Placement& placement,
+                 const std::shared_ptr<const OwnedDir>& directory,
+                 const std::filesystem::path& scratch);
+  LogFile place_file(const std::shared_ptr<const OwnedDir>& directory,
+                     const std::filesystem::path& file);
   std::unique_ptr<LogStream> open_stream(const Placement& placement,
+                                         const std::shared_ptr<const OwnedDir>& directory,
                                          const WorkerFiles& files,
                                          WorkerStream stream);
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
@@ -158,7 +168,9 @@ class WorkerGroup {
   LogMux mux_;  // before the workers, whose streams use it
   const std::string host_ = host_name();
   bool has_told_problem_ = false;  // with directories: once, not for each worker
-  const std::string variable_;     // DDP_AGENT_ID=..., the proof of belonging
+  // While workers are started. Owners: this, and the writer until it has opened the files.
+  std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
+  const std::string variable_;  // DDP_AGENT_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
   std::vector<pid_t> helpers_;
   const Clock::time_point begin_ = Clock::now();

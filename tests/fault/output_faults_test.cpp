@@ -1,8 +1,10 @@
 // What the workers print, and what stands in its way: floods, garbage, a full disk, a disk or a
 // console that takes nothing. Rows O of the list of faults, and L7.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <functional>
@@ -62,6 +64,9 @@ constexpr std::size_t kAgentBytes = std::size_t{64} << 20;
 
 class OutputFaults : public ProcessTest {
  protected:
+  ~OutputFaults() override {
+    if (fifo_ >= 0) ::close(fifo_);
+  }
   [[nodiscard]] fs::path runs() const { return scratch() / "runs"; }
   /// A file of the only round of a job with --output runs().
   [[nodiscard]] fs::path log(const std::string& name) const {
@@ -88,10 +93,15 @@ class OutputFaults : public ProcessTest {
     ASSERT_TRUE(have_told(2 * workers)) << job.err();
   }
   /// Returns the worker, whose log files lie on a disk that is stuck.
-  [[nodiscard]] int begin_stuck_round(Running& job) const {
-    begin_second_round(job, 1, [](const fs::path& round) {
-      // open() of a FIFO that nobody reads does not return, like a write to a dead disk.
+  [[nodiscard]] int begin_stuck_round(Running& job) {
+    begin_second_round(job, 1, [this](const fs::path& round) {
+      // A FIFO that is full and that nobody reads takes nothing, like a dead disk.
       ASSERT_EQ(::mkfifo((round / "rank-0.err").c_str(), 0600), 0);
+      fifo_ = ::open((round / "rank-0.err").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+      ASSERT_GE(fifo_, 0);
+      const std::string bytes(4096, 'x');
+      while (::write(fifo_, bytes.data(), bytes.size()) > 0) {
+      }
     });
     return std::stoi(job.out().substr(job.out().rfind("pid ") + 4));
   }
@@ -104,15 +114,25 @@ class OutputFaults : public ProcessTest {
       }
     }
   }
-  /// ddp-launch --output runs() FLAGS fake_worker VERBS, both split at blanks.
-  std::unique_ptr<Running> launch_logged(const std::string& flags, const std::string& verbs) {
-    std::vector<std::string> arguments{"--output", runs().string(), "--grace=2s"};
+  /// ddp-launch --output runs() FLAGS fake_worker VERBS, both split at blanks. A file holds at most
+  /// so many blocks of the shell's `ulimit -f`; 0: any number.
+  std::unique_ptr<Running> launch_logged(const std::string& flags,
+                                         const std::string& verbs,
+                                         int file_blocks = 0) {
+    std::vector<std::string> arguments{DDP_LAUNCH, "--output", runs().string(), "--grace=2s"};
+    if (file_blocks > 0) {
+      const std::string limit = "ulimit -f " + std::to_string(file_blocks) + "; exec \"$@\"";
+      arguments.insert(arguments.begin(), {"/bin/sh", "-c", limit, "sh"});
+    }
     std::istringstream words(flags + " " + DDP_FAKE_WORKER + " " + verbs);
     for (std::string word; std::getline(words, word, ' ');) {
       if (!word.empty()) arguments.push_back(word);
     }
-    return launch(arguments);
+    return start(Command{.arguments = std::move(arguments), .ignored_signals = {SIGXFSZ}});
   }
+
+ private:
+  int fifo_ = -1;
 };
 
 TEST_F(OutputFaults, O1_AFloodIsWholeInTheFileAndLimitedOnTheConsole) {
@@ -177,15 +197,11 @@ TEST_F(OutputFaults, O2_TheReportIsCleanToo) {
 }
 
 TEST_F(OutputFaults, O4_AFullDiskIsOneWarningAndTheConsoleGoesOn) {
-  const auto job = launch_logged("--nproc-per-node=3 --max-restarts=1",
-                                 "pid wait USR1 print first lines 200000 text print last exit 5");
-  begin_second_round(*job, 3, [](const fs::path& round) {
-    for (const char* const name : {"rank-0.out", "rank-1.out", "rank-2.out"})
-      fs::create_symlink("/dev/full", round / name);
-  });
-  wake_workers();
+  // A limit on the size of a file stands in for the full disk: write(2) fails in the middle.
+  const auto job = launch_logged(
+      "--nproc-per-node=3", "print first lines 200000 text print last exit 5", /*file_blocks=*/100);
   EXPECT_EQ(job->wait(), 5);
-  EXPECT_EQ(count(job->err(), "No space left on device; the job goes on without it."), 1U);
+  EXPECT_EQ(count(job->err(), "File too large; the job goes on without it."), 1U);
   // Nothing is left out as "in the log file": it is not.
   EXPECT_THAT(job->out(), HasSubstr("first\n"));
   EXPECT_THAT(job->out(), Not(HasSubstr("log file only")));
@@ -242,7 +258,7 @@ TEST_F(OutputFaults, O4_NoRoomForALaterRoundIsAWarning) {
   stop_round(2);
   stop_round(4);
   EXPECT_EQ(job->wait(), 3);
-  EXPECT_EQ(count(job->err(), "ddp-launch: cannot make "), 1U);
+  EXPECT_EQ(count(job->err(), "ddp-launch: cannot use "), 1U);
   EXPECT_GE(count(job->out(), "out\n"), 2U);  // at least by whoever failed first
 }
 

@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import struct
+import sys
 import time
 import unittest
 
@@ -166,6 +167,14 @@ class Alone(WorkerTest):
         self.assertEqual(read_tensors(self.folder / "b/job/checkpoints/step-000050/model.safetensors"), read_tensors(weights))
         text = self.worker("output=c", "model.name=linear", f"model.weights={weights}", expect=2)
         self.assertIn("fc.weight", text)
+
+    def test_files_of_a_run_are_never_wider_than_for_the_group_to_read(self):
+        """Case A8."""
+        self.run_program("sh", "-c", f"umask 0; exec '{self.bin}/ddp-launch' --nproc-per-node 2 job.yaml train.epochs=1")
+        run = self.folder / "runs/job"
+        wide = [path for path in (run, *run.rglob("*")) if path.lstat().st_mode & 0o027 and not path.is_symlink()]
+        self.assertEqual(wide, [])
+        self.assertEqual((run / "checkpoints/latest").stat().st_mode & 0o777, 0o640)
 
 
 class Ranks(WorkerTest):
@@ -480,6 +489,79 @@ class BadInput(WorkerTest):
                 self.assertTrue(all(math.isfinite(x) for x in struct.unpack(f"<{len(raw) // 4}f", raw)), (file, name))
 
 
+OTHER_USER = 65534  # nobody
+
+
+class Access(WorkerTest):
+    """Case A1: others on the node, and the files of a run. Needs root, to give files to another user."""
+
+    def make_a_checkpoint(self):
+        """Of another user, in a folder of his."""
+        self.worker("train.epochs=1")
+        checkpoint = self.folder / "his"
+        shutil.copytree(next((self.folder / "runs/job/checkpoints").glob("step-*")), checkpoint)
+        shutil.rmtree(self.folder / "runs")
+        return checkpoint
+
+    def give_away(self, *paths):
+        for path in paths:
+            os.chown(path, OTHER_USER, OTHER_USER)
+
+    def check_refused(self, text, path):
+        self.assertIn(f"{path}", text)
+        self.assertIn("it belongs to user 65534, not to you (user 0). If you trust them, give --trust-checkpoint", text)
+        self.assertEqual(self.alive(), [])
+
+    def test_checkpoints_of_another_user_need_a_flag(self):
+        his = self.make_a_checkpoint()
+        resume = (f"checkpoint.resume={his}", "train.epochs=2")
+        self.assertIn("resumes at step", self.worker(*resume))
+        self.give_away(his)
+        self.check_refused(self.worker(*resume, expect=2), his)
+        os.chown(his, 0, 0)
+        self.give_away(his / "model.safetensors")  # one of its files is enough
+        self.check_refused(self.launch(2, *resume, "data.batch_per_rank=8", expect=2), "model.safetensors")
+        self.assertIn("resumes at step", self.worker("--trust-checkpoint", *resume))
+        text = self.launch(2, "--trust-checkpoint", *resume, "data.batch_per_rank=8", expect=2)
+        self.assertIn("Flags of ddp-launch come before the job file", text)
+        command = (self.bin / "ddp-launch", "--nproc-per-node=2", "--trust-checkpoint", "job.yaml")
+        self.assertIn("resumes at step", self.run_program(*command, *resume, "data.batch_per_rank=8"))
+
+    def test_weights_of_another_user_need_a_flag(self):
+        weights = self.make_a_checkpoint() / "model.safetensors"
+        job = (f"model.weights={weights}", "train.epochs=1")
+        self.give_away(weights)
+        self.check_refused(self.worker(*job, expect=2), weights)
+        self.check_refused(self.launch(2, *job, expect=2), weights)
+        self.assertIn("weights: loaded", self.worker(*job, "checkpoint.trust=true"))
+        self.assertIn("weights: loaded", self.worker(*job, "--trust-checkpoint"))
+
+    def test_a_run_that_is_swapped_while_it_trains_is_written_to_all_the_same(self):
+        self.folder.chmod(0o755)
+        private = self.folder / "private"
+        private.write_text("mine", encoding="ascii")
+        for name in ("alone", "launched"):
+            running = self.start(*(
+                (self.bin / "ddp-worker", "job.yaml", "train.epochs=8", f"name={name}")
+                if name == "alone"
+                else (self.bin / "ddp-launch", "--nproc-per-node=2", "job.yaml", "train.epochs=8", f"name={name}")
+            ))
+            running.wait_for("epoch 1/8")
+            run, away = self.folder / "runs" / name, self.folder / "runs/away"
+            run.rename(away)
+            run.mkdir()
+            for file in ("metrics.jsonl", "metrics.csv", "result.json", "checkpoints"):
+                (run / file).symlink_to(private)
+            self.give_away(run)
+            self.assertEqual(running.finish(), 0, running.text)
+            self.assertEqual(private.read_text(encoding="ascii"), "mine")
+            self.assertEqual(sorted(path.name for path in run.iterdir()), sorted(["metrics.jsonl", "metrics.csv", "result.json", "checkpoints"]))
+            self.assertEqual([record["epoch"] for record in records(away, "epoch")], [*range(8)])
+            self.assertEqual((away / "checkpoints/latest").read_text(encoding="ascii"), "step-000400\n" if name == "alone" else "step-000200\n")
+            self.assertIn('"state":"finished"', (away / "result.json").read_text(encoding="ascii"))
+            shutil.rmtree(away)
+
+
 class Faults(WorkerTest):
     """Long enough that the fault comes in the middle."""
 
@@ -693,4 +775,7 @@ class Faults(WorkerTest):
 
 
 if __name__ == "__main__":
+    if "Access" in sys.argv and os.geteuid() != 0:
+        print("needs root, to give files to another user")
+        sys.exit(77)
     unittest.main()

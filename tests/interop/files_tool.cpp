@@ -102,10 +102,11 @@ void print_tensors(const Arguments& arguments) {
   }
 }
 
-// checkpoint DIRECTORY STEP
+// checkpoint RUN_DIRECTORY STEP
 void save_checkpoint(const Arguments& arguments) {
   const SampleTensors sample;
-  Checkpoints checkpoints(arguments.at(0), 3, "interop");
+  const OwnedDir run = OwnedDir::require(arguments.at(0));
+  Checkpoints checkpoints(run, 3, "interop");
   checkpoints.save({.head = {.step = std::stoll(arguments.at(1)),
                              .world_size = 2,
                              .batch = 128,
@@ -120,7 +121,8 @@ void save_checkpoint(const Arguments& arguments) {
 // metrics DIRECTORY RESUMED_STEP LAST_STEP: records of the steps between, an epoch each 10 steps.
 void write_metrics(const Arguments& arguments) {
   const std::int64_t resumed = std::stoll(arguments.at(1));
-  MetricsWriter writer({.directory = arguments.at(0), .resumed_step = resumed});
+  const OwnedDir directory = OwnedDir::require(arguments.at(0));
+  MetricsWriter writer({.directory = directory, .resumed_step = resumed});
   for (std::int64_t step = resumed + 1; step <= std::stoll(arguments.at(2)); ++step) {
     const std::int64_t epoch = (step - 1) / 10;
     const double loss = 1 / static_cast<double>(step + resumed);

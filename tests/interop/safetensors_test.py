@@ -68,7 +68,8 @@ class Safetensors(unittest.TestCase):
 
     def test_python_reads_a_checkpoint(self):
         files_tool("checkpoint", self.folder, 600)
-        checkpoint = self.folder / (self.folder / "latest").read_text().strip()
+        checkpoints = self.folder / "checkpoints"
+        checkpoint = checkpoints / (checkpoints / "latest").read_text().strip()
         self.assertEqual(checkpoint.name, "step-000600")
         self.check_sample(load_file(checkpoint / "model.safetensors"))
         self.assertEqual(load_file(checkpoint / "optimizer.safetensors"), {})

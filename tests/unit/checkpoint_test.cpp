@@ -74,7 +74,8 @@ class CheckpointTest : public testing::Test {
  protected:
   Scratch scratch;
   fs::path directory = scratch.path() / "run" / "checkpoints";
-  Checkpoints checkpoints{directory, 3, "run1"};
+  OwnedDir run = OwnedDir::require(scratch.path() / "run");
+  Checkpoints checkpoints{run, 3, "run1"};
   std::vector<std::string> warnings;
 };
 
@@ -185,7 +186,7 @@ TEST_F(CheckpointTest, KeepsTheNewestTheBestAndTheOneThatVerified) {
 }
 
 TEST_F(CheckpointTest, NeverKeepsFewerThanTwo) {
-  Checkpoints greedy(directory, 0, "run1");
+  Checkpoints greedy(run, 0, "run1");
   for (const std::int64_t step : {1, 2, 3})
     save(greedy, step);
   EXPECT_THAT(names_in(directory), UnorderedElementsAre("step-000002", "step-000003", "latest"));
@@ -235,6 +236,47 @@ TEST_F(CheckpointTest, K4FullDiskLeavesTheOldOneAndNothingHalfWritten) {
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 5);
   checkpoints.save(large.content());  // there is room again
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 6);
+}
+
+TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files to another user";
+  save(checkpoints, 5);
+  const fs::path path = directory / "step-000005";
+  const auto problem = [&] {
+    try {
+      load_checkpoint(path);
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const fs::path& his : {path, path / "manifest.json", path / "optimizer.safetensors"}) {
+    ASSERT_EQ(::chown(his.c_str(), 65534, 65534), 0);
+    EXPECT_THAT(problem(),
+                AllOf(HasSubstr("it belongs to user 65534, not to you (user 0)"),
+                      HasSubstr("--trust-checkpoint")));
+    EXPECT_EQ(load_checkpoint(path, /*trust=*/true).head.step, 5);
+    ASSERT_EQ(::chown(his.c_str(), 0, 0), 0);
+  }
+  EXPECT_EQ(problem(), "");
+  // Of a run they are ours, or not taken.
+  ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
+  EXPECT_FALSE(checkpoints.load_newest(warnings));
+  EXPECT_THAT(warnings, ElementsAre(HasSubstr("step-000005 cannot be read (it belongs to user")));
+}
+
+TEST_F(CheckpointTest, A1_LinksAreNotWrittenThrough) {
+  scratch.write("private", "mine");
+  save(checkpoints, 5);
+  for (const char* const name : {"latest", "best"}) {
+    fs::remove(directory / name);
+    fs::create_symlink(scratch.path() / "private", directory / name);
+  }
+  checkpoints.mark_best(5);
+  fs::create_directory_symlink(scratch.path(), directory / "step-000006.tmp-run1");
+  save(checkpoints, 6);
+  EXPECT_EQ(scratch.read("private"), "mine");
+  EXPECT_EQ(scratch.read("run/checkpoints/latest"), "step-000006\n");
 }
 
 TEST_F(CheckpointTest, ExplicitPathThatIsWrongSaysWhy) {

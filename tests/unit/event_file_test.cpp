@@ -27,7 +27,7 @@ TEST(EventFile, RecordsAreFramedAsTensorFlowDoes) {
 
 TEST(EventFile, RecordsAreVisibleAtOnce) {
   const Scratch scratch;
-  EventFile file(scratch.path(), 0);
+  EventFile file(OwnedDir::require(scratch.path()), 0);
   const auto before = std::filesystem::file_size(file.path());
   EXPECT_THAT(scratch.read(file.path().filename()), HasSubstr("brain.Event:2"));
   const Scalar scalar{"loss/train", 0.5};
@@ -41,14 +41,17 @@ TEST(EventFile, EveryNewFileSortsAfterTheOldOnes) {
   scratch.write("events.out.tfevents.99999999999.host.1", "the clock was set back since");
   std::vector<std::string> names;
   for (int i = 0; i < 3; ++i)
-    names.push_back(EventFile(scratch.path(), 0).path().filename().string());
+    names.push_back(EventFile(OwnedDir::require(scratch.path()), 0).path().filename().string());
   EXPECT_TRUE(std::is_sorted(names.begin(), names.end()));
   EXPECT_THAT(names.front(), HasSubstr("events.out.tfevents.100000000000."));
   EXPECT_NE(names[0], names[1]);
 }
 
-TEST(EventFile, DirectoryThatIsNotThereIsASystemError) {
-  EXPECT_THROW(EventFile("/no/such/place", 0), SystemError);
+TEST(EventFile, DirectoryThatIsThereNoMoreIsASystemError) {
+  const Scratch scratch;
+  const OwnedDir gone = OwnedDir::require(scratch.path() / "gone");
+  ASSERT_TRUE(gone.remove_self());
+  EXPECT_THROW(EventFile(gone, 0), SystemError);
 }
 
 }  // namespace

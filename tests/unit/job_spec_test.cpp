@@ -227,6 +227,13 @@ TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
   EXPECT_EQ(spec.job.text("checkpoint.resume"), "auto");
 }
 
+TEST(MakeJobSpec, TheWorkerIsToldWhomToTrust) {
+  const JobSpec spec = make({"--trust-checkpoint", "job.yaml", "data.batch=8"});
+  EXPECT_TRUE(spec.job.flag("checkpoint.trust"));
+  EXPECT_THAT(spec.arguments,
+              ElementsAre("ddp-worker", "job.yaml", "data.batch=8", "checkpoint.trust=true"));
+}
+
 TEST(MakeJobSpec, AnOutputGivesAnyProgramARunDirectory) {
   EXPECT_TRUE(make({"--output=x", "p"}).has_run_dir);
 }

@@ -59,6 +59,14 @@ TEST(Manifest, ABestValueThatIsNoNumberIsNone) {
   EXPECT_EQ(parse_manifest(to_text(manifest)).head.best, std::nullopt);
 }
 
+TEST(Manifest, A1_WhatItSaysIsShownInOneLine) {
+  std::string rest = to_text(sample());
+  rest.erase(0, rest.find('\n') + 1);
+  const std::size_t begin = rest.find("\"best\":\"") + 8;
+  rest.replace(begin, rest.find('"', begin) - begin, R"(x\nforged\u001b[2J)");
+  EXPECT_EQ(refusal(sealed(rest)), "\"x?forged?[2J\" is no number");
+}
+
 TEST(Manifest, EveryFlippedBitIsSeen) {
   const std::string text = to_text(sample());
   ASSERT_EQ(refusal(text), "accepted");

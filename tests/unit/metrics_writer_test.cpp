@@ -49,7 +49,8 @@ EpochRecord epoch_record(std::int64_t epoch) {
 
 TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
   const Scratch scratch;
-  MetricsWriter writer({.directory = scratch.path()});
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  MetricsWriter writer({.directory = directory});
   writer.write(step_record(20));
   writer.write(epoch_record(1));
   EXPECT_THAT(
@@ -69,7 +70,8 @@ TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
 
 TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
   const Scratch scratch;
-  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  MetricsWriter writer({.directory = directory, .tensorboard = false});
   StepRecord lost = step_record(1);
   lost.loss = std::nan("");
   writer.write(lost);
@@ -87,7 +89,8 @@ TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
 
 TEST(MetricsWriter, NumbersReadBackBitEqual) {
   const Scratch scratch;
-  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  MetricsWriter writer({.directory = directory, .tensorboard = false});
   const std::vector<double> numbers{0.1 + 0.2,
                                     1. / 3,
                                     1e-300,
@@ -112,15 +115,16 @@ TEST(MetricsWriter, NumbersReadBackBitEqual) {
 
 TEST(MetricsWriter, ARunThatGoesOnDropsTheRecordsItWillWriteAgain) {
   const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
   {
-    MetricsWriter writer({.directory = scratch.path()});
+    MetricsWriter writer({.directory = directory});
     for (std::int64_t step = 5; step <= 20; step += 5)
       writer.write(step_record(step));
     writer.write(epoch_record(0));  // step 10
     writer.write(epoch_record(1));  // step 20
   }
   {
-    MetricsWriter writer({.directory = scratch.path(), .resumed_step = 10});
+    MetricsWriter writer({.directory = directory, .resumed_step = 10});
     writer.write(step_record(15));
   }
   const auto is_from = [](const std::string& start) { return testing::StartsWith(start); };
@@ -139,23 +143,23 @@ TEST(MetricsWriter, ARunThatGoesOnDropsTheRecordsItWillWriteAgain) {
 
 TEST(MetricsWriter, TheRecordOfAnEpochThatIsStillOpenIsDropped) {
   const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
   {
-    MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+    MetricsWriter writer({.directory = directory, .tensorboard = false});
     writer.write(step_record(10));
     writer.write(epoch_record(0));  // step 10, and no checkpoint after it
   }
-  const MetricsWriter again({.directory = scratch.path(),
-                             .tensorboard = false,
-                             .resumed_step = 10,
-                             .epoch_is_open = true});
+  const MetricsWriter again(
+      {.directory = directory, .tensorboard = false, .resumed_step = 10, .epoch_is_open = true});
   EXPECT_THAT(lines_of(scratch, "metrics.jsonl"), ElementsAre(testing::HasSubstr("\"step\"")));
   EXPECT_EQ(lines_of(scratch, "metrics.csv").size(), 2U) << "the header and the step";
 }
 
 TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
   const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
   {
-    MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+    MetricsWriter writer({.directory = directory, .tensorboard = false});
     writer.write(step_record(5));
     writer.write(step_record(10));
   }
@@ -163,16 +167,16 @@ TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
   const std::string csv = scratch.read("metrics.csv");
   scratch.write("metrics.jsonl", json + R"({"kind":"step","epoch":0,"step":1)");
   scratch.write("metrics.csv", csv + "step,0,1");
-  const MetricsWriter again(
-      {.directory = scratch.path(), .tensorboard = false, .resumed_step = 10});
+  const MetricsWriter again({.directory = directory, .tensorboard = false, .resumed_step = 10});
   EXPECT_EQ(scratch.read("metrics.jsonl"), json);
   EXPECT_EQ(scratch.read("metrics.csv"), csv);
 }
 
 TEST(MetricsWriter, WhatIsSwitchedOffIsNotThere) {
   const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
   MetricsWriter writer(
-      {.directory = scratch.path(), .jsonl = false, .csv = false, .tensorboard = false});
+      {.directory = directory, .jsonl = false, .csv = false, .tensorboard = false});
   writer.write(step_record(1));
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));
 }
@@ -184,7 +188,8 @@ class FailingMetrics : public testing::Test {
 
 TEST_F(FailingMetrics, AFullDiskIsReportedOnceAndTheOthersGoOn) {
   const Scratch scratch;
-  MetricsWriter writer({.directory = scratch.path(), .tensorboard = false});
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  MetricsWriter writer({.directory = directory, .tensorboard = false});
   // A line of metrics.jsonl takes 75 bytes, one of metrics.csv 33 after a header of 171: this limit
   // stops the former at its seventh line and the latter never.
   signal(SIGXFSZ, SIG_IGN);
@@ -202,9 +207,12 @@ TEST_F(FailingMetrics, AFullDiskIsReportedOnceAndTheOthersGoOn) {
   EXPECT_THAT(lines_of(scratch, "metrics.csv"), SizeIs(1 + 8));
 }
 
-TEST_F(FailingMetrics, ADirectoryThatIsNotThereDoesNotStopTraining) {
+TEST_F(FailingMetrics, ADirectoryThatIsThereNoMoreDoesNotStopTraining) {
+  const Scratch scratch;
+  const OwnedDir gone = OwnedDir::require(scratch.path() / "gone");
+  ASSERT_TRUE(gone.remove_self());
   testing::internal::CaptureStderr();
-  MetricsWriter writer({.directory = "/no/such/place"});
+  MetricsWriter writer({.directory = gone});
   writer.write(step_record(1));
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_THAT(log, HasSubstr("metrics.jsonl"));

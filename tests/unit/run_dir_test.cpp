@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp {
@@ -92,7 +96,7 @@ TEST_F(RunDirTest, AnotherWholeBatchIsAnotherJob) {
 TEST_F(RunDirTest, AFinishedRunIsNotContinued) {
   {
     const RunDir first = RunDir::choose(job(), 1, "a");
-    write_result(first.path(), 0, "");
+    write_result(first.directory(), 0, "");
   }
   EXPECT_EQ(RunDir::choose(job(), 1, "b").path(), folder_ / "run2");
 }
@@ -101,7 +105,7 @@ TEST_F(RunDirTest, AnOlderUnfinishedRunIsFoundBehindOthers) {
   { const RunDir first = RunDir::choose(job(), 1, "a"); }
   {
     const RunDir other = RunDir::choose(job({"optimizer.lr=0.1"}), 1, "b");
-    write_result(other.path(), 0, "");
+    write_result(other.directory(), 0, "");
   }
   const RunDir again = RunDir::choose(job(), 1, "c");
   EXPECT_TRUE(again.continues());
@@ -125,7 +129,7 @@ TEST_F(RunDirTest, AFileInTheWayIsNoRun) {
 TEST_F(RunDirTest, AFailedRunIsContinued) {
   {
     const RunDir first = RunDir::choose(job(), 1, "a");
-    write_result(first.path(), 137, "\"decided_by\":\"worker\"");
+    write_result(first.directory(), 137, "\"decided_by\":\"worker\"");
     EXPECT_THAT(read_file(first.path() / "result.json").value(),
                 HasSubstr("\"state\":\"failed\",\"exit_code\":137"));
   }
@@ -134,11 +138,11 @@ TEST_F(RunDirTest, AFailedRunIsContinued) {
 
 TEST_F(RunDirTest, ALauncherKnowsBetterThanTheCodeWhatStateItIs) {
   const RunDir run = RunDir::choose(job(), 1, "a");
-  write_result(run.path(), 129, "", RunState::stopped);
+  write_result(run.directory(), 129, "", RunState::stopped);
   EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"stopped\""));
-  write_result(run.path(), 130, "", RunState::failed);
+  write_result(run.directory(), 130, "", RunState::failed);
   EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"failed\""));
-  write_result(run.path(), 130, "");
+  write_result(run.directory(), 130, "");
   EXPECT_THAT(read_file(run.path() / "result.json").value(), HasSubstr("\"state\":\"stopped\""));
 }
 
@@ -169,6 +173,118 @@ TEST_F(RunDirTest, AnOutputThatCannotBeMadeIsNamed) {
   } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), HasSubstr(file.string()));
   }
+}
+
+TEST_F(RunDirTest, ARunThatOthersCanWriteIsContinuedOnceTheyCannot) {
+  { const RunDir first = RunDir::choose(job(), 1, "a"); }
+  fs::permissions(folder_ / "run", fs::perms::group_write, fs::perm_options::add);
+  EXPECT_THAT(RunDir::choose(job(), 1, "b").notice(),
+              HasSubstr("run is not continued: others can write to it; type chmod -R go-w " +
+                        (folder_ / "run").string()));
+  fs::permissions(folder_ / "run", fs::perms::group_write, fs::perm_options::remove);
+  fs::permissions(folder_ / "run/job.yaml", fs::perms::group_write, fs::perm_options::add);
+  fs::remove_all(folder_ / "run2");
+  EXPECT_THAT(RunDir::choose(job(), 1, "c").notice(),
+              HasSubstr("run is not continued: job.yaml: others can write to it"));
+  fs::permissions(folder_ / "run/job.yaml", fs::perms::group_write, fs::perm_options::remove);
+  fs::remove_all(folder_ / "run2");
+  EXPECT_TRUE(RunDir::choose(job(), 1, "d").continues());
+}
+
+TEST_F(RunDirTest, LinksInTheRunAreNotFollowed) {
+  const fs::path outside = folder_ / "outside";
+  for (const char* const name : {".lock", "logs", "checkpoints", "metrics.jsonl"}) {
+    { const RunDir first = RunDir::choose(job(), 1, "a"); }
+    fs::remove(folder_ / "run" / name);
+    fs::create_symlink(outside, folder_ / "run" / name);
+    EXPECT_THAT(RunDir::choose(job(), 1, "b").notice(),
+                HasSubstr("run is not continued: " + std::string(name) + ": it is a link"));
+    fs::remove_all(folder_ / "run");
+    fs::remove_all(folder_ / "run2");
+  }
+  EXPECT_FALSE(fs::exists(outside));
+}
+
+TEST_F(RunDirTest, WhatAnOldJobSaysIsShownInOneShortLine) {
+  const std::string weights = "model.weights=" + std::string(9999, 'x');
+  { const RunDir first = RunDir::choose(job({weights}), 1, "a"); }
+  const std::string notice = RunDir::choose(job(), 1, "b").notice();
+  EXPECT_THAT(notice, HasSubstr("model.weights was xxx"));
+  EXPECT_LT(notice.size(), 500U);
+}
+
+// Others own the output, or may make things in it, as in /tmp.
+class SharedOutput : public RunDirTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+    fs::permissions(folder_, fs::perms::all | fs::perms::sticky_bit);
+    scratch_.write("private", "mine");
+    fs::permissions(folder_ / "private", fs::perms::owner_read | fs::perms::owner_write);
+  }
+
+  /// As the other user: a run that looks like ours, and is full of links.
+  [[nodiscard]] bool plant(const fs::path& run) const {
+    const std::string text = to_yaml(job());
+    return test::as_other_user([&] {
+             fs::create_directories(run / "logs/round-0");
+             std::ofstream(run / "job.yaml") << text;
+             std::ofstream(run / "result.json") << "{\"state\":\"failed\",\"batch\":64}";
+             fs::create_symlink(folder_ / "made", run / ".lock");
+             fs::create_symlink(folder_ / "private", run / "logs/round-0/rank-0.err");
+             const std::string pid = std::to_string(::getppid());
+             for (const char* const name : {"job.yaml", "command.txt", "result.json"})
+               fs::create_symlink(folder_ / "private", run / (name + (".tmp-" + pid)));
+             fs::permissions(run, fs::perms::all);
+             return 0;
+           }) == 0;
+  }
+};
+
+TEST_F(SharedOutput, A1_ARunThatAnotherPreparedIsNotContinued) {
+  ASSERT_TRUE(plant(folder_ / "run"));
+  const RunDir run = RunDir::choose(job(), 1, "a");
+  EXPECT_FALSE(run.continues());
+  EXPECT_EQ(run.path(), folder_ / "run2");
+  EXPECT_THAT(run.notice(), HasSubstr("run is not continued: it belongs to user 65534)"));
+  EXPECT_EQ(scratch_.read("private"), "mine");
+  EXPECT_FALSE(fs::exists(folder_ / "made"));
+}
+
+TEST_F(SharedOutput, A1_WhoeverRenamesARunGetsNothingOfIt) {
+  fs::permissions(folder_, fs::perms::all);  // no sticky bit: he may
+  const RunDir run = RunDir::choose(job(), 1, "a");
+  ASSERT_EQ(test::as_other_user([&] {
+              fs::rename(folder_ / "run", folder_ / "away");
+              return 0;
+            }),
+            0);
+  ASSERT_TRUE(plant(folder_ / "run"));
+  ASSERT_EQ(test::as_other_user([&] {
+              fs::remove(folder_ / "run/result.json");
+              fs::create_symlink(folder_ / "private", folder_ / "run/result.json");
+              return 0;
+            }),
+            0);
+  write_result(run.directory(), 137, "");
+  EXPECT_EQ(scratch_.read("private"), "mine");
+  EXPECT_TRUE(fs::is_symlink(folder_ / "run/result.json"));
+  EXPECT_THAT(scratch_.read("away/result.json"), HasSubstr("\"exit_code\":137"));
+}
+
+TEST_F(SharedOutput, A1_TheLinkToTheNewestRunOfAnotherIsNotFollowed) {
+  ASSERT_EQ(test::as_other_user([&] {
+              fs::create_symlink(folder_ / "private", folder_ / "latest");
+              return 0;
+            }),
+            0);
+  RunDir run = RunDir::choose(job(), 1, "a");
+  EXPECT_TRUE(run.remove_unused(exit_code::kUsage));
+  EXPECT_EQ(scratch_.read("private"), "mine");
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder_))
+    names.push_back(entry.path().filename().string());
+  EXPECT_THAT(names, ::testing::IsSubsetOf({"private", "latest"}));  // no leftover
 }
 
 }  // namespace

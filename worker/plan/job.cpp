@@ -137,6 +137,7 @@ CheckpointJob make_checkpoint(const JobValues& values) {
   checkpoint.interval = values.duration("checkpoint.interval");
   checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
   checkpoint.resume = values.text("checkpoint.resume");
+  checkpoint.trust = values.flag("checkpoint.trust");
   return checkpoint;
 }
 

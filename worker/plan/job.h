@@ -120,6 +120,7 @@ struct CheckpointJob {
   std::chrono::milliseconds interval{0};
   int keep = 3;
   std::string resume = "auto";
+  bool trust = false;  // checkpoints and weights of other users
 };
 
 struct Job {

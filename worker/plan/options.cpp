@@ -17,6 +17,8 @@ po::options_description visible_flags() {
       "version", "show the versions of this program and of LibTorch")(
       "check",
       "read the data and build the model on this machine, say what it takes; train nothing")(
+      "trust-checkpoint",
+      "also load checkpoints and weights that belong to another user (checkpoint.trust=true)")(
       "init-method",
       po::value<std::string>()->value_name("URL"),
       "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
@@ -102,6 +104,8 @@ Options parse_options(int argc, const char* const* argv) {
       take_argument(argument, options, problems);
     }
   }
+  if (given.count("trust-checkpoint") > 0)
+    options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
   if (!problems.empty()) throw UsageError(problems);
   for (int i = 0; i < argc; ++i)
     options.command += std::string(i > 0 ? " " : "") + argv[i];

@@ -8,16 +8,19 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <set>
 #include <utility>
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/one_line.h"
 #include "common/run_dir.h"
 #include "worker/save/digest.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"
 #include "worker/save/read_bytes.h"
+#include "worker/save/trust.h"
 
 namespace ddp::worker {
 namespace {
@@ -31,16 +34,6 @@ constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.safetensors";
 
-std::vector<std::string> names_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator i(directory, error), end; !error && i != end; i.increment(error))
-    names.push_back(i->path().filename().string());
-  if (error && error != std::errc::no_such_file_or_directory)
-    throw SystemError(system_message("readdir", directory.string(), error.value()));
-  return names;
-}
-
 std::optional<std::int64_t> parse_name(std::string_view name) {
   if (!name.starts_with(kStem)) return {};
   name.remove_prefix(kStem.size());
@@ -51,25 +44,21 @@ std::optional<std::int64_t> parse_name(std::string_view name) {
 }
 
 /// Steps of the whole checkpoints, newest first, with the names of their directories.
-std::vector<std::pair<std::int64_t, std::string>> list(const fs::path& directory) {
+std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory) {
   std::vector<std::pair<std::int64_t, std::string>> found;
-  for (const std::string& name : names_in(directory))
+  for (const std::string& name : directory.names())
     if (const std::optional<std::int64_t> step = parse_name(name)) found.emplace_back(*step, name);
   std::sort(found.rbegin(), found.rend());
   return found;
 }
 
-void remove_tree(const fs::path& path) {
-  std::error_code ignored;  // what stays is only room on the disk, and the next save tries again
-  fs::remove_all(path, ignored);
-}
-
 // ---- write
 
-ManifestFile write_tensors(const fs::path& directory,
+ManifestFile write_tensors(const OwnedDir& directory,
                            const char* name,
                            std::span<const TensorView> tensors) {
-  const WrittenFile written = write_safetensors(directory / name, tensors);
+  const WrittenFile written =
+      write_safetensors(OutputFile(directory, name, OutputFile::Mode::create), tensors);
   ManifestFile file{.name = name, .size = written.size, .digest = written.digest, .tensors = {}};
   for (const TensorView& tensor : tensors)
     file.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, digest(tensor.bytes)});
@@ -77,49 +66,56 @@ ManifestFile write_tensors(const fs::path& directory,
 }
 
 // All of a checkpoint in `directory`, durable but for the entry of the directory itself.
-void write_content(const fs::path& directory, const CheckpointContent& content) {
-  check(::mkdir(directory.c_str(), 0777), "mkdir", directory.string());
+void write_content(const OwnedDir& directory, const CheckpointContent& content) {
   Manifest manifest{.head = content.head, .files = {}};
   manifest.files.push_back(write_tensors(directory, kModel, content.model));
   manifest.files.push_back(write_tensors(directory, kOptimizer, content.optimizer));
   manifest.files.push_back(write_tensors(directory, kState, content.state));
-  OutputFile file(directory / kManifest, OutputFile::Mode::create);
+  OutputFile file(directory, kManifest, OutputFile::Mode::create);
   file.write(to_text(manifest));
   file.sync();
-  sync_directory(directory);
+  directory.sync();
 }
 
 // Gives `temporary` its name. A checkpoint of that name gets the temporary one, in the same instant
 // where the file system can do that, else after it was moved aside.
-void publish(const fs::path& temporary, const fs::path& path) {
-  if (::rename(temporary.c_str(), path.c_str()) == 0) return;
+void publish(const OwnedDir& directory, const std::string& temporary, const std::string& name) {
+  const std::string path = (directory.path() / name).string();
+  const int fd = directory.fd();
+  const auto rename = [fd](const std::string& from, const std::string& to) {
+    return ::renameat(fd, from.c_str(), fd, to.c_str());
+  };
+  if (rename(temporary, name) == 0) return;
   if (errno != ENOTEMPTY && errno != EEXIST)
-    throw SystemError(system_message("rename", path.string(), errno));
-  if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0)
-    return;
-  const fs::path old = temporary.string() + "-old";
-  check(::rename(path.c_str(), old.c_str()), "rename", old.string());
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    throw SystemError(system_message("rename", path, errno));
+  if (::renameat2(fd, temporary.c_str(), fd, name.c_str(), RENAME_EXCHANGE) == 0) return;
+  const std::string old = temporary + "-old";
+  check(rename(name, old), "rename", old);
+  if (rename(temporary, name) != 0) {
     const int reason = errno;
-    (void)::rename(old.c_str(), path.c_str());  // as it was
-    throw SystemError(system_message("rename", path.string(), reason));
+    (void)rename(old, name);  // as it was
+    throw SystemError(system_message("rename", path, reason));
   }
-  check(::rename(old.c_str(), temporary.c_str()), "rename", temporary.string());
+  check(rename(old, temporary), "rename", temporary);
 }
 
 // ---- load
 
-TensorFile read_tensors(const fs::path& directory, const ManifestFile& expected) {
+// Opens a file of a checkpoint; nothing, and the reason, when it is not there or refused.
+using Opener = std::function<std::optional<InputFile>(const std::string& name, std::string& why)>;
+
+TensorFile read_tensors(const Opener& open, const ManifestFile& expected) {
   const auto refuse = [&](const std::string& what) {
     throw UsageError(expected.name + ": " + what);
   };
-  std::error_code error;
-  const std::uint64_t size = fs::file_size(directory / expected.name, error);
-  if (error) refuse(error.message());
-  if (size != expected.size) {
-    refuse("expected " + std::to_string(expected.size) + " bytes, found " + std::to_string(size));
+  std::string why_not;
+  const std::optional<InputFile> input = open(expected.name, why_not);
+  if (!input) refuse(why_not);
+  if (input->size() != expected.size) {
+    refuse("expected " + std::to_string(expected.size) + " bytes, found " +
+           std::to_string(input->size()));
   }
-  std::vector<std::byte> bytes = read_bytes(directory / expected.name);
+  std::vector<std::byte> bytes = read_bytes(*input);
   if (digest(bytes) != expected.digest) refuse("checksum differs");
   TensorFile file = TensorFile::parse(std::move(bytes), expected.name);
   // The whole file is what was written, so this finds mistakes of the writer, not damage.
@@ -135,10 +131,13 @@ TensorFile read_tensors(const fs::path& directory, const ManifestFile& expected)
 }
 
 // Errors: UsageError "model.safetensors: checksum differs", without the directory.
-LoadedCheckpoint read_verified(const fs::path& path) {
+LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
   Manifest manifest;
   try {
-    const std::vector<std::byte> bytes = read_bytes(path / kManifest);
+    std::string why_not;
+    const std::optional<InputFile> file = open(kManifest, why_not);
+    if (!file) throw UsageError(why_not);
+    const std::vector<std::byte> bytes = read_bytes(*file);
     std::string text(bytes.size(), '\0');
     std::transform(bytes.begin(), bytes.end(), text.begin(), [](std::byte byte) {
       return static_cast<char>(byte);
@@ -153,7 +152,7 @@ LoadedCheckpoint read_verified(const fs::path& path) {
                                    [&](const ManifestFile& entry) { return entry.name == name; });
     if (file == manifest.files.end())
       throw UsageError(std::string(kManifest) + ": it does not list " + name);
-    return read_tensors(path, *file);
+    return read_tensors(open, *file);
   };
   return {.path = path,
           .head = manifest.head,
@@ -163,69 +162,94 @@ LoadedCheckpoint read_verified(const fs::path& path) {
 }
 
 // Out of the way, but kept for whoever wants to know why. Returns what went wrong with that, or "".
-std::string set_aside(const fs::path& path) {
+std::string set_aside(const OwnedDir& directory, const std::string& name) {
+  const int fd = directory.fd();
   for (int number = 1; number < 1000; ++number) {
-    const fs::path bad = path.string() + ".bad" + (number == 1 ? "" : std::to_string(number));
-    if (std::error_code ignored; fs::exists(bad, ignored)) continue;
-    if (::rename(path.c_str(), bad.c_str()) == 0) return {};
-    return system_message("rename", bad.string(), errno);
+    const std::string bad = name + ".bad" + (number == 1 ? "" : std::to_string(number));
+    if (::faccessat(fd, bad.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) continue;
+    if (::renameat(fd, name.c_str(), fd, bad.c_str()) == 0) return {};
+    return system_message("rename", (directory.path() / bad).string(), errno);
   }
   return "too many .bad directories";
 }
 
+LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) {
+  std::string why_not;
+  const std::optional<OwnedDir> directory = checkpoints.find(name, why_not);
+  if (!directory) throw SystemError(why_not);
+  return read_verified(directory->path(), [&](const std::string& file, std::string& why) {
+    return InputFile::open(*directory, file, why);
+  });
+}
+
 }  // namespace
 
-LoadedCheckpoint load_checkpoint(const fs::path& path) try {
-  std::error_code error;
-  if (!fs::is_directory(path, error)) throw UsageError("it is no directory");
-  return read_verified(path);
+LoadedCheckpoint load_checkpoint(const fs::path& path, bool trust) try {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) throw UsageError("it is no directory");
+  struct stat status {};
+  const int result = ::fstat(fd, &status);
+  ::close(fd);
+  check(result, "fstat", path.string());
+  if (!trust && !is_trusted(status.st_uid)) throw UsageError(why_not_trusted(status.st_uid));
+  return read_verified(path, [&](const std::string& name, std::string& why_not) {
+    std::optional<InputFile> file = InputFile::open(path / name, why_not);
+    if (file && !trust && !is_trusted(file->owner())) {
+      why_not = why_not_trusted(file->owner());
+      file.reset();
+    }
+    return file;
+  });
 } catch (const UsageError& error) {
-  throw UsageError("cannot load checkpoint " + path.string() + ": " + error.what() +
+  throw UsageError("cannot load checkpoint " + path.string() + ": " + one_line(error.what()) +
                    ". Name another one in checkpoint.resume, or use auto.");
 }
 
-Checkpoints::Checkpoints(fs::path directory, int keep, std::string run_id)
-    : directory_(std::move(directory)), keep_(std::max(keep, 2)), run_id_(std::move(run_id)) {
+Checkpoints::Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id)
+    : run_dir_(run_dir), keep_(std::max(keep, 2)), run_id_(std::move(run_id)) {
   if (run_id_.empty()) run_id_ = std::to_string(::getpid());
 }
 
-fs::path Checkpoints::save(const CheckpointContent& content) {
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (error) throw SystemError(system_message("mkdir", directory_.string(), error.value()));
-  remove_leftovers();
+// Each time anew: somebody may have moved it to make room.
+OwnedDir Checkpoints::directory() const {
+  return run_dir_.enter("checkpoints");
+}
 
+fs::path Checkpoints::save(const CheckpointContent& content) {
+  const OwnedDir directory = this->directory();
+  remove_leftovers(directory);
   const std::string name = checkpoint_name(content.head.step);
-  const fs::path temporary = directory_ / (name + std::string(kTemporary) + run_id_);
+  const std::string temporary = name + std::string(kTemporary) + run_id_;
   try {
-    write_content(temporary, content);
-    publish(temporary, directory_ / name);
+    write_content(directory.enter(temporary), content);
+    publish(directory, temporary, name);
   } catch (...) {
-    remove_tree(temporary);
+    directory.remove(temporary);
     throw;
   }
   // Beyond this point the new checkpoint is whole and verified.
-  sync_directory(directory_);
-  remove_tree(temporary);  // the old one of that step, if they changed places
-  replace_file(directory_ / "latest", name + "\n");
-  remove_old();
-  return directory_ / name;
+  directory.sync();
+  directory.remove(temporary);  // the old one of that step, if they changed places
+  replace_file(directory, "latest", name + "\n");
+  remove_old(directory);
+  return directory.path() / name;
 }
 
 std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string>& warnings) {
+  const OwnedDir directory = this->directory();
   std::vector<std::string> reasons;
   std::optional<LoadedCheckpoint> loaded;
-  for (const auto& [step, name] : list(directory_)) {
+  for (const auto& [step, name] : list(directory)) {
     try {
-      loaded = read_verified(directory_ / name);
+      loaded = read_own(directory, name);
       verified_ = step;
       break;
     } catch (const SystemError& error) {
       // Not its fault: a network disk that is away, too many open files. It stays where it is.
       reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
     } catch (const UsageError& error) {
-      const std::string aside = set_aside(directory_ / name);
-      reasons.push_back("checkpoint " + name + " is damaged (" + error.what() +
+      const std::string aside = set_aside(directory, name);
+      reasons.push_back("checkpoint " + name + " is damaged (" + one_line(error.what()) +
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));
     }
   }
@@ -238,24 +262,25 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
 }
 
 void Checkpoints::mark_best(std::int64_t step) {
-  replace_file(directory_ / "best", checkpoint_name(step) + "\n");
+  replace_file(directory(), "best", checkpoint_name(step) + "\n");
 }
 
-void Checkpoints::remove_leftovers() const {
-  for (const std::string& name : names_in(directory_))
-    if (name.find(kTemporary) != std::string::npos) remove_tree(directory_ / name);
+void Checkpoints::remove_leftovers(const OwnedDir& directory) {
+  for (const std::string& name : directory.names())
+    if (name.find(kTemporary) != std::string::npos) directory.remove(name);
 }
 
-void Checkpoints::remove_old() const {
+void Checkpoints::remove_old(const OwnedDir& directory) const {
   std::set<std::string> kept;
-  if (const std::optional<std::string> best = read_file(directory_ / "best"))
+  if (const std::optional<std::string> best = read_file(directory, "best"))
     kept.insert(best->substr(0, best->find('\n')));
   int newer = 0;
-  for (const auto& [step, name] : list(directory_)) {
+  for (const auto& [step, name] : list(directory)) {
     if (newer++ < keep_ || step == verified_ || kept.contains(name)) continue;
     // Renamed first, so that a crash in between leaves no checkpoint with half its files.
-    const fs::path doomed = directory_ / (name + std::string(kTemporary) + "old");
-    if (::rename((directory_ / name).c_str(), doomed.c_str()) == 0) remove_tree(doomed);
+    const std::string doomed = name + std::string(kTemporary) + "old";
+    const int fd = directory.fd();
+    if (::renameat(fd, name.c_str(), fd, doomed.c_str()) == 0) directory.remove(doomed);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "common/owned_dir.h"
 #include "worker/save/safetensors.h"
 
 namespace ddp::worker {
@@ -47,16 +48,18 @@ struct LoadedCheckpoint {
   TensorFile state;
 };
 
-/// Reads and verifies one checkpoint directory.
+/// Reads and verifies one checkpoint directory. What is in it decides what a program learns, so
+/// without `trust` the directory and its files belong to us or to root.
 /// Errors: UsageError that says what is wrong with which file; SystemError (reading).
-LoadedCheckpoint load_checkpoint(const std::filesystem::path& path);
+LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, bool trust = false);
 
 /// The checkpoints of one run, in `<run directory>/checkpoints`. Used by rank 0 alone.
 class Checkpoints {
  public:
   /// Keeps the newest `keep` (at least 2), the one named in `best`, and the one that load_newest()
   /// verified last. `run_id` makes temporary names; it may be empty (then the pid is used).
-  Checkpoints(std::filesystem::path directory, int keep, std::string run_id);
+  /// `run_dir` outlives this.
+  Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id);
 
   /// Writes `step-NNNNNN`, makes it durable, points `latest` at it, removes old ones and what dead
   /// runs left half-written. Returns its path. A checkpoint of that step is replaced.
@@ -76,10 +79,11 @@ class Checkpoints {
   void mark_best(std::int64_t step);
 
  private:
-  void remove_leftovers() const;
-  void remove_old() const;
+  [[nodiscard]] OwnedDir directory() const;
+  static void remove_leftovers(const OwnedDir& directory);
+  void remove_old(const OwnedDir& directory) const;
 
-  std::filesystem::path directory_;
+  const OwnedDir& run_dir_;
   int keep_;
   std::string run_id_;
   std::optional<std::int64_t> verified_;  // the step that load_newest() returned

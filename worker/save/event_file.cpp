@@ -18,8 +18,6 @@
 namespace ddp::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
 // Field numbers of event.proto and summary.proto.
 namespace event_field {
 constexpr protozero::pbf_tag_type kWallTime = 1;
@@ -47,11 +45,9 @@ double wall_time() {
 
 // Readers take the files of a directory in the order of their names, so ours must come last even
 // when a run goes on within the same second, or after the clock was set back.
-std::int64_t next_time(const fs::path& directory) {
+std::int64_t next_time(const OwnedDir& directory) {
   std::int64_t time = static_cast<std::int64_t>(wall_time());
-  std::error_code error;
-  for (fs::directory_iterator i(directory, error), end; !error && i != end; i.increment(error)) {
-    const std::string name = i->path().filename().string();
+  for (const std::string& name : directory.names()) {
     if (!name.starts_with(kPrefix)) continue;
     std::int64_t other = 0;
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), other);
@@ -60,12 +56,12 @@ std::int64_t next_time(const fs::path& directory) {
   return time;
 }
 
-fs::path new_name(const fs::path& directory) {
+std::string new_name(const OwnedDir& directory) {
   std::array<char, HOST_NAME_MAX + 1> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0 || host[0] == '\0')
     std::strcpy(host.data(), "localhost");
-  return directory / (std::string(kPrefix) + std::to_string(next_time(directory)) + "." +
-                      host.data() + "." + std::to_string(::getpid()));
+  return std::string(kPrefix) + std::to_string(next_time(directory)) + "." + host.data() + "." +
+         std::to_string(::getpid());
 }
 
 // CRC-32C, rotated and shifted so that checksums of checksums stay good. Source: TensorFlow's
@@ -93,8 +89,8 @@ std::string frame_record(std::string_view payload) {
   return record;
 }
 
-EventFile::EventFile(const fs::path& directory, std::int64_t resumed_step)
-    : file_(new_name(directory), OutputFile::Mode::create) {
+EventFile::EventFile(const OwnedDir& directory, std::int64_t resumed_step)
+    : file_(directory, new_name(directory), OutputFile::Mode::create) {
   std::string version;
   protozero::pbf_writer first(version);
   first.add_double(event_field::kWallTime, wall_time());

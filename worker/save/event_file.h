@@ -26,7 +26,7 @@ class EventFile {
   /// and writes its first records: the version, and a START that makes TensorBoard drop the points
   /// of steps after `resumed_step`, which this run will do again.
   /// Errors: SystemError.
-  EventFile(const std::filesystem::path& directory, std::int64_t resumed_step);
+  EventFile(const OwnedDir& directory, std::int64_t resumed_step);
 
   /// One record with all scalars of a step, visible to readers at once.
   /// Errors: SystemError.

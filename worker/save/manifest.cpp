@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/one_line.h"
 #include "worker/save/digest.h"
 
 namespace ddp::worker {
@@ -35,7 +36,7 @@ double decode(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
-    throw UsageError("\"" + std::string(text) + "\" is no number");
+    throw UsageError("\"" + one_line(text, 40) + "\" is no number");
   return value;
 }
 

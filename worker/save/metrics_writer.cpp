@@ -18,8 +18,6 @@
 namespace ddp::worker {
 namespace {
 
-namespace fs = std::filesystem;
-
 // One record as names and values: both text formats are made from it, so that they cannot differ.
 using Value = std::variant<std::monostate, std::int64_t, double>;
 struct Field {
@@ -170,11 +168,12 @@ bool is_kept(const LineHead& head, const MetricsRequest& request) {
 }
 
 // Drops what the run will write again, and a line that a crash cut off.
-void drop_later(const fs::path& path,
+void drop_later(const std::string& name,
                 const MetricsRequest& request,
                 std::string_view header,
                 const HeadReader& read_head) {
-  const std::string old = read_file(path, std::numeric_limits<std::size_t>::max()).value_or("");
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  const std::string old = read_file(request.directory, name, kAll).value_or("");
   std::string kept(header);
   std::string_view rest = old;
   if (rest.starts_with(header)) rest.remove_prefix(header.size());
@@ -184,7 +183,7 @@ void drop_later(const fs::path& path,
     if (head && is_kept(*head, request)) kept += line;
     rest.remove_prefix(end + 1);
   }
-  if (kept != old) replace_file(path, kept);
+  if (kept != old) replace_file(request.directory, name, kept);
 }
 
 // Runs `action`; when the disk refuses, says so once and gives the target up.
@@ -203,9 +202,8 @@ void attempt(std::optional<Target>& target, const char* what, const Action& acti
 
 MetricsWriter::MetricsWriter(const MetricsRequest& request) {
   const auto open = [&](const char* name, std::string_view header, const HeadReader& read_head) {
-    const fs::path path = request.directory / name;
-    drop_later(path, request, header, read_head);
-    return OutputFile(path, OutputFile::Mode::append);
+    drop_later(name, request, header, read_head);
+    return OutputFile(request.directory, name, OutputFile::Mode::append);
   };
   if (request.jsonl) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {

@@ -5,13 +5,13 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/owned_dir.h"
 #include "worker/save/event_file.h"
 #include "worker/save/output_file.h"
 
@@ -46,7 +46,7 @@ struct EpochRecord {
 };
 
 struct MetricsRequest {
-  std::filesystem::path directory{};
+  const OwnedDir& directory;
   bool jsonl = true;
   bool csv = true;
   bool tensorboard = true;

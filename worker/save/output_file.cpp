@@ -9,10 +9,23 @@
 #include "common/error.h"
 
 namespace ddp::worker {
+namespace {
+
+int flags_of(OutputFile::Mode mode) {
+  return O_WRONLY | O_CREAT | (mode == OutputFile::Mode::create ? O_EXCL : O_APPEND);
+}
+
+}  // namespace
 
 OutputFile::OutputFile(const std::filesystem::path& path, Mode mode) : path_(path) {
-  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::create ? O_EXCL : O_APPEND);
-  fd_ = check(::open(path.c_str(), flags, 0666), "open", path.string());
+  fd_ = check(::open(path.c_str(), flags_of(mode) | O_CLOEXEC, 0666), "open", path.string());
+}
+
+OutputFile::OutputFile(const OwnedDir& directory, const std::string& name, Mode mode)
+    : path_(directory.path() / name) {
+  std::string why_not;
+  fd_ = directory.open_file(name, flags_of(mode), why_not);
+  if (fd_ < 0) throw SystemError("open, " + path_.string() + ": " + why_not);
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept

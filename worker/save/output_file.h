@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <string>
 #include <string_view>
+
+#include "common/owned_dir.h"
 
 namespace ddp::worker {
 
@@ -16,6 +19,8 @@ class OutputFile {
 
   /// Errors: SystemError.
   OutputFile(const std::filesystem::path& path, Mode mode);
+  /// The same in a directory of ours. Errors: SystemError, also for a file that is not ours alone.
+  OutputFile(const OwnedDir& directory, const std::string& name, Mode mode);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&& other) noexcept;
   OutputFile(const OutputFile&) = delete;

@@ -3,7 +3,6 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/input_file.h"
 
 namespace ddp::worker {
 
@@ -11,8 +10,12 @@ std::vector<std::byte> read_bytes(const std::filesystem::path& path) {
   std::string why_not;
   const std::optional<InputFile> file = InputFile::open(path, why_not);
   if (!file) throw UsageError("open, " + path.string() + ": " + why_not);
-  std::vector<std::byte> bytes(file->size());
-  bytes.resize(file->read(bytes));  // somebody may have cut the file meanwhile
+  return read_bytes(*file);
+}
+
+std::vector<std::byte> read_bytes(const InputFile& file) {
+  std::vector<std::byte> bytes(file.size());
+  bytes.resize(file.read(bytes));  // somebody may have cut the file meanwhile
   return bytes;
 }
 

@@ -5,11 +5,16 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/input_file.h"
+
 namespace ddp::worker {
 
 /// All bytes of a regular file.
 /// Errors: UsageError when it is not there, not regular or not ours to read; SystemError when
 /// reading fails.
 std::vector<std::byte> read_bytes(const std::filesystem::path& path);
+
+/// All bytes that are left. Errors: SystemError.
+std::vector<std::byte> read_bytes(const InputFile& file);
 
 }  // namespace ddp::worker

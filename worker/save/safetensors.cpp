@@ -235,11 +235,17 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
+  (void)arrange(tensors);  // a mistake of the caller leaves no file
+  return write_safetensors(OutputFile(path, OutputFile::Mode::create), tensors, metadata);
+}
+
+WrittenFile write_safetensors(OutputFile file,
+                              std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata) {
   const std::vector<TensorView> order = arrange(tensors);
   const std::string header = encode_header(order, metadata);
   const std::uint64_t length = header.size();
 
-  OutputFile file(path, OutputFile::Mode::create);
   Digest whole;
   WrittenFile written;
   const auto put = [&](std::span<const std::byte> bytes) {

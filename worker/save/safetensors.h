@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "worker/save/output_file.h"
+
 namespace ddp::worker {
 
 /// A named tensor whose bytes belong to somebody else: little endian, in C order unless `strides`
@@ -72,10 +74,13 @@ struct WrittenFile {
   std::string digest;  // XXH3-128 of the whole file
 };
 
-/// Writes a new file and makes it durable (fsync); the directory's entry is the caller's. Wide
+/// Writes into a new file and makes it durable (fsync); the directory's entry is the caller's. Wide
 /// dtypes come first, so that every tensor is aligned to its element.
 /// Errors: SystemError; std::logic_error for a repeated name, an unknown dtype or a size that is
 /// not that of the shape.
+WrittenFile write_safetensors(OutputFile file,
+                              std::span<const TensorView> tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});

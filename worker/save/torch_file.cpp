@@ -10,8 +10,11 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/input_file.h"
+#include "common/one_line.h"
 #include "worker/save/pickle.h"
 #include "worker/save/read_bytes.h"
+#include "worker/save/trust.h"
 #include "worker/save/zip_file.h"
 
 namespace ddp::worker {
@@ -21,6 +24,7 @@ using Kind = PickleValue::Kind;
 
 constexpr std::string_view kZipStart = "PK\x03\x04";
 constexpr std::string_view kPickleList = "data.pkl";
+constexpr std::size_t kLongestReason = 600;
 constexpr int kMaxWrappings = 4;  // a parameter of a tensor of a type ...
 
 bool starts_with(std::span<const std::byte> bytes, std::string_view start) {
@@ -245,17 +249,24 @@ TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& nam
   return {std::move(bytes), std::move(tensors)};
 }
 
-TensorFile read_tensor_file(const std::filesystem::path& path) {
+TensorFile read_tensor_file(const std::filesystem::path& path, bool trust) {
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) throw UsageError("open, " + path.string() + ": " + why_not);
+  if (!trust && !is_trusted(file->owner()))
+    throw UsageError(path.string() + ": " + why_not_trusted(file->owner()) + ".");
   const auto memory = static_cast<std::uintmax_t>(::sysconf(_SC_PHYS_PAGES)) *
                       static_cast<std::uintmax_t>(::sysconf(_SC_PAGESIZE));
-  std::error_code ignored;  // read_bytes says what is wrong with the file
-  const std::uintmax_t size = std::filesystem::file_size(path, ignored);
-  if (!ignored && size > memory)
-    throw UsageError(path.string() + ": it has " + std::to_string(size) +
+  if (file->size() > memory)
+    throw UsageError(path.string() + ": it has " + std::to_string(file->size()) +
                      " bytes, more than this node's memory of " + std::to_string(memory));
-  std::vector<std::byte> bytes = read_bytes(path);
-  return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
-                              : TensorFile::parse(std::move(bytes), path.string());
+  std::vector<std::byte> bytes = read_bytes(*file);
+  try {
+    return is_torch_file(bytes) ? parse_torch_file(std::move(bytes), path.string())
+                                : TensorFile::parse(std::move(bytes), path.string());
+  } catch (const UsageError& error) {
+    throw UsageError(one_line(error.what(), kLongestReason));  // it quotes names of the file
+  }
 }
 
 }  // namespace ddp::worker

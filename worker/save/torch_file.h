@@ -22,9 +22,10 @@ bool is_torch_file(std::span<const std::byte> bytes);
 /// quantized, complex), TorchScript archives, and the format from before torch 1.6.
 TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name);
 
-/// Reads a file of torch.save or a safetensors file, told apart by their first bytes.
+/// Reads a file of torch.save or a safetensors file, told apart by their first bytes. Without
+/// `trust` it belongs to us or to root.
 /// Errors: UsageError (contents, no such file, more bytes than this node has memory), SystemError
 /// (reading).
-TensorFile read_tensor_file(const std::filesystem::path& path);
+TensorFile read_tensor_file(const std::filesystem::path& path, bool trust = false);
 
 }  // namespace ddp::worker

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/one_line.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/torch_file.h"
 
@@ -64,7 +65,7 @@ std::string difference(const TensorView& saved, const at::Tensor& tensor) {
 std::string list(const std::vector<std::string>& items) {
   std::string text;
   for (std::size_t i = 0; i < std::min(items.size(), kShown); ++i)
-    text += (i > 0 ? ", " : "") + items[i];
+    text += (i > 0 ? ", " : "") + one_line(items[i]);
   if (items.size() > kShown) text += " and " + std::to_string(items.size() - kShown) + " more";
   return text;
 }
@@ -77,7 +78,7 @@ std::string counts(const LoadReport& report) {
 std::vector<std::string> problems_of(const LoadReport& report) {
   std::vector<std::string> problems;
   for (const std::string& text : report.different)
-    problems.push_back(report.file + ": " + text);
+    problems.push_back(report.file + ": " + one_line(text));
   if (!report.missing.empty())
     problems.push_back(report.file + ": it lacks " + list(report.missing));
   if (!report.unexpected.empty())
@@ -92,9 +93,10 @@ std::vector<std::string> problems_of(const LoadReport& report) {
 
 LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
-                        bool strict) {
+                        bool strict,
+                        bool trust) {
   const at::NoGradGuard no_grad;
-  const TensorFile file = read_tensor_file(path);
+  const TensorFile file = read_tensor_file(path, trust);
   LoadReport report;
   report.file = path.string();
   report.wanted = state.size();

@@ -26,10 +26,12 @@ struct LoadReport {
 /// `_orig_mod.` (torch.compile). Floating-point numbers of another width are converted, rounded to
 /// the nearest; other types must be equal. A file without a `num_batches_tracked` leaves 0, as in
 /// torch. With `strict`, all that does not fit is an error, and nothing has been copied; else it is
-/// in the report. Errors: UsageError, also when nothing at all fits; SystemError (reading).
+/// in the report. Without `trust` the file belongs to us or to root. Errors: UsageError, also when
+/// nothing at all fits; SystemError (reading).
 LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
-                        bool strict);
+                        bool strict,
+                        bool trust = false);
 
 /// For the console: a line, and one per kind of tensor that was not simply copied.
 std::string to_text(const LoadReport& report);

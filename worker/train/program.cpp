@@ -109,7 +109,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (!error_file.empty()) write_error_file(error_file, error);
   }
   try {
-    if (own_run_dir) write_result(own_run_dir->path(), code, "\"decided_by\":\"worker\"");
+    if (own_run_dir) write_result(own_run_dir->directory(), code, "\"decided_by\":\"worker\"");
     if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code))
       log::info("no step was made: removed " + own_run_dir->path().string());
   } catch (const std::exception& error) {

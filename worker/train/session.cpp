@@ -110,7 +110,9 @@ Model make_model(const ModelFactory& factory,
   at::manual_seed(job.seed + static_cast<std::uint64_t>(group.rank()));
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(*model);
-    std::cout << to_text(load_weights(*job.model.weights, state, job.model.strict)) << std::flush;
+    std::cout << to_text(load_weights(
+                     *job.model.weights, state, job.model.strict, job.checkpoint.trust))
+              << std::flush;
   }
   freeze(*model, job.model.freeze);
   use_layout(*model, job.model.layout);
@@ -173,7 +175,7 @@ int train_model(const Session& session,
                 const Job& job,
                 const Device& device,
                 const DataSet& data,
-                const std::filesystem::path& run_dir,
+                const OwnedDir* run_dir,
                 Group& group) {
   const ModelFactory& factory = session.registry.models.at(job.model.name);
   const Model model = make_model(factory, job, data.train, group);
@@ -314,7 +316,8 @@ int train_here(const Session& session) {
   group->show_on(session.page);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
-  std::filesystem::path run_dir = session.plays_rank ? std::filesystem::path() : self.run_dir;
+  std::optional<OwnedDir> given_dir;  // by the agent
+  const OwnedDir* run_dir = nullptr;  // of rank 0
   if (session.plays_rank) {
     std::cout << "as rank " << self.rank << " of " << self.world_size
               << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
@@ -322,9 +325,11 @@ int train_here(const Session& session) {
   if (group->is_root()) {
     if (!session.plays_rank) std::cout << rank_table(ranks);
     std::cout << batch_line(job.batch, self.world_size) << std::endl;
-    if (run_dir.empty() && !session.plays_rank) {
+    if (!session.plays_rank && !self.run_dir.empty()) {
+      run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
+    } else if (!session.plays_rank) {
       session.own_run_dir = RunDir::choose(session.job, self.world_size, session.command);
-      run_dir = session.own_run_dir->path();
+      run_dir = &session.own_run_dir->directory();
       std::cout << session.own_run_dir->notice() << std::endl;
     }
   }

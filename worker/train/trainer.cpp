@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/one_line.h"
 #include "worker/plan/shard.h"
 #include "worker/train/console.h"
 
@@ -65,7 +66,7 @@ void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
   for (const auto& [path, value] : job.identity) {
     const auto saved = checkpoint.head.job.find(path);
     if (saved == checkpoint.head.job.end() || saved->second == value) continue;
-    problems.push_back(made + path + ": " + saved->second + ", this job has " + value +
+    problems.push_back(made + path + ": " + one_line(saved->second) + ", this job has " + value +
                        ". Use the same value, or checkpoint.resume=never.");
   }
   if (checkpoint.head.batch != job.batch.whole) {
@@ -108,8 +109,8 @@ Trainer::Trainer(Parts parts)
       agreement_(parts_.group),
       last_save_(Clock::now()),
       window_start_(Clock::now()) {
-  if (parts_.group.is_root() && !parts_.run_dir.empty()) {
-    checkpoints_.emplace(parts_.run_dir / "checkpoints", parts_.job.checkpoint.keep, parts_.run_id);
+  if (parts_.run_dir != nullptr) {
+    checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
   }
 }
 
@@ -166,7 +167,7 @@ int Trainer::run() {
   if (const std::optional<DdpFigures> figures = parts_.replica.figures())
     say(figures_line(*figures));
   say(final_table(records_) +
-      (parts_.run_dir.empty() ? "" : "run directory: " + parts_.run_dir.string()));
+      (parts_.run_dir == nullptr ? "" : "run directory: " + parts_.run_dir->path().string()));
   return exit_code::kOk;
 }
 
@@ -201,7 +202,7 @@ void Trainer::restore_position() {
     for (const std::string& warning : warnings)
       log::warning(warning);
     if (!checkpoint && parts_.job.checkpoint.resume != "auto") {
-      checkpoint = load_checkpoint(parts_.job.checkpoint.resume);
+      checkpoint = load_checkpoint(parts_.job.checkpoint.resume, parts_.job.checkpoint.trust);
     }
   }
   if (checkpoint) require_same_job(*checkpoint, parts_.job);
@@ -211,8 +212,7 @@ void Trainer::restore_position() {
         std::to_string(position_.epoch + 1) + ", from " + checkpoint->path.string());
   }
   if (checkpoints_) {
-    MetricsRequest request;
-    request.directory = parts_.run_dir;
+    MetricsRequest request{.directory = *parts_.run_dir};
     request.jsonl = parts_.job.jsonl;
     request.csv = parts_.job.csv;
     request.tensorboard = parts_.job.tensorboard;

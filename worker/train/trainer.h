@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/owned_dir.h"
 #include "common/progress_page.h"
 #include "worker/data/dataset.h"
 #include "worker/data/loader.h"
@@ -56,7 +56,7 @@ class Trainer {
     at::MemoryFormat layout;  // of images
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;  // set by a signal
-    std::filesystem::path run_dir;            // rank 0's
+    const OwnedDir* run_dir;                  // rank 0's; null: nothing is written
     std::string run_id;                       // for temporary names; may be empty
   };
 

@@ -1,0 +1,16 @@
+// Whose files are believed: what a model starts from decides what it learns and says.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace ddp::worker {
+
+/// A file of ours, or of root, who needs no file of ours to do what he likes.
+bool is_trusted(uid_t owner);
+
+/// "it belongs to user 65534 (nobody), and you are user 1000. Give --trust-checkpoint ..."
+std::string why_not_trusted(uid_t owner);
+
+}  // namespace ddp::worker
