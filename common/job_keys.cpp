@@ -323,7 +323,8 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text_map,
        .default_value = "{}",
        .may_differ = true,
-       .help = "more variables for the workers"},
+       .is_secret = true,
+       .help = "more variables for the workers; their values are neither printed nor stored"},
   };
 }
 // clang-format on

@@ -387,7 +387,22 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
 std::optional<JobOverride> parse_override(const std::string& argument) {
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos || equals == 0) return {};
-  return JobOverride{argument.substr(0, equals), argument.substr(equals + 1), argument};
+  return JobOverride{
+      argument.substr(0, equals), argument.substr(equals + 1), mask_secret(argument)};
+}
+
+bool is_secret(std::string_view path) {
+  const std::span<const JobKey> keys = job_keys();
+  return std::any_of(keys.begin(), keys.end(), [path](const JobKey& key) {
+    const bool is_inside = path.starts_with(std::string(key.path) + ".");
+    return key.is_secret && (path == key.path || is_inside);
+  });
+}
+
+std::string mask_secret(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || !is_secret(argument.substr(0, equals))) return argument;
+  return argument.substr(0, equals + 1) + std::string(kMasked);
 }
 
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
@@ -476,7 +491,8 @@ std::string to_text(const JobKey& key, const JobValue& value) {
     std::string operator()(const TextMap& map) const {
       std::string text;
       for (const auto& [name, entry] : map) {
-        text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " + quote_yaml(entry);
+        text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " +
+                quote_yaml(key.is_secret ? std::string(kMasked) : entry);
       }
       return "{" + text + "}";
     }

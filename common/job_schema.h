@@ -42,8 +42,11 @@ struct JobKey {
   std::vector<std::string_view> later =
       {};                   // words of the field that this version does not have yet
   bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
+  bool is_secret = false;   // a text_map whose texts are neither printed nor stored
   std::string_view help = {};
 };
+
+inline constexpr std::string_view kMasked = "***";  // in the place of a secret
 
 inline constexpr double kAnyReal = 1e300;             // `max` of a real without an upper bound
 inline constexpr std::string_view kEverything = "*";  // in `later`: any value but the default
@@ -58,6 +61,12 @@ struct JobOverride {
   std::string value;   // YAML text
   std::string origin;  // shown in messages: "--max-restarts", "train.epochs=3", "PET_MAX_RESTARTS"
 };
+
+/// Whether "launch.env" or an entry of it, "launch.env.NAME", is meant.
+bool is_secret(std::string_view path);
+
+/// An argument as it may be shown: "launch.env.NAME=text" becomes "launch.env.NAME=***".
+std::string mask_secret(const std::string& argument);
 
 /// Splits "train.epochs=3". Nothing when there is no '=' or no key before it.
 std::optional<JobOverride> parse_override(const std::string& argument);
@@ -85,10 +94,10 @@ BatchPlan plan_batch(const JobValues& job, int world_size);
 TextMap job_identity(const JobValues& job, bool for_resume);
 
 /// The resolved job as a job file: every key, commented with where its value came from when that is
-/// not the default.
+/// not the default. Secrets are masked.
 std::string to_yaml(const JobValues& job);
 
-/// The value as YAML text.
+/// The value as YAML text; secrets are masked.
 std::string to_text(const JobKey& key, const JobValue& value);
 
 }  // namespace ddp

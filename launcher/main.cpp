@@ -68,10 +68,11 @@ void prepare_process() {
   ::signal(SIGABRT, leave_at_once);
 }
 
+/// For the record: without secrets.
 std::string join(const std::vector<std::string>& words) {
   std::string text = "ddp-launch";
   for (const std::string& word : words)
-    text += " " + word;
+    text += " " + mask_secret(word);
   return text;
 }
 

@@ -59,8 +59,7 @@ class Maker {
 
   JobSpec make() {
     spec_.environment = base_;
-    for (const auto& [name, value] : job().text_map("launch.env"))
-      spec_.environment[name] = value;
+    take_environment();
     take_nodes();
     spec_.nproc = count_workers();
     if (spec_.max_nodes > 1 && spec_.nproc > kMostWorkersOfNode) {
@@ -87,6 +86,17 @@ class Maker {
   }
   void complain(const std::string& key, const std::string& what) {
     problems_.push_back(origin(key) + ": " + what);
+  }
+
+  void take_environment() {
+    for (const auto& [name, value] : job().text_map("launch.env")) {
+      spec_.environment[name] = value;
+      if (value != kMasked) continue;
+      complain("launch.env",
+               name + ": " + value +
+                   " stands for a value that was not written down. Give the value, or leave " +
+                   name + " out where the environment has it.");
+    }
   }
 
   /// N, or MIN:MAX.
@@ -418,9 +428,11 @@ class Maker {
     }
   }
 
+  /// What the worker is to know of them. A secret would stand where everybody on the node reads it.
   void take_overrides() {
-    for (const JobOverride& given : options_.overrides)
-      spec_.arguments.push_back(given.path + "=" + given.value);
+    for (const JobOverride& given : options_.overrides) {
+      if (!is_secret(given.path)) spec_.arguments.push_back(given.path + "=" + given.value);
+    }
     for (const JobOverride& given : options_.flags) {
       if (given.path == "checkpoint.trust")
         spec_.arguments.push_back(given.path + "=" + given.value);

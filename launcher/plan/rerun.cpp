@@ -66,7 +66,7 @@ std::string rerun_command(const JobSpec& spec,
   const std::string world_size = std::to_string(placement.world_size);
   std::string text = "cd " + quote(facts.directory.string()) + " && env";
   for (const auto& [name, value] : added_environment(spec, alone, round, "", -1)) {
-    if (!is_about_the_job(name)) text += " " + quote(name + "=" + value);
+    if (!is_about_the_job(name)) text += " " + quote(name + "=" + shown_value(spec, name, value));
   }
   const std::vector<std::string> arguments = worker_arguments(spec, placement);
   text += " " + quote(spec.executable);

@@ -100,6 +100,12 @@ Environment added_environment(const JobSpec& spec,
   return added;
 }
 
+std::string shown_value(const JobSpec& spec, const std::string& name, const std::string& value) {
+  const TextMap& secrets = spec.job.text_map("launch.env");
+  const auto found = secrets.find(name);
+  return found != secrets.end() && found->second == value ? std::string(kMasked) : value;
+}
+
 Environment worker_environment(const JobSpec& spec, const Environment& added) {
   Environment whole = spec.environment;
   for (const char* const name : kStale)

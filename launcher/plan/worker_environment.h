@@ -32,6 +32,9 @@ Environment added_environment(const JobSpec& spec,
                               const std::string& error_file,
                               int progress_fd);
 
+/// What may be shown of a variable: the values of launch.env are secrets.
+std::string shown_value(const JobSpec& spec, const std::string& name, const std::string& value);
+
 /// The whole environment: the launcher's without what an outer launcher had set for its own worker,
 /// then `added`.
 Environment worker_environment(const JobSpec& spec, const Environment& added);

@@ -47,7 +47,7 @@ std::string describe_plan(const JobSpec& spec) {
     }
     text += "  environment:\n";
     for (const auto& [name, value] : added)
-      text += "    " + name + "=" + value + "\n";
+      text += "    " + name + "=" + shown_value(spec, name, value) + "\n";
   }
   return text;
 }

@@ -343,10 +343,13 @@ SshPlan plan_hosts(const Options& options,
 }
 
 std::string describe_ssh_plan(const SshPlan& plan) {
+  SshPlan shown = plan;
+  for (std::string& word : shown.typed.rest)
+    word = mask_secret(word);
   std::string text;
   for (std::size_t node = 0; node < plan.hosts.size(); ++node) {
     std::string line;
-    for (const std::string& word : ssh_command(plan, static_cast<int>(node)))
+    for (const std::string& word : ssh_command(shown, static_cast<int>(node)))
       line += (line.empty() ? "" : " ") + quote_for_shell(word);
     text += line + "\n";
   }

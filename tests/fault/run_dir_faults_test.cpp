@@ -17,7 +17,9 @@ namespace ddp::test {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kJob = "data: {batch_per_rank: 8}\nlaunch: {nproc_per_node: 1}\n";
 
@@ -209,6 +211,49 @@ TEST_F(RunDirFaults, A8_FilesOfARunAreNeverWiderThanForTheGroupToRead) {
   EXPECT_EQ(launch_job({"name=strict"})->wait(), 0);
   ::umask(strict);
   EXPECT_EQ(modes(runs() / "strict", 0077), "");
+}
+
+TEST_F(RunDirFaults, A8_ValuesOfLaunchEnvAreNeitherPrintedNorStored) {
+  const std::string secret = "s3cr3t-of-the-user";
+  // It has them, and fails: so the report tells how to start it again.
+  const std::string program = write_file(
+      "program",
+      "#!/bin/sh\n[ \"$FROM_FILE$TYPED\" = " + secret + "-1" + secret + "-2 ] && exit 3\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const std::vector<std::string> job{
+      write_file("secret.yaml",
+                 "data: {batch_per_rank: 8}\noutput: " + runs().string() +
+                     "\nlaunch: {env: {FROM_FILE: " + secret + "-1}, program: " + program + "}\n"),
+      "launch.env.TYPED=" + secret + "-2"};
+  for (const std::string& flag : {std::string("--dry-run"), std::string("--explain=launch.env")}) {
+    std::vector<std::string> arguments = job;
+    arguments.insert(arguments.begin(), flag);
+    const auto shown = launch(arguments);
+    EXPECT_EQ(shown->wait(), 0);
+    EXPECT_THAT(shown->out(), AllOf(HasSubstr("FROM_FILE"), HasSubstr("TYPED"))) << flag;
+    EXPECT_THAT(shown->out() + shown->err(), Not(HasSubstr(secret))) << flag;
+  }
+  const auto run = launch(job);
+  EXPECT_EQ(run->wait(), 3);
+  EXPECT_THAT(run->err(), AllOf(HasSubstr("'FROM_FILE=***'"), HasSubstr("'TYPED=***'")));
+  EXPECT_THAT(run->out() + run->err(), Not(HasSubstr(secret)));
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(runs())) {
+    EXPECT_THAT(entry.is_regular_file() ? read_all(entry) : "", Not(HasSubstr(secret))) << entry;
+  }
+  EXPECT_THAT(read_all(runs() / "run/job.yaml"), HasSubstr("TYPED: \"***\""));
+  EXPECT_THAT(read_all(runs() / "run/command.txt"), HasSubstr("launch.env.TYPED=***"));
+  // A secret that has changed is no other job.
+  std::vector<std::string> changed = job;
+  changed.back() = "launch.env.TYPED=another";
+  const auto again = launch(changed);
+  EXPECT_EQ(again->wait(), 1);
+  EXPECT_THAT(again->err(), HasSubstr("continues the unfinished run"));
+}
+
+TEST_F(RunDirFaults, A8_AMaskedValueIsNotTakenForTheValue) {
+  const auto job = launch_job({"launch.env.KEY=***"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(), HasSubstr("KEY: *** stands for a value that was not written down"));
 }
 
 }  // namespace

@@ -214,8 +214,8 @@ TEST(JobSchema, BatchIsDividedOrRefusedWithTheNearest) {
 
 TEST(JobSchema, TheResolvedFileReadsBackAsTheSameJob) {
   const JobValues job = resolve(
-      "name: \"true\"\nlaunch: {env: {A: \"b: c\", EMPTY: \"\"}, nproc_per_node: auto}\ntrain: "
-      "{clip_norm: 0.1}\n");
+      "name: \"true\"\nmodel: {args: {A: \"b: c\", EMPTY: \"\"}}\nlaunch: {nproc_per_node: "
+      "auto}\ntrain: {clip_norm: 0.1}\n");
   const YamlDocument again = parse_yaml(to_yaml(job), "again.yaml");
   ASSERT_THAT(again.problems, ::testing::IsEmpty());
   const JobValues read = resolve_job(&again, {});
@@ -237,6 +237,20 @@ TEST(JobSchema, EntriesOfAMapCanBeOverridden) {
   const JobValues job =
       resolve("launch: {env: {A: x}}", {"data.batch_per_rank=1", "launch.env.B=y: [z"});
   EXPECT_EQ(job.text_map("launch.env"), (TextMap{{"A", "x"}, {"B", "y: [z"}}));
+}
+
+TEST(JobSchema, SecretsAreNotShown) {
+  const JobValues job =
+      resolve("launch: {env: {A: s3cret}}", {"data.batch_per_rank=1", "launch.env.B=s3cret"});
+  EXPECT_THAT(to_yaml(job), HasSubstr("env: {A: \"***\", B: \"***\"}  # launch.env.B=***\n"));
+  const JobValues whole = resolve("", {"data.batch_per_rank=1", "launch.env={A: s3cret}"});
+  EXPECT_THAT(to_yaml(whole), Not(HasSubstr("s3cret")));
+  EXPECT_EQ(mask_secret("launch.env.A=s3cret=1"), "launch.env.A=***");
+  EXPECT_EQ(mask_secret("launch.env={A: s3cret}"), "launch.env=***");
+  EXPECT_EQ(mask_secret("launch.environment=x"), "launch.environment=x");
+  EXPECT_EQ(mask_secret("seed=3"), "seed=3");
+  EXPECT_EQ(mask_secret("--output"), "--output");
+  EXPECT_EQ(job_identity(job, true), job_identity(resolve("", {"data.batch_per_rank=1"}), true));
 }
 
 TEST(JobSchema, ListsAreOfAscendingNumbers) {

@@ -227,11 +227,15 @@ TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
   EXPECT_EQ(spec.job.text("checkpoint.resume"), "auto");
 }
 
-TEST(MakeJobSpec, TheWorkerIsToldWhomToTrust) {
-  const JobSpec spec = make({"--trust-checkpoint", "job.yaml", "data.batch=8"});
+TEST(MakeJobSpec, TheWorkerIsToldWhomToTrustAndNoSecrets) {
+  const JobSpec spec =
+      make({"--trust-checkpoint", "job.yaml", "data.batch=8", "launch.env.A=s3cret"});
   EXPECT_TRUE(spec.job.flag("checkpoint.trust"));
   EXPECT_THAT(spec.arguments,
               ElementsAre("ddp-worker", "job.yaml", "data.batch=8", "checkpoint.trust=true"));
+  EXPECT_EQ(find_variable(spec.environment, "A"), "s3cret");
+  EXPECT_THAT(problems_of({"job.yaml", "data.batch=8", "launch.env.A=***"}),
+              HasSubstr("launch.env.A=***: A: *** stands for a value that was not written down"));
 }
 
 TEST(MakeJobSpec, AnOutputGivesAnyProgramARunDirectory) {

@@ -48,6 +48,12 @@ TEST(Rerun, ARankIsStartedAloneInAWorldOfOneWithItsOwnArguments) {
                     EndsWith("the data, seeds and rates of rank 3 of 4 are not repeated")));
 }
 
+TEST(Rerun, ValuesOfLaunchEnvAreNotTold) {
+  const JobSpec spec = spec_of({"job.yaml", "data.batch_per_rank=8", "launch.env.KEY=s3cret"});
+  const std::string text = rerun_command(spec, Placement(), RerunFacts{"/w", 1, {}});
+  EXPECT_THAT(text, AllOf(HasSubstr(" 'KEY=***'"), Not(HasSubstr("s3cret"))));
+}
+
 TEST(Rerun, OurOwnWorkerPlaysTheRankFromTheNewestCheckpoint) {
   JobSpec spec = spec_of({"--nproc-per-node=2", "train.py"});
   spec.own_worker = true;

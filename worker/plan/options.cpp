@@ -108,7 +108,7 @@ Options parse_options(int argc, const char* const* argv) {
     options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
   if (!problems.empty()) throw UsageError(problems);
   for (int i = 0; i < argc; ++i)
-    options.command += std::string(i > 0 ? " " : "") + argv[i];
+    options.command += (i > 0 ? " " : "") + mask_secret(argv[i]);
   return options;
 }
 
