@@ -31,6 +31,7 @@
 #include "launcher/run/load_job.h"
 #include "launcher/run/membership.h"
 #include "launcher/run/report.h"
+#include "launcher/run/token.h"
 
 using namespace ddp;
 using namespace ddp::launcher;
@@ -109,18 +110,19 @@ int main(int argc, char** argv) try {
   prepare_process();
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   Environment environment = read_environment();
+  Secret token = take_token(environment);
   const Options options = parse_options(arguments, environment);
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
   log::open("ddp-launch", level_of(options, environment));
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
-  if (options.token_stdin) environment["DDP_TOKEN"] = take_lifeline();
+  if (options.token_stdin) token = take_lifeline();
   const bool is_doctor = options.command == "doctor";
   if (!options.command.empty() && !is_doctor) return run_command(options, environment);
   if (options.explain)
     return print(explain(*options.explain, load_values(options, environment).job));
-  const JobSpec spec = load_job(options, environment);
+  const JobSpec spec = load_job(options, environment, token);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));
   if (is_doctor) return run_doctor(spec);

@@ -48,8 +48,7 @@ struct AgentDoor::Guest {
   Hello hello;
 };
 
-AgentDoor::AgentDoor(
-    asio::io_context& io, std::string token, int nodes, Notice notice, OnHello on_hello)
+AgentDoor::AgentDoor(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello)
     : io_(io),
       token_(std::move(token)),
       notice_(std::move(notice)),
@@ -147,12 +146,12 @@ asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
   co_await write_frame(guest.socket, said.coordinator);
   const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
   const bool is_right =
-      said.node.size() == kNonceBytes && is_proof(proof, token_, Prover::node, said);
+      said.node.size() == kNonceBytes && is_proof(proof, token_.text(), Prover::node, said);
   if (!is_right) co_return false;
   slots_.release(guest.id);  // it takes nobody's place any more, and nobody its
-  const std::string ours = prove(token_, Prover::coordinator, said);
+  const std::string ours = prove(token_.text(), Prover::coordinator, said);
   const bool is_sent = co_await write_frame(guest.socket, ours);
-  guest.cipher = std::make_unique<FrameCipher>(token_, Prover::coordinator, said);
+  guest.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
   co_return is_sent;
 }
 

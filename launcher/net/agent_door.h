@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "common/secret.h"
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/messages.h"
@@ -27,7 +28,7 @@ class AgentDoor {
 
   /// Without a `token` no proof is asked for. `notice` takes a line for the user: who was refused,
   /// at a limited rate. All outlive it, and it the loop.
-  AgentDoor(asio::io_context& io, std::string token, int nodes, Notice notice, OnHello on_hello);
+  AgentDoor(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello);
   AgentDoor(const AgentDoor&) = delete;
   AgentDoor& operator=(const AgentDoor&) = delete;
 
@@ -60,7 +61,7 @@ class AgentDoor {
   void leave(const Guest& guest);
 
   asio::io_context& io_;
-  const std::string token_;
+  const Secret token_;
   const Notice notice_;
   const OnHello on_hello_;
   Slots slots_;  // of those that have proved nothing yet

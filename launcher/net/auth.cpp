@@ -17,7 +17,7 @@ void add(crypto_auth_hmacsha256_state& state, std::string_view text) {
 
 /// Opening and numbers have one length, labels end by themselves: no two inputs give the same
 /// bytes.
-std::string mac(const std::string& token, const Transcript& transcript, std::string_view label) {
+std::string mac(std::string_view token, const Transcript& transcript, std::string_view label) {
   crypto_auth_hmacsha256_state state;
   crypto_auth_hmacsha256_init(
       &state, reinterpret_cast<const unsigned char*>(token.data()), token.size());
@@ -40,13 +40,13 @@ std::string make_nonce() {
   return nonce;
 }
 
-std::string prove(const std::string& token, Prover prover, const Transcript& transcript) {
+std::string prove(std::string_view token, Prover prover, const Transcript& transcript) {
   return mac(
       token, transcript, prover == Prover::node ? "ddp-launch node" : "ddp-launch coordinator");
 }
 
 bool is_proof(std::string_view proof,
-              const std::string& token,
+              std::string_view token,
               Prover prover,
               const Transcript& transcript) {
   const std::string right = prove(token, prover, transcript);
@@ -54,7 +54,7 @@ bool is_proof(std::string_view proof,
          ::sodium_memcmp(proof.data(), right.data(), right.size()) == 0;
 }
 
-std::string derive_key(const std::string& token, Prover sender, const Transcript& transcript) {
+std::string derive_key(std::string_view token, Prover sender, const Transcript& transcript) {
   return mac(token,
              transcript,
              sender == Prover::node ? "ddp-launch frames of a node"

@@ -29,14 +29,14 @@ struct Transcript {
 /// kNonceBytes random bytes.
 std::string make_nonce();
 
-std::string prove(const std::string& token, Prover prover, const Transcript& transcript);
+std::string prove(std::string_view token, Prover prover, const Transcript& transcript);
 
 bool is_proof(std::string_view proof,
-              const std::string& token,
+              std::string_view token,
               Prover prover,
               const Transcript& transcript);
 
 /// The kKeyBytes of the frames that `sender` sends after this handshake.
-std::string derive_key(const std::string& token, Prover sender, const Transcript& transcript);
+std::string derive_key(std::string_view token, Prover sender, const Transcript& transcript);
 
 }  // namespace ddp::launcher

@@ -37,7 +37,7 @@ struct FrameCipher::Stream {
   }
 };
 
-FrameCipher::FrameCipher(const std::string& token, Prover self, const Transcript& transcript)
+FrameCipher::FrameCipher(std::string_view token, Prover self, const Transcript& transcript)
     : sent_(std::make_unique<Stream>()), received_(std::make_unique<Stream>()) {
   const Prover other = self == Prover::node ? Prover::coordinator : Prover::node;
   sent_->key = derive_key(token, self, transcript);

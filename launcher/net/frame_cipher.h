@@ -20,7 +20,7 @@ inline constexpr const char* kAlteredFrame =
 class FrameCipher {
  public:
   /// Of the side that is `self`. Precondition: both have proved that they know `token`.
-  FrameCipher(const std::string& token, Prover self, const Transcript& transcript);
+  FrameCipher(std::string_view token, Prover self, const Transcript& transcript);
   FrameCipher(const FrameCipher&) = delete;
   FrameCipher& operator=(const FrameCipher&) = delete;
   /// Wipes the keys.

@@ -139,11 +139,11 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
   std::string frame = co_await read_frame(socket, kLongestFrame);
   if (frame.size() == kNonceBytes) {
     said.coordinator = std::move(frame);
-    const std::string proof = prove(plan.token, Prover::node, said);
+    const std::string proof = prove(plan.token.text(), Prover::node, said);
     co_await write_frame(socket, proof);
     frame = co_await read_frame(socket, kLongestFrame);
-    if (is_proof(frame, plan.token, Prover::coordinator, said)) {
-      attempt.cipher = std::make_unique<FrameCipher>(plan.token, Prover::node, said);
+    if (is_proof(frame, plan.token.text(), Prover::coordinator, said)) {
+      attempt.cipher = std::make_unique<FrameCipher>(plan.token.text(), Prover::node, said);
       co_return true;
     }
   }

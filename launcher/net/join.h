@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "common/secret.h"
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/messages.h"
@@ -21,7 +22,7 @@ struct JoinPlan {
   int port = 0;
   std::string local_addr;  // an address of this node to connect from; empty: any
   Hello hello;
-  std::string token;                        // empty: none
+  Secret token;                             // empty: none
   std::chrono::milliseconds limit{900000};  // for all tries together
 };
 

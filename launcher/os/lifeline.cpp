@@ -18,6 +18,7 @@ constexpr std::size_t kLongestToken = 4096;
 /// Byte by byte: what follows the line stays where it is.
 std::string read_line(int fd) {
   std::string line;
+  line.reserve(kLongestToken + 1);  // nothing of it is left behind by a string that grows
   while (line.size() <= kLongestToken) {
     char byte = 0;
     const ssize_t got = ::read(fd, &byte, 1);
@@ -34,8 +35,8 @@ std::string read_line(int fd) {
 
 }  // namespace
 
-std::string take_lifeline() {
-  std::string token = read_line(STDIN_FILENO);
+Secret take_lifeline() {
+  Secret token = read_line(STDIN_FILENO);
   const int connection = check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "fcntl", kName);
   const int nothing = check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null");
   check(::dup2(nothing, STDIN_FILENO), "dup2", kName);

@@ -6,8 +6,9 @@
 // O_ASYNC). Workers get no part of it: their stdin is empty.
 #pragma once
 
-#include <string>
 #include <string_view>
+
+#include "common/secret.h"
 
 namespace ddp::launcher {
 
@@ -16,6 +17,6 @@ inline constexpr std::string_view kConnected = "ddp-launch: connected";
 
 /// Takes the first line of stdin, without its newline; /dev/null is stdin from then on.
 /// Blocks: until that line has come. Errors: UsageError when stdin ends before; SystemError.
-std::string take_lifeline();
+Secret take_lifeline();
 
 }  // namespace ddp::launcher

@@ -163,6 +163,7 @@ std::string random_hex(int bytes) {
   check(::getrandom(random.data(), random.size(), 0), "getrandom", "run id");
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
+  text.reserve(2 * random.size());  // it may be a secret: nothing is left behind as it grows
   for (const unsigned char byte : random) {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 15];

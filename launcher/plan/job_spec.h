@@ -10,6 +10,7 @@
 #include "common/gpus.h"
 #include "common/identity.h"
 #include "common/job_schema.h"
+#include "common/secret.h"
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"
 
@@ -41,7 +42,7 @@ struct JobSpec {
   std::string master_addr = "127.0.0.1";
   int master_port = 0;     // 0: a free one
   std::string local_addr;  // of this node, for the others; empty: the one that leads to node 0
-  std::string token;       // that all agents of the job share; empty: none
+  Secret token;            // that all agents of the job share; empty: none
   std::chrono::milliseconds join_timeout{900000};
   std::chrono::milliseconds last_call{30000};  // for more nodes, once there are enough
   std::optional<std::chrono::milliseconds> replace_timeout;  // for another node, when one is lost

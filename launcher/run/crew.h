@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "common/secret.h"
 #include "launcher/net/agent_door.h"
 #include "launcher/net/control_link.h"
 #include "launcher/net/endpoint.h"
@@ -70,7 +71,7 @@ class Crew {
   struct Rules {
     Hello own;        // what our own node says of itself
     Welcome welcome;  // for the others
-    std::string token;
+    Secret token;
     bool takes_spares = false;
   };
 

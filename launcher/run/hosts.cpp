@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/input_file.h"
+#include "common/secret.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/inbox.h"
@@ -121,7 +122,7 @@ class Starter {
 
  private:
   void start_all();
-  void start(Connection& connection, const std::string& token);
+  void start(Connection& connection, const Secret& token);
   asio::awaitable<void> story();
   asio::awaitable<void> copy(Connection& connection, FileWriter::Target target);
   asio::awaitable<void> watch(Connection& connection);
@@ -158,7 +159,7 @@ void Starter::start_all() {
                           " descriptors. Raise the hard limit (ulimit -Hn).",
                       exit_code::kCannotExecute);
   }
-  const std::string token = random_hex(kTokenBytes);
+  const Secret token = random_hex(kTokenBytes);
   for (std::size_t node = 0; node < plan_.hosts.size(); ++node) {
     connections_.push_back(std::make_unique<Connection>(io_, node, plan_.hosts[node]));
     start(*connections_.back(), token);
@@ -166,7 +167,7 @@ void Starter::start_all() {
   running_ = connections_.size();
 }
 
-void Starter::start(Connection& connection, const std::string& token) {
+void Starter::start(Connection& connection, const Secret& token) {
   const std::string label = "ssh to " + connection.name;
   std::array<std::array<int, 2>, 3> pipes{};  // stdin, stdout, stderr
   for (auto& ends : pipes)
@@ -175,8 +176,8 @@ void Starter::start(Connection& connection, const std::string& token) {
   connection.output.assign(pipes[1][0]);
   connection.errors.assign(pipes[2][0]);
   // It fits into the pipe, and waits there: an ssh that ends at once breaks nothing.
-  const std::string line = token + "\n";
-  check(::write(connection.input, line.data(), line.size()), "write", label);
+  for (const std::string_view text : {token.text(), std::string_view("\n")})
+    check(::write(connection.input, text.data(), text.size()), "write", label);
   ProcessSpec spec;
   spec.label = label;
   spec.arguments = ssh_command(plan_, static_cast<int>(connection.node));

@@ -115,7 +115,7 @@ LoadedValues load_values(const Options& options, const Environment& environment)
   return {std::move(job), std::move(detected.notes)};
 }
 
-JobSpec load_job(const Options& options, const Environment& environment) {
+JobSpec load_job(const Options& options, const Environment& environment, const Secret& token) {
   LoadedValues loaded = load_values(options, environment);
   const NodeFacts facts = look_at_node(loaded.job, environment);
   JobSpec spec = make_job_spec(options, std::move(loaded.job), facts, environment);
@@ -125,7 +125,7 @@ JobSpec load_job(const Options& options, const Environment& environment) {
   // A batch that cannot be divided; the whole size of several nodes is not known yet.
   if (options.job_file && spec.max_nodes == 1) (void)plan_batch(spec.job, spec.nproc);
   find_executable(spec, environment);
-  spec.token = find_token(options, spec.job, environment);
+  spec.token = find_token(options, spec.job, token);
   const bool is_open = spec.max_nodes > 1 && !is_for_this_machine(spec.master_addr);
   if (spec.token.empty() && is_open) spec.warnings.push_back(what_is_open());
   bind(spec, environment);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/identity.h"
+#include "common/secret.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 
@@ -21,8 +22,9 @@ struct LoadedValues {
 /// problems.
 LoadedValues load_values(const Options& options, const Environment& environment);
 
+/// `token` is that of take_token().
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
 /// for the program, 126 when a limit (descriptors, processes) does not suffice.
-JobSpec load_job(const Options& options, const Environment& environment);
+JobSpec load_job(const Options& options, const Environment& environment, const Secret& token);
 
 }  // namespace ddp::launcher

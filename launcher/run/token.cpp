@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kMakeOne = " Make one by: openssl rand -hex 32.";
 
-std::string read_private(const std::string& path, const std::string& origin) {
+Secret read_private(const std::string& path, const std::string& origin) {
   std::string why_not;
   const std::optional<InputFile> file = InputFile::open(path, why_not);
   if (!file) {
@@ -31,10 +31,12 @@ std::string read_private(const std::string& path, const std::string& origin) {
 }
 
 /// `text` without blanks at its ends, checked.
-std::string as_token(std::string text, const std::string& origin) {
+Secret as_token(std::string_view text, const std::string& origin) {
   const auto is_blank = [](unsigned char c) { return std::isgraph(c) == 0; };
-  text.erase(text.begin(), std::find_if_not(text.begin(), text.end(), is_blank));
-  text.erase(std::find_if_not(text.rbegin(), text.rend(), is_blank).base(), text.end());
+  while (!text.empty() && is_blank(static_cast<unsigned char>(text.front())))
+    text.remove_prefix(1);
+  while (!text.empty() && is_blank(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
   if (std::any_of(text.begin(), text.end(), is_blank)) {
     throw UsageError(
         origin + ": the token has a blank or a byte that is no ASCII character in it." + kMakeOne);
@@ -45,24 +47,28 @@ std::string as_token(std::string text, const std::string& origin) {
                      " characters, of " + std::to_string(kShortestToken) + " to " +
                      std::to_string(kLongestToken) + "." + kMakeOne);
   }
-  return text;
+  return std::string(text);
 }
 
 }  // namespace
 
-std::string find_token(const Options& options,
-                       const JobValues& job,
-                       const Environment& environment) {
+Secret take_token(Environment& environment) {
+  constexpr const char* kName = "DDP_TOKEN";
+  hide_variable(kName);
+  auto entry = environment.extract(kName);
+  return entry ? Secret(std::move(entry.mapped())) : Secret();
+}
+
+Secret find_token(const Options& options, const JobValues& job, const Secret& variable) {
   constexpr std::string_view kKey = "launch.token_file";
   const bool is_flag = std::any_of(options.flags.begin(),
                                    options.flags.end(),
                                    [&](const auto& flag) { return flag.path == kKey; });
   const std::optional<std::string> path = job.maybe_text(std::string(kKey));
-  const std::optional<std::string> variable = find_variable(environment, "DDP_TOKEN");
-  if (variable && !is_flag) return as_token(*variable, "DDP_TOKEN");
-  if (!path) return "";
+  if (!variable.empty() && !is_flag) return as_token(variable.text(), "DDP_TOKEN");
+  if (!path) return {};
   const std::string& origin = job.setting(std::string(kKey)).origin;
-  return as_token(read_private(*path, origin), origin);
+  return as_token(read_private(*path, origin).text(), origin);
 }
 
 std::string what_is_open() {

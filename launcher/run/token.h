@@ -6,16 +6,18 @@
 
 #include "common/identity.h"
 #include "common/job_schema.h"
+#include "common/secret.h"
 #include "launcher/plan/options.h"
 
 namespace ddp::launcher {
 
-/// Without blanks at its ends; empty: there is none.
+/// DDP_TOKEN, taken out of `environment`, and out of what the kernel shows of this process.
+Secret take_token(Environment& environment);
+
+/// Without blanks at its ends; empty: there is none. `variable` is that of take_token().
 /// Errors: UsageError when the file is not there or others can read it, when the token has blanks
 /// in it, or is shorter than kShortestToken or longer than kLongestToken.
-std::string find_token(const Options& options,
-                       const JobValues& job,
-                       const Environment& environment);
+Secret find_token(const Options& options, const JobValues& job, const Secret& variable);
 
 /// One line for a job of several nodes without a token.
 std::string what_is_open();

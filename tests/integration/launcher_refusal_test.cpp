@@ -84,7 +84,7 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
   const Options options = parse_options(
       {"--nproc-per-node=2", "--output", (scratch() / "runs").string(), DDP_FAKE_WORKER, "hold"},
       environment());
-  const JobSpec spec = load_job(options, environment());
+  const JobSpec spec = load_job(options, environment(), {});
   asio::io_context io(1);
   const Membership membership = find_membership(io, spec);
   const auto choose = [&](int) { return scratch() / "runs"; };
@@ -93,7 +93,8 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
   const JobEnd end = agent.run();
   EXPECT_EQ(end.exit_code, exit_code::kInternal);
   EXPECT_THAT(end.report, HasSubstr("epoll_ctl"));
-  EXPECT_EQ(report(end, {scratch() / "runs"}, environment(), agent.console()), 125);
+  const OwnedDir runs = OwnedDir::require(scratch() / "runs");
+  EXPECT_EQ(report(end, {&runs}, environment(), agent.console()), 125);
   std::ifstream file(scratch() / "runs/result.json");
   const std::string result(std::istreambuf_iterator<char>(file), {});
   EXPECT_THAT(result, HasSubstr("\"state\":\"failed\",\"exit_code\":125"));

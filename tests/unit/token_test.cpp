@@ -36,7 +36,9 @@ class Token : public testing::Test {
     layers.insert(layers.end(), options.flags.begin(), options.flags.end());
     Environment environment;
     if (!variable.empty()) environment["DDP_TOKEN"] = variable;
-    return find_token(options, resolve_job(nullptr, layers), environment);
+    const Secret taken = take_token(environment);
+    EXPECT_THAT(environment, testing::IsEmpty());
+    return std::string(find_token(options, resolve_job(nullptr, layers), taken).text());
   }
   static std::string problem(const std::string& flag, const std::string& variable = "") {
     try {
