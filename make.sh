@@ -17,6 +17,7 @@ Usage: ./make.sh COMMAND
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
+  soak hostile        ten minutes of jobs with hostile clients at their port, with a token and without (DDP_SOAK_SECONDS each)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
   lint                format, the project's own rules, shellcheck
@@ -441,18 +442,31 @@ bench() {
 }
 
 soak() {
-  [[ "${1:-nodes}" =~ ^(nodes|healthy)$ && $# -le 1 ]] || fail "soak knows: nodes, healthy"
-  if [[ "${1:-}" != healthy ]]; then
-    build_tests
-    DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
-  fi
-  need_torch
-  need_python
-  build
   local python
-  python="$(python_for_tests)"
-  [[ -n "$python" ]] || fail "the healthy job is a program of torch's: set DDP_PYTHON to a Python that imports it"
-  DDP_BIN=build/release DDP_SOAK_SECONDS="${DDP_SOAK_SECONDS:-3600}" PYTHONPATH=tests/support exec "$python" -B tests/interop/healthy_test.py
+  case "${1:-nodes}" in
+    nodes)
+      build_tests
+      DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
+      ;;
+    healthy)
+      need_torch
+      need_python
+      build
+      python="$(python_for_tests)"
+      [[ -n "$python" ]] || fail "the healthy job is a program of torch's: set DDP_PYTHON to a Python that imports it"
+      soak_python "$python" 3600 tests/interop/healthy_test.py
+      ;;
+    hostile)
+      build
+      soak_python python3 300 tests/soak/hostile_test.py
+      ;;
+    *) fail "soak knows: nodes, healthy, hostile" ;;
+  esac
+}
+
+# soak_python PYTHON SECONDS TEST
+soak_python() {
+  DDP_BIN=build/release DDP_SOAK_SECONDS="${DDP_SOAK_SECONDS:-$2}" PYTHONPATH=tests/support exec "$1" -B "$3"
 }
 
 command="${1:-help}"
