@@ -13,8 +13,8 @@ namespace ddp {
 class Secret {
  public:
   Secret() = default;  // none
-  /// Keeps `text`, to be moved here, and wipes it. Where the limit of locked memory does not suffice
-  /// it may be swapped out. Errors: SystemError when there is no memory.
+  /// Keeps `text`, to be moved here, and wipes it. Where the limit of locked memory does not
+  /// suffice it may be swapped out. Errors: SystemError when there is no memory.
   Secret(std::string text);
 
   /// Lives as long as a copy of this does.
