@@ -575,7 +575,8 @@ class Faults(WorkerTest):
 
     def test_a_killed_rank_ends_the_job_within_a_second(self):
         running, pids = self.started(2)
-        self.assertLess(self.resident_kib(running.process.pid), 12 << 10, "the launcher's memory while a job runs")
+        if not os.environ.get("DDP_SANITIZE"):  # which takes memory of its own
+            self.assertLess(self.resident_kib(running.process.pid), 12 << 10, "the launcher's memory while a job runs")
         begin = time.monotonic()
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 137, running.text)
