@@ -12,7 +12,7 @@ PlayedNodeZero::PlayedNodeZero()
       port_(acceptor_.local_endpoint().port()),
       door_(
           io_,
-          "",
+          Secret(),
           2,
           [](const std::string&) {},
           [this](const Hello& hello, std::shared_ptr<ControlLink> link) {
@@ -32,7 +32,7 @@ PlayedNodeZero::~PlayedNodeZero() {
 asio::awaitable<void> PlayedNodeZero::accept() {
   while (acceptor_.is_open()) {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
-    if (!error) door_.admit(std::move(socket), "");
+    if (!error) door_.admit(std::move(socket), "", "a node");
   }
 }
 
