@@ -99,6 +99,8 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
   return run;
 }
 
+constexpr const char* kOtherName = "it has another name";
+
 // True when the run in `directory` did not finish and was the same job with the same whole batch.
 bool is_unfinished_same_job(const OwnedDir& directory,
                             const JobValues& job,
@@ -109,11 +111,15 @@ bool is_unfinished_same_job(const OwnedDir& directory,
     why_not = "its result.json cannot be read";
     return false;
   }
-  if (old->finished) return false;
   try {
     const YamlDocument document =
         parse_yaml(read_file(directory, kJobName, kMostOfJob).value_or(""), kJobName);
     const JobValues before = resolve_job(&document, {});
+    if (before.text("name") != job.text("name")) {
+      why_not = kOtherName;
+      return false;
+    }
+    if (old->finished) return false;
     const TextMap ours = job_identity(job, true);
     for (const auto& [path, value] : job_identity(before, true)) {
       if (ours.at(path) == value) continue;
@@ -121,7 +127,8 @@ bool is_unfinished_same_job(const OwnedDir& directory,
       return false;
     }
   } catch (const UsageError&) {
-    why_not = "its job.yaml cannot be read";  // written by another version, or by hand
+    if (!old->finished)
+      why_not = "its job.yaml cannot be read";  // written by another version, or by hand
     return false;
   }
   if (old->batch == batch) return true;
@@ -189,6 +196,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   const std::vector<int> numbers = numbers_of(base);
   const int last = numbers.empty() ? 0 : numbers.front();
 
+  int newest = 0;             // run of this name; "exp2" may be the first of that name
   std::string of_the_newest;  // why it is not continued
   std::optional<RunDir> run;
   for (const int number : numbers) {
@@ -204,7 +212,10 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
         run->notice_ = "continues the unfinished run in " + path.string();
       }
     }
-    if (number == last) of_the_newest = why_not;
+    if (newest == 0 && why_not != kOtherName) {
+      newest = number;
+      of_the_newest = why_not;
+    }
   }
   for (int number = last + 1; !run && number < kMaxRuns; ++number) {
     const fs::path path = numbered(base, number);
@@ -222,7 +233,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     run->notice_ = "new run directory " + path.string();
     if (!of_the_newest.empty()) {
       run->notice_ +=
-          " (" + numbered(base, last).string() + " is not continued: " + of_the_newest + ")";
+          " (" + numbered(base, newest).string() + " is not continued: " + of_the_newest + ")";
     }
   }
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");

@@ -69,9 +69,16 @@ std::vector<RunningJob> find_jobs(const Environment& environment) {
 
 constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
 
+/// As the program has printed it, or as a shell completes it.
+bool is_path_of(const std::string& run_dir, const std::string& typed) {
+  std::filesystem::path path = std::filesystem::absolute(typed).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return !run_dir.empty() && path == run_dir;
+}
+
 bool is_meant(const JobAnswer& job, const std::string& run) {
   const bool is_prefix = run.size() >= kShortestPrefix && job.run.starts_with(run);
-  return is_prefix || job.user_run_id == run || job.pid == run ||
+  return is_prefix || job.user_run_id == run || job.pid == run || is_path_of(job.run_dir, run) ||
          std::filesystem::path(job.run_dir).filename() == run;
 }
 
@@ -118,7 +125,7 @@ int run_command(const Options& options, const Environment& environment) {
   };
   if (!answer) refuse(" does not answer any more.");
   if (options.command != "logs") {
-    std::cout << one_line(*answer, kLongestShown) << "\n";
+    std::cout << one_line(*answer, kLongestShown) << "\n  " << headline(job.status) << "\n";
     return exit_code::kOk;
   }
   const std::optional<JobAnswer> logs = read_answer(*answer);

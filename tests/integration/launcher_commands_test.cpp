@@ -74,7 +74,9 @@ TEST_F(LauncherCommands, StatusShowsEveryWorkerAndItsProgress) {
 TEST_F(LauncherCommands, StopStopsAsSigtermDoes) {
   const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "wait", "TERM", "print", "bye"});
   ASSERT_TRUE(job->sees("ready"));
-  EXPECT_THAT(run({"stop"}), HasSubstr("stopping 1 worker of pid " + std::to_string(job->pid())));
+  const std::string stopped = run({"stop"});
+  EXPECT_THAT(stopped, HasSubstr("stopping 1 worker of pid " + std::to_string(job->pid())));
+  EXPECT_THAT(stopped, HasSubstr("fake_worker"));  // which job that was
   EXPECT_EQ(job->wait(), 143);
   EXPECT_TRUE(job->sees("[0:0] bye"));
 }

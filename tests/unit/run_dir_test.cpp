@@ -86,6 +86,14 @@ TEST_F(RunDirTest, AnotherJobGetsItsOwnDirectoryAndIsToldWhy) {
   EXPECT_THAT(other_lr.notice(), HasSubstr("optimizer.lr was 0.05"));
 }
 
+TEST_F(RunDirTest, ARunOfAnotherNameThatEndsInANumberIsNoRunOfThisName) {
+  { const RunDir mine = RunDir::choose(job({"name=exp"}), 1, "a"); }
+  { const RunDir other = RunDir::choose(job({"name=exp2"}), 1, "b"); }
+  const RunDir again = RunDir::choose(job({"name=exp", "optimizer.lr=0.1"}), 1, "c");
+  EXPECT_EQ(again.path(), folder_ / "exp3");
+  EXPECT_THAT(again.notice(), HasSubstr("/exp is not continued: optimizer.lr was 0.05"));
+}
+
 TEST_F(RunDirTest, AnotherWholeBatchIsAnotherJob) {
   { const RunDir first = RunDir::choose(job(), 2, "a"); }
   const RunDir other = RunDir::choose(job(), 3, "b");
