@@ -88,7 +88,7 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
   asio::io_context io(1);
   const Membership membership = find_membership(io, spec);
   const auto choose = [&](int) { return scratch() / "runs"; };
-  Agent agent(io, spec, membership, choose, nullptr, log::Level::info);
+  Agent agent(io, spec, membership, choose, scratch(), nullptr, log::Level::info);
   break_epoll();
   const JobEnd end = agent.run();
   EXPECT_EQ(end.exit_code, exit_code::kInternal);
