@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/job_rules.h"
+#include "common/one_line.h"
 #include "common/spelling.h"
 #include "common/units.h"
 
@@ -522,12 +523,7 @@ std::string to_yaml(const JobValues& job) {
     const JobValues::Setting& setting = job.setting(key.path);
     text += std::string(inside.empty() ? "" : "  ") + std::string(leaf_of(key.path)) + ": " +
             to_text(key, setting.value);
-    if (setting.origin != "default") {
-      std::string origin = setting.origin;
-      std::replace_if(
-          origin.begin(), origin.end(), [](unsigned char c) { return c < 0x20; }, ' ');
-      text += "  # " + origin;
-    }
+    if (setting.origin != "default") text += "  # " + one_line(setting.origin);
     text += '\n';
   }
   return text;

@@ -235,7 +235,7 @@ TensorFile read_safetensors(const std::filesystem::path& path) {
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata) {
-  (void)arrange(tensors);  // a mistake of the caller leaves no file
+  (void)encode_header(arrange(tensors), metadata);  // a mistake of the caller leaves no file
   return write_safetensors(OutputFile(path, OutputFile::Mode::create), tensors, metadata);
 }
 
