@@ -151,7 +151,8 @@ TEST(Roster, AnotherProtocolIsRefusedWithBothVersions) {
   other.protocol = 9;
   other.version = "9.0";
   EXPECT_THAT(refusal_of(roster, other),
-              AllOf(HasSubstr("speaks protocol 9 (ddp-launch 9.0)"), HasSubstr("speaks " + std::to_string(kProtocolVersion))));
+              AllOf(HasSubstr("speaks protocol 9 (ddp-launch 9.0)"),
+                    HasSubstr("speaks " + std::to_string(kProtocolVersion))));
 }
 
 TEST(Roster, AFullJobTakesNobodyButASpare) {
