@@ -111,8 +111,7 @@ std::optional<std::string> read_file(const fs::path& path, std::size_t limit) {
 std::optional<std::string> read_file(const OwnedDir& directory,
                                      const std::string& name,
                                      std::size_t limit) {
-  std::string why_not;
-  const std::optional<InputFile> file = InputFile::open(directory, name, why_not);
+  const std::optional<InputFile> file = InputFile::find(directory, name);
   if (!file) return {};
   return read_all(*file, limit);
 }

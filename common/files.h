@@ -21,7 +21,8 @@ void replace_file(const OwnedDir& directory, const std::string& name, std::strin
 /// `limit` bytes. Errors: SystemError when reading fails.
 std::optional<std::string> read_file(const std::filesystem::path& path,
                                      std::size_t limit = 16 << 20);
-/// The same for a name in a directory of ours; nothing, too, when the file is not ours alone.
+/// The same for a name in a directory of ours. Errors: SystemError, too, when something is there
+/// that is not ours alone or cannot be opened: to take it for nothing would be to lose it.
 std::optional<std::string> read_file(const OwnedDir& directory,
                                      const std::string& name,
                                      std::size_t limit = 16 << 20);

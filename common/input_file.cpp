@@ -30,6 +30,16 @@ std::optional<InputFile> InputFile::open(const OwnedDir& directory,
   return from(fd, (directory.path() / name).string(), why_not);
 }
 
+std::optional<InputFile> InputFile::find(const OwnedDir& directory, const std::string& name) {
+  std::string why_not;
+  std::optional<InputFile> file = open(directory, name, why_not);
+  struct stat status {};
+  const bool is_absent =
+      ::fstatat(directory.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+  if (file || is_absent) return file;
+  throw SystemError("cannot read " + (directory.path() / name).string() + ": " + why_not);
+}
+
 std::optional<InputFile> InputFile::from(int fd, std::string name, std::string& why_not) {
   struct stat status {};
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))

@@ -26,6 +26,9 @@ class InputFile {
   static std::optional<InputFile> open(const OwnedDir& directory,
                                        const std::string& name,
                                        std::string& why_not);
+  /// The same; nothing only when nothing of that name is there. Errors: SystemError, with the
+  /// reason, when it is there and cannot be read.
+  static std::optional<InputFile> find(const OwnedDir& directory, const std::string& name);
 
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;

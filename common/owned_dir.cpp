@@ -92,7 +92,8 @@ OwnedDir::~OwnedDir() {
 
 std::optional<OwnedDir> OwnedDir::open(const fs::path& path, std::string& why_not) {
   // Behind "link/" the kernel follows the link.
-  if (!path.has_filename()) return open(path.parent_path(), why_not);
+  const bool ends_with_slash = !path.has_filename() && path.has_relative_path();  // not "/"
+  if (ends_with_slash) return open(path.parent_path(), why_not);
   return open_at(AT_FDCWD, path.string(), path, nullptr, why_not);
 }
 

@@ -1,5 +1,5 @@
 // A secret in memory, as the token of a job. It has pages of its own: never swapped out, never in a
-// core file (madvise(2)), not in a child that is forked (it is empty there), wiped in the end.
+// core file (madvise(2)), not in a child that is forked (zero bytes there), wiped in the end.
 // Trap: a std::string that is copied, grows or dies leaves its bytes on the heap. So nobody makes
 // one of text().
 #pragma once

@@ -84,7 +84,7 @@ class LogStream {
   static constexpr std::size_t kTailLines = 20;
   static constexpr std::size_t kTailBytes = 2 << 10;  // of one line
 
-  /// What it is and where it goes; an without a directory there is no file.
+  /// What it is and where it goes; without a directory there is no file.
   struct Course {
     WorkerStream stream = WorkerStream::output;
     StreamPlan plan;

@@ -277,8 +277,12 @@ bool is_sound(const StartRound& m) {
       m.role_of_node.size() == counts.size() &&
       std::all_of(
           m.role_of_node.begin(), m.role_of_node.end(), [nodes](int role) { return role < nodes; });
-  const bool is_path =
-      m.run_dir.empty() || (m.run_dir.starts_with('/') && m.run_dir.size() < kLongestPath);
+  const bool is_plain = std::none_of(  // it is shown
+      m.run_dir.begin(),
+      m.run_dir.end(),
+      [](unsigned char c) { return std::iscntrl(c) != 0; });
+  const bool is_path = m.run_dir.empty() ||
+                       (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);
   return has_place && has_roles && is_path &&
          std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMostWorkers;
 }
@@ -417,9 +421,11 @@ std::optional<Order> decode_order(std::string_view text) {
   std::optional<Order> order = wire::decode<Order>(text);
   if (!order) return std::nullopt;
   if (auto* const announce = std::get_if<AnnounceStop>(&*order)) {
-    announce->line = harmless(announce->line);
+    announce->line = one_line(announce->line, kLongestLine);
   }
-  if (auto* const stop = std::get_if<StopRound>(&*order)) stop->line = harmless(stop->line);
+  if (auto* const stop = std::get_if<StopRound>(&*order)) {
+    stop->line = one_line(stop->line, kLongestLine);
+  }
   if (auto* const end = std::get_if<JobEnd>(&*order)) end->report = harmless(end->report);
   return order;
 }

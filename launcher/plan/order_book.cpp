@@ -30,7 +30,7 @@ OrderBook::Meaning OrderBook::take_stop(const StopRound& stop) {
   const bool is_of_current = state_ != State::waiting && stop.round == round_;
   if (!is_of_kept && !is_of_current) return Meaning::ignored;
   first_press_.reset();
-  pressed_again_ = false;
+  second_press_.reset();
   if (!stop_ && !end_) {
     stop_ = stop;
     return Meaning::kept;
@@ -45,7 +45,7 @@ OrderBook::Meaning OrderBook::take_end(const JobEnd& end) {
   end_ = end;
   start_.reset();
   first_press_.reset();
-  pressed_again_ = false;
+  second_press_.reset();
   if (state_ != State::running || stop_) return Meaning::kept;
   StopRound stop;
   stop.round = round_;
@@ -66,19 +66,21 @@ StartRound OrderBook::begin() {
 void OrderBook::end_round() {
   state_ = State::waiting;
   stop_.reset();
+  first_press_.reset();
+  second_press_.reset();
 }
 
 void OrderBook::press(Time at) {
   if (!first_press_) {
     first_press_ = at;
-  } else if (at - *first_press_ > kSamePress) {
-    pressed_again_ = true;
+  } else if (!second_press_ && at - *first_press_ > kSamePress) {
+    second_press_ = at;
   }
 }
 
 bool OrderBook::is_unheard(Time now) const {
-  return pressed_again_ && state_ != State::stopping && !stop_ && !end_ &&
-         now - *first_press_ >= kAnswer;
+  return second_press_ && state_ != State::stopping && !stop_ && !end_ &&
+         now - *second_press_ >= kAnswer;
 }
 
 }  // namespace ddp::launcher

@@ -1,16 +1,14 @@
 // What node 0 wants of this node, and how far the node has come with it: every order in every
 // state. Pure: the agent's story asks it what is next, and tells it of each step.
 //
-// | state                 | StartRound          | AnnounceStop | StopRound                   |
-// JobEnd                                |
-// |-----------------------|---------------------|--------------|-----------------------------|---------------------------------------|
-// | waiting               | kept if it is newer | ignored      | ignored                     |
-// kept: the node leaves                 | | waiting, a start kept | nonsense            | ignored
-// | kept: it ends as it begins  | kept: it leaves, the round never was  | | running               |
-// nonsense            | passed on    | kept: the workers are ended | kept: the workers are ended,
-// it leaves| | stopping              | nonsense            | ignored      | SIGKILL: now; else
-// ignored  | kept: it leaves afterwards            | | a JobEnd is kept      | ignored | ignored |
-// SIGKILL: now; else ignored  | ignored                               |
+// In a round (running):  StartRound is nonsense, AnnounceStop is passed on, StopRound is kept: the
+//   workers are ended; JobEnd is kept: the workers are ended, and the node leaves.
+// While it ends (stopping):  StartRound is nonsense, AnnounceStop is ignored, StopRound is ignored
+//   but by SIGKILL, which ends the workers now; JobEnd is kept: the node leaves afterwards.
+// Between rounds (waiting):  StartRound is kept if it is newer, AnnounceStop and StopRound are
+//   ignored, JobEnd is kept: the node leaves. With a start kept already StartRound is nonsense,
+//   StopRound is kept: the round ends as it begins, and JobEnd forgets the start.
+// With a JobEnd kept:  nothing but SIGKILL changes anything.
 //
 // AnnounceStop and StopRound of another round are ignored; OrderBeat changes nothing. A StartRound
 // beside a round, of an older one, or with another number of workers than this node has, is
@@ -83,8 +81,8 @@ class OrderBook {
   std::optional<StartRound> start_;
   std::optional<StopRound> stop_;
   std::optional<JobEnd> end_;
-  std::optional<Time> first_press_;  // since the newest order that ends something
-  bool pressed_again_ = false;
+  std::optional<Time> first_press_;  // since the newest order that ends something, or round
+  std::optional<Time> second_press_;
 };
 
 }  // namespace ddp::launcher

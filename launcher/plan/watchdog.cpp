@@ -26,7 +26,7 @@ Phase whole_of(Phase phase) {
 }
 
 std::string seconds(nanoseconds time) {
-  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+  return std::to_string(std::chrono::round<std::chrono::seconds>(time).count()) + " s";
 }
 
 std::string state_text(const WorkerSample& sample) {

@@ -275,13 +275,22 @@ void Agent::begin_round(const StartRound& start) {
   if (lock_) group_->share_lock(lock_->fd());
 }
 
+/// Errors: SystemError in the first round; a later one has something to lose, and goes on without.
+void Agent::open_run_dir() {
+  try {
+    run_dir_ = std::make_shared<const OwnedDir>(OwnedDir::require(facts_.run_dir));
+  } catch (const SystemError& error) {
+    if (facts_.round == 0) throw;
+    console_.warning(std::string(error.what()) + " This node writes no files.");
+  }
+}
+
 void Agent::start_workers(const StartRound& start) {
   baseline_ = take_baseline();
   try {
     // Once: whoever may rename it later leaves us in it.
     const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(spec_.logs);
-    if (has_files && !run_dir_)
-      run_dir_ = std::make_shared<const OwnedDir>(OwnedDir::require(facts_.run_dir));
+    if (has_files && !run_dir_) open_run_dir();
     group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
                   log_dir_ ? log_dir_ : run_dir_,
                   scratch_.path());

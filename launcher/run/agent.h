@@ -71,6 +71,7 @@ class Agent {
   asio::awaitable<void> stop();
   void prepare_cgroup();
   void begin_round(const StartRound& start);
+  void open_run_dir();
   void start_workers(const StartRound& start);
   bool take_order(const Order& order);
   void tell(const News& news);

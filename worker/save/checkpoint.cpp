@@ -178,7 +178,9 @@ LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) 
   const std::optional<OwnedDir> directory = checkpoints.find(name, why_not);
   if (!directory) throw SystemError(why_not);
   return read_verified(directory->path(), [&](const std::string& file, std::string& why) {
-    return InputFile::open(*directory, file, why);
+    std::optional<InputFile> found = InputFile::find(*directory, file);
+    if (!found) why = "it is not there";
+    return found;
   });
 }
 
@@ -271,6 +273,7 @@ void Checkpoints::remove_leftovers(const OwnedDir& directory) {
 }
 
 void Checkpoints::remove_old(const OwnedDir& directory) const {
+  if (!directory.problem_of("best").empty()) return;  // which one is the best cannot be told
   std::set<std::string> kept;
   if (const std::optional<std::string> best = read_file(directory, "best"))
     kept.insert(best->substr(0, best->find('\n')));

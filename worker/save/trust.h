@@ -10,7 +10,7 @@ namespace ddp::worker {
 /// A file of ours, or of root, who needs no file of ours to do what he likes.
 bool is_trusted(uid_t owner);
 
-/// "it belongs to user 65534 (nobody), and you are user 1000. Give --trust-checkpoint ..."
+/// Who owns it, who we are, and the flag that lets it in: the second half of a refusal.
 std::string why_not_trusted(uid_t owner);
 
 }  // namespace ddp::worker
