@@ -153,8 +153,7 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   EXPECT_LT(decode_hello(encode(hello))->host.size(), 300U);
   StopRound stop;
   stop.line = "why\x1b[2J\nddp-launch: forged";
-  EXPECT_EQ(std::get<StopRound>(*decode_order(encode(Order(stop)))).line,
-            "why\nddp-launch: forged");
+  EXPECT_EQ(std::get<StopRound>(*decode_order(encode(Order(stop)))).line, "why ddp-launch: forged");
   const News failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
   EXPECT_EQ(std::get<NodeFailed>(*decode_news(encode(failed))).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})

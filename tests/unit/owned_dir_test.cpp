@@ -77,7 +77,7 @@ TEST_F(OwnedDirTest, WhereOthersCanWriteNothingIsTaken) {
   const OwnedDir directory = OwnedDir::require(folder_ / "run");
   scratch_.write("run/log", "x");
   ASSERT_EQ(::chmod((folder_ / "run/log").c_str(), 0664), 0);
-  EXPECT_EQ(read_file(directory, "log"), std::nullopt);
+  EXPECT_THROW(read_file(directory, "log"), SystemError);
   EXPECT_THAT(directory.problem_of("log"), HasSubstr("others can write to it"));
   std::string why_not;
   EXPECT_EQ(directory.open_file("log", O_WRONLY | O_APPEND, why_not), -1);
@@ -89,7 +89,7 @@ TEST_F(OwnedDirTest, ALinkInItIsNeitherReadNorWrittenThrough) {
   scratch_.write("private", "mine");
   fs::create_symlink(folder_ / "private", folder_ / "run/log");
   fs::create_directory_symlink(folder_, folder_ / "run/logs");
-  EXPECT_EQ(read_file(directory, "log"), std::nullopt);
+  EXPECT_THROW(read_file(directory, "log"), SystemError);
   EXPECT_EQ(directory.problem_of("log"), "it is a link");
   std::string why_not;
   EXPECT_EQ(directory.open_file("log", O_WRONLY | O_CREAT, why_not), -1);
@@ -98,6 +98,14 @@ TEST_F(OwnedDirTest, ALinkInItIsNeitherReadNorWrittenThrough) {
   replace_file(directory, "log", "new");  // takes the place of the link
   EXPECT_EQ(scratch_.read("private"), "mine");
   EXPECT_EQ(scratch_.read("run/log"), "new");
+}
+
+TEST_F(OwnedDirTest, TheRootIsADirectoryLikeAnyOther) {
+  for (const char* const path : {"/", "//"}) {
+    std::string why_not;
+    const std::optional<OwnedDir> root = OwnedDir::open(path, why_not);
+    EXPECT_TRUE(root || !why_not.empty());
+  }
 }
 
 TEST_F(OwnedDirTest, ADirectoryOfAnotherUserIsNotTaken) {
@@ -111,7 +119,7 @@ TEST_F(OwnedDirTest, ADirectoryOfAnotherUserIsNotTaken) {
   scratch_.write("run/log", "x");
   ASSERT_EQ(::chown((folder_ / "run/log").c_str(), test::kOtherUser, test::kOtherUser), 0);
   EXPECT_EQ(directory.problem_of("log"), "it belongs to user 65534");
-  EXPECT_EQ(read_file(directory, "log"), std::nullopt);
+  EXPECT_THROW(read_file(directory, "log"), SystemError);
 }
 
 TEST_F(OwnedDirTest, WhoeverRenamesItLeavesUsInIt) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <set>
 #include <utility>
@@ -179,7 +180,7 @@ LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) 
   if (!directory) throw SystemError(why_not);
   return read_verified(directory->path(), [&](const std::string& file, std::string& why) {
     std::optional<InputFile> found = InputFile::find(*directory, file);
-    if (!found) why = "it is not there";
+    if (!found) why = std::strerror(ENOENT);
     return found;
   });
 }
