@@ -155,10 +155,14 @@ std::string OwnedDir::look(const struct stat& status) const {
 
 std::optional<OwnedDir::Owner> OwnedDir::probe() const {
   const std::string name = ".ddp-" + random_name();
-  if (::mkdirat(fd_, name.c_str(), S_IRWXU) != 0) return {};
+  constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = ::openat(fd_, name.c_str(), kNew, S_IRUSR | S_IWUSR);
+  if (fd < 0) return {};
+  // By the descriptor: whoever owns the directory may put something of his at the name.
   struct stat status {};
-  const bool is_seen = ::fstatat(fd_, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
-  ::unlinkat(fd_, name.c_str(), AT_REMOVEDIR);
+  const bool is_seen = ::fstat(fd, &status) == 0;
+  ::close(fd);
+  ::unlinkat(fd_, name.c_str(), 0);
   if (!is_seen) return {};
   return Owner{status.st_uid, status.st_mode & kOthersWrite};
 }

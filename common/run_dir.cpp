@@ -175,6 +175,8 @@ std::vector<int> numbers_of(const fs::path& base) {
 void point_latest(const fs::path& output, const fs::path& name) {
   const fs::path temporary = output / (".latest-" + random_name());
   std::error_code ignored;  // a file system without links: the directories are there all the same
+  const fs::file_status there = fs::symlink_status(output / "latest", ignored);
+  if (fs::exists(there) && !fs::is_symlink(there)) return;  // a file of the user's
   fs::create_symlink(name, temporary, ignored);
   fs::rename(temporary, output / "latest", ignored);
   fs::remove(temporary, ignored);  // `latest` is another user's, in a directory such as /tmp
@@ -217,7 +219,9 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
       of_the_newest = why_not;
     }
   }
-  for (int number = last + 1; !run && number < kMaxRuns; ++number) {
+  // After the highest; from the first again where others have put one that leaves no higher.
+  for (int tried = 0; !run && tried < kMaxRuns - 1; ++tried) {
+    const int number = (last + tried) % (kMaxRuns - 1) + 1;
     const fs::path path = numbered(base, number);
     std::optional<OwnedDir> made;
     try {

@@ -94,6 +94,17 @@ TEST_F(RunDirTest, ARunOfAnotherNameThatEndsInANumberIsNoRunOfThisName) {
   EXPECT_THAT(again.notice(), HasSubstr("/exp is not continued: optimizer.lr was 0.05"));
 }
 
+TEST_F(RunDirTest, ANumberThatLeavesNoHigherOneBlocksNothing) {
+  replace_file(folder_ / "run999999", "");
+  EXPECT_EQ(RunDir::choose(job(), 1, "a").path(), folder_ / "run");
+}
+
+TEST_F(RunDirTest, AFileCalledLatestStays) {
+  replace_file(folder_ / "latest", "mine");
+  const RunDir run = RunDir::choose(job(), 1, "a");
+  EXPECT_EQ(read_file(folder_ / "latest"), "mine");
+}
+
 TEST_F(RunDirTest, AnotherWholeBatchIsAnotherJob) {
   { const RunDir first = RunDir::choose(job(), 2, "a"); }
   const RunDir other = RunDir::choose(job(), 3, "b");
