@@ -186,11 +186,12 @@ TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
   if (kInstrumented)
     GTEST_SKIP() << "needs a build without a sanitizer, before which nothing loads";
   const auto launch_there = [this] {
-    return start(Command{.arguments = {DDP_LAUNCH,
-                                       write_file("job.yaml", kJob),
-                                       "output=" + runs().string(),
-                                       std::string("launch.program=") + DDP_FAKE_WORKER},
-                         .environment = {{"LD_PRELOAD", DDP_ONE_OWNER}}});
+    return start(Command{
+        .arguments = {DDP_LAUNCH,
+                      write_file("job.yaml", kJob),
+                      "output=" + runs().string(),
+                      std::string("launch.program=") + DDP_FAKE_WORKER},
+        .environment = {{"LD_PRELOAD", DDP_ONE_OWNER}, {"DDP_ONE_OWNER_IN", runs().string()}}});
   };
   EXPECT_EQ(launch_there()->wait(), 0);
   // As after a crash.
