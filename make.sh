@@ -202,6 +202,14 @@ need_python() {
   alone_in_cache get_python || say "no Python with torch, so the interop tests will be skipped"
 }
 
+# require_python WHY: sets `python`, or says what is missing.
+require_python() {
+  need_torch
+  need_python
+  python="$(python_for_tests)"
+  [[ -n "$python" ]] || fail "$1: set DDP_PYTHON to a Python that imports torch"
+}
+
 get_python() {
   local target="$cache/python-$torch_version" log="$cache/pip.log" site
   [[ ! -e "$target/complete" ]] || return 0
@@ -394,10 +402,9 @@ test_slurm() {
 }
 
 test_others() {
+  local python
   need_packages "${build_packages[@]}" "${test_packages[@]}"
-  need_torch
-  need_python
-  [[ -n "$(python_for_tests)" ]] || fail "the programs of others need torch: set DDP_PYTHON to a Python that imports it"
+  require_python "the programs of others need torch"
   alone_in_cache get_others || fail "${others_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
   configure_release ON
   build
@@ -431,12 +438,9 @@ bench() {
       tests/scale_nodes ./ddp-launch tests/fake_worker 1250 token)
     return
   fi
-  need_torch
-  need_python
-  build_tests
   local python
-  python="$(python_for_tests)"
-  [[ -n "$python" ]] || fail "bench compares with torchrun: set DDP_PYTHON to a Python that imports torch"
+  require_python "bench compares with torchrun"
+  build_tests
   "$python" -B tests/bench/launcher.py build/release/ddp-launch --json build/release/bench-launcher.json
   "$python" -B tests/bench/store_bench.py build/release/ddp-launch build/release/tests/store_load build/release/tests/fake_worker
 }
@@ -449,11 +453,8 @@ soak() {
       DDP_SOAK_ROUNDS="${DDP_SOAK_ROUNDS:-200}" exec build/release/tests/soak_cluster --gtest_brief=1
       ;;
     healthy)
-      need_torch
-      need_python
+      require_python "the healthy job is a program of torch's"
       build
-      python="$(python_for_tests)"
-      [[ -n "$python" ]] || fail "the healthy job is a program of torch's: set DDP_PYTHON to a Python that imports it"
       soak_python "$python" 3600 tests/interop/healthy_test.py
       ;;
     hostile)

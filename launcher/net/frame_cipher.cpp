@@ -2,6 +2,7 @@
 
 #include <sodium.h>
 
+#include "common/secret.h"
 #include "launcher/plan/frames.h"
 
 namespace ddp::launcher {
@@ -18,11 +19,6 @@ const unsigned char* bytes_of(std::string_view text) {
 }
 unsigned char* bytes_of(std::string& text) {
   return reinterpret_cast<unsigned char*>(text.data());
-}
-
-void wipe(std::string& key) {
-  ::sodium_memzero(key.data(), key.size());
-  key.clear();
 }
 
 }  // namespace

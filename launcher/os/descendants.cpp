@@ -263,13 +263,7 @@ std::vector<pid_t> children() {
 
 std::set<uid_t> users_of_descendants() {
   std::map<pid_t, pid_t> parents;
-  DIR* const directory = ::opendir("/proc");
-  if (directory == nullptr) return {};
-  while (const dirent* const entry = ::readdir(directory)) {
-    const pid_t pid = std::atoi(entry->d_name);
-    if (pid > 0) parents.emplace(pid, look_at(pid).parent);
-  }
-  ::closedir(directory);
+  for_each_process([&](pid_t pid) { parents.emplace(pid, look_at(pid).parent); });
   const pid_t self = ::getpid();
   const uid_t own = ::geteuid();
   std::set<uid_t> users;

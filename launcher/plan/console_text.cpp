@@ -97,6 +97,19 @@ void append_clean(std::string& text, std::string_view line) {
   if (is_colored) text.append(kReset);
 }
 
+std::string clean_lines(std::string_view text) {
+  std::string cleaned;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    append_clean(cleaned, text.substr(0, end));
+    text.remove_prefix(end);
+    if (text.empty()) break;
+    cleaned += '\n';
+    text.remove_prefix(1);
+  }
+  return cleaned;
+}
+
 std::string one_line(std::string_view text, std::size_t most) {
   const bool is_cut = text.size() > most;
   while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80)

@@ -381,24 +381,6 @@ std::string encode(const News& news) {
   return std::visit([](const auto& message) { return wire::write_any(message); }, news);
 }
 
-namespace {
-
-/// What anybody who reaches the port may say, and what a console shows: lines of plain text.
-std::string harmless(std::string_view text) {
-  std::string result;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    append_clean(result, text.substr(0, end));
-    text.remove_prefix(end);
-    if (text.empty()) break;
-    result += '\n';
-    text.remove_prefix(1);
-  }
-  return result;
-}
-
-}  // namespace
-
 std::optional<Hello> decode_hello(std::string_view text) {
   std::optional<std::variant<Hello>> message = wire::decode<std::variant<Hello>>(text);
   if (!message) return std::nullopt;
@@ -414,7 +396,8 @@ std::optional<Answer> decode_answer(std::string_view text) {
   if (auto* const welcome = std::get_if<Welcome>(&*answer)) {
     welcome->host = one_line(welcome->host, kLongestName);
   }
-  if (auto* const refusal = std::get_if<Refusal>(&*answer)) refusal->text = harmless(refusal->text);
+  if (auto* const refusal = std::get_if<Refusal>(&*answer))
+    refusal->text = clean_lines(refusal->text);
   return answer;
 }
 std::optional<Order> decode_order(std::string_view text) {
@@ -426,13 +409,14 @@ std::optional<Order> decode_order(std::string_view text) {
   if (auto* const stop = std::get_if<StopRound>(&*order)) {
     stop->line = one_line(stop->line, kLongestLine);
   }
-  if (auto* const end = std::get_if<JobEnd>(&*order)) end->report = harmless(end->report);
+  if (auto* const end = std::get_if<JobEnd>(&*order)) end->report = clean_lines(end->report);
   return order;
 }
 std::optional<News> decode_news(std::string_view text) {
   std::optional<News> news = wire::decode<News>(text);
   if (!news) return std::nullopt;
-  if (auto* const failed = std::get_if<NodeFailed>(&*news)) failed->text = harmless(failed->text);
+  if (auto* const failed = std::get_if<NodeFailed>(&*news))
+    failed->text = clean_lines(failed->text);
   return news;
 }
 

@@ -29,8 +29,7 @@ OrderBook::Meaning OrderBook::take_stop(const StopRound& stop) {
   const bool is_of_kept = start_ && stop.round == start_->round;
   const bool is_of_current = state_ != State::waiting && stop.round == round_;
   if (!is_of_kept && !is_of_current) return Meaning::ignored;
-  first_press_.reset();
-  second_press_.reset();
+  forget_presses();
   if (!stop_ && !end_) {
     stop_ = stop;
     return Meaning::kept;
@@ -44,8 +43,7 @@ OrderBook::Meaning OrderBook::take_end(const JobEnd& end) {
   if (end_) return Meaning::ignored;
   end_ = end;
   start_.reset();
-  first_press_.reset();
-  second_press_.reset();
+  forget_presses();
   if (state_ != State::running || stop_) return Meaning::kept;
   StopRound stop;
   stop.round = round_;
@@ -66,8 +64,7 @@ StartRound OrderBook::begin() {
 void OrderBook::end_round() {
   state_ = State::waiting;
   stop_.reset();
-  first_press_.reset();
-  second_press_.reset();
+  forget_presses();
 }
 
 void OrderBook::press(Time at) {
@@ -76,6 +73,11 @@ void OrderBook::press(Time at) {
   } else if (!second_press_ && at - *first_press_ > kSamePress) {
     second_press_ = at;
   }
+}
+
+void OrderBook::forget_presses() {
+  first_press_.reset();
+  second_press_.reset();
 }
 
 bool OrderBook::is_unheard(Time now) const {

@@ -73,6 +73,7 @@ class OrderBook {
   Meaning take_start(const StartRound& start);
   Meaning take_stop(const StopRound& stop);
   Meaning take_end(const JobEnd& end);
+  void forget_presses();
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;

@@ -372,15 +372,9 @@ std::string to_json_members(const Verdict& verdict,
   return text.substr(1, text.size() - 2);  // without the braces
 }
 
-/// Error files, arguments and names hold whatever bytes they like; a terminal is given text.
 std::string clean(const std::string& text) {
-  std::string cleaned;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    append_clean(cleaned, std::string_view(text).substr(start, end - start));
-    cleaned += '\n';
-    start = end + 1;
-  }
+  std::string cleaned = clean_lines(text);
+  if (!cleaned.empty() && !cleaned.ends_with('\n')) cleaned += '\n';
   return cleaned;
 }
 

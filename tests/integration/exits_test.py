@@ -75,12 +75,6 @@ CASES = (
 )
 
 
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
-
-
 class Job:
     """A job of one case, from its start to its exit."""
 
@@ -95,7 +89,7 @@ class Job:
         for rank in range(case.nodes * case.ranks):
             os.mkfifo(self.folder / f"orders.{rank}")
             self.orders.append(os.open(self.folder / f"orders.{rank}", os.O_RDWR))
-        port = free_port()
+        port = processes.free_port()
         self.agents = [self.start(launcher, rank, port) for rank in range(case.nodes)]
         self.workers = {}
 

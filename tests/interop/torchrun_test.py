@@ -10,12 +10,13 @@ import json
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import tempfile
 import threading
 import unittest
+
+from processes import free_port
 
 HERE = pathlib.Path(__file__).parent.resolve()
 PROBE = HERE / "torchrun_probe.py"
@@ -149,12 +150,6 @@ CASES = [
     Case("no such plug-in for logs", ["--logs-specs=DOES_NOT_EXIST"], code=2, theirs=1),
     Case("redirects that are none", ["-r4"], code=2, theirs=1),
 ]  # fmt: skip
-
-
-def free_port():
-    with socket.socket() as chosen:
-        chosen.bind(("127.0.0.1", 0))
-        return chosen.getsockname()[1]
 
 
 @dataclasses.dataclass

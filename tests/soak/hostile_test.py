@@ -14,7 +14,7 @@ import sys
 import time
 import unittest
 
-from processes import DEADLINE, ProcessTest
+from processes import DEADLINE, ProcessTest, free_port
 
 CLIENTS = pathlib.Path(__file__).parent / "hostile_clients.py"
 JOB = pathlib.Path(__file__).parent.parent.parent / "configs" / "digits.yaml"
@@ -22,12 +22,6 @@ SECONDS = float(os.environ.get("DDP_SOAK_SECONDS", "12"))
 NOBODY = 65534
 MOST_MEMORY = 64 << 10  # KiB of node 0's agent, at its peak
 MOST_LINES = 40  # of a minute's console that are not the job's own
-
-
-def free_port():
-    with socket.socket() as tried:
-        tried.bind(("127.0.0.1", 0))
-        return tried.getsockname()[1]
 
 
 def wait_for_port(port):

@@ -9,6 +9,7 @@ import re
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -16,6 +17,13 @@ import unittest
 import uuid
 
 DEADLINE = 120  # seconds; far above what any test needs, so that only a hang reaches it
+
+
+def free_port():
+    """A port of the loopback that nobody has now."""
+    with socket.socket() as chosen:
+        chosen.bind(("127.0.0.1", 0))
+        return chosen.getsockname()[1]
 
 
 class Running:

@@ -78,6 +78,12 @@ TEST(ConsoleText, NoByteCanMoveATerminal) {
   }
 }
 
+TEST(ConsoleText, LineEndsOfATextStay) {
+  EXPECT_EQ(clean_lines(""), "");
+  EXPECT_EQ(clean_lines("one\x07\n\ntwo\rthree\n"), "one?\n\nthree\n");
+  EXPECT_EQ(clean_lines("\nno end"), "\nno end");
+}
+
 TEST(ConsoleText, WhatStandsWithinALineIsPlainAndBounded) {
   EXPECT_EQ(one_line("a\x1b[31mb\x1b[0m\nc\td\r", 99), "ab c d");
   EXPECT_EQ(one_line("\x1b[8mhidden", 99), "hidden");
