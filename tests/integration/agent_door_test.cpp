@@ -73,7 +73,7 @@ TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
   said.node = make_nonce();
-  Peer first = peer();
+  RawClient first = peer();
   first.send(said.opening);
   first.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return first.frame().size() == kNonceBytes; }));
@@ -87,7 +87,7 @@ TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
   first.send_frame(hello);
   EXPECT_TRUE(turn_until([&] { return hellos_.size() == 1; }));
 
-  Peer second = peer();  // says the same, word for word
+  RawClient second = peer();  // says the same, word for word
   second.send(said.opening);
   second.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return second.frame().size() == kNonceBytes; }));
@@ -104,7 +104,7 @@ TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
   said.node = make_nonce();
-  Peer mirror = peer();
+  RawClient mirror = peer();
   mirror.send(said.opening);
   mirror.send_frame(said.node);
   ASSERT_TRUE(turn_until([&] { return mirror.frame().size() == kNonceBytes; }));
@@ -118,7 +118,7 @@ TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
 TEST_F(AgentDoorTest, C3_AnotherVersionIsRefusedWithBoth) {
   for (const std::string& token : {std::string(), kToken}) {
     open(token);
-    Peer other = peer();
+    RawClient other = peer();
     other.send(to_bytes({7, false}));
     other.send("\x01whatever version 7 says");
     ASSERT_TRUE(turn_until([&] { return !other.refusal().empty(); }));
@@ -143,7 +143,7 @@ TEST_F(AgentDoorTest, C9_WhatIsNoAgentIsClosedAndCounted) {
                                      "SSH-2.0-x\r\n",
                                      std::string(100000, '\xdd')};
   for (const std::string& bytes : all) {
-    Peer stranger = peer();
+    RawClient stranger = peer();
     stranger.send(bytes);
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); })) << bytes.substr(0, 20);
   }
@@ -155,10 +155,10 @@ TEST_F(AgentDoorTest, C9_WhatIsNoAgentIsClosedAndCounted) {
 // Case C10: half a frame, then silence.
 TEST_F(AgentDoorTest, C10_SilenceIsClosedAfterFiveSeconds) {
   open("");
-  Peer nothing = peer();
-  Peer half_opening = peer();
+  RawClient nothing = peer();
+  RawClient half_opening = peer();
   half_opening.send(to_bytes({kProtocolVersion, false}).substr(0, 5));
-  Peer half_frame = peer();
+  RawClient half_frame = peer();
   half_frame.send(to_bytes({kProtocolVersion, false}) + frame_head(1000) + "{");
   const Deadline begin = Clock::now();
   join_by(plan(""));  // is not held up
@@ -180,7 +180,7 @@ TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
   open("");
-  std::vector<Peer> idle;
+  std::vector<RawClient> idle;
   for (int i = 0; i < 1000; ++i) {
     idle.push_back(peer());
     io_.restart();
@@ -202,10 +202,10 @@ TEST_F(AgentDoorTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   said.opening = to_bytes({kProtocolVersion, true});
   said.node = make_nonce();
   source_ = "a node";
-  Peer slow = peer();
+  RawClient slow = peer();
   slow.send(said.opening);
   ASSERT_TRUE(turn_until([this] { return door_->guests() == 1; }));
-  std::vector<Peer> flood;
+  std::vector<RawClient> flood;
   const auto flood_by = [&](int number) {
     for (int i = 0; i < number; ++i) {
       source_ = "flood " + std::to_string(i % 3);
@@ -238,12 +238,12 @@ TEST_F(AgentDoorTest, C11_AForbiddenLengthClosesTheConnection) {
                                   std::string("\x80\0\0\0", 4),
                                   std::string("\xff\xff\xff\xff"),
                                   frame_head(AgentDoor::kLongestOpenHello + 1)}) {
-    Peer stranger = peer();
+    RawClient stranger = peer();
     stranger.send(to_bytes({kProtocolVersion, false}) + head + "{}");
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); }));
     EXPECT_EQ(door_->strangers(), ++closed);
   }
-  Peer deep = peer();
+  RawClient deep = peer();
   deep.send(to_bytes({kProtocolVersion, false}));
   deep.send_frame(std::string(5000, '['));
   EXPECT_TRUE(turn_until([&] { return deep.is_closed(); }));
@@ -253,7 +253,7 @@ TEST_F(AgentDoorTest, C11_AForbiddenLengthClosesTheConnection) {
 
 TEST_F(AgentDoorTest, AnUnprovenFrameIsShort) {
   open(kToken);
-  Peer stranger = peer();
+  RawClient stranger = peer();
   stranger.send(to_bytes({kProtocolVersion, true}) + frame_head(257));
   EXPECT_TRUE(turn_until([&] { return stranger.frame().size() == kNonceBytes; }));
   stranger.forget_frame();

@@ -29,9 +29,9 @@ inline Hello a_hello() {
 }
 
 /// A client of any bytes, which does not wait.
-class Peer {
+class RawClient {
  public:
-  Peer(asio::io_context& io, const tcp::endpoint& at) : socket_(io) {
+  RawClient(asio::io_context& io, const tcp::endpoint& at) : socket_(io) {
     socket_.connect(at);
     socket_.non_blocking(true);
   }
@@ -120,7 +120,7 @@ class AgentDoorTest : public testing::Test {
     io_.run_for(time);
   }
 
-  [[nodiscard]] Peer peer() { return Peer(io_, acceptor_->local_endpoint()); }
+  [[nodiscard]] RawClient peer() { return RawClient(io_, acceptor_->local_endpoint()); }
 
   [[nodiscard]] JoinPlan plan(const std::string& token) {
     JoinPlan plan;
