@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <initializer_list>
 
 #include "common/job_schema.h"
 
@@ -39,6 +40,7 @@ class Rules {
     check_data();
     check_devices();
     check_training();
+    check_arguments();
     return problems_;
   }
 
@@ -115,6 +117,15 @@ class Rules {
       problems_.push_back(where("ddp.static_graph") +
                           ": true does not go with train.accumulate above 1. Give up one of them.");
     }
+    if (job_.flag("ddp.static_graph") && job_.flag("ddp.find_unused")) {
+      problems_.push_back(where("ddp.find_unused") +
+                          ": true is without effect beside ddp.static_graph, which learns from "
+                          "the first step what is unused. Give up one of them.");
+    }
+    if (job_.flag("optimizer.nesterov") && job_.text("optimizer.name") != "sgd") {
+      problems_.push_back(where("optimizer.nesterov") + ": true is for optimizer.name=sgd; " +
+                          job_.text("optimizer.name") + " has no such form.");
+    }
     check_schedule();
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {
@@ -138,6 +149,25 @@ class Rules {
       problems_.push_back(where("schedule.name") +
                           ": plateau looks at evaluations, eval.every is 0. Give 1 or more.");
     }
+    if (schedule == "multistep" && job_.integers("schedule.milestones").empty()) {
+      problems_.push_back(where("schedule.name") +
+                          ": multistep drops the rate at schedule.milestones, and there are none. "
+                          "Give epochs, as [30, 60].");
+    }
+  }
+
+  /// Arguments that nobody would look at.
+  void check_arguments() {
+    if (!job_.text_map("data.args").empty() && is_built_in(job_.text("data.name"))) {
+      problems_.push_back(where("data.args") +
+                          ": are for data sets that a program registers, and data.name is " +
+                          job_.text("data.name") + ". Remove the key.");
+    }
+    if (!job_.text_map("task.args").empty() && job_.text("task.name") == "classification") {
+      problems_.push_back(where("task.args") +
+                          ": are for tasks that a program registers, and task.name is "
+                          "classification. Remove the key.");
+    }
   }
 
   const JobValues& job_;
@@ -148,6 +178,39 @@ class Rules {
 
 std::vector<std::string> broken_rules(const JobValues& job) {
   return Rules(job).broken();
+}
+
+std::vector<std::string> unread_keys(const JobValues& job) {
+  std::vector<std::string> lines;
+  const auto say_unless = [&](bool is_read, std::string_view path, const std::string& why) {
+    if (is_read || job.setting(path).value == default_job().setting(path).value) return;
+    lines.push_back(std::string(path) + " is without effect: " + why);
+  };
+  const std::string& optimizer = job.text("optimizer.name");
+  const bool is_sgd = optimizer == "sgd";
+  say_unless(is_sgd, "optimizer.momentum", "it is for sgd, optimizer.name is " + optimizer);
+  for (const char* const path : {"optimizer.beta1", "optimizer.beta2", "optimizer.eps"})
+    say_unless(!is_sgd, path, "it is for adam and adamw, optimizer.name is sgd");
+  for (const JobKey& key : job_keys()) {
+    if (key.path.starts_with("ddp."))
+      say_unless(job.text("parallel") == "ddp", key.path, "with parallel=data one process trains");
+  }
+  const std::string& schedule = job.text("schedule.name");
+  const auto read_by = [&](std::string_view path, std::initializer_list<std::string_view> names) {
+    std::string list;
+    for (const std::string_view name : names)
+      list += (list.empty() ? "" : " and ") + std::string(name);
+    const bool is_read = std::ranges::find(names, schedule) != names.end();
+    say_unless(is_read, path, "it is for " + list + ", schedule.name is " + schedule);
+  };
+  read_by("schedule.every", {"step"});
+  read_by("schedule.milestones", {"multistep"});
+  read_by("schedule.gamma", {"step", "multistep"});
+  read_by("schedule.power", {"polynomial"});
+  for (const char* const path : {"schedule.factor", "schedule.patience", "schedule.threshold"})
+    read_by(path, {"plateau"});
+  read_by("schedule.min_lr", {"cosine", "plateau"});
+  return lines;
 }
 
 }  // namespace ddp

@@ -11,4 +11,8 @@ namespace ddp {
 /// A line for each rule that the job breaks, with the place of the value.
 std::vector<std::string> broken_rules(const JobValues& job);
 
+/// A line for each key that was given another value than its default and that nothing in this job
+/// reads. A job file is often used with another optimizer or schedule, so it is no error.
+std::vector<std::string> unread_keys(const JobValues& job);
+
 }  // namespace ddp

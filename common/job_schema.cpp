@@ -406,10 +406,18 @@ std::string mask_secret(const std::string& argument) {
   return argument.substr(0, equals + 1) + std::string(kMasked);
 }
 
+const JobValues& default_job() {
+  static const JobValues job = [] {
+    JobValues defaults;
+    for (const JobKey& key : job_keys())
+      defaults.set(key.path, {default_of(key), "default"});
+    return defaults;
+  }();
+  return job;
+}
+
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
-  JobValues job;
-  for (const JobKey& key : job_keys())
-    job.set(key.path, {default_of(key), "default"});
+  JobValues job = default_job();
   std::vector<std::string> problems;
   if (file != nullptr) {
     problems = file->problems;
@@ -445,18 +453,16 @@ BatchPlan plan_batch(const JobValues& job, int world_size) {
   if (const std::optional<std::int64_t> per_rank = job.maybe_integer("data.batch_per_rank")) {
     plan.per_rank = *per_rank;
   } else {
-    const std::int64_t batch = job.integer("data.batch");
-    if (batch % parts != 0) {
-      const std::int64_t below = batch / parts * parts;
-      const std::string nearest =
-          (below > 0 ? std::to_string(below) + " and " : "") + std::to_string(below + parts);
+    plan.whole = job.integer("data.batch");
+    if (plan.whole < parts) {
       throw UsageError(
-          job.setting("data.batch").origin + ": data.batch: " + std::to_string(batch) +
-          " cannot be divided by " + std::to_string(world_size) + " ranks" +
+          job.setting("data.batch").origin + ": data.batch: " + std::to_string(plan.whole) +
+          " is too few for " + std::to_string(world_size) + " ranks" +
           (plan.accumulate > 1 ? " x " + std::to_string(plan.accumulate) + " micro-steps" : "") +
-          "; nearest: " + nearest + ".");
+          ": each needs a sample. Take at least " + std::to_string(parts) + ".");
     }
-    plan.per_rank = batch / parts;
+    plan.per_rank = (plan.whole + parts - 1) / parts;
+    return plan;
   }
   plan.whole = plan.per_rank * parts;
   return plan;
@@ -466,9 +472,9 @@ TextMap job_identity(const JobValues& job, bool for_resume) {
   TextMap identity;
   for (const JobKey& key : job_keys()) {
     // How often and from where to resume is no part of what is trained.
-    const bool left_out =
-        key.may_differ ||
-        (for_resume && (key.path == "train.epochs" || key.path == "checkpoint.resume"));
+    const bool left_out = key.may_differ || (for_resume && (key.path == "train.epochs" ||
+                                                            key.path == "train.max_steps" ||
+                                                            key.path == "checkpoint.resume"));
     if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
   }
   return identity;

@@ -75,22 +75,25 @@ std::optional<JobOverride> parse_override(const std::string& argument);
 /// Errors: UsageError with every problem of the file and of the overrides.
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
+/// Every key with its default, without a look at the rules between them.
+const JobValues& default_job();
+
 /// Errors: UsageError with every open choice that is no word of ddp-worker's own.
 void require_built_in(const JobValues& job);
 
 /// Samples of one optimizer step, and how they are divided.
 struct BatchPlan {
-  std::int64_t per_rank = 0;  // of one micro-step
+  std::int64_t per_rank = 0;  // of one micro-step, at most
   std::int64_t accumulate = 1;
-  std::int64_t whole = 0;  // per_rank * world_size * accumulate
+  std::int64_t whole = 0;  // of all ranks and micro-steps; their shares may differ by one
 };
 
-/// Errors: UsageError when data.batch is no multiple of world_size * accumulate, with the two
-/// nearest that are.
+/// Errors: UsageError when data.batch is less than world_size * accumulate.
 BatchPlan plan_batch(const JobValues& job, int world_size);
 
 /// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
-/// output, data.root and the other keys that may differ; without train.epochs when `for_resume`.
+/// output, data.root and the other keys that may differ; without train.epochs and train.max_steps
+/// when `for_resume`.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
 /// The resolved job as a job file: every key, commented with where its value came from when that is

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 
@@ -61,6 +62,13 @@ struct ProgressPage {
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
 };
+
+/// A sign of life: who watches us counts the time since the page was last written.
+inline void touch(ProgressPage& page) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  page.time_ns.store(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+                     std::memory_order_relaxed);
+}
 
 /// As long as it lives, the page says that its rank is inside a collective. Null: there is no page.
 class InCollective {

@@ -139,9 +139,9 @@ TEST_F(LauncherArguments, EveryErrorOfAJobFileIsSaidOnceAndNothingStarts) {
 }
 
 TEST_F(LauncherArguments, ABatchThatCannotBeDividedStartsNothing) {
-  const auto job = launch({job_file(), "data.batch_per_rank=null", "data.batch=9"});
+  const auto job = launch({job_file(), "data.batch_per_rank=null", "data.batch=1"});
   EXPECT_EQ(job->wait(), 2);
-  EXPECT_THAT(job->err(), HasSubstr("nearest: 8 and 10"));
+  EXPECT_THAT(job->err(), HasSubstr("1 is too few for 2 ranks"));
 }
 
 TEST_F(LauncherArguments, WhatIsNoOverrideIsNamed) {

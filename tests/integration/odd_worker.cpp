@@ -29,7 +29,7 @@ bool is_odd(const std::string& how) {
   return find_variable(environment, "RANK") == "1" && find_variable(environment, "ODD_RANK") == how;
 }
 
-void flip_a_bit(ImageModel& model) {
+void flip_a_bit(torch::nn::Module& model) {
   auto* const bytes = static_cast<unsigned char*>(model.parameters().at(0).data_ptr());
   bytes[0] ^= 1;
 }

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "worker/data/digits.h"
 #include "worker/data/loader.h"
+#include "worker/data/memory_source.h"
 #include "worker/dist/context.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
@@ -41,8 +42,9 @@ int run(const std::vector<std::string>& arguments) {
   const std::unique_ptr<Group> group =
       join(self, environment, Device{}, "ranks_tool", std::chrono::minutes(2));
 
-  const ImageSet set = draw_digits(1, DigitsSplit::train, 512);
-  const Loader loader(set, at::kDouble);
+  const auto source =
+      std::make_shared<MemorySource>(draw_digits(1, DigitsSplit::train, 512));
+  const Loader loader(source, at::kDouble);
   at::manual_seed(1 + static_cast<std::uint64_t>(
                           group->rank()));  // different on purpose: rank 0's weights must win
   const Model model = build_model({"convnet", 1, 28, 28, 10});
@@ -57,7 +59,7 @@ int run(const std::vector<std::string>& arguments) {
   Optimizer optimizer(OptimizerJob{}, replica, precision);
 
   ShardRequest shard_request;
-  shard_request.size = set.count;
+  shard_request.size = source->facts().count;
   shard_request.world_size = group->world_size();
   shard_request.rank = group->rank();
   const std::vector<std::int64_t> samples = shard(shard_request, 0);
@@ -68,7 +70,7 @@ int run(const std::vector<std::string>& arguments) {
       left = left.subspan(batch);
       const bool reduce = micro + 1 == accumulate;
       if (reduce) replica.prepare_to_reduce();
-      const at::Tensor loss = at::cross_entropy_loss(model->forward(part.images), part.labels);
+      const at::Tensor loss = at::cross_entropy_loss(model->forward(part.input), part.targets[0].values);
       replica.backward(loss / static_cast<double>(accumulate), reduce);
     }
     optimizer.step(0.05);
@@ -79,7 +81,7 @@ int run(const std::vector<std::string>& arguments) {
   std::string odd;
   for (const int rank : replica.odd_ranks())
     odd += " " + std::to_string(rank);
-  const Snapshot snapshot = take_snapshot(*group, {request.parameters, {}}, {});
+  const Snapshot snapshot = take_snapshot({request.parameters, {}}, {});
   if (group->is_root()) {
     write_safetensors(arguments.at(4), view(snapshot.model));
     if (const std::optional<DdpFigures> figures = replica.figures()) {

@@ -263,12 +263,65 @@ class Ranks(WorkerTest):
         self.assertEqual(alone["test_accuracy"], three["test_accuracy"])
         self.assertAlmostEqual(alone["test_loss"], three["test_loss"], delta=1e-9 + 1e-6 * alone["test_loss"])
 
-    def test_the_whole_batch_is_divided_or_refused(self):
+    def test_the_whole_batch_is_divided(self):
         job = JOB.replace("batch_per_rank: 16", "batch: 48")
         (self.folder / "job.yaml").write_text(job, encoding="utf-8")
         self.assertIn("16 per rank x 3 ranks x 1 accumulate = 48", self.launch(3, "train.epochs=1"))
-        text = self.launch(5, expect=2)
-        self.assertIn("nearest: 45 and 50", text)
+        self.assertIn("batch: 48 over 5 ranks x 1 accumulate, at most 10 at a time", self.launch(5, "train.epochs=1"))
+        text = self.launch(5, "train.accumulate=10", expect=2)
+        self.assertIn("data.batch: 48 is too few for 5 ranks x 10 micro-steps", text)
+
+
+class Evaluations(WorkerTest):
+    """How often the test set is asked, what decides, and when it was enough."""
+
+    def test_patience_ends_the_run_on_all_ranks(self):
+        frozen = ("optimizer.lr=1e-30", "optimizer.weight_decay=0", "train.epochs=9", "eval.patience=2")
+        text = self.launch(2, *frozen)
+        self.assertIn("stops early: 2 evaluations without gain in accuracy", text)
+        self.assertEqual(len(records(self.run_dir(), "epoch")), 3)
+        result = json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))
+        self.assertEqual((result["state"], result["exit_code"]), ("finished", 0))
+        latest = (self.run_dir() / "checkpoints/latest").read_text(encoding="utf-8").strip()
+        self.assertEqual(latest, "step-000075")
+
+    def test_steps_in_place_of_epochs(self):
+        often = ("eval.every_steps=10", "checkpoint.every_steps=15", "checkpoint.keep=9", "checkpoint.every=0")
+        job = (*often, "train.epochs=9", "schedule.name=constant")
+        text = self.launch(2, *job, "train.max_steps=33")
+        self.assertIn("step 20 | test loss", text)
+        self.assertEqual([r["step"] for r in records(self.run_dir(), "evaluation")], [10, 20, 30])
+        self.assertEqual([r["step"] for r in records(self.run_dir(), "epoch")], [25, 33])
+        self.assertEqual(len(records(self.run_dir(), "step")), 33)
+        kept = {int(p.name[5:]) for p in (self.run_dir() / "checkpoints").glob("step-*")}
+        self.assertLessEqual({15, 30, 33}, kept)
+        # From the end in the middle of an epoch, as if it had never ended.
+        end = self.run_dir() / "checkpoints" / "step-000033"
+        self.assertIn("resumes at step 33", self.launch(2, *job, "train.max_steps=45", f"checkpoint.resume={end}"))
+        self.launch(2, *job, "train.max_steps=45", "output=whole")
+        parts, whole = self.run_dir("job2"), self.folder / "whole" / "job"
+        self.assertEqual(records(parts, "epoch")[-1]["train_loss"], records(whole, "epoch")[-1]["train_loss"])
+        weights = "checkpoints/step-000045/model.safetensors"
+        self.assertEqual(read_tensors(parts / weights), read_tensors(whole / weights))
+
+    def test_the_watched_number_decides_what_is_best(self):
+        self.launch(2, "eval.watch.metric=loss", "train.epochs=3")
+        epochs = records(self.run_dir(), "epoch")
+        best = min(epochs, key=lambda record: record["test_loss"])
+        self.assertEqual((self.run_dir() / "checkpoints/best").read_text(encoding="utf-8").strip(), f"step-{best['step']:06}")
+        text = self.launch(2, "eval.watch.metric=map50", "output=other", expect=2)
+        self.assertIn("eval.watch.metric: an evaluation of this task has no map50. It has: loss, accuracy.", text)
+
+    def test_the_test_loss_is_without_smoothing_and_small_batches_change_nothing(self):
+        frozen = ("optimizer.lr=1e-30", "optimizer.weight_decay=0", "train.epochs=1")
+        self.worker(*frozen)
+        self.worker(*frozen, "loss.label_smoothing=0.2", "output=smooth")
+        self.worker(*frozen, "eval.batch=7", "output=small")
+        plain, smooth, small = (records(self.folder / name / "job", "epoch")[0] for name in ("runs", "smooth", "small"))
+        self.assertEqual(plain["test_loss"], smooth["test_loss"])
+        self.assertNotEqual(plain["train_loss"], smooth["train_loss"])
+        self.assertEqual(plain["test_accuracy"], small["test_accuracy"])
+        self.assertAlmostEqual(plain["test_loss"], small["test_loss"], delta=1e-6)
 
 
 class Resume(WorkerTest):
@@ -351,6 +404,24 @@ class Resume(WorkerTest):
                 self.assert_same_epochs(records(whole, "epoch")[1:], records(self.folder / str(number) / "job2", "epoch"))
         rates = [record["lr"] for record in records(self.folder / "0" / "job2", "step")]
         self.assertLess(rates[-1], rates[0], "the plateau never dropped the rate, so its memory was not needed")
+
+    def test_dropout_goes_on_bit_for_bit_and_knows_no_threads(self):
+        job = ("data.train_size=480", "model.name=mlp", "model.args.dropout=0.4", "train.epochs=3")
+        losses = {}
+        for threads in (1, 2, 4):
+            settings = {"OMP_NUM_THREADS": str(threads)}
+            self.launch(3, *job, f"output={threads}", **settings)
+            whole = self.folder / str(threads) / "job"
+            losses[threads] = [record["loss"] for record in records(whole, "step")]
+            self.launch(3, *job, f"output={threads}", f"checkpoint.resume={whole / 'checkpoints' / 'step-000010'}", **settings)
+            self.assert_same_epochs(records(whole, "epoch")[1:], records(self.folder / str(threads) / "job2", "epoch"))
+        self.launch(3, *job, "output=dry", "model.args.dropout=0")
+        dry = [record["loss"] for record in records(self.folder / "dry" / "job", "step")]
+        for threads in (2, 4):
+            # Other masks would differ as those of no dropout do: in the first digits.
+            for one, other in zip(losses[1], losses[threads], strict=True):
+                self.assertAlmostEqual(one, other, delta=1e-4 * one)
+        self.assertGreater(max(abs(a - b) / a for a, b in zip(losses[1], dry, strict=True)), 1e-2)
 
     def assert_same_epochs(self, one, other):
         for a, b in zip(one, other, strict=True):

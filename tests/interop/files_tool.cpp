@@ -131,10 +131,8 @@ void write_metrics(const Arguments& arguments) {
     if (step % 10 != 0) continue;
     writer.write(EpochRecord{.epoch = epoch,
                              .step = step,
-                             .train_loss = loss,
-                             .train_accuracy = 1 - loss,
-                             .test_loss = loss / 2,
-                             .test_accuracy = 1 - loss / 2,
+                             .train = {{"loss", loss}, {"accuracy", 1 - loss}},
+                             .test = {{"loss", loss / 2}, {"accuracy", 1 - loss / 2}},
                              .images_per_s = 900,
                              .seconds = 2.5});
   }

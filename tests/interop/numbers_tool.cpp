@@ -15,7 +15,7 @@
 #include "worker/dist/alone.h"
 #include "worker/plan/plateau.h"
 #include "worker/save/safetensors.h"
-#include "worker/train/loss.h"
+#include "worker/task/loss.h"
 #include "worker/train/optimizer.h"
 #include "worker/train/snapshot.h"
 

@@ -1,4 +1,4 @@
-"""L3 to L10: traps of coroutines, exceptions, processes and headers, found by their text."""
+"""L3 to L10, L15: traps of coroutines, exceptions, processes and headers, found by their text."""
 
 import re
 
@@ -155,6 +155,30 @@ def long_files(checkout: Checkout):
             yield Finding(file.path, lines, "L10", f"{lines} lines; split before 600", is_warning=True)
 
 
+BRACE = re.compile(r"[{};]")
+OPENER = re.compile(r"\b(?:namespace(?:\s+(?P<space>[\w:]+))?|(?:struct|class)\s+(?P<type>\w+)(?:\s+final)?(?:\s*:(?!:)[^()]*)?)\s*\Z")
+
+
+def one_meaning(checkout: Checkout):
+    """L15: two classes of one name in one namespace: a program that holds both calls one in the place of the other."""
+    known = {}
+    for file in sorted(checkout.cpp, key=lambda file: (file.path.startswith("tests/"), file.path)):
+        scopes = []  # what is open: namespaces by name, everything else None
+        begin = 0
+        for brace in BRACE.finditer(file.bare):
+            if brace.group() == "}" and scopes:
+                scopes.pop()
+            elif brace.group() == "{":
+                opener = OPENER.search(file.bare, begin, brace.start())
+                if opener and opener["type"] and None not in scopes:
+                    full = "::".join([*scopes, opener["type"]])
+                    if known.setdefault(full, file.path) != file.path:
+                        yield file.find(opener.start(), "L15", f"{full} is another class in {known[full]}")
+                scopes.append(opener["space"] if opener else None)
+            begin = brace.end()
+
+
 RULES = [
     detached, detach, detach_in_worker, awaited, lambda_coroutine, stopped_io, catch_all, sleeping_call, sleeping_command, calls, environ, headers, long_files,
+    one_meaning,
 ]

@@ -20,6 +20,7 @@ OPEN_TO = {
     "worker/model": ["worker/plan", "worker/data"],
     "worker/dist": ["worker/plan", "worker/data", "worker/model"],
     "worker/cuda": ["worker/dist"],
+    "worker/task": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/train": ["worker"],
     "worker/main.cpp": ["worker"],

@@ -19,12 +19,12 @@ Model make_net() {
   return model;
 }
 
-struct Batch {
+struct Drawn {
   at::Tensor images;
   at::Tensor labels;
 };
 
-Batch draw(int step, std::int64_t size) {
+Drawn draw(int step, std::int64_t size) {
   at::manual_seed(static_cast<std::uint64_t>(100 + step));
   return {at::randn({size, 1, 16, 16}, at::kDouble), at::randint(10, {size}, at::kLong)};
 }

@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/job_rules.h"
 
 namespace ddp {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 // A job that is fine but for what a test adds.
@@ -178,6 +181,35 @@ TEST(JobSchema, TrainingRules) {
   EXPECT_THAT(problems_of("model: {freeze: conv1}"), HasSubstr("is not a list of texts"));
 }
 
+TEST(JobSchema, WhatContradictsTheRestIsRefused) {
+  EXPECT_THAT(problems_of("optimizer: {name: adam, nesterov: true}"),
+              HasSubstr("optimizer.nesterov: true is for optimizer.name=sgd"));
+  EXPECT_THAT(problems_of("ddp: {static_graph: true, find_unused: true}"),
+              HasSubstr("ddp.find_unused: true is without effect"));
+  EXPECT_THAT(problems_of("schedule: {name: multistep}"), HasSubstr("there are none. Give epochs"));
+  EXPECT_THAT(problems_of("data: {args: {a: b}}"), HasSubstr("data.args: are for data sets that"));
+  EXPECT_THAT(problems_of("task: {args: {a: b}}"), HasSubstr("task.args: are for tasks that"));
+}
+
+TEST(JobSchema, WhatNothingReadsIsSaid) {
+  const auto lines = [](const std::string& text) { return unread_keys(resolve(text, {})); };
+  EXPECT_THAT(lines("data: {batch: 8}"), IsEmpty());
+  EXPECT_THAT(lines("{data: {batch: 8}, parallel: data, ddp: {bucket: 1MiB}}"),
+              ElementsAre("ddp.bucket is without effect: with parallel=data one process trains"));
+  EXPECT_THAT(lines("{data: {batch: 8}, optimizer: {name: adamw, momentum: 0.5}}"),
+              ElementsAre("optimizer.momentum is without effect: it is for sgd, optimizer.name is "
+                          "adamw"));
+  EXPECT_THAT(
+      lines("{data: {batch: 8}, optimizer: {beta2: 0.9}, schedule: {power: 2, min_lr: 1e-5}}"),
+      ElementsAre(HasSubstr("optimizer.beta2 is"),
+                  "schedule.power is without effect: it is for polynomial, schedule.name is "
+                  "cosine"));
+  // A resolved job names every key, with its default.
+  const JobValues job = resolve("{data: {batch: 8}, optimizer: {name: adam}}", {});
+  const YamlDocument written = parse_yaml(to_yaml(job), "job.yaml");
+  EXPECT_THAT(unread_keys(resolve_job(&written, {})), IsEmpty());
+}
+
 TEST(JobSchema, ExactlyOneBatchIsGiven) {
   EXPECT_THAT(problems_of("", {}), HasSubstr("exactly one"));
   EXPECT_THAT(problems_of("data: {batch: 64}"),
@@ -198,16 +230,19 @@ TEST(JobSchema, FileSetsNeedARoot) {
   EXPECT_EQ(problems_of("data: {name: mnist, root: x}"), "");
 }
 
-TEST(JobSchema, BatchIsDividedOrRefusedWithTheNearest) {
+TEST(JobSchema, TheWholeBatchIsDividedWhateverTheNumberOfRanks) {
   const JobValues job = resolve("data: {batch: 100}\ntrain: {accumulate: 2}\n", {});
   const BatchPlan plan = plan_batch(job, 5);
   EXPECT_EQ(plan.per_rank, 10);
   EXPECT_EQ(plan.whole, 100);
+  EXPECT_EQ(plan_batch(job, 3).per_rank, 17);
+  EXPECT_EQ(plan_batch(job, 3).whole, 100);
+  EXPECT_EQ(plan_batch(job, 50).per_rank, 1);
   try {
-    plan_batch(job, 3);
-    FAIL() << "100 is no multiple of 6";
+    plan_batch(job, 51);
+    FAIL() << "100 samples are not enough for 51 ranks of 2 micro-steps";
   } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("nearest: 96 and 102"));
+    EXPECT_THAT(error.what(), HasSubstr("Take at least 102."));
   }
   EXPECT_EQ(plan_batch(resolve("data: {batch_per_rank: 7}", {}), 3).whole, 21);
 }

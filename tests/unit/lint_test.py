@@ -126,6 +126,14 @@ class LintTest(unittest.TestCase):
         })
         self.assertEqual(tree.findings("L8") + tree.findings("L7"), [], tree.text)
 
+    def test_one_name_means_one_class(self):
+        peer = "namespace ddp::launcher {\nstruct Peer {\n  int user;\n};\n}\n"
+        files = {"launcher/net/a.h": peer, "worker/a.h": peer.replace("::launcher", "::worker")}
+        self.assertEqual(Tree(files).findings("L15"), [])
+        inside = "namespace ddp::launcher {\nnamespace {\nclass Peer : Base {\n};\n}  // namespace\nclass Peer;\n}\n"
+        self.assertEqual(Tree(files | {"tests/a.cpp": inside}).findings("L15"), [])
+        self.assertEqual(Tree(files | {"tests/a.cpp": "\n" + peer}).findings("L15"), ["tests/a.cpp:3"])
+
     def test_include_cycles_are_found(self):
         head = "// Why.\n#pragma once\n"
         tree = Tree({

@@ -39,10 +39,8 @@ StepRecord step_record(std::int64_t step) {
 EpochRecord epoch_record(std::int64_t epoch) {
   return {.epoch = epoch,
           .step = (epoch + 1) * 10,
-          .train_loss = 0.25,
-          .train_accuracy = 0.5,
-          .test_loss = 0.125,
-          .test_accuracy = 0.9875,
+          .train = {{"loss", 0.25}, {"accuracy", 0.5}},
+          .test = {{"loss", 0.125}, {"accuracy", 0.9875}},
           .images_per_s = 11000,
           .seconds = 1.5};
 }
@@ -76,8 +74,7 @@ TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
   lost.loss = std::nan("");
   writer.write(lost);
   EpochRecord unseen = epoch_record(0);
-  unseen.test_loss.reset();
-  unseen.test_accuracy.reset();
+  unseen.test.clear();
   writer.write(unseen);
   const std::vector<std::string> json = lines_of(scratch, "metrics.jsonl");
   EXPECT_THAT(json[0], HasSubstr("\"loss\":null"));
@@ -85,6 +82,32 @@ TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
   const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
   EXPECT_THAT(csv[1], HasSubstr("step,0,1,nan,"));
   EXPECT_THAT(csv[2], HasSubstr("0.25,0.5,,,11000"));
+}
+
+TEST(MetricsWriter, AnotherTaskHasItsOwnColumnsAndPartsOfALossHaveNone) {
+  const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  MetricsWriter writer({.directory = directory,
+                        .tensorboard = false,
+                        .train_names = {"loss"},
+                        .test_names = {"loss", "map50"}});
+  EvaluationRecord half{0, 5, {{"loss", 2}, {"map50", 0.25}, {"loss/box", 1.5}}};
+  writer.write(half);
+  EpochRecord whole = epoch_record(0);
+  whole.train = {{"loss", 3}};
+  whole.test = {{"loss", 1}, {"map50", 0.5}};
+  whole.more = {{"queue", 7}};
+  writer.write(whole);
+  EXPECT_THAT(
+      lines_of(scratch, "metrics.jsonl"),
+      ElementsAre(
+          R"({"kind":"evaluation","epoch":0,"step":5,"test_loss":2,"test_map50":0.25,"test_loss/box":1.5})",
+          R"({"kind":"epoch","epoch":0,"step":10,"train_loss":3,"test_loss":1,"test_map50":0.5,)"
+          R"("images_per_s":11000,"seconds":1.5,"queue":7})"));
+  const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
+  EXPECT_THAT(csv[0],
+              HasSubstr("kind,epoch,step,loss,lr,train_loss,test_loss,test_map50,images_per_s,"));
+  EXPECT_THAT(csv[1], HasSubstr("evaluation,0,5,,,,2,0.25,,"));
 }
 
 TEST(MetricsWriter, NumbersReadBackBitEqual) {

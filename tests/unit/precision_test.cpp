@@ -10,7 +10,7 @@
 
 #include "worker/model/norm.h"
 #include "worker/model/registry.h"
-#include "worker/train/loss.h"
+#include "worker/task/loss.h"
 
 namespace ddp::worker {
 namespace {
@@ -151,8 +151,8 @@ TEST(Loss, SmoothingIsAPartOfEveryClass) {
   const at::Tensor expected = -(target * scores.log_softmax(1)).sum(1).mean();
   EXPECT_TRUE(at::allclose(smooth.total, expected, 1e-6, 0));
   ASSERT_EQ(smooth.parts.size(), 1u);
-  EXPECT_EQ(smooth.parts[0].first, "cross-entropy");
-  EXPECT_TRUE(smooth.parts[0].second.equal(plain.total));
+  EXPECT_EQ(smooth.parts[0].name, "cross-entropy");
+  EXPECT_TRUE(smooth.parts[0].tensor.equal(plain.total));
 }
 
 }  // namespace

@@ -11,13 +11,14 @@
 #include "common/error.h"
 #include "tests/unit/scratch.h"
 #include "worker/data/loader.h"
+#include "worker/data/memory_source.h"
 #include "worker/dist/alone.h"
 #include "worker/model/registry.h"
+#include "worker/plan/run_plan.h"
 #include "worker/save/safetensors.h"
 #include "worker/train/console.h"
-#include "worker/train/meters.h"
 #include "worker/train/snapshot.h"
-#include "worker/train/trainer.h"
+#include "worker/train/tally.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {
@@ -42,15 +43,77 @@ ImageSet tiny_set() {
 }
 
 TEST(Loader, NormalisesAndKeepsTheOrder) {
-  const ImageSet set = tiny_set();
-  const Loader loader(set, at::kFloat);
+  const Loader loader(std::make_shared<MemorySource>(tiny_set()), at::kFloat);
   const std::vector<std::int64_t> indices{2, 0};
   const Batch batch = loader.load(indices);
-  EXPECT_EQ(batch.images.sizes(), (at::IntArrayRef{2, 1, 1, 2}));
-  EXPECT_TRUE(at::allclose(batch.images.flatten(), at::tensor({2.0F, 2.0F, -2.0F, 2.0F})));
-  EXPECT_TRUE(batch.labels.equal(at::tensor({9, 3}, at::kLong)));
+  EXPECT_EQ(batch.input.sizes(), (at::IntArrayRef{2, 1, 1, 2}));
+  EXPECT_TRUE(at::allclose(batch.input.flatten(), at::tensor({2.0F, 2.0F, -2.0F, 2.0F})));
+  EXPECT_TRUE(batch.targets.at(0).values.equal(at::tensor({9, 3}, at::kLong)));
+  EXPECT_EQ(batch.indices, indices);
   const std::vector<std::int64_t> outside{3};
   EXPECT_THROW((void)loader.load(outside), std::out_of_range);
+}
+
+/// Sample i is i numbers, and has a row of two numbers for each of i boxes and one name.
+class Boxes : public Source {
+ public:
+  [[nodiscard]] const DataFacts& facts() const override { return facts_; }
+  void read(std::int64_t index, Sample& into) const override {
+    const std::vector<float> input{static_cast<float>(index), 1};
+    into.input.assign({2}, std::span(input));
+    into.targets.resize(2);
+    const std::vector<float> rows(static_cast<std::size_t>(2 * index), static_cast<float>(index));
+    into.targets[0].assign({index, 2}, std::span(rows));
+    into.targets[1].assign({}, std::span<const std::int64_t>(&index, 1));
+  }
+
+ private:
+  DataFacts facts_{"boxes", 5, {2}, 0, {}, {}};
+};
+
+TEST(Loader, TargetsOfAnyLengthAreCounted) {
+  const Loader loader(std::make_shared<Boxes>(), at::kFloat);
+  const std::vector<std::int64_t> indices{2, 0, 1};
+  const Batch batch = loader.load(indices);
+  EXPECT_TRUE(batch.input.equal(at::tensor({2.0F, 1.0F, 0.0F, 1.0F, 1.0F, 1.0F}).view({3, 2})));
+  const Target& boxes = batch.targets.at(0);
+  EXPECT_EQ(boxes.values.sizes(), (at::IntArrayRef{3, 2}));
+  EXPECT_TRUE(boxes.rows.equal(at::tensor({2, 0, 1}, at::kLong)));
+  EXPECT_TRUE(boxes.values.equal(at::tensor({2.0F, 2.0F, 2.0F, 2.0F, 1.0F, 1.0F}).view({3, 2})));
+  EXPECT_TRUE(batch.targets.at(1).values.equal(at::tensor({2, 0, 1}, at::kLong)));
+  EXPECT_FALSE(batch.targets.at(1).rows.defined());
+}
+
+TEST(Loader, AugmentationsAreDrawnByEpochAndSampleAlone) {
+  const Augment jitter = [](Sample& sample, Random& random, const Source&) {
+    for (std::uint8_t& pixel : sample.input.bytes)
+      pixel = static_cast<std::uint8_t>(random.below(256));
+  };
+  const auto source = std::make_shared<MemorySource>(tiny_set());
+  const Loader loader(source, at::kFloat, at::MemoryFormat::Contiguous, {jitter}, 7);
+  const std::vector<std::int64_t> forwards{0, 1, 2};
+  const std::vector<std::int64_t> last{2};
+  const at::Tensor all = loader.load(forwards, 3).input;
+  EXPECT_TRUE(loader.load(last, 3).input[0].equal(all[2])) << "whoever is beside it";
+  EXPECT_FALSE(loader.load(last, 4).input[0].equal(all[2])) << "another epoch";
+  EXPECT_FALSE(all[0].equal(all[1]));
+}
+
+TEST(Loader, InputsOfDifferentShapesAreRefused) {
+  const Augment crop = [](Sample& sample, Random&, const Source&) {
+    if (sample.index != 1) return;
+    sample.input.shape = {1, 1, 1};
+    sample.input.bytes.resize(1);
+  };
+  const Loader loader(
+      std::make_shared<MemorySource>(tiny_set()), at::kFloat, at::MemoryFormat::Contiguous, {crop});
+  const std::vector<std::int64_t> indices{0, 1};
+  try {
+    (void)loader.load(indices);
+    FAIL() << "they do not fit one tensor";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("differ in their inputs: 1x1x1 after 1x1x2"));
+  }
 }
 
 TEST(Models, ConvNetHasTheShapesOfTheManual) {
@@ -91,14 +154,69 @@ TEST(Models, TooSmallImagesAndUnknownNamesAreRefused) {
   EXPECT_THROW(build_model({"nonsense", 1, 28, 28, 10}), UsageError);
 }
 
-TEST(Meters, AddUpToTheMeanOverSamples) {
-  const at::Tensor scores = at::tensor({2.0F, 0.0F, 0.0F, 3.0F, 5.0F, 1.0F}).view({3, 2});
-  const at::Tensor labels = at::tensor({0, 1, 1}, at::kLong);
-  Meter meter = measure(at::tensor(0.5), scores, labels);
-  EXPECT_DOUBLE_EQ(meter.correct, 2);
-  meter += Meter{4.5, 0, 3};
-  EXPECT_DOUBLE_EQ(meter.mean_loss(), 1.0);
-  EXPECT_EQ(to_meter(to_tensor(meter)), meter);
+Pass pass_of(const at::Tensor& total, std::int64_t samples) {
+  Pass pass;
+  pass.batch.input = at::zeros({samples, 1});
+  pass.loss.total = total;
+  return pass;
+}
+
+/// Counts the samples twice.
+class Doubled : public Task {
+ public:
+  torch::nn::Module& model() override { return model_; }
+  Outputs forward(const Batch&) override { return {}; }
+  Loss loss(const Outputs&, const Batch&) override { return {}; }
+  std::vector<NamedTensor> counts(const Outputs&, const Batch& batch) override {
+    return {{"twice", at::full({}, 2 * batch.size())}};
+  }
+
+ private:
+  torch::nn::Module model_;
+};
+
+TEST(Tally, AStepIsThereWhenTheNextOneIsDone) {
+  Doubled task;
+  PassSums learned;
+  Pass pass = pass_of(at::tensor(0.5), 3);
+  pass.loss.parts = {{"box", at::tensor(0.25)}};
+  learned.add(task, pass);
+  Tally tally(learned.names());
+  EXPECT_EQ(tally.names().parts, std::vector<std::string>{"box"});
+  EXPECT_EQ(tally.names().counts, std::vector<std::string>{"twice"});
+  tally.add(task, pass);
+  pass.loss.total = at::tensor(2.0);
+  pass.batch.input = at::zeros({1, 1});
+  tally.add(task, pass);
+  tally.close_step(1);
+  EXPECT_FALSE(tally.take(false)) << "the newest one is on its way";
+  tally.add(task, pass);
+  tally.close_step(2);
+  const std::optional<Tally::Closed> first = tally.take(false);
+  ASSERT_TRUE(first);
+  EXPECT_EQ(first->step, 1);
+  EXPECT_EQ(first->sums, (StepSums{4, 3.5, 4, {1.0}, {8}}));
+  EXPECT_DOUBLE_EQ(first->sums.mean_loss(), 3.5 / 4);
+  EXPECT_FALSE(tally.take(false));
+  const std::optional<Tally::Closed> second = tally.take(true);
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->sums, (StepSums{1, 2, 1, {0.25}, {2}}));
+  EXPECT_FALSE(tally.take(true));
+  const StepSums& sums = first->sums;
+  EXPECT_EQ(tally.names().to_sums(SumNames::to_row(sums)), sums);
+  EXPECT_EQ(tally.names().count_means(sums), (NamedValues{{"twice", 2}}));
+}
+
+TEST(Tally, ALossWithAWeightIsDividedByIt) {
+  Doubled task;
+  PassSums sums;
+  Pass pass = pass_of(at::tensor(6.0), 3);
+  pass.loss.weight = at::tensor(1.5);
+  sums.add(task, pass);
+  pass.loss.weight = at::tensor(2.5);
+  sums.add(task, pass);
+  EXPECT_DOUBLE_EQ(sums.sums().mean_loss(), 3);
+  EXPECT_DOUBLE_EQ(sums.sums().samples, 6);
 }
 
 class SnapshotTest : public ::testing::Test {
@@ -108,11 +226,10 @@ class SnapshotTest : public ::testing::Test {
 };
 
 TEST_F(SnapshotTest, ComesBackBitForBitWhateverTheLayout) {
-  const std::unique_ptr<Group> group = make_alone();
   const at::Tensor weight = torch::randn({8, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   SharedState shared;
   shared.model = {{"weight", weight}, {"count", at::tensor({7}, at::kLong)}};
-  const Snapshot snapshot = take_snapshot(*group, shared, Meter{1, 2, 3});
+  const Snapshot snapshot = take_snapshot(shared, {});
   write_safetensors(file_, view(snapshot.model));
 
   std::vector<NamedTensor> target{
@@ -149,10 +266,10 @@ TEST(MakeSchedule, TheLastStepIsNeverWarmUp) {
   job.schedule.name = "cosine";
   job.epochs = 1;
   job.schedule.warmup = 5;
-  EXPECT_EQ(make_schedule(job, 10).warmup, 9);
+  EXPECT_EQ(make_schedule(job, 10, 10).warmup, 9);
   job.epochs = 10;
-  EXPECT_EQ(make_schedule(job, 10).warmup, 50);
-  EXPECT_EQ(make_schedule(job, 10).steps, 100);
+  EXPECT_EQ(make_schedule(job, 10, 100).warmup, 50);
+  EXPECT_EQ(make_schedule(job, 10, 100).steps, 100);
 }
 
 TEST(MakeSchedule, EpochsOfTheJobBecomeSteps) {
@@ -162,7 +279,7 @@ TEST(MakeSchedule, EpochsOfTheJobBecomeSteps) {
   job.schedule.milestones = {1, 3};
   job.epochs = 4;
   job.optimizer.lr = 1;
-  const Schedule schedule = make_schedule(job, 10);
+  const Schedule schedule = make_schedule(job, 10, 40);
   EXPECT_EQ(schedule.milestones, (std::vector<std::int64_t>{10, 30}));
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 9), 1);
   EXPECT_DOUBLE_EQ(learning_rate(schedule, 10), 0.1);
@@ -175,12 +292,10 @@ TEST(Console, TheBatchIsAnEquation) {
 
 TEST(Console, ATableHasARowPerEpoch) {
   EpochRecord record;
-  record.train_loss = 0.5;
-  record.train_accuracy = 0.9;
+  record.train = {{"loss", 0.5}, {"accuracy", 0.9}};
   EpochRecord evaluated = record;
   evaluated.epoch = 1;
-  evaluated.test_loss = 0.25;
-  evaluated.test_accuracy = 0.975;
+  evaluated.test = {{"loss", 0.25}, {"accuracy", 0.975}};
   const std::string table = final_table({record, evaluated});
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
   EXPECT_THAT(table, HasSubstr("97.50 %"));

@@ -1,24 +1,38 @@
 #include "worker/dist/group.h"
 
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstring>
 
 namespace ddp::worker {
-namespace {
 
-constexpr std::size_t kTextBytes = 256;
-
-}  // namespace
+std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
+  const at::Tensor mine = at::full({1}, rows.size(0), at::kLong);
+  const at::Tensor counts = group.gather(mine).contiguous();  // [world_size, 1]
+  const std::int64_t* const count = counts.data_ptr<std::int64_t>();
+  // A gather takes as many of each rank: all are filled up to the longest.
+  std::vector<std::int64_t> shape = rows.sizes().vec();
+  shape[0] = *std::max_element(count, count + counts.numel());
+  if (shape[0] == 0) return std::vector<at::Tensor>(static_cast<std::size_t>(counts.numel()), rows);
+  const at::Tensor padded = at::zeros(shape, rows.options());
+  padded.narrow(0, 0, rows.size(0)).copy_(rows);
+  const at::Tensor all = group.gather(padded);
+  std::vector<at::Tensor> parts;
+  for (std::int64_t i = 0; i < counts.numel(); ++i)
+    parts.push_back(all[i].narrow(0, 0, count[i]));
+  return parts;
+}
 
 std::vector<std::string> gather_texts(Group& group, const std::string& text) {
-  const at::Tensor mine = at::zeros({static_cast<std::int64_t>(kTextBytes)}, at::kByte);
-  std::memcpy(mine.data_ptr(), text.data(), std::min(text.size(), kTextBytes - 1));
-  const at::Tensor all = group.gather(mine).contiguous();  // [world_size, kTextBytes]
+  const at::Tensor mine = at::zeros({static_cast<std::int64_t>(text.size())}, at::kByte);
+  if (!text.empty()) std::memcpy(mine.data_ptr(), text.data(), text.size());
   std::vector<std::string> texts;
-  for (std::int64_t rank = 0; rank < all.size(0); ++rank) {
-    texts.emplace_back(static_cast<const char*>(all[rank].data_ptr()));  // ends with a zero
+  for (const at::Tensor& one : gather_rows(group, mine)) {
+    const at::Tensor bytes = one.contiguous();
+    texts.emplace_back(static_cast<const char*>(bytes.data_ptr()),
+                       static_cast<std::size_t>(bytes.numel()));
   }
   return texts;
 }

@@ -70,7 +70,11 @@ class Group {
   ProgressPage* page_ = nullptr;
 };
 
-/// A short text of every rank, by rank. Texts are cut at 255 bytes.
+/// The tensors of all ranks, by rank. They have one type, and the same shape but for the first
+/// dimension, which may be 0. All ranks call it. Errors: PeerError.
+std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows);
+
+/// A text of every rank, by rank, of any length. All ranks call it. Errors: PeerError.
 std::vector<std::string> gather_texts(Group& group, const std::string& text);
 
 }  // namespace ddp::worker

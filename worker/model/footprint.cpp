@@ -18,7 +18,7 @@ std::int64_t states_of(const OptimizerJob& job) {
 
 }  // namespace
 
-ModelSize size_of(const ImageModel& model) {
+ModelSize size_of(const torch::nn::Module& model) {
   ModelSize size;
   for (const NamedTensor& one : parameters_of(model))
     (one.tensor.requires_grad() ? size.trainable : size.frozen) += one.tensor.numel();

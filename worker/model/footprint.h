@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "worker/model/image_model.h"
+#include "worker/model/state.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {
@@ -15,7 +15,7 @@ struct ModelSize {
   std::int64_t buffer_bytes = 0;
 };
 
-ModelSize size_of(const ImageModel& model);
+ModelSize size_of(const torch::nn::Module& model);
 
 /// Units: bytes. Activations are not in it: they grow with the batch.
 struct Footprint {

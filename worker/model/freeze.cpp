@@ -5,7 +5,7 @@
 
 namespace ddp::worker {
 
-std::size_t freeze(ImageModel& model, const std::vector<std::string>& patterns) {
+std::size_t freeze(torch::nn::Module& model, const std::vector<std::string>& patterns) {
   std::vector<NamedTensor> parameters = parameters_of(model);
   std::vector<std::string> names;
   for (const NamedTensor& one : parameters)

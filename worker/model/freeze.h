@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/model/image_model.h"
+#include "worker/model/state.h"
 
 namespace ddp::worker {
 
@@ -14,6 +14,6 @@ namespace ddp::worker {
 /// whose weight and bias are frozen still normalises by its batch in training mode and still moves
 /// its running statistics, as in Python. Errors: UsageError for a pattern that matches nothing, and
 /// when nothing is left to train.
-std::size_t freeze(ImageModel& model, const std::vector<std::string>& patterns);
+std::size_t freeze(torch::nn::Module& model, const std::vector<std::string>& patterns);
 
 }  // namespace ddp::worker

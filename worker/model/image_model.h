@@ -1,12 +1,11 @@
-// What every model of ours is: images in, one score per class out; and its tensors by their names.
+// What every model of ours is: images in, one score per class out.
 #pragma once
 
 #include <torch/nn/module.h>
 
 #include <memory>
-#include <vector>
 
-#include "worker/model/named_tensor.h"
+#include "worker/model/state.h"
 
 namespace ddp::worker {
 
@@ -18,20 +17,5 @@ class ImageModel : public torch::nn::Module {
 
 /// Shared by the module tree and its user, as torch::nn::Module requires.
 using Model = std::shared_ptr<ImageModel>;
-
-/// Tensors that may be trained, and the others that belong to the model's state; both in order of
-/// construction.
-std::vector<NamedTensor> parameters_of(const ImageModel& model);
-std::vector<NamedTensor> buffers_of(const ImageModel& model);
-
-/// The parameters that are trained, for Ddp and the optimizer, and those that are frozen
-/// (model/freeze); and what is equal on all ranks without being reduced: the frozen parameters,
-/// then the buffers.
-std::vector<NamedTensor> trainable_of(const ImageModel& model);
-std::vector<NamedTensor> frozen_of(const ImageModel& model);
-std::vector<NamedTensor> fixed_of(const ImageModel& model);
-
-/// Parameters and buffers: all that a checkpoint of the model holds.
-std::vector<NamedTensor> state_of(const ImageModel& model);
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-// Fully connected layers with ReLU between them.
+// Fully connected layers with ReLU, and dropout if wanted, between them.
 #pragma once
 
 #include <torch/nn/modules/linear.h>
@@ -11,13 +11,18 @@ namespace ddp::worker {
 
 class Mlp : public ImageModel {
  public:
-  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores.
-  Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, int classes);
+  /// Layers fc1, fc2, ... of `hidden` units each, and one that gives the scores. In training each
+  /// hidden unit is 0 with the probability `dropout`.
+  Mlp(std::int64_t inputs,
+      const std::vector<std::int64_t>& hidden,
+      int classes,
+      double dropout = 0);
 
   at::Tensor forward(at::Tensor x) override;
 
  private:
   std::vector<torch::nn::Linear> layers_;
+  double dropout_;
 };
 
 }  // namespace ddp::worker

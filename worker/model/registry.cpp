@@ -43,6 +43,16 @@ std::vector<std::int64_t> parse_units(const std::string& text) {
                    std::to_string(kMaxUnits) + ". Write it as in \"256,128\".");
 }
 
+// From 0 up to, but without, 1.
+double parse_share(const std::string& text) {
+  double share = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, share);
+  if (error == std::errc() && rest == end && share >= 0 && share < 1) return share;
+  throw UsageError("model.args.dropout: \"" + text +
+                   "\" is no share of the hidden units. Give a number from 0 to below 1.");
+}
+
 Stem choose_stem(const ModelRequest& request) {
   if (request.stem == "cifar") return Stem::cifar;
   if (request.stem == "imagenet") return Stem::imagenet;
@@ -74,11 +84,14 @@ Model make_linear(const ModelRequest& request) {
 }
 
 Model make_mlp(const ModelRequest& request) {
-  check_plain(request, {"hidden"});
+  check_plain(request, {"hidden", "dropout"});
   const auto given = request.args.find("hidden");
   const std::string hidden = given == request.args.end() ? "256,128" : given->second;
-  return std::make_shared<Mlp>(
-      request.channels * request.height * request.width, parse_units(hidden), request.classes);
+  const auto dropout = request.args.find("dropout");
+  return std::make_shared<Mlp>(request.channels * request.height * request.width,
+                               parse_units(hidden),
+                               request.classes,
+                               dropout == request.args.end() ? 0 : parse_share(dropout->second));
 }
 
 ModelFactory make_resnet(const std::array<int, 4>& blocks, bool is_bottleneck) {
@@ -125,7 +138,7 @@ void check_args(const ModelRequest& request, const std::vector<std::string>& all
   }
 }
 
-bool use_layout(ImageModel& model, ModelJob::Layout layout) {
+bool use_layout(torch::nn::Module& model, ModelJob::Layout layout) {
   const std::vector<at::Tensor> weights = model.parameters();
   const bool has_convolution = std::any_of(
       weights.begin(), weights.end(), [](const at::Tensor& weight) { return weight.dim() == 4; });
@@ -134,7 +147,7 @@ bool use_layout(ImageModel& model, ModelJob::Layout layout) {
   return true;
 }
 
-void use_channels_last(ImageModel& model) {
+void use_channels_last(torch::nn::Module& model) {
   for (at::Tensor& weight : model.parameters()) {
     if (weight.dim() != 4) continue;
     weight.set_data(weight.detach().to(

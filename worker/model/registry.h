@@ -43,11 +43,11 @@ void check_args(const ModelRequest& request, const std::vector<std::string>& all
 /// one core with AVX-512, fp32, contiguous against channels-last: convnet, batch 64, 15.8 and 8.6
 /// ms; lenet, batch 64, 7.2 and 6.2; resnet18, batch 8 of 32 x 32, 324 and 311; resnet50, batch 4,
 /// 512 and 506. GPUs' convolutions want it too, above all in 16 bits.
-bool use_layout(ImageModel& model, ModelJob::Layout layout);
+bool use_layout(torch::nn::Module& model, ModelJob::Layout layout);
 
 /// Makes 4-dimensional weights channels-last (NHWC). Call before the model is wrapped by Ddp: its
 /// gradient views must have this layout. Trap: contiguous(ChannelsLast) does nothing to a weight
 /// with one input channel, and the whole net then runs NCHW.
-void use_channels_last(ImageModel& model);
+void use_channels_last(torch::nn::Module& model);
 
 }  // namespace ddp::worker

@@ -131,9 +131,22 @@ ScheduleJob make_schedule(const JobValues& values) {
   return schedule;
 }
 
+EvaluationJob make_evaluation(const JobValues& values) {
+  constexpr std::string_view kModes[] = {"auto", "min", "max"};
+  EvaluationJob evaluation;
+  evaluation.every = values.integer("eval.every");
+  evaluation.every_steps = values.maybe_integer("eval.every_steps").value_or(0);
+  evaluation.batch = values.integer("eval.batch");
+  evaluation.metric = values.text("eval.watch.metric");
+  evaluation.mode = choose<EvaluationJob::Mode>(values, "eval.watch.mode", kModes);
+  evaluation.patience = values.maybe_integer("eval.patience");
+  return evaluation;
+}
+
 CheckpointJob make_checkpoint(const JobValues& values) {
   CheckpointJob checkpoint;
   checkpoint.every = values.integer("checkpoint.every");
+  checkpoint.every_steps = values.maybe_integer("checkpoint.every_steps").value_or(0);
   checkpoint.interval = values.duration("checkpoint.interval");
   checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
   checkpoint.resume = values.text("checkpoint.resume");
@@ -148,6 +161,7 @@ DataJob make_data(const JobValues& values) {
   data.seed = static_cast<std::uint64_t>(values.integer("data.seed"));
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
+  data.augment = values.texts("data.augment");
   data.args = values.text_map("data.args");
   return data;
 }
@@ -162,6 +176,7 @@ Job make_job(const JobValues& values, int world_size) {
   job.data = make_data(values);
   job.device = make_device(values);
   job.math = make_math(values);
+  job.task = {values.text("task.name"), values.text_map("task.args")};
   job.model = make_model(values);
   job.loss = make_loss(values);
   job.optimizer = make_optimizer(values, world_size);
@@ -170,7 +185,8 @@ Job make_job(const JobValues& values, int world_size) {
   job.ddp = make_ddp(values);
   job.epochs = values.integer("train.epochs");
   job.log_every = values.integer("train.log_every");
-  job.evaluate_every = values.integer("eval.every");
+  job.max_steps = values.maybe_integer("train.max_steps");
+  job.evaluation = make_evaluation(values);
   job.checkpoint = make_checkpoint(values);
   job.tensorboard = values.flag("metrics.tensorboard");
   job.csv = values.flag("metrics.csv");

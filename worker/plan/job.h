@@ -20,6 +20,7 @@ struct DataJob {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
+  std::vector<std::string> augment;  // names, in order; of the training set
   TextMap args;
 };
 
@@ -38,6 +39,11 @@ struct MathJob {
   bool tf32 = false;
   bool cudnn_benchmark = true;
   bool deterministic = false;
+};
+
+struct TaskJob {
+  std::string name = "classification";
+  TextMap args;
 };
 
 struct ModelJob {
@@ -115,8 +121,20 @@ struct ScheduleJob {
   double min_lr = 0;           // plateau and cosine
 };
 
+struct EvaluationJob {
+  enum class Mode { automatic, min, max };
+
+  std::int64_t every = 1;        // epochs; 0: after the last
+  std::int64_t every_steps = 0;  // optimizer steps, in the middle of epochs; 0: never
+  std::int64_t batch = 256;      // samples of a rank at a time
+  std::string metric = "auto";   // that decides what is best; auto: the task's own
+  Mode mode = Mode::automatic;
+  std::optional<std::int64_t> patience{};  // evaluations without gain before all ranks stop
+};
+
 struct CheckpointJob {
-  std::int64_t every = 1;  // epochs; 0: by time only
+  std::int64_t every = 1;        // epochs; 0: by time only
+  std::int64_t every_steps = 0;  // optimizer steps; 0: never
   std::chrono::milliseconds interval{0};
   int keep = 3;
   std::string resume = "auto";
@@ -130,6 +148,7 @@ struct Job {
   DataJob data;
   DeviceJob device;
   MathJob math;
+  TaskJob task;
   ModelJob model;
   LossJob loss;
   OptimizerJob optimizer;
@@ -137,8 +156,9 @@ struct Job {
   AmpJob amp;
   DdpJob ddp;
   std::int64_t epochs = 2;
-  std::int64_t log_every = 20;      // optimizer steps
-  std::int64_t evaluate_every = 1;  // epochs; 0: after the last
+  std::int64_t log_every = 20;              // optimizer steps
+  std::optional<std::int64_t> max_steps{};  // optimizer steps of the run, if they come first
+  EvaluationJob evaluation;
   CheckpointJob checkpoint;
   bool tensorboard = true;
   bool csv = true;

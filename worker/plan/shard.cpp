@@ -33,13 +33,17 @@ std::int64_t shard_size(const ShardRequest& request) {
   return fills || request.drop_last ? whole : whole + 1;
 }
 
-std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch) {
+std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch) {
   check_place(request.size, request.world_size, request.rank);
   if (request.size == 0) throw std::logic_error("cannot shard an empty data set");
   std::vector<std::int64_t> order(static_cast<std::size_t>(request.size));
   std::iota(order.begin(), order.end(), 0);
   if (request.shuffle) permute(order, request.seed + static_cast<std::uint64_t>(epoch));
+  return order;
+}
 
+std::vector<std::int64_t> shard(const ShardRequest& request, std::int64_t epoch) {
+  const std::vector<std::int64_t> order = permutation(request, epoch);
   // Python pads the list with its own head, then strides over it; the same by index.
   std::vector<std::int64_t> samples(static_cast<std::size_t>(shard_size(request)));
   for (std::size_t i = 0; i < samples.size(); ++i) {

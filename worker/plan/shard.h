@@ -22,6 +22,11 @@ struct ShardRequest {
   bool operator==(const ShardRequest&) const = default;
 };
 
+/// The samples of an epoch in its order, of the whole data set; rank and world size play no part.
+/// Errors: std::logic_error for an empty set or more samples than kMaxShardedSize.
+/// Source: aten/src/ATen/native/TensorFactories.cpp (randperm_cpu) of torch 2.11.
+std::vector<std::int64_t> permutation(const ShardRequest& request, std::int64_t epoch);
+
 /// Samples of one rank in one epoch; the same number on every rank.
 /// Units: ceil(size / world_size), or floor with drop_last (0 when there are fewer samples than
 /// ranks).

@@ -18,7 +18,6 @@
 namespace ddp::worker {
 namespace {
 
-// One record as names and values: both text formats are made from it, so that they cannot differ.
 using Value = std::variant<std::monostate, std::int64_t, double>;
 struct Field {
   std::string name;
@@ -26,71 +25,34 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
-// The columns of the CSV, in order. A record has some of them; the parts of a loss, whose names are
-// the job's, have none.
-constexpr std::array<std::string_view, 16> kColumns{"epoch",
-                                                    "step",
-                                                    "loss",
-                                                    "lr",
-                                                    "train_loss",
-                                                    "train_accuracy",
-                                                    "test_loss",
-                                                    "test_accuracy",
-                                                    "images_per_s",
-                                                    "seconds",
-                                                    "forward_ms",
-                                                    "backward_ms",
-                                                    "communication_ms",
-                                                    "overlap_ms",
-                                                    "loss_scale",
-                                                    "skipped_steps"};
-constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
-
-Value maybe(const std::optional<double>& value) {
-  return value ? Value(*value) : Value(std::monostate());
-}
-
-Fields to_fields(const StepRecord& record) {
-  Fields fields{{"epoch", record.epoch},
-                {"step", record.step},
-                {"loss", record.loss},
-                {"lr", record.lr},
-                {"images_per_s", record.images_per_s}};
-  for (const auto& [name, value] : record.loss_parts)
-    fields.push_back({"loss/" + name, value});
-  return fields;
-}
-
 // What only some runs have: left out of a record without it.
 struct Figure {
-  const char* name;
-  const char* tag;  // in TensorBoard
-  std::optional<double> value;
+  std::string_view name;
+  std::string_view tag;  // in TensorBoard
 };
+constexpr std::array<Figure, 6> kFigures{{{"forward_ms", "ddp/forward_ms"},
+                                          {"backward_ms", "ddp/backward_ms"},
+                                          {"communication_ms", "ddp/communication_ms"},
+                                          {"overlap_ms", "ddp/overlap_ms"},
+                                          {"loss_scale", "amp/loss_scale"},
+                                          {"skipped_steps", "amp/skipped_steps"}}};
 
-std::array<Figure, 6> figures_of(const EpochRecord& record) {
-  return {{{"forward_ms", "ddp/forward_ms", record.forward_ms},
-           {"backward_ms", "ddp/backward_ms", record.backward_ms},
-           {"communication_ms", "ddp/communication_ms", record.communication_ms},
-           {"overlap_ms", "ddp/overlap_ms", record.overlap_ms},
-           {"loss_scale", "amp/loss_scale", record.loss_scale},
-           {"skipped_steps", "amp/skipped_steps", record.skipped_steps}}};
+// The columns of the CSV behind `kind`, in order. A record has some of them.
+std::vector<std::string> columns_of(const MetricsRequest& request) {
+  std::vector<std::string> columns{"epoch", "step", "loss", "lr"};
+  const auto add = [&columns](const std::string& half, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      if (name.find('/') == std::string::npos) columns.push_back(half + name);
+    }
+  };
+  add("train_", request.train_names);
+  add("test_", request.test_names);
+  columns.insert(columns.end(), {"images_per_s", "seconds"});
+  for (const Figure& figure : kFigures)
+    columns.emplace_back(figure.name);
+  return columns;
 }
-
-Fields to_fields(const EpochRecord& record) {
-  Fields fields{{"epoch", record.epoch},
-                {"step", record.step},
-                {"train_loss", record.train_loss},
-                {"train_accuracy", record.train_accuracy},
-                {"test_loss", maybe(record.test_loss)},
-                {"test_accuracy", maybe(record.test_accuracy)},
-                {"images_per_s", record.images_per_s},
-                {"seconds", record.seconds}};
-  for (const auto& [name, tag, value] : figures_of(record)) {
-    if (value) fields.push_back({name, *value});
-  }
-  return fields;
-}
+constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
 
 // The shortest text that reads back as the same number; `missing` for what is not there.
 std::string encode(const Value& value, std::string_view missing) {
@@ -115,16 +77,18 @@ std::string to_json_line(std::string_view kind, const Fields& fields) {
   return line + "}\n";
 }
 
-std::string csv_header() {
+std::string csv_header(const std::vector<std::string>& columns) {
   std::string line = "kind";
-  for (const std::string_view column : kColumns)
-    line += "," + std::string(column);
+  for (const std::string& column : columns)
+    line += "," + column;
   return line + "\n";
 }
 
-std::string to_csv_line(std::string_view kind, const Fields& fields) {
+std::string to_csv_line(std::string_view kind,
+                        const Fields& fields,
+                        const std::vector<std::string>& columns) {
   std::string line(kind);
-  for (const std::string_view column : kColumns) {
+  for (const std::string& column : columns) {
     line += ',';
     for (const Field& field : fields)
       if (field.name == column) line += encode(field.value, "");
@@ -200,7 +164,34 @@ void attempt(std::optional<Target>& target, const char* what, const Action& acti
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const MetricsRequest& request) {
+// One record as names and values: both text formats are made from it, so that they cannot differ.
+struct MetricsWriter::Record {
+  std::string_view kind;
+  std::int64_t step = 0;
+  Fields fields;
+  std::vector<Scalar> scalars;
+
+  void add(const std::string& before, const NamedValues& values) {
+    for (const auto& [name, value] : values)
+      fields.push_back({before + name, value});
+  }
+  void show(const NamedValues& values, const std::string& after) {
+    for (const auto& [name, value] : values)
+      scalars.push_back({name + after, value});
+  }
+  /// With null for what was not evaluated.
+  void add_test(const std::vector<std::string>& names, const NamedValues& test) {
+    if (test.empty()) {
+      for (const std::string& name : names)
+        fields.push_back({"test_" + name, std::monostate()});
+    }
+    add("test_", test);
+    show(test, "/test");
+  }
+};
+
+MetricsWriter::MetricsWriter(const MetricsRequest& request)
+    : columns_(columns_of(request)), test_names_(request.test_names) {
   const auto open = [&](const char* name, std::string_view header, const HeadReader& read_head) {
     drop_later(name, request, header, read_head);
     return OutputFile(request.directory, name, OutputFile::Mode::append);
@@ -212,7 +203,7 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request) {
   }
   if (request.csv) {
     attempt(csv_, "metrics.csv", [&](auto& file) {
-      file = open("metrics.csv", csv_header(), read_csv_head);
+      file = open("metrics.csv", csv_header(columns_), read_csv_head);
     });
   }
   if (request.tensorboard) {
@@ -223,35 +214,64 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request) {
 }
 
 void MetricsWriter::write(const StepRecord& record) {
-  const Fields fields = to_fields(record);
-  std::vector<Scalar> scalars{
-      {"loss/step", record.loss}, {"lr", record.lr}, {"images_per_s/step", record.images_per_s}};
-  for (const auto& [name, value] : record.loss_parts)
-    scalars.push_back({"loss/" + name, value});
-  append(to_json_line("step", fields), to_csv_line("step", fields), record.step, scalars);
+  Record row{
+      "step",
+      record.step,
+      {{"epoch", record.epoch},
+       {"step", record.step},
+       {"loss", record.loss},
+       {"lr", record.lr},
+       {"images_per_s", record.images_per_s}},
+      {{"loss/step", record.loss}, {"lr", record.lr}, {"images_per_s/step", record.images_per_s}}};
+  for (const auto& [name, value] : record.loss_parts) {
+    row.fields.push_back({"loss/" + name, value});
+    row.scalars.push_back({"loss/" + name, value});
+  }
+  row.add("", record.more);
+  row.show(record.more, "");
+  append(row);
 }
 
 void MetricsWriter::write(const EpochRecord& record) {
-  const Fields fields = to_fields(record);
-  std::vector<Scalar> scalars{{"loss/train", record.train_loss},
-                              {"accuracy/train", record.train_accuracy},
-                              {"images_per_s/epoch", record.images_per_s}};
-  if (record.test_loss) scalars.push_back({"loss/test", *record.test_loss});
-  if (record.test_accuracy) scalars.push_back({"accuracy/test", *record.test_accuracy});
-  for (const auto& [name, tag, value] : figures_of(record)) {
-    if (value) scalars.push_back({tag, *value});
+  Record row{"epoch", record.step, {{"epoch", record.epoch}, {"step", record.step}}, {}};
+  row.add("train_", record.train);
+  row.show(record.train, "/train");
+  row.scalars.push_back({"images_per_s/epoch", record.images_per_s});
+  row.add_test(test_names_, record.test);
+  row.fields.push_back({"images_per_s", record.images_per_s});
+  row.fields.push_back({"seconds", record.seconds});
+  row.add("", record.figures);
+  for (const Figure& figure : kFigures) {
+    const std::optional<double> value = find_value(record.figures, figure.name);
+    if (value) row.scalars.push_back({std::string(figure.tag), *value});
   }
-  append(to_json_line("epoch", fields), to_csv_line("epoch", fields), record.step, scalars);
+  row.add("", record.more);
+  row.show(record.more, "");
+  append(row);
 }
 
-void MetricsWriter::append(const std::string& json_line,
-                           const std::string& csv_line,
-                           std::int64_t step,
-                           std::span<const Scalar> scalars) {
-  if (jsonl_) attempt(jsonl_, "metrics.jsonl", [&](auto& file) { file->write(json_line); });
-  if (csv_) attempt(csv_, "metrics.csv", [&](auto& file) { file->write(csv_line); });
-  if (events_)
-    attempt(events_, "the TensorBoard file", [&](auto& file) { file->write(step, scalars); });
+void MetricsWriter::write(const EvaluationRecord& record) {
+  Record row{"evaluation", record.step, {{"epoch", record.epoch}, {"step", record.step}}, {}};
+  row.add_test(test_names_, record.test);
+  append(row);
+}
+
+void MetricsWriter::append(const Record& record) {
+  if (jsonl_) {
+    attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
+      file->write(to_json_line(record.kind, record.fields));
+    });
+  }
+  if (csv_) {
+    attempt(csv_, "metrics.csv", [&](auto& file) {
+      file->write(to_csv_line(record.kind, record.fields, columns_));
+    });
+  }
+  if (events_) {
+    attempt(events_, "the TensorBoard file", [&](auto& file) {
+      file->write(record.step, record.scalars);
+    });
+  }
 }
 
 }  // namespace ddp::worker

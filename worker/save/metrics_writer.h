@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/owned_dir.h"
+#include "worker/plan/named_values.h"
 #include "worker/save/event_file.h"
 #include "worker/save/output_file.h"
 
@@ -20,29 +20,32 @@ namespace ddp::worker {
 struct StepRecord {
   std::int64_t epoch = 0;  // from 0
   std::int64_t step = 0;   // steps done; the first is 1
-  double loss = 0;         // of that step, mean over ranks
+  double loss = 0;         // of that step, over all ranks
   double lr = 0;
   double images_per_s = 0;
-  std::vector<std::pair<std::string, double>> loss_parts{};  // of that step, means over ranks
+  NamedValues loss_parts{};  // of that step, over all ranks
+  NamedValues more{};        // of hooks
 };
 
 struct EpochRecord {
   std::int64_t epoch = 0;
   std::int64_t step = 0;  // steps done at its end
-  double train_loss = 0;
-  double train_accuracy = 0;          // fraction, 0 to 1
-  std::optional<double> test_loss{};  // nothing: not evaluated
-  std::optional<double> test_accuracy{};
+  NamedValues train{};    // "loss" and what the task counts, over the epoch
+  NamedValues test{};     // "loss", the task's metric, "loss/PART"; empty: not evaluated
   double images_per_s = 0;
   double seconds = 0;
-  // What c10d measured: means over the steps that it samples. Units: milliseconds per step.
-  std::optional<double> forward_ms{};
-  std::optional<double> backward_ms{};
-  std::optional<double> communication_ms{};
-  std::optional<double> overlap_ms{};  // of communication, while backward still ran
-  // With a loss scale: the scale, and the steps that overflowed and were skipped so far.
-  std::optional<double> loss_scale{};
-  std::optional<double> skipped_steps{};
+  // What c10d measured, as means over the steps that it samples, in milliseconds per step:
+  // forward_ms, backward_ms, communication_ms, and overlap_ms, the part of communication while
+  // backward still ran. Where steps may be skipped: loss_scale, skipped_steps so far.
+  NamedValues figures{};
+  NamedValues more{};  // of hooks
+};
+
+/// An evaluation in the middle of an epoch.
+struct EvaluationRecord {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  NamedValues test{};
 };
 
 struct MetricsRequest {
@@ -52,6 +55,9 @@ struct MetricsRequest {
   bool tensorboard = true;
   std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
   bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
+  // What the columns of the CSV are made of; names with a '/' have none.
+  std::vector<std::string> train_names{"loss", "accuracy"};
+  std::vector<std::string> test_names{"loss", "accuracy"};
 };
 
 /// Used by rank 0 alone, from one thread.
@@ -62,12 +68,14 @@ class MetricsWriter {
 
   void write(const StepRecord& record);
   void write(const EpochRecord& record);
+  void write(const EvaluationRecord& record);
 
  private:
-  void append(const std::string& json_line,
-              const std::string& csv_line,
-              std::int64_t step,
-              std::span<const Scalar> scalars);
+  struct Record;
+  void append(const Record& record);
+
+  std::vector<std::string> columns_;
+  std::vector<std::string> test_names_;
 
   std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
   std::optional<OutputFile> csv_;

@@ -1,4 +1,4 @@
-#include "worker/train/loss.h"
+#include "worker/task/loss.h"
 
 #include <torch/torch.h>
 
@@ -11,7 +11,7 @@ Loss smoothed_cross_entropy(double smoothing, const at::Tensor& scores, const at
   Loss loss;
   loss.total = at::cross_entropy_loss(scores, labels, {}, at::Reduction::Mean, kNoLabel, smoothing);
   const at::NoGradGuard no_grad;
-  loss.parts.emplace_back("cross-entropy", at::cross_entropy_loss(scores, labels));
+  loss.parts.push_back({"cross-entropy", at::cross_entropy_loss(scores, labels)});
   return loss;
 }
 

@@ -1,24 +1,28 @@
-// What training minimises, as a function of scores and labels; a program of its own may bring
-// another one.
+// What training minimises: the loss of a batch, whatever the task.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <string>
-#include <utility>
 #include <vector>
+
+#include "worker/model/named_tensor.h"
 
 namespace ddp::worker {
 
-/// The loss of one batch and, by name, what it is made of or is shown beside it. The parts are
-/// detached, or at least take no part in backward.
-/// Shapes: all []. Units: means over the batch's samples.
+/// The loss of one micro-batch and, by name, what it is made of or is shown beside it. The parts
+/// are detached, or at least take no part in backward. Shapes: all [].
+/// Without a weight `total` and `parts` are means over the batch's samples. With one they are sums,
+/// and the loss of an optimizer step is the sum over all ranks and micro-steps of `total`, divided
+/// by that of `weight`: for tasks whose mean is not over samples (boxes, tokens). A step whose
+/// weight is 0 has no gradient.
 struct Loss {
   at::Tensor total;
-  std::vector<std::pair<std::string, at::Tensor>> parts{};
+  std::vector<NamedTensor> parts{};
+  at::Tensor weight{};  // on the device, detached; undefined: one for each sample
 };
 
+/// A loss of scores and labels.
 /// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64.
 using Criterion = std::function<Loss(const at::Tensor& scores, const at::Tensor& labels)>;
 

@@ -3,6 +3,26 @@
 #include <fmt/format.h>
 
 namespace ddp::worker {
+namespace {
+
+/// Parts of a loss are in the files alone.
+bool is_shown(const std::string& name) {
+  return name.find('/') == std::string::npos;
+}
+
+std::string to_text(const std::string& name, double value) {
+  return name == "accuracy" ? fmt::format("{:.2f} %", 100 * value) : fmt::format("{:.4f}", value);
+}
+
+std::string to_text(const NamedValues& values) {
+  std::string text;
+  for (const auto& [name, value] : values) {
+    if (is_shown(name)) text += " " + name + " " + to_text(name, value);
+  }
+  return text;
+}
+
+}  // namespace
 
 std::string rank_table(const std::vector<std::string>& ranks) {
   std::string text;
@@ -13,6 +33,13 @@ std::string rank_table(const std::vector<std::string>& ranks) {
 }
 
 std::string batch_line(const BatchPlan& batch, int world_size) {
+  if (batch.per_rank * world_size * batch.accumulate != batch.whole) {
+    return fmt::format("batch: {} over {} ranks x {} accumulate, at most {} at a time",
+                       batch.whole,
+                       world_size,
+                       batch.accumulate,
+                       batch.per_rank);
+  }
   return fmt::format("batch: {} per rank x {} {} x {} accumulate = {}",
                      batch.per_rank,
                      world_size,
@@ -22,16 +49,19 @@ std::string batch_line(const BatchPlan& batch, int world_size) {
 }
 
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
-  std::string text = fmt::format("epoch {}/{} | train loss {:.4f} accuracy {:.2f} %",
-                                 record.epoch + 1,
-                                 epochs,
-                                 record.train_loss,
-                                 100 * record.train_accuracy);
-  if (record.test_loss && record.test_accuracy) {
-    text += fmt::format(
-        " | test loss {:.4f} accuracy {:.2f} %", *record.test_loss, 100 * *record.test_accuracy);
-  }
+  std::string text =
+      fmt::format("epoch {}/{} | train{}", record.epoch + 1, epochs, to_text(record.train));
+  if (!record.test.empty()) text += " | test" + to_text(record.test);
   return text + fmt::format(" | {:.0f} images/s | {:.1f} s", record.images_per_s, record.seconds);
+}
+
+std::string evaluation_line(const EvaluationRecord& record) {
+  return fmt::format("step {} | test{}", record.step, to_text(record.test));
+}
+
+std::string nothing_left_line(const Job& job, std::int64_t epochs) {
+  return fmt::format(
+      "nothing is left to train: {} epochs are done, train.epochs is {}", epochs, job.epochs);
 }
 
 std::string figures_line(const DdpFigures& figures) {
@@ -45,24 +75,31 @@ std::string figures_line(const DdpFigures& figures) {
 }
 
 std::string final_table(const std::vector<EpochRecord>& records) {
-  std::string text = fmt::format("{:>5}  {:>10}  {:>14}  {:>9}  {:>13}  {:>8}\n",
-                                 "epoch",
-                                 "train loss",
-                                 "train accuracy",
-                                 "test loss",
-                                 "test accuracy",
-                                 "images/s");
+  // The columns are those of the last record, which was evaluated.
+  std::vector<std::string> heads;
+  const auto add = [&heads](const std::string& half, const NamedValues& values) {
+    for (const auto& [name, value] : values) {
+      if (is_shown(name)) heads.push_back(half + name);
+    }
+  };
+  if (!records.empty()) {
+    add("train ", records.back().train);
+    add("test ", records.back().test);
+  }
+  std::string text = fmt::format("{:>5}", "epoch");
+  for (const std::string& head : heads)
+    text += fmt::format("  {:>{}}", head, head.size());
+  text += fmt::format("  {:>8}\n", "images/s");
   for (const EpochRecord& record : records) {
-    const std::string test_loss = record.test_loss ? fmt::format("{:.4f}", *record.test_loss) : "-";
-    const std::string test_accuracy =
-        record.test_accuracy ? fmt::format("{:.2f} %", 100 * *record.test_accuracy) : "-";
-    text += fmt::format("{:>5}  {:>10.4f}  {:>12.2f} %  {:>9}  {:>13}  {:>8.0f}\n",
-                        record.epoch + 1,
-                        record.train_loss,
-                        100 * record.train_accuracy,
-                        test_loss,
-                        test_accuracy,
-                        record.images_per_s);
+    text += fmt::format("{:>5}", record.epoch + 1);
+    for (const std::string& head : heads) {
+      const std::size_t space = head.find(' ');
+      const bool is_train = head.starts_with("train ");
+      const std::string name = head.substr(space + 1);
+      const std::optional<double> value = find_value(is_train ? record.train : record.test, name);
+      text += fmt::format("  {:>{}}", value ? to_text(name, *value) : "-", head.size());
+    }
+    text += fmt::format("  {:>8.0f}\n", record.images_per_s);
   }
   return text;
 }

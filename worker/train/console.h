@@ -7,6 +7,7 @@
 
 #include "common/job_schema.h"
 #include "worker/dist/ddp.h"
+#include "worker/plan/job.h"
 #include "worker/save/metrics_writer.h"
 
 namespace ddp::worker {
@@ -20,10 +21,16 @@ std::string batch_line(const BatchPlan& batch, int world_size);
 /// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s"
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
 
+/// "step 500 | test loss 0.1234 accuracy 97.50 %"
+std::string evaluation_line(const EvaluationRecord& record);
+
+/// Of a run whose last epoch is done already; `epochs` are.
+std::string nothing_left_line(const Job& job, std::int64_t epochs);
+
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
 std::string figures_line(const DdpFigures& figures);
 
-/// Header and one row per epoch: epoch, losses, accuracies, images/s.
+/// Header and one row per epoch: epoch, what was trained and tested, images/s.
 std::string final_table(const std::vector<EpochRecord>& records);
 
 }  // namespace ddp::worker

@@ -24,9 +24,10 @@ double Plateau::factor() const {
   return memory_.data_ptr<double>()[3];
 }
 
-std::optional<Plateau> make_plateau(const Job& job) {
+std::optional<Plateau> make_plateau(const Job& job, bool is_higher_better) {
   if (job.schedule.name != "plateau") return {};
   PlateauRule rule;
+  rule.is_higher_better = is_higher_better;
   rule.factor = job.schedule.factor;
   rule.patience = job.schedule.patience;
   rule.threshold = job.schedule.threshold;

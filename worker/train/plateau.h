@@ -30,6 +30,6 @@ class Plateau {
 };
 
 /// Nothing when the job has another schedule.
-std::optional<Plateau> make_plateau(const Job& job);
+std::optional<Plateau> make_plateau(const Job& job, bool is_higher_better);
 
 }  // namespace ddp::worker

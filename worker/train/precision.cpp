@@ -32,7 +32,7 @@ Precision::Precision(const AmpJob& job, at::Device device)
   if (plan_.loss_scale) loss_scale_.emplace(*plan_.loss_scale, device);
 }
 
-void Precision::prepare(ImageModel& model) const {
+void Precision::prepare(torch::nn::Module& model) const {
   if (plan_.low_weights) cast_layers(model, low_, plan_.low_norms);
 }
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "worker/model/image_model.h"
+#include "worker/model/state.h"
 #include "worker/plan/amp.h"
 #include "worker/train/autocast.h"
 #include "worker/train/loss_scale.h"
@@ -23,7 +23,7 @@ class Precision {
 
   /// Casts weights and buffers as the level says; layouts stay. Call before Ddp and the optimizer
   /// are made: both hold on to the tensors. Integer buffers (num_batches_tracked) are left alone.
-  void prepare(ImageModel& model) const;
+  void prepare(torch::nn::Module& model) const;
 
   /// For the time of a forward pass and its loss. Does nothing but at O1.
   [[nodiscard]] Autocast autocast() const;

@@ -1,34 +1,52 @@
 #include "worker/train/registry.h"
 
 #include <string_view>
+#include <utility>
 
 #include "common/error.h"
 #include "common/spelling.h"
+#include "worker/data/memory_source.h"
+#include "worker/task/classification.h"
 
 namespace ddp::worker {
 namespace {
 
 template <typename Factory>
-void require(const std::map<std::string, Factory>& known,
+std::vector<std::string_view> names_of(const std::map<std::string, Factory>& known) {
+  std::vector<std::string_view> names;
+  for (const auto& [name, factory] : known)
+    names.push_back(name);
+  return names;
+}
+
+void require(const std::vector<std::string_view>& known,
              const char* key,
              const std::string& name,
              std::vector<std::string>& problems) {
-  if (known.contains(name)) return;
-  std::vector<std::string_view> names;
   std::string list;
-  for (const auto& [word, factory] : known) {
-    names.push_back(word);
-    list += (list.empty() ? "" : ", ") + word;
+  for (const std::string_view word : known) {
+    if (word == name) return;
+    list += (list.empty() ? "" : ", ") + std::string(word);
   }
-  const std::optional<std::string> near = did_you_mean(name, names);
+  const std::optional<std::string> near = did_you_mean(name, known);
   problems.push_back(std::string(key) + ": this program has no \"" + name + "\"" +
-                     (near ? ", did you mean \"" + *near + "\"?" : ".") + " It has: " + list + ".");
+                     (near ? ", did you mean \"" + *near + "\"?" : ".") +
+                     " It has: " + (list.empty() ? "none" : list) + ".");
+}
+
+std::unique_ptr<Task> make_classification(const TaskRequest& request) {
+  const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
+  LossJob plain = request.job.loss;
+  plain.label_smoothing = 0;  // a help in training, and no part of how good a model is
+  return std::make_unique<Classification>(
+      make_image_model(request), make_loss(request.job.loss), make_loss(plain));
 }
 
 }  // namespace
 
 Registry built_in() {
   Registry registry;
+  registry.tasks["classification"] = make_classification;
   registry.models = built_in_models();
   for (const char* const name : {"digits", "mnist", "fashion-mnist"})
     registry.data_sets[name] = load_data_set;
@@ -38,11 +56,35 @@ Registry built_in() {
   return registry;
 }
 
+Model make_image_model(const TaskRequest& request) {
+  const DataFacts& data = request.data;
+  if (data.shape.size() != 3 || data.classes < 1) {
+    throw UsageError("task.name: " + request.job.task.name + " needs images in classes, and " +
+                     data.name + " holds none. Take a data set of images, or another task.");
+  }
+  ModelRequest model;
+  model.name = request.job.model.name;
+  model.channels = data.shape[0];
+  model.height = data.shape[1];
+  model.width = data.shape[2];
+  model.classes = data.classes;
+  model.norm = request.norm;
+  model.stem = request.job.model.stem;
+  model.args = request.job.model.args;
+  return request.registry.models.at(model.name)(model);
+}
+
 void require_known(const Registry& registry, const Job& job) {
   std::vector<std::string> problems;
-  require(registry.data_sets, "data.name", job.data.name, problems);
-  require(registry.models, "model.name", job.model.name, problems);
-  require(registry.losses, "loss.name", job.loss.name, problems);
+  std::vector<std::string_view> data = names_of(registry.data_sets);
+  for (const std::string_view name : names_of(registry.sources))
+    data.push_back(name);
+  require(data, "data.name", job.data.name, problems);
+  for (const std::string& name : job.data.augment)
+    require(names_of(registry.augments), "data.augment", name, problems);
+  require(names_of(registry.tasks), "task.name", job.task.name, problems);
+  require(names_of(registry.models), "model.name", job.model.name, problems);
+  require(names_of(registry.losses), "loss.name", job.loss.name, problems);
   if (!problems.empty()) throw UsageError(problems);
 }
 

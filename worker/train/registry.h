@@ -1,43 +1,55 @@
-// What a job file may name: models, data sets and losses, the built-in ones and those of a program
-// of its own; and what is called after each epoch. A plain value, handed to run().
+// What a job file may name: tasks, models, losses, data sets and augmentations, the built-in ones
+// and those of a program of its own; and its hooks. A plain value, handed to run().
 #pragma once
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "worker/data/dataset.h"
+#include "worker/data/source.h"
 #include "worker/model/registry.h"
 #include "worker/plan/job.h"
-#include "worker/save/metrics_writer.h"
-#include "worker/train/loss.h"
+#include "worker/task/loss.h"
+#include "worker/task/task.h"
+#include "worker/train/hooks.h"
 
 namespace ddp::worker {
 
-/// Reads or draws a data set, the same on every rank. Errors: UsageError; rank 0 says it.
+struct Registry;
+
+/// Reads or draws an image set into memory, the same on every rank. Errors: UsageError; rank 0 says
+/// it.
 using DataSetFactory = std::function<DataSet(const DataRequest&)>;
+/// The same for data of any kind.
+using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
 
-struct EpochEvent {
-  const EpochRecord& record;  // the same on every rank
-  ImageModel& model;
-  int rank = 0;
-  int world_size = 1;
+struct TaskRequest {
+  const Job& job;
+  const DataFacts& data;  // of the training set
+  MakeNorm norm;          // of the models that have norms
+  const Registry& registry;
 };
-/// Called on every rank after each epoch, before its checkpoint. What it changes in the model must
-/// be the same on every rank. Errors: an exception ends the rank, and so the job.
-using EpochHook = std::function<void(const EpochEvent&)>;
+/// Called on every rank with the same seed, so that weights are drawn alike. Errors: UsageError.
+using TaskFactory = std::function<std::unique_ptr<Task>(const TaskRequest&)>;
 
-struct Registry {
+struct Registry : Hooks {
+  std::map<std::string, TaskFactory> tasks;         // by task.name
   std::map<std::string, ModelFactory> models;       // by model.name
-  std::map<std::string, DataSetFactory> data_sets;  // by data.name
   std::map<std::string, LossFactory> losses;        // by loss.name
-  std::vector<EpochHook> on_epoch;
+  std::map<std::string, DataSetFactory> data_sets;  // by data.name
+  std::map<std::string, SourceFactory> sources;     // by data.name
+  std::map<std::string, Augment> augments;          // by the names in data.augment
 };
 
 /// What the job file's reference lists.
 Registry built_in();
+
+/// The model of the job for images as `data` has them. Errors: UsageError, also for data that are
+/// no images in classes.
+Model make_image_model(const TaskRequest& request);
 
 /// Errors: UsageError with every name of the job that the registry does not have.
 void require_known(const Registry& registry, const Job& job);

@@ -10,26 +10,20 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "common/job_rules.h"
 #include "common/log.h"
 #include "common/units.h"
-#include "worker/data/dataset.h"
+#include "worker/data/memory_source.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/context.h"
-#include "worker/dist/data_parallel.h"
-#include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
 #include "worker/dist/peer_call.h"
-#include "worker/dist/replica_check.h"
-#include "worker/dist/sync_batch_norm.h"
 #include "worker/model/footprint.h"
-#include "worker/model/freeze.h"
-#include "worker/model/registry.h"
+#include "worker/plan/amp.h"
 #include "worker/plan/job.h"
-#include "worker/save/weights.h"
+#include "worker/train/assembly.h"
 #include "worker/train/console.h"
-#include "worker/train/optimizer.h"
-#include "worker/train/snapshot.h"
-#include "worker/train/trainer.h"
+#include "worker/train/task_setup.h"
 
 namespace ddp::worker {
 namespace {
@@ -51,25 +45,50 @@ std::string job_digest(const JobValues& values) {
 }
 
 // Sets that differ would make epochs of different lengths: a hang in the last step.
-std::string describe_data(const DataSet& data) {
+std::string describe_data(const Sources& data) {
   std::string text;
-  for (const ImageSet* const set : {&data.train, &data.test}) {
-    text += set->name + ": " + std::to_string(set->count) + " images of " +
-            std::to_string(set->channels) + "x" + std::to_string(set->height) + "x" +
-            std::to_string(set->width) + " in " + std::to_string(set->classes) + " classes\n";
+  for (const Source* const source : {data.train.get(), data.test.get()}) {
+    const DataFacts& facts = source->facts();
+    std::string shape;
+    for (const std::int64_t size : facts.shape)
+      shape += (shape.empty() ? "" : "x") + std::to_string(size);
+    text += facts.name + ": " + std::to_string(facts.count) +
+            (facts.classes > 0 ? " images of " : " samples of ") + shape;
+    if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
+    text += "\n";
   }
   return text;
 }
 
+// A program's own data set may overlook what the job asks for. Errors: UsageError.
+void require_sizes(const DataJob& job, const Sources& data) {
+  const auto require =
+      [](const char* key, const std::optional<std::int64_t>& wanted, const DataFacts& facts) {
+        if (!wanted || *wanted == facts.count) return;
+        throw UsageError(std::string(key) + ": the job asks for " + std::to_string(*wanted) +
+                         " samples, and " + facts.name + " has " + std::to_string(facts.count) +
+                         ". This data set does not obey the key: remove it.");
+      };
+  require("data.train_size", job.train_size, data.train->facts());
+  require("data.test_size", job.test_size, data.test->facts());
+}
+
+Sources read_data(const Registry& registry, const DataJob& job) {
+  const DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
+  const auto set = registry.data_sets.find(job.name);
+  if (set != registry.data_sets.end()) return make_sources(set->second(request));
+  return registry.sources.at(job.name)(request);
+}
+
 // Loads the data on every rank; a problem is known to all before anyone leaves, and said once.
 // Returns an exit code when another rank says it. Errors: UsageError.
-std::optional<int> load_data(const DataSetFactory& read,
+std::optional<int> load_data(const Registry& registry,
                              const DataJob& job,
                              Group& group,
-                             DataSet& data) {
+                             Sources& data) {
   std::string problem;
   try {
-    data = read({job.name, job.root, job.seed, job.train_size, job.test_size, job.args});
+    data = read_data(registry, job);
   } catch (const UsageError& error) {
     problem = error.what();
   }
@@ -89,125 +108,9 @@ std::optional<int> load_data(const DataSetFactory& read,
   return exit_code::kLostPeer;  // a victim
 }
 
-// On the host, whatever the device: no rank allocates on a device that is not its own.
-Model make_model(const ModelFactory& factory,
-                 const Job& job,
-                 const ImageSet& images,
-                 Group& group) {
-  ModelRequest request;
-  request.name = job.model.name;
-  request.channels = images.channels;
-  request.height = images.height;
-  request.width = images.width;
-  request.classes = images.classes;
-  if (job.model.has_sync_norm) request.norm = sync_batch_norm(group);
-  request.stem = job.model.stem;
-  request.args = job.model.args;
-  // The same seed on every rank draws the same weights (rank 0's are broadcast all the same); after
-  // that each goes its own way.
-  at::manual_seed(job.seed);
-  Model model = factory(request);
-  at::manual_seed(job.seed + static_cast<std::uint64_t>(group.rank()));
-  if (job.model.weights && group.is_root()) {
-    std::vector<NamedTensor> state = state_of(*model);
-    std::cout << to_text(load_weights(
-                     *job.model.weights, state, job.model.strict, job.checkpoint.trust))
-              << std::flush;
-  }
-  freeze(*model, job.model.freeze);
-  use_layout(*model, job.model.layout);
-  return model;
-}
-
-// What images should look like: as the weights of convolutions do.
-at::MemoryFormat layout_of(const ImageModel& model) {
-  for (const NamedTensor& one : parameters_of(model)) {
-    if (one.tensor.dim() == 4 && !one.tensor.is_contiguous()) return at::MemoryFormat::ChannelsLast;
-  }
-  return at::MemoryFormat::Contiguous;
-}
-
-// Of `parallel: data`: the model itself on the first device, and copies of it on the others.
-DataParallel replicate(const Model& model,
-                       const ModelFactory& factory,
-                       const Job& job,
-                       const ImageSet& images,
-                       Group& group) {
-  std::vector<Model> replicas{model};
-  for (std::size_t i = 1; i < job.device.devices.size(); ++i) {
-    Job bare = job;
-    bare.model.weights.reset();  // the model's go to all of them
-    replicas.push_back(make_model(factory, bare, images, group));
-    Precision(job.amp, at::Device(job.device.devices[i])).prepare(*replicas.back());
-    replicas.back()->to(at::Device(job.device.devices[i]));
-  }
-  if (group.is_root()) {
-    log::info("parallel: data copies the weights to " + std::to_string(replicas.size()) +
-              " devices each step; ddp-launch --nproc-per-node " + std::to_string(replicas.size()) +
-              " with parallel=ddp is faster on GPUs");
-  }
-  const std::string& output = job.device.output_device;
-  return {std::move(replicas), at::Device(output.empty() ? job.device.devices[0] : output)};
-}
-
-DdpRequest ddp_request(const Job& job, const ImageModel& model) {
-  DdpRequest request;
-  request.parameters = trainable_of(model);
-  request.buffers = fixed_of(model);  // frozen weights too: they come from rank 0's file
-  request.bucket_bytes = job.ddp.bucket_bytes;
-  request.model_name = job.model.name;
-  request.find_unused = job.ddp.find_unused;
-  request.static_graph = job.ddp.static_graph;
-  request.hook = job.ddp.hook;
-  request.buffer_sync = job.ddp.buffer_sync;
-  request.has_sync_batch_norm = job.model.has_sync_norm;
-  return request;
-}
-
 void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
   const std::vector<std::string> problems = amp_problems(amp, is_on_gpu);
   if (!problems.empty()) throw UsageError(problems);
-}
-
-// Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
-// the group is closed.
-int train_model(const Session& session,
-                const Job& job,
-                const Device& device,
-                const DataSet& data,
-                const OwnedDir* run_dir,
-                Group& group) {
-  const ModelFactory& factory = session.registry.models.at(job.model.name);
-  const Model model = make_model(factory, job, data.train, group);
-  Precision precision(job.amp, device.device);
-  precision.prepare(*model);
-  model->to(device.device);
-  group.agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
-  Ddp replica(ddp_request(job, *model), group);
-  // Beyond this point the weights are equal on every rank.
-  Optimizer optimizer(job.optimizer, replica, precision);
-  std::optional<DataParallel> replicas;
-  if (job.device.is_data_parallel)
-    replicas.emplace(replicate(model, factory, job, data.train, group));
-  const Criterion criterion = session.registry.losses.at(job.loss.name)(job.loss);
-  Trainer trainer(
-      {job,
-       group,
-       data,
-       *model,
-       [&](const at::Tensor& x) { return replicas ? replicas->forward(x) : model->forward(x); },
-       replica,
-       precision,
-       optimizer,
-       criterion,
-       session.registry.on_epoch,
-       device.device,
-       layout_of(*model),
-       session.page,
-       session.stop_requested,
-       run_dir,
-       session.self.run_id});
-  return trainer.run();
 }
 
 // Errors: UsageError for a job that this program or this device cannot do.
@@ -265,12 +168,12 @@ std::int64_t memory_of(const at::Device& device) {
 }
 
 // Errors: UsageError, with the bytes, for a model that this host cannot even build.
-Model build_or_refuse(const Session& session,
-                      const Job& job,
-                      const ImageSet& images,
-                      Group& alone) {
+std::unique_ptr<Task> build_or_refuse(const Session& session,
+                                      const Job& job,
+                                      const DataFacts& data,
+                                      Group& alone) {
   try {
-    return make_model(session.registry.models.at(job.model.name), job, images, alone);
+    return make_task(job, data, session.registry, alone);
   } catch (const c10::Error& error) {
     throw UsageError("model.name: " + job.model.name + " cannot be built in this machine's " +
                      format_bytes(memory_of(at::kCPU)) + ": " + message_of(error) +
@@ -282,10 +185,11 @@ int check_here(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
-  DataSet data;
-  (void)load_data(session.registry.data_sets.at(job.data.name), job.data, *alone, data);
-  const Model model = build_or_refuse(session, job, data.train, *alone);
-  const ModelSize size = size_of(*model);
+  Sources data;
+  (void)load_data(session.registry, job.data, *alone, data);
+  require_sizes(job.data, data);
+  const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
+  const ModelSize size = size_of(task->model());
   const Footprint needs = footprint(size, job.optimizer, job.amp);
   const std::int64_t memory = memory_of(device.device);
   std::cout << describe_data(data) << "model " << job.model.name << ": "
@@ -325,6 +229,8 @@ int train_here(const Session& session) {
   if (group->is_root()) {
     if (!session.plays_rank) std::cout << rank_table(ranks);
     std::cout << batch_line(job.batch, self.world_size) << std::endl;
+    for (const std::string& line : unread_keys(session.job))
+      log::warning(line);
     if (!session.plays_rank && !self.run_dir.empty()) {
       run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
     } else if (!session.plays_rank) {
@@ -334,12 +240,13 @@ int train_here(const Session& session) {
     }
   }
   session.page.phase = Phase::loading;
-  DataSet data;
-  const DataSetFactory& read_data = session.registry.data_sets.at(job.data.name);
-  if (const std::optional<int> code = load_data(read_data, job.data, *group, data)) return *code;
+  Sources data;
+  if (const std::optional<int> code = load_data(session.registry, job.data, *group, data))
+    return *code;
   group->agree("data", describe_data(data));
+  require_sizes(job.data, data);
   // Beyond this point every rank holds the same data set.
-  const int code = train_model(session, job, device, data, run_dir, *group);
+  const int code = train_task(session, job, device, data, run_dir, *group);
   group->close();
   return code;
 }

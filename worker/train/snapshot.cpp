@@ -1,29 +1,15 @@
 #include "worker/train/snapshot.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <cstring>
-#include <mutex>
-#include <set>
-#include <span>
-
-#include "common/error.h"
 
 namespace ddp::worker {
 namespace {
 
-at::Tensor rng_state() {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  return generator.get_state();
-}
-
-void set_rng_state(const at::Tensor& state) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const std::lock_guard<std::mutex> lock(generator.mutex());
-  generator.set_state(state);
-}
+constexpr const char* kSums = "sums";
+constexpr const char* kWatch = "watch";
 
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> result;
@@ -41,64 +27,60 @@ void broadcast(Group& group, const at::Tensor& tensor) {
   tensor.detach().copy_(block);
 }
 
-// The row of this rank in a saved [world_size, n] tensor, sent to each rank. Rows of another world
-// size do not fit any rank.
-at::Tensor scatter_rows(Group& group,
-                        const TensorFile* file,
-                        const std::string& name,
-                        const at::Tensor& like) {
-  at::Tensor all = at::zeros({group.world_size(), like.numel()}, like.options());
-  if (file != nullptr) {
-    const TensorView* const saved = file->find(name);
-    const bool fits = saved != nullptr && saved->bytes.size() == all.nbytes() &&
-                      saved->dtype == dtype_name(like.scalar_type());
-    if (!fits) throw UsageError("the checkpoint's \"" + name + "\" does not fit this world size.");
-    std::memcpy(all.data_ptr(), saved->bytes.data(), saved->bytes.size());
-  }
-  group.broadcast(all);
-  return all[group.rank()].clone();
+/// The numbers of a saved tensor; zeros when it is not there or has another size.
+std::vector<double> read_row(const TensorFile& state, const char* name, std::size_t size) {
+  std::vector<double> row(size);
+  const TensorView* const saved = state.find(name);
+  if (saved != nullptr && saved->dtype == "F64" && saved->bytes.size() == size * sizeof(double))
+    std::memcpy(row.data(), saved->bytes.data(), saved->bytes.size());
+  return row;
 }
 
-// Sums of another world size: rank 0 takes them all.
-Meter sum_of_meters(const TensorFile& state) {
-  Meter sum;
-  const TensorView* const saved = state.find("meter");
-  if (saved == nullptr || saved->dtype != "F64" || saved->bytes.size() % (3 * sizeof(double)) != 0)
-    return sum;
-  std::vector<double> values(saved->bytes.size() / sizeof(double));
-  std::memcpy(values.data(), saved->bytes.data(), saved->bytes.size());
-  for (std::size_t i = 0; i < values.size(); i += 3)
-    sum += Meter{values[i], values[i + 1], values[i + 2]};
-  return sum;
+/// Rank 0's numbers about a position, in one row: whether there is one, step, epoch, step in epoch,
+/// whether there is a best, the best, evaluations without gain; then the sums.
+std::vector<double> to_row(const LoadedCheckpoint& checkpoint, const SumNames& names) {
+  const CheckpointHead& head = checkpoint.head;
+  std::vector<double> row{1,
+                          static_cast<double>(head.step),
+                          static_cast<double>(head.epoch),
+                          static_cast<double>(head.step_in_epoch),
+                          head.best ? 1.0 : 0.0,
+                          head.best.value_or(0),
+                          read_row(checkpoint.state, kWatch, 1)[0]};
+  std::ranges::copy(read_row(checkpoint.state, kSums, names.row_size()), std::back_inserter(row));
+  return row;
+}
+
+constexpr std::size_t kHead = 7;
+
+Position to_position(const at::Tensor& row, const SumNames& names) {
+  const double* const value = row.data_ptr<double>();
+  Position position;
+  position.step = static_cast<std::int64_t>(value[1]);
+  position.epoch = static_cast<std::int64_t>(value[2]);
+  position.step_in_epoch = static_cast<std::int64_t>(value[3]);
+  if (value[4] != 0) position.watch.best = value[5];
+  position.watch.without_gain = static_cast<std::int64_t>(value[6]);
+  position.sums = names.to_sums(std::span(value + kHead, names.row_size()));
+  return position;
 }
 
 }  // namespace
 
-Rewind::Rewind(std::vector<NamedTensor> buffers)
-    : buffers_(std::move(buffers)), random_(rng_state()) {
-  for (const NamedTensor& buffer : buffers_)
-    saved_.push_back(buffer.tensor.clone());
-}
-
-Rewind::~Rewind() {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < saved_.size(); ++i)
-    buffers_[i].tensor.copy_(saved_[i]);
-  set_rng_state(random_);
-}
-
-Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& meter) {
+Snapshot take_snapshot(const SharedState& shared, const Position& position) {
   Snapshot snapshot;
-  snapshot.state.push_back({"rng", group.gather(rng_state()).contiguous()});  // [world_size, bytes]
-  snapshot.state.push_back(
-      {"meter", group.gather(to_tensor(meter)).contiguous()});  // [world_size, 3]
-  if (!group.is_root()) return snapshot;
   snapshot.model = copies(shared.model);
   snapshot.optimizer = copies(shared.optimizer);
+  snapshot.state.push_back({kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)});
+  const auto without_gain = static_cast<double>(position.watch.without_gain);
+  snapshot.state.push_back({kWatch, at::full({1}, without_gain, at::kDouble)});
   return snapshot;
 }
 
-Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& shared) {
+Position restore(Group& group,
+                 const LoadedCheckpoint* checkpoint,
+                 const SumNames& names,
+                 SharedState& shared) {
   const at::NoGradGuard no_grad;
   if (checkpoint != nullptr) {
     copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
@@ -106,40 +88,16 @@ Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& 
               (checkpoint->path / "optimizer.safetensors").string(),
               shared.optimizer);
   }
-  // found, step, epoch, step in epoch, same world, has best, best
-  at::Tensor head = at::zeros({7}, at::kDouble);
-  if (checkpoint != nullptr) {
-    const CheckpointHead& saved = checkpoint->head;
-    head = at::tensor({1.0,
-                       static_cast<double>(saved.step),
-                       static_cast<double>(saved.epoch),
-                       static_cast<double>(saved.step_in_epoch),
-                       saved.world_size == group.world_size() ? 1.0 : 0.0,
-                       saved.best ? 1.0 : 0.0,
-                       saved.best.value_or(0)},
-                      at::kDouble);
-  }
-  group.broadcast(head);
-  const double* const value = head.data_ptr<double>();
-  Position position;
-  if (value[0] == 0) return position;
-  position.step = static_cast<std::int64_t>(value[1]);
-  position.epoch = static_cast<std::int64_t>(value[2]);
-  position.step_in_epoch = static_cast<std::int64_t>(value[3]);
-  if (value[5] != 0) position.best = value[6];
+  std::vector<double> row(kHead + names.row_size());
+  if (checkpoint != nullptr) row = to_row(*checkpoint, names);
+  at::Tensor all = at::tensor(row, at::kDouble);
+  group.broadcast(all);
+  if (all.data_ptr<double>()[0] == 0) return {};
   for (const NamedTensor& one : shared.model)
     broadcast(group, one.tensor);
   for (const NamedTensor& one : shared.optimizer)
     broadcast(group, one.tensor);
-  if (value[4] == 0) {
-    // Another number of ranks: the random numbers go on from this run's own seeds.
-    if (checkpoint != nullptr) position.meter = sum_of_meters(checkpoint->state);
-    return position;
-  }
-  const TensorFile* const state = checkpoint != nullptr ? &checkpoint->state : nullptr;
-  set_rng_state(scatter_rows(group, state, "rng", rng_state()));
-  position.meter = to_meter(scatter_rows(group, state, "meter", to_tensor(Meter())));
-  return position;
+  return to_position(all, names);
 }
 
 }  // namespace ddp::worker

@@ -1,6 +1,6 @@
 // All that must come back for training to go on bit for bit, taken from the running parts and put
-// back into them. Rank 0 alone touches the disk; the others give and get their share through the
-// group, so no shared disk is needed.
+// back into them. Rank 0 alone touches the disk; the others get their share through the group, so
+// no shared disk is needed. Random numbers are counted (plan/random), so none of them is in it.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
+#include "worker/plan/watch.h"
 #include "worker/save/checkpoint.h"
 #include "worker/save/tensor_copy.h"
-#include "worker/train/meters.h"
+#include "worker/train/tally.h"
 
 namespace ddp::worker {
 
-/// Where training stands.
+/// Where training stands; the same on every rank.
 struct Position {
   std::int64_t step = 0;           // optimizer steps done
   std::int64_t epoch = 0;          // the running epoch
   std::int64_t step_in_epoch = 0;  // of it, done
-  Meter meter;                     // this rank's sums over the running epoch
-  std::optional<double> best;      // best test accuracy so far
+  StepSums sums;                   // of all ranks, over the running epoch
+  WatchState watch;
 };
 
 /// The tensors of a run that are equal on all ranks. They share memory with the model and the
@@ -32,33 +32,21 @@ struct SharedState {
   std::vector<NamedTensor> optimizer;
 };
 
-/// Puts buffers and the random numbers of the CPU back, at its end, to what they were at its start.
-class Rewind {
- public:
-  explicit Rewind(std::vector<NamedTensor> buffers);
-  Rewind(const Rewind&) = delete;
-  Rewind& operator=(const Rewind&) = delete;
-  ~Rewind();
-
- private:
-  std::vector<NamedTensor> buffers_;
-  std::vector<at::Tensor> saved_;
-  at::Tensor random_;
-};
-
 /// What rank 0 saves. The tensors inside are copies and stay valid.
 struct Snapshot {
   std::vector<NamedTensor> model;
   std::vector<NamedTensor> optimizer;
-  std::vector<NamedTensor> state;  // "rng" [world_size, bytes], "meter" [world_size, 3]
+  std::vector<NamedTensor> state;  // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
 
-/// Takes a snapshot. All ranks call it; only rank 0's result is complete. Errors: PeerError.
-Snapshot take_snapshot(Group& group, const SharedState& shared, const Meter& meter);
+Snapshot take_snapshot(const SharedState& shared, const Position& position);
 
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
-/// position is then the start). Errors: UsageError with the list of tensors that do not fit (rank
-/// 0); PeerError.
-Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& shared);
+/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Errors:
+/// UsageError with the list of tensors that do not fit (rank 0); PeerError.
+Position restore(Group& group,
+                 const LoadedCheckpoint* checkpoint,
+                 const SumNames& names,
+                 SharedState& shared);
 
 }  // namespace ddp::worker

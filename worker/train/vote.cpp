@@ -1,27 +1,50 @@
-#include "worker/train/stop_agreement.h"
+#include "worker/train/vote.h"
 
 #include <torch/torch.h>
 
 #include <cassert>
+#include <span>
 
 namespace ddp::worker {
 
-void StopAgreement::propose(std::int64_t step, const StepVote& mine) {
-  assert(pending_ == nullptr);
-  step_ = step;
-  at_ = std::chrono::steady_clock::now();
-  std::vector<double> values{mine.loss, mine.count, mine.stop, mine.save};
-  values.insert(values.end(), mine.parts.begin(), mine.parts.end());
-  pending_ = group_.start_sum(at::tensor(values, at::kDouble));
+std::optional<AgreedStep> Votes::after_step(const Wishes& mine) {
+  std::optional<AgreedStep> before = take();
+  if (const std::optional<Tally::Closed> closed = tally_.take(/*also_newest=*/false))
+    propose(*closed, mine);
+  return before;
 }
 
-std::optional<AgreedStep> StopAgreement::take() {
-  if (pending_ == nullptr) return {};
-  const at::Tensor sum = pending_->wait();
+std::vector<AgreedStep> Votes::rest(const Wishes& mine) {
+  std::vector<AgreedStep> steps;
+  while (true) {
+    if (const std::optional<AgreedStep> agreed = take()) steps.push_back(*agreed);
+    const std::optional<Tally::Closed> closed = tally_.take(/*also_newest=*/true);
+    if (!closed) return steps;
+    propose(*closed, mine);
+  }
+}
+
+void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
+  assert(!pending_);
+  std::vector<double> values{mine.stop, mine.save, mine.finish};
+  const std::vector<double> row = SumNames::to_row(closed.sums);
+  values.insert(values.end(), row.begin(), row.end());
+  pending_ = Pending{closed.step,
+                     std::chrono::steady_clock::now(),
+                     group_.start_sum(at::tensor(values, at::kDouble))};
+}
+
+std::optional<AgreedStep> Votes::take() {
+  if (!pending_) return {};
+  const at::Tensor sum = pending_->sum->wait();
+  const std::span<const double> values(sum.data_ptr<double>(),
+                                       static_cast<std::size_t>(sum.numel()));
+  AgreedStep agreed{pending_->step,
+                    pending_->at,
+                    {values[0], values[1], values[2]},
+                    tally_.names().to_sums(values.subspan(3))};
   pending_.reset();
-  const double* const value = sum.data_ptr<double>();
-  return AgreedStep{
-      step_, at_, {value[0], value[1], value[2], value[3], {value + 4, value + sum.numel()}}};
+  return agreed;
 }
 
 }  // namespace ddp::worker

@@ -1,6 +1,6 @@
 // What all ranks must decide alike after a step: whether to stop, whether to save, whether the loss
-// is still a number. One small sum over ranks per step, which travels while the next step computes;
-// its answer counts one step later, on every rank at the same step. Alone it is free.
+// is still a number. One small sum over ranks per step, which travels while the next steps compute;
+// its answer counts later, on every rank at the same step. Alone it is free.
 #pragma once
 
 #include <chrono>
@@ -10,39 +10,51 @@
 #include <vector>
 
 #include "worker/dist/group.h"
+#include "worker/train/tally.h"
 
 namespace ddp::worker {
 
-/// One rank's part, or all of it after the sum.
-struct StepVote {
-  double loss = 0;              // sum over samples
-  double count = 0;             // samples
-  double stop = 0;              // ranks that were asked to stop
-  double save = 0;              // ranks whose clock says it is time
-  std::vector<double> parts{};  // of the loss, by the job's order: sums over samples
+/// What a rank wants; of all ranks, how many want it.
+struct Wishes {
+  double stop = 0;    // with a checkpoint, to be continued: it was asked to
+  double save = 0;    // its clock says that it is time
+  double finish = 0;  // a hook wants the run to end here
 };
 
+/// A step as all ranks have done it.
 struct AgreedStep {
-  std::int64_t step = 0;                     // the optimizer step that was voted on
-  std::chrono::steady_clock::time_point at;  // when this rank had done it
-  StepVote vote;
+  std::int64_t step = 0;
+  std::chrono::steady_clock::time_point at;  // when this rank gave its vote
+  Wishes wishes;                             // as of that moment
+  StepSums sums;                             // of all ranks
 };
 
-class StopAgreement {
+class Votes {
  public:
-  explicit StopAgreement(Group& group) : group_(group) {}
+  /// Both outlive it.
+  Votes(Group& group, Tally& tally) : group_(group), tally_(tally) {}
 
-  /// Starts the vote on `step`. Precondition: no vote is under way. Errors: PeerError.
-  void propose(std::int64_t step, const StepVote& mine);
+  /// After each step, on every rank: starts a vote with the sums of the step before, which are on
+  /// the host by now, and returns the one that was under way. Errors: PeerError.
+  std::optional<AgreedStep> after_step(const Wishes& mine);
 
-  /// The vote under way, or nothing. Blocks: until all ranks have voted. Errors: PeerError.
-  std::optional<AgreedStep> take();
+  /// All steps that nobody has heard of yet, also the newest. Blocks: until all ranks have done
+  /// them. All ranks call it. Errors: PeerError.
+  std::vector<AgreedStep> rest(const Wishes& mine);
 
  private:
+  struct Pending {
+    std::int64_t step = 0;
+    std::chrono::steady_clock::time_point at;
+    std::unique_ptr<PendingSum> sum;
+  };
+
+  void propose(const Tally::Closed& closed, const Wishes& mine);
+  std::optional<AgreedStep> take();
+
   Group& group_;
-  std::int64_t step_ = 0;
-  std::chrono::steady_clock::time_point at_;
-  std::unique_ptr<PendingSum> pending_;  // null: no vote is under way
+  Tally& tally_;
+  std::optional<Pending> pending_;
 };
 
 }  // namespace ddp::worker

@@ -1,0 +1,123 @@
+// Who gets which samples: the whole batch belongs to the run, not to the ranks.
+#include "worker/plan/deal.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ddp::worker {
+namespace {
+
+DealRequest request_of(std::int64_t size, std::int64_t batch, int ranks, std::int64_t per_rank) {
+  DealRequest request;
+  request.size = size;
+  request.batch = batch;
+  request.per_rank = per_rank;
+  request.world_size = ranks;
+  request.seed = 3;
+  return request;
+}
+
+/// What all ranks get in one step, as a multiset.
+std::multiset<std::int64_t> samples_of(DealRequest request, std::int64_t epoch, std::int64_t step) {
+  std::multiset<std::int64_t> samples;
+  for (request.rank = 0; request.rank < request.world_size; ++request.rank) {
+    for (const auto& micro : EpochDeal(request, epoch).step(step).micro_steps)
+      samples.insert(micro.begin(), micro.end());
+  }
+  return samples;
+}
+
+// Where all ranks hold equally many: the sampler's list of each rank, cut into batches.
+TEST(Deal, EqualSharesAreThoseOfPythonsSamplerAndLoader) {
+  for (const std::int64_t size : {96, 100, 101, 7}) {
+    for (const int ranks : {1, 2, 4}) {
+      const std::int64_t per_rank = 3;
+      const std::int64_t accumulate = 2;
+      DealRequest request = request_of(size, per_rank * accumulate * ranks, ranks, per_rank);
+      for (request.rank = 0; request.rank < ranks; ++request.rank) {
+        ShardRequest sampler{.size = size, .world_size = ranks, .rank = request.rank, .seed = 3};
+        std::vector<std::int64_t> dealt;
+        const EpochDeal deal(request, 5);
+        for (std::int64_t step = 0; step < steps_per_epoch(request); ++step) {
+          std::int64_t of_step = 0;
+          for (const auto& micro : deal.step(step).micro_steps) {
+            EXPECT_LE(micro.size(), static_cast<std::size_t>(per_rank));
+            of_step += static_cast<std::int64_t>(micro.size());
+            dealt.insert(dealt.end(), micro.begin(), micro.end());
+          }
+          EXPECT_EQ(of_step * ranks, deal.step(step).whole);
+        }
+        EXPECT_EQ(dealt, shard(sampler, 5)) << size << " samples, rank " << request.rank;
+      }
+    }
+  }
+}
+
+TEST(Deal, AStepIsTheSameSamplesForEveryNumberOfRanks) {
+  const std::int64_t size = 128 * 3;
+  for (std::int64_t step = 0; step < 3; ++step) {
+    const std::multiset<std::int64_t> alone = samples_of(request_of(size, 128, 1, 128), 2, step);
+    for (const int ranks : {2, 3, 5, 7})
+      EXPECT_EQ(samples_of(request_of(size, 128, ranks, 128), 2, step), alone) << ranks << " ranks";
+  }
+}
+
+TEST(Deal, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
+  for (const std::int64_t per_rank : {43, 22, 15}) {
+    DealRequest request = request_of(128, 128, 3, per_rank);
+    std::vector<std::size_t> shares;
+    std::set<std::size_t> micro_steps;
+    for (request.rank = 0; request.rank < 3; ++request.rank) {
+      const StepDeal deal = EpochDeal(request, 0).step(0);
+      std::size_t share = 0;
+      for (const auto& micro : deal.micro_steps) {
+        EXPECT_FALSE(micro.empty());
+        EXPECT_LE(micro.size(), static_cast<std::size_t>(per_rank));
+        share += micro.size();
+      }
+      shares.push_back(share);
+      micro_steps.insert(deal.micro_steps.size());
+      EXPECT_EQ(deal.whole, 128);
+    }
+    EXPECT_EQ(shares, (std::vector<std::size_t>{43, 43, 42}));
+    EXPECT_EQ(micro_steps.size(), 1U);
+  }
+}
+
+TEST(Deal, TheLastStepIsFilledUpToEqualSharesButNotBeyondABatch) {
+  // 10 samples in batches of 8 over 3 ranks: 2 are left, filled up to 3.
+  EXPECT_EQ(EpochDeal(request_of(10, 8, 3, 3), 0).step(1).whole, 3);
+  // 23 in batches of 8: 7 are left; 9 would be more than a batch.
+  EXPECT_EQ(EpochDeal(request_of(23, 8, 3, 3), 0).step(2).whole, 8);
+  EXPECT_EQ(steps_per_epoch(request_of(23, 8, 3, 3)), 3);
+}
+
+TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
+  for (int ranks = 1; ranks <= 7; ++ranks) {
+    for (std::int64_t size = 1; size <= 30; ++size) {
+      for (std::int64_t batch = ranks; batch <= 2 * ranks + 3; ++batch) {
+        for (std::int64_t accumulate = 1; accumulate * ranks <= batch; ++accumulate) {
+          const std::int64_t per_rank = (batch + accumulate * ranks - 1) / (accumulate * ranks);
+          DealRequest request = request_of(size, batch, ranks, per_rank);
+          for (request.rank = 0; request.rank < ranks; ++request.rank) {
+            const EpochDeal deal(request, 1);
+            for (std::int64_t step = 0; step < steps_per_epoch(request); ++step) {
+              for (const auto& micro : deal.step(step).micro_steps)
+                ASSERT_FALSE(micro.empty()) << size << " samples, " << batch << " of " << ranks;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Deal, WhatCannotBeDealtIsRefused) {
+  EXPECT_THROW(EpochDeal(request_of(10, 2, 3, 1), 0), std::logic_error);
+  EXPECT_THROW(EpochDeal(request_of(0, 3, 3, 1), 0), std::logic_error);
+}
+
+}  // namespace
+}  // namespace ddp::worker

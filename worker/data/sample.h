@@ -1,0 +1,62 @@
+// One sample as a source reads it: plain numbers, without Torch. Buffers are kept from one read to
+// the next.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace ddp::worker {
+
+enum class NumberType { uint8, int64, float32 };
+
+template <typename Number>
+constexpr NumberType number_type();
+template <>
+constexpr NumberType number_type<std::uint8_t>() {
+  return NumberType::uint8;
+}
+template <>
+constexpr NumberType number_type<std::int64_t>() {
+  return NumberType::int64;
+}
+template <>
+constexpr NumberType number_type<float>() {
+  return NumberType::float32;
+}
+
+/// A dense array in C order. Its shape may have no dimension: then it is one number.
+struct Array {
+  NumberType type = NumberType::int64;
+  std::vector<std::int64_t> shape;
+  std::vector<std::uint8_t> bytes;
+
+  [[nodiscard]] std::int64_t count() const {
+    return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  }
+
+  /// Takes a copy of `numbers`. Errors: std::logic_error when they do not fill `dimensions`.
+  template <typename Number>
+  void assign(std::vector<std::int64_t> dimensions, std::span<const Number> numbers) {
+    type = number_type<Number>();
+    shape = std::move(dimensions);
+    if (count() != static_cast<std::int64_t>(numbers.size()))
+      throw std::logic_error("an array's numbers do not fill its shape");
+    bytes.resize(numbers.size_bytes());
+    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), numbers.size_bytes());
+  }
+
+  bool operator==(const Array&) const = default;
+};
+
+/// What is read at one index. All samples of a source have as many targets.
+struct Sample {
+  Array input;  // bytes are pixels [channels, height, width]; others go in as they are
+  std::vector<Array> targets;  // of one number each, or [n, ...] with an n of the sample's own
+  std::int64_t index = 0;
+};
+
+}  // namespace ddp::worker

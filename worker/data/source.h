@@ -1,0 +1,53 @@
+// Where samples come from: a set in memory, files, or whatever a program brings.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/data/sample.h"
+#include "worker/plan/random.h"
+
+namespace ddp::worker {
+
+/// What is known of a source before a sample is read.
+struct DataFacts {
+  std::string name;  // "mnist train"
+  std::int64_t count = 0;
+  std::vector<std::int64_t> shape;  // of every input: [channels, height, width]
+  int classes = 0;                  // 0: this is not a classification
+  std::vector<float> mean;          // [channels], of pixel / 255; empty: bytes are not normalised
+  std::vector<float> deviation;     // [channels], of pixel / 255
+
+  bool operator==(const DataFacts&) const = default;
+};
+
+class Source {
+ public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+
+  [[nodiscard]] virtual const DataFacts& facts() const = 0;
+
+  /// Fills `into`, whose buffers may hold another sample. Called by several threads at once, each
+  /// with a sample of its own. `index` is in [0, facts().count). Errors: UsageError for data that
+  /// cannot be read.
+  virtual void read(std::int64_t index, Sample& into) const = 0;
+};
+
+/// Changes a sample of the training set. It may read others of `source` (mosaic, mixup). Everything
+/// that is random in it comes from `random`, so that it is the same for any number of threads and
+/// after a resume.
+using Augment = std::function<void(Sample& sample, Random& random, const Source& source)>;
+
+/// The two halves of a data set. Shared by the loaders of a run and the program that made them.
+struct Sources {
+  std::shared_ptr<const Source> train;
+  std::shared_ptr<const Source> test;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,50 @@
+#include "worker/plan/deal.h"
+
+#include <algorithm>
+#include <cassert>
+#include <stdexcept>
+
+namespace ddp::worker {
+namespace {
+
+std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+std::int64_t steps_per_epoch(const DealRequest& request) {
+  return ceil_divide(request.size, request.batch);
+}
+
+EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(request) {
+  if (request.batch < request.world_size || request.per_rank < 1 || request.rank < 0 ||
+      request.rank >= request.world_size) {
+    throw std::logic_error("cannot deal a batch to these ranks");
+  }
+  order_ =
+      permutation({.size = request.size, .seed = request.seed, .shuffle = request.shuffle}, epoch);
+}
+
+StepDeal EpochDeal::step(std::int64_t step) const {
+  assert(step >= 0 && step < steps_per_epoch(request_));
+  const std::int64_t first = step * request_.batch;
+  const std::int64_t ranks = request_.world_size;
+  const std::int64_t there = std::min(request_.batch, request_.size - first);
+  StepDeal deal;
+  deal.whole = std::min(request_.batch, ceil_divide(there, ranks) * ranks);
+  std::vector<std::int64_t> mine;
+  for (std::int64_t i = request_.rank; i < deal.whole; i += ranks)
+    mine.push_back(order_[static_cast<std::size_t>((first + i) % request_.size)]);
+  // Of the rank that has most: layers that talk to each other in forward need equally many calls.
+  std::int64_t left_steps = ceil_divide(ceil_divide(deal.whole, ranks), request_.per_rank);
+  for (auto begin = mine.begin(); left_steps > 0; --left_steps) {
+    const std::int64_t left = mine.end() - begin;
+    const std::int64_t size = std::min(request_.per_rank, left - (left_steps - 1));
+    deal.micro_steps.emplace_back(begin, begin + size);
+    begin += size;
+  }
+  return deal;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,53 @@
+// Who gets which samples of an optimizer step. The whole batch belongs to the run, not to the
+// ranks: step k covers positions [k B, (k + 1) B) of the epoch's permutation, for any number of
+// ranks; a rank gets every world_size-th of them, in micro-steps.
+// Promises: a pure function of the request, the epoch and the step, so a resumed run needs no
+// sampler state. Where all ranks get equally many it deals as Python's DistributedSampler with a
+// DataLoader does, sample by sample.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "worker/plan/shard.h"
+
+namespace ddp::worker {
+
+struct DealRequest {
+  std::int64_t size = 0;      // samples of the data set
+  std::int64_t batch = 1;     // of the whole job: an optimizer step
+  std::int64_t per_rank = 1;  // the largest micro-batch
+  int world_size = 1;
+  int rank = 0;
+  std::uint64_t seed = 0;  // the same on every rank
+  bool shuffle = true;
+};
+
+/// One rank's part of one optimizer step.
+struct StepDeal {
+  // Indices of samples. Every rank has as many micro-steps, none of them empty.
+  std::vector<std::vector<std::int64_t>> micro_steps;
+  std::int64_t whole = 0;  // samples of all ranks
+};
+
+/// Optimizer steps of an epoch: size / batch, rounded up.
+std::int64_t steps_per_epoch(const DealRequest& request);
+
+/// The steps of one epoch.
+class EpochDeal {
+ public:
+  /// Errors: std::logic_error for an empty set, a rank outside its world, fewer samples in the
+  /// batch than ranks, or more samples than kMaxShardedSize.
+  EpochDeal(const DealRequest& request, std::int64_t epoch);
+
+  /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as
+  /// Python's sampler fills it, until every rank has equally many, but never beyond a whole batch.
+  /// Precondition: step < steps_per_epoch().
+  [[nodiscard]] StepDeal step(std::int64_t step) const;
+
+ private:
+  DealRequest request_;
+  std::vector<std::int64_t> order_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,23 @@
+// Numbers by their names, in the order in which they are shown: what a task, a metric and a record
+// of a run hold, whatever is learned.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace ddp::worker {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+/// Nothing when no value has that name.
+inline std::optional<double> find_value(const NamedValues& values, std::string_view name) {
+  const auto found =
+      std::ranges::find(values, name, [](const auto& one) { return std::string_view(one.first); });
+  return found == values.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,34 @@
+// Random numbers that are counted, not carried: each is a pure function of a key and a count. So
+// nothing of them is in a checkpoint, and neither threads nor a resume change them.
+#pragma once
+
+#include <cstdint>
+
+namespace ddp::worker {
+
+/// A seed for a default generator, from the three numbers that say where it is used: (seed, step,
+/// rank). Neighbours give seeds that have nothing to do with each other.
+/// Source: SplitMix64's finalizer (Steele, Lea, Flood: Fast splittable pseudorandom number
+/// generators, OOPSLA 2014), applied to each number in turn.
+std::uint64_t counted_seed(std::uint64_t first, std::uint64_t second, std::uint64_t third);
+
+/// The random numbers of one sample in one epoch: the same whoever draws them, and when.
+class Random {
+ public:
+  Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
+      : state_(counted_seed(seed, epoch, index)) {}
+
+  /// 64 random bits (SplitMix64).
+  std::uint64_t next();
+  /// In [0, 1), a multiple of 2^-53.
+  double uniform();
+  /// In [low, high).
+  double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  /// In [0, count). Precondition: count > 0. Its bias is below count / 2^64.
+  std::uint64_t below(std::uint64_t count) { return next() % count; }
+
+ private:
+  std::uint64_t state_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,48 @@
+#include "worker/plan/run_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace ddp::worker {
+
+Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps) {
+  Schedule schedule;
+  // The job was checked. A plateau multiplies a constant rate.
+  schedule.name = parse_schedule_name(job.schedule.name).value_or(Schedule::Name::constant);
+  schedule.base_lr = job.optimizer.lr;
+  schedule.steps = steps;
+  const double warmup = job.schedule.warmup * static_cast<double>(steps_per_epoch);
+  // A run shorter than its warm-up still ends: the last step is never warm-up.
+  schedule.warmup = std::min(static_cast<std::int64_t>(std::llround(warmup)), schedule.steps - 1);
+  schedule.every = job.schedule.every * steps_per_epoch;
+  for (const std::int64_t epoch : job.schedule.milestones)
+    schedule.milestones.push_back(epoch * steps_per_epoch);
+  schedule.gamma = job.schedule.gamma;
+  schedule.power = job.schedule.power;
+  schedule.min_lr = job.schedule.min_lr;
+  return schedule;
+}
+
+RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank) {
+  RunPlan plan;
+  plan.deal.size = samples;
+  plan.deal.batch = job.batch.whole;
+  plan.deal.per_rank = job.batch.per_rank;
+  plan.deal.world_size = world_size;
+  plan.deal.rank = rank;
+  plan.deal.seed = job.seed;
+  plan.steps_per_epoch = steps_per_epoch(plan.deal);
+  plan.steps = job.epochs * plan.steps_per_epoch;
+  if (job.max_steps) plan.steps = std::min(plan.steps, *job.max_steps);
+  plan.schedule = make_schedule(job, plan.steps_per_epoch, plan.steps);
+  plan.has_cut_warmup = job.schedule.warmup * static_cast<double>(plan.steps_per_epoch) >=
+                            static_cast<double>(plan.steps) &&
+                        job.schedule.warmup > 0;
+  return plan;
+}
+
+std::int64_t samples_of(const RunPlan& plan, std::int64_t steps) {
+  return std::min(steps * plan.deal.batch, plan.deal.size);
+}
+
+}  // namespace ddp::worker

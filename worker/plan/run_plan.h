@@ -1,0 +1,30 @@
+// How long a run is and how its samples are dealt, from the job and the size of its data.
+#pragma once
+
+#include <cstdint>
+
+#include "worker/plan/deal.h"
+#include "worker/plan/job.h"
+#include "worker/plan/schedule.h"
+
+namespace ddp::worker {
+
+struct RunPlan {
+  DealRequest deal;
+  std::int64_t steps_per_epoch = 1;
+  std::int64_t steps = 1;  // of the whole run
+  Schedule schedule;
+  bool has_cut_warmup = false;  // it was longer than the run
+};
+
+/// `samples` are those of the training set.
+RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank);
+
+/// The job's schedule in steps. Units: `steps_per_epoch` and `steps` (of the run) are optimizer
+/// steps.
+Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps);
+
+/// Samples of the first `steps` steps of an epoch, none of them counted twice.
+std::int64_t samples_of(const RunPlan& plan, std::int64_t steps);
+
+}  // namespace ddp::worker

@@ -1,0 +1,33 @@
+// The number that says how good a run is: what is best, and when to stop for want of gain. A small
+// value, which a checkpoint holds; the rules are pure functions of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ddp::worker {
+
+struct WatchRule {
+  std::string metric = "loss";             // of an evaluation, by its name
+  bool is_higher_better = false;           // a loss: false; an accuracy: true
+  std::optional<std::int64_t> patience{};  // evaluations without gain that are borne
+};
+
+struct WatchState {
+  std::optional<double> best{};   // result so far
+  std::int64_t without_gain = 0;  // evaluations since the best
+
+  bool operator==(const WatchState&) const = default;
+};
+
+/// Whether `result` is the best so far. One that is not finite is not, nor is an equal one.
+bool is_gain(const WatchRule& rule, const WatchState& state, double result);
+
+/// The state after one more evaluation.
+WatchState note_result(const WatchRule& rule, WatchState state, double result);
+
+/// Whether a run that has come so far is to end: `patience` evaluations brought no gain.
+bool is_out_of_patience(const WatchRule& rule, const WatchState& state);
+
+}  // namespace ddp::worker

@@ -1,0 +1,36 @@
+// One label per image: scores of a model, a loss of scores and labels, accuracy.
+#pragma once
+
+#include <functional>
+
+#include "worker/model/image_model.h"
+#include "worker/task/task.h"
+
+namespace ddp::worker {
+
+class Classification : public Task {
+ public:
+  /// `test_criterion` is that of evaluations.
+  Classification(Model model, Criterion criterion, Criterion test_criterion);
+
+  torch::nn::Module& model() override { return *model_; }
+  Outputs forward(const Batch& batch) override;
+  Loss loss(const Outputs& outputs, const Batch& batch) override;
+  Loss test_loss(const Outputs& outputs, const Batch& batch) override;
+  std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override;
+  [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
+
+  [[nodiscard]] const Model& image_model() const { return model_; }
+  /// From now on scores come from `through` in place of the model itself: its replicas on several
+  /// devices.
+  using Through = std::function<at::Tensor(const at::Tensor& images)>;
+  void compute_through(Through through) { through_ = std::move(through); }
+
+ private:
+  Model model_;
+  Criterion criterion_;
+  Criterion test_criterion_;
+  Through through_;  // empty: the model
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,58 @@
+// How good a model is, exact over all ranks: every sample counts once, however they were dealt.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "worker/data/loader.h"
+#include "worker/dist/group.h"
+#include "worker/model/named_tensor.h"
+#include "worker/plan/named_values.h"
+
+namespace ddp::worker {
+
+/// What a model gives for a batch, in the order that its task knows.
+using Outputs = std::vector<at::Tensor>;
+
+/// Collects over one evaluation.
+class Metric {
+ public:
+  Metric() = default;
+  Metric(const Metric&) = delete;
+  Metric& operator=(const Metric&) = delete;
+  virtual ~Metric() = default;
+
+  /// Once for each batch of this rank. A rank may have none.
+  virtual void update(const Outputs& outputs, const Batch& batch) = 0;
+  /// After the last batch; all ranks call it. Errors: PeerError.
+  virtual void merge(Group& group) = 0;
+  /// After merge() the same on every rank. The names are there from the start.
+  [[nodiscard]] virtual NamedValues values() const = 0;
+};
+
+/// Sums by name on the device, in double precision; nothing waits for it. The first values decide
+/// which names there are.
+class NamedSums {
+ public:
+  /// Shapes: each []. Errors: std::logic_error for other names than the first time.
+  void add(const std::vector<NamedTensor>& values);
+
+  /// Over all ranks; one that has added nothing is given the names of the others. All ranks call
+  /// it. Errors: PeerError; UsageError when ranks have different names.
+  void merge(Group& group);
+
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  /// [names], of float64; undefined before the first values.
+  [[nodiscard]] const at::Tensor& sums() const { return sums_; }
+  /// Blocks: until the device has added all.
+  [[nodiscard]] NamedValues values() const;
+
+  /// To 0; the names stay.
+  void clear();
+
+ private:
+  std::vector<std::string> names_;
+  at::Tensor sums_;
+};
+
+}  // namespace ddp::worker

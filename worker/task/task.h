@@ -1,0 +1,55 @@
+// What is learned: a model, its loss, and how good it is. The trainer knows no more than this.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/data/loader.h"
+#include "worker/task/loss.h"
+#include "worker/task/metric.h"
+
+namespace ddp::worker {
+
+/// The number of an evaluation that decides which checkpoint is best, unless the job says another.
+struct Watched {
+  std::string name = "loss";
+  bool is_higher_better = false;
+};
+
+class Task {
+ public:
+  Task() = default;
+  Task(const Task&) = delete;
+  Task& operator=(const Task&) = delete;
+  virtual ~Task() = default;
+
+  /// What is trained and saved. Its tensors' names are those of checkpoints and of users' weights.
+  virtual torch::nn::Module& model() = 0;
+
+  /// `batch` and what comes out are on the model's device, but see `parallel: data`.
+  virtual Outputs forward(const Batch& batch) = 0;
+
+  /// Of outputs that forward() gave for this batch, in float32 at least.
+  virtual Loss loss(const Outputs& outputs, const Batch& batch) = 0;
+  /// The loss of an evaluation, where it differs (without label smoothing).
+  virtual Loss test_loss(const Outputs& outputs, const Batch& batch) {
+    return loss(outputs, batch);
+  }
+
+  /// Sums over the batch's samples, shown as means over all samples of an epoch: {"accuracy",
+  /// correct}. Cheap, and without waiting for the device: it is called in each training step.
+  /// Shapes: each [].
+  virtual std::vector<NamedTensor> counts(const Outputs& /*outputs*/, const Batch& /*batch*/) {
+    return {};
+  }
+
+  /// Of an evaluation; null: the means of counts().
+  virtual std::unique_ptr<Metric> metric() { return nullptr; }
+
+  [[nodiscard]] virtual Watched watched() const { return {}; }
+};
+
+}  // namespace ddp::worker

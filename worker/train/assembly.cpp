@@ -1,0 +1,160 @@
+#include "worker/train/assembly.h"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "common/log.h"
+#include "worker/dist/data_parallel.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/replica_check.h"
+#include "worker/model/state.h"
+#include "worker/task/classification.h"
+#include "worker/train/optimizer.h"
+#include "worker/train/task_setup.h"
+#include "worker/train/trainer.h"
+
+namespace ddp::worker {
+namespace {
+
+DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
+  DdpRequest request;
+  request.parameters = trainable_of(model);
+  request.buffers = fixed_of(model);  // frozen weights too: they come from rank 0's file
+  request.bucket_bytes = job.ddp.bucket_bytes;
+  request.model_name = job.model.name;
+  request.find_unused = job.ddp.find_unused;
+  request.static_graph = job.ddp.static_graph;
+  request.hook = job.ddp.hook;
+  request.buffer_sync = job.ddp.buffer_sync;
+  request.has_sync_batch_norm = job.model.has_sync_norm;
+  return request;
+}
+
+// Inputs come in float32 and are cast where the job says so; a double model stays double.
+at::ScalarType input_type(const Ddp& replica) {
+  const bool is_double = replica.parameters().at(0).tensor.scalar_type() == at::kDouble;
+  return is_double ? at::kDouble : at::kFloat;
+}
+
+std::vector<Augment> augments_of(const Job& job, const Registry& registry) {
+  std::vector<Augment> augments;
+  for (const std::string& name : job.data.augment)
+    augments.push_back(registry.augments.at(name));
+  return augments;
+}
+
+// As many as a micro-step may have.
+std::vector<std::int64_t> first_samples(const DealRequest& deal) {
+  std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(deal.per_rank, deal.size)));
+  std::iota(samples.begin(), samples.end(), 0);
+  return samples;
+}
+
+std::vector<std::string> train_names(const SumNames& names) {
+  std::vector<std::string> all{"loss"};
+  all.insert(all.end(), names.counts.begin(), names.counts.end());
+  return all;
+}
+
+std::vector<std::string> test_names(Task& task, const SumNames& names) {
+  const std::unique_ptr<Metric> metric = task.metric();
+  if (!metric) return train_names(names);
+  std::vector<std::string> all{"loss"};
+  for (const auto& [name, value] : metric->values())
+    all.push_back(name);
+  return all;
+}
+
+SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
+  SharedState shared{state_of(task.model()), optimizer.state()};
+  for (const NamedTensor& one : judge.state())
+    shared.optimizer.push_back(one);
+  return shared;
+}
+
+}  // namespace
+
+// Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
+// the group is closed.
+int train_task(const Session& session,
+               const Job& job,
+               const Device& device,
+               const Sources& data,
+               const OwnedDir* run_dir,
+               Group& group) {
+  const DataFacts& facts = data.train->facts();
+  const std::unique_ptr<Task> task = make_task(job, facts, session.registry, group);
+  Precision precision(job.amp, device.device);
+  precision.prepare(task->model());
+  task->model().to(device.device);
+  group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
+  Ddp replica(ddp_request(job, task->model()), group);
+  // Beyond this point the weights are equal on every rank.
+  Optimizer optimizer(job.optimizer, replica, precision);
+  std::optional<DataParallel> replicas;
+  if (job.device.is_data_parallel) {
+    replicas.emplace(replicate(*task, job, facts, session.registry, group));
+    dynamic_cast<Classification&>(*task).compute_through(
+        [&replicas](const at::Tensor& images) { return replicas->forward(images); });
+  }
+  const RunPlan plan = plan_run(job, facts.count, group.world_size(), group.rank());
+  if (plan.has_cut_warmup && group.is_root()) {
+    log::warning("schedule.warmup: " + std::to_string(plan.schedule.warmup) +
+                 " steps of warm-up "
+                 "are all but the last of this run's " +
+                 std::to_string(plan.steps) +
+                 ": the rate hardly reaches optimizer.lr. Train longer, or warm up less.");
+  }
+  const at::MemoryFormat layout = layout_of(task->model());
+  const Loader train_loader(
+      data.train, input_type(replica), layout, augments_of(job, session.registry), job.seed);
+  const Loader test_loader(data.test, input_type(replica), layout);
+  const Forward forward(*task, precision, device.device);
+  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
+  Tally tally(step.settle(first_samples(plan.deal)));
+  Votes votes(group, tally);
+  Evaluation evaluation({data.test->facts().count,
+                         job.evaluation.batch,
+                         group,
+                         replica,
+                         forward,
+                         optimizer.ema(),
+                         test_loader,
+                         session.page});
+  const std::vector<std::string> tested = test_names(*task, tally.names());
+  Judge judge(job, task->watched(), tested);
+  Keeper keeper({job,
+                 group,
+                 replica,
+                 shared_state(*task, optimizer, judge),
+                 session.page,
+                 run_dir,
+                 session.self.run_id});
+  Ledger ledger({job,
+                 group,
+                 replica,
+                 precision,
+                 session.page,
+                 run_dir,
+                 plan.steps_per_epoch,
+                 train_names(tally.names()),
+                 tested});
+  HookCaller hooks(session.registry, task->model(), group);
+  Trainer trainer({job,
+                   plan,
+                   group,
+                   step,
+                   tally,
+                   votes,
+                   evaluation,
+                   judge,
+                   keeper,
+                   ledger,
+                   hooks,
+                   session.stop_requested});
+  return trainer.run();
+}
+
+}  // namespace ddp::worker

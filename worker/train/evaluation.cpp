@@ -1,0 +1,49 @@
+#include "worker/train/evaluation.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <span>
+
+#include "worker/plan/shard.h"
+#include "worker/train/tally.h"
+
+namespace ddp::worker {
+
+NamedValues Evaluation::run() {
+  const torch::NoGradGuard no_grad;
+  parts_.replica.sync_buffers();
+  const EmaSwap averages(parts_.ema, parts_.replica.parameters());
+  Task& task = parts_.forward.task();
+  task.model().eval();
+  const std::vector<std::int64_t> samples =
+      evaluation_shard(parts_.samples, parts_.group.world_size(), parts_.group.rank());
+  const std::unique_ptr<Metric> metric = task.metric();
+  PassSums passes;
+  for (std::span<const std::int64_t> left = samples; !left.empty();) {
+    const std::size_t size = std::min(static_cast<std::size_t>(parts_.batch), left.size());
+    const Pass pass =
+        parts_.forward.run(parts_.loader.load(left.first(size)), Forward::Mode::evaluation);
+    left = left.subspan(size);
+    passes.add(task, pass);
+    if (metric) metric->update(pass.outputs, pass.batch);
+    touch(parts_.page);
+  }
+  task.model().train();
+  passes.merge(parts_.group);
+  const StepSums sums = passes.sums();
+  NamedValues values{{"loss", sums.mean_loss()}};
+  if (metric) {
+    metric->merge(parts_.group);
+    for (const auto& value : metric->values())
+      values.push_back(value);
+  } else {
+    for (const auto& value : passes.names().count_means(sums))
+      values.push_back(value);
+  }
+  for (const auto& [name, value] : passes.names().part_means(sums))
+    values.emplace_back("loss/" + name, value);
+  return values;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,38 @@
+// The test set through the model, shared among the ranks: every sample once, whatever their number.
+#pragma once
+
+#include "common/progress_page.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+#include "worker/plan/named_values.h"
+#include "worker/train/ema.h"
+#include "worker/train/forward.h"
+
+namespace ddp::worker {
+
+class Evaluation {
+ public:
+  /// Everything outlives the evaluation.
+  struct Parts {
+    std::int64_t samples = 0;  // of the test set
+    std::int64_t batch = 256;
+    Group& group;
+    Ddp& replica;
+    const Forward& forward;
+    const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
+    const Loader& loader;      // of the test set
+    ProgressPage& page;
+  };
+
+  explicit Evaluation(Parts parts) : parts_(parts) {}
+
+  /// "loss", the metric's values, and the loss' parts as "loss/NAME"; the same on every rank.
+  /// Errors: PeerError, and those of the loader and the task.
+  NamedValues run();
+
+ private:
+  Parts parts_;
+};
+
+}  // namespace ddp::worker

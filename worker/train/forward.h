@@ -1,0 +1,34 @@
+// One pass of a batch through the task, in the numbers of the job's precision.
+#pragma once
+
+#include "worker/task/task.h"
+#include "worker/train/precision.h"
+
+namespace ddp::worker {
+
+struct Pass {
+  Batch batch;  // on the device of the outputs
+  Outputs outputs;
+  Loss loss;
+};
+
+class Forward {
+ public:
+  enum class Mode { training, evaluation };  // which loss
+
+  /// All outlive it. `device` is the model's.
+  Forward(Task& task, Precision& precision, at::Device device)
+      : task_(task), precision_(precision), device_(device) {}
+
+  [[nodiscard]] Pass run(const Batch& batch, Mode mode) const;
+
+  [[nodiscard]] Task& task() const { return task_; }
+  [[nodiscard]] at::Device device() const { return device_; }
+
+ private:
+  Task& task_;
+  Precision& precision_;
+  at::Device device_;
+};
+
+}  // namespace ddp::worker

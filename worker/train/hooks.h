@@ -1,0 +1,109 @@
+// What a program of its own is called for while its job trains: after steps, evaluations, epochs
+// and saves, on every rank.
+#pragma once
+
+#include <ATen/ops/full.h>
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "worker/dist/group.h"
+#include "worker/plan/named_values.h"
+#include "worker/save/metrics_writer.h"
+
+namespace ddp::worker {
+
+/// What every hook is given.
+struct HookContext {
+  torch::nn::Module& model;
+  int rank = 0;
+  int world_size = 1;
+  /// Set to true on any rank: the run soon ends on all of them, with an evaluation, a checkpoint,
+  /// and exit code 0.
+  bool& finish;
+};
+
+/// After each optimizer step.
+struct StepEvent : HookContext {
+  std::int64_t step = 0;  // steps done
+  double lr = 0;
+  NamedValues& values;  // rank 0's go into the next step record, beside its own numbers
+};
+
+struct EvaluationEvent : HookContext {
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  NamedValues& values;  // the same on every rank; so must be what is added
+};
+
+/// After each epoch, before its checkpoint.
+struct EpochEvent : HookContext {
+  EpochRecord& record;  // the same on every rank; rank 0's `more` is written
+};
+
+struct SaveEvent : HookContext {
+  std::int64_t step = 0;  // of the checkpoint that is now on the disk
+};
+
+template <typename Event>
+using HookList = std::vector<std::function<void(const Event&)>>;
+
+/// What a hook changes in the model must be the same on every rank. Errors: an exception ends the
+/// rank, and so the job.
+struct Hooks {
+  HookList<StepEvent> on_step{};
+  HookList<EvaluationEvent> on_evaluation{};
+  HookList<EpochEvent> on_epoch{};
+  HookList<SaveEvent> on_save{};
+};
+
+/// Calls them.
+class HookCaller {
+ public:
+  /// All outlive it.
+  HookCaller(const Hooks& hooks, torch::nn::Module& model, Group& group)
+      : hooks_(hooks), model_(model), group_(group) {}
+
+  void after_step(std::int64_t step, double lr) {
+    call<StepEvent>(hooks_.on_step, step, lr, step_values_);
+  }
+  void after_evaluation(std::int64_t epoch, std::int64_t step, NamedValues& values) {
+    call<EvaluationEvent>(hooks_.on_evaluation, epoch, step, values);
+  }
+  void after_epoch(EpochRecord& record) { call<EpochEvent>(hooks_.on_epoch, record); }
+  void after_save(std::int64_t step) { call<SaveEvent>(hooks_.on_save, step); }
+
+  [[nodiscard]] bool wants_end() const { return wants_end_; }
+  /// Whether a hook of any rank does. All ranks call it. Errors: PeerError.
+  [[nodiscard]] bool agree_on_end();
+  /// What hooks have added to the steps since the last call.
+  NamedValues take_step_values() { return std::exchange(step_values_, {}); }
+
+ private:
+  template <typename Event, typename... More>
+  void call(const HookList<Event>& list, More&&... more) {
+    const HookContext context{model_, group_.rank(), group_.world_size(), wants_end_};
+    for (const auto& hook : list)
+      hook(Event{context, more...});
+  }
+
+  const Hooks& hooks_;
+  torch::nn::Module& model_;
+  Group& group_;
+  bool wants_end_ = false;
+  NamedValues step_values_;
+};
+
+inline bool HookCaller::agree_on_end() {
+  const bool has_none = hooks_.on_step.empty() && hooks_.on_evaluation.empty() &&
+                        hooks_.on_epoch.empty() && hooks_.on_save.empty();
+  if (has_none) return false;
+  at::Tensor wishes = at::full({1}, wants_end_ ? 1 : 0, at::kDouble);
+  group_.sum(wishes);
+  return wishes.item<double>() > 0;
+}
+
+}  // namespace ddp::worker

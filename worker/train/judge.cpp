@@ -1,0 +1,55 @@
+#include "worker/train/judge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+
+Judge::Judge(const Job& job, const Watched& usual, const std::vector<std::string>& names)
+    : watch_{usual.name, usual.is_higher_better, job.evaluation.patience} {
+  const EvaluationJob& wish = job.evaluation;
+  if (wish.metric != "auto") {
+    // It decides everything; without one, the rate of a plateau follows the loss as in Python.
+    watch_.metric = wish.metric;
+    watch_.is_higher_better = wish.metric.find("loss") == std::string::npos;
+    plateau_metric_ = wish.metric;
+  }
+  if (wish.mode != EvaluationJob::Mode::automatic)
+    watch_.is_higher_better = wish.mode == EvaluationJob::Mode::max;
+  if (std::ranges::find(names, watch_.metric) == names.end()) {
+    std::string list;
+    for (const std::string& name : names)
+      list += (list.empty() ? "" : ", ") + name;
+    throw UsageError("eval.watch.metric: an evaluation of this task has no " + watch_.metric +
+                     ". It has: " + list + ".");
+  }
+  const bool is_higher_better = wish.metric != "auto" && watch_.is_higher_better;
+  plateau_ = make_plateau(job, is_higher_better);
+}
+
+bool Judge::note(const NamedValues& test, WatchState& state) {
+  const double result = find_value(test, watch_.metric).value_or(NAN);
+  const bool is_best = is_gain(watch_, state, result);
+  state = note_result(watch_, state, result);
+  if (plateau_) plateau_->note(find_value(test, plateau_metric_).value_or(NAN));
+  return is_best;
+}
+
+std::optional<std::string> Judge::why_enough(const WatchState& state) const {
+  if (!is_out_of_patience(watch_, state)) return {};
+  return fmt::format("stops early: {} evaluations without gain in {}; the best was {:.6g}",
+                     state.without_gain,
+                     watch_.metric,
+                     state.best.value_or(NAN));
+}
+
+std::vector<NamedTensor> Judge::state() const {
+  if (!plateau_) return {};
+  return {plateau_->state()};
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,40 @@
+// What evaluations mean for the run: which one is the best, whether the rate drops, whether it is
+// time to give up.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "worker/plan/job.h"
+#include "worker/plan/named_values.h"
+#include "worker/plan/watch.h"
+#include "worker/task/task.h"
+#include "worker/train/plateau.h"
+
+namespace ddp::worker {
+
+class Judge {
+ public:
+  /// `names` are the values of an evaluation. Errors: UsageError when eval.watch.metric is none of
+  /// them.
+  Judge(const Job& job, const Watched& usual, const std::vector<std::string>& names);
+
+  /// Returns whether it was the best so far. The same on every rank.
+  bool note(const NamedValues& test, WatchState& state);
+
+  /// Why the run ends here, for people; nothing: it goes on.
+  [[nodiscard]] std::optional<std::string> why_enough(const WatchState& state) const;
+
+  /// On the learning rate.
+  [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
+  /// What a checkpoint holds of it, beside the watch's state.
+  [[nodiscard]] std::vector<NamedTensor> state() const;
+
+ private:
+  WatchRule watch_;
+  std::string plateau_metric_ = "loss";
+  std::optional<Plateau> plateau_;
+};
+
+}  // namespace ddp::worker

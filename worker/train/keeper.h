@@ -1,0 +1,63 @@
+// What a run keeps on disk: it saves, finds the newest checkpoint again, and knows when a save is
+// due. Rank 0 writes; all ranks learn how it went.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "common/owned_dir.h"
+#include "common/progress_page.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+#include "worker/save/checkpoint.h"
+#include "worker/train/snapshot.h"
+
+namespace ddp::worker {
+
+class Keeper {
+ public:
+  /// Everything outlives the keeper.
+  struct Parts {
+    const Job& job;
+    Group& group;
+    Ddp& replica;
+    SharedState shared;
+    ProgressPage& page;
+    const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
+    std::string run_id;                 // for temporary names; may be empty
+  };
+
+  explicit Keeper(Parts parts);
+
+  /// The position of the newest checkpoint of this run, or of the one that the job names, or the
+  /// start. Model and optimizer are then those of it, on every rank. All ranks call it. Errors:
+  /// UsageError (a checkpoint that does not fit, or of another job); PeerError.
+  Position restore(const SumNames& names);
+
+  /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
+  [[nodiscard]] bool is_time() const;
+
+  /// All ranks call it. Returns an exit code when the run ends here, the same on every rank: 96 for
+  /// weights that are not finite, 125 when the last checkpoint (`is_last`), or too many in a row,
+  /// could not be saved. Errors: PeerError.
+  std::optional<int> save(const Position& position, bool is_last);
+
+  /// The step of the newest checkpoint that was saved; -1: none.
+  [[nodiscard]] std::int64_t newest_step() const { return newest_step_; }
+
+  /// The checkpoint of that step is the best so far.
+  void mark_best(std::int64_t step);
+
+ private:
+  bool write(const Position& position, bool is_last);
+
+  Parts parts_;
+  std::optional<Checkpoints> checkpoints_;  // rank 0 only
+  std::chrono::steady_clock::time_point last_save_;
+  std::int64_t newest_step_ = -1;
+  int missed_ = 0;  // saves, in a row
+};
+
+}  // namespace ddp::worker

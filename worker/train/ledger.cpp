@@ -1,0 +1,101 @@
+#include "worker/train/ledger.h"
+
+#include <iostream>
+#include <utility>
+
+#include "worker/train/console.h"
+
+namespace ddp::worker {
+
+void Ledger::open(const Position& position, std::int64_t steps) {
+  if (parts_.run_dir != nullptr) {
+    MetricsRequest request{.directory = *parts_.run_dir};
+    request.jsonl = parts_.job.jsonl;
+    request.csv = parts_.job.csv;
+    request.tensorboard = parts_.job.tensorboard;
+    // A run that starts over in its directory drops all that was there.
+    request.resumed_step = position.step;
+    request.epoch_is_open = position.step_in_epoch > 0;
+    request.train_names = parts_.train_names;
+    request.test_names = parts_.test_names;
+    metrics_.emplace(request);
+  }
+  parts_.page.steps_total.store(steps, std::memory_order_relaxed);
+  note_step(position, 0);
+  note_loss(0);
+  restart_clock(position);
+}
+
+void Ledger::note_step(const Position& position, double lr) const {
+  ProgressPage& page = parts_.page;
+  page.epoch.store(position.epoch, std::memory_order_relaxed);
+  page.step.store(position.step, std::memory_order_relaxed);
+  page.samples.store(position.step * parts_.job.batch.whole, std::memory_order_relaxed);
+  page.lr.store(lr, std::memory_order_relaxed);
+  touch(page);
+}
+
+void Ledger::write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more) {
+  if (agreed.step % parts_.job.log_every != 0) return;
+  StepRecord record;
+  record.step = agreed.step;
+  record.epoch = (agreed.step - 1) / parts_.steps_per_epoch;
+  record.loss = agreed.sums.mean_loss();
+  record.lr = lr;
+  record.loss_parts = names.part_means(agreed.sums);
+  record.more = std::move(more);
+  const double images = static_cast<double>((agreed.step - window_step_) * parts_.job.batch.whole);
+  record.images_per_s = images / std::chrono::duration<double>(agreed.at - window_start_).count();
+  window_start_ = agreed.at;
+  window_step_ = agreed.step;
+  if (metrics_) metrics_->write(record);
+}
+
+EpochRecord Ledger::start_record(const Position& position, const SumNames& names) const {
+  EpochRecord record;
+  record.epoch = position.epoch;
+  record.step = position.step;
+  record.train = {{"loss", position.sums.mean_loss()}};
+  for (const auto& value : names.count_means(position.sums))
+    record.train.push_back(value);
+  if (const std::optional<DdpFigures> figures = parts_.replica.figures()) {
+    record.figures = {{"forward_ms", figures->forward},
+                      {"backward_ms", figures->backward},
+                      {"communication_ms", figures->communication},
+                      {"overlap_ms", figures->overlap}};
+  }
+  if (const LossScale* const scale = parts_.precision.loss_scale()) {
+    record.figures.emplace_back("loss_scale", scale->value());
+    record.figures.emplace_back("skipped_steps", static_cast<double>(scale->skipped_steps()));
+  }
+  return record;
+}
+
+void Ledger::write(const EpochRecord& record) {
+  if (metrics_) metrics_->write(record);
+  epochs_.push_back(record);
+}
+
+void Ledger::write(const EvaluationRecord& record) {
+  if (metrics_) metrics_->write(record);
+  say(evaluation_line(record));
+}
+
+void Ledger::restart_clock(const Position& position) {
+  window_start_ = Clock::now();
+  window_step_ = position.step;
+}
+
+void Ledger::say(const std::string& text) const {
+  if (parts_.group.is_root()) std::cout << text << std::endl;
+}
+
+void Ledger::close() const {
+  set_phase(Phase::finished);
+  if (const std::optional<DdpFigures> figures = parts_.replica.figures())
+    say(figures_line(*figures));
+  say(final_table(epochs_) +
+      (parts_.run_dir == nullptr ? "" : "run directory: " + parts_.run_dir->path().string()));
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,74 @@
+// What a run tells while it trains: records in its files, lines on the console, the progress page.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/owned_dir.h"
+#include "common/progress_page.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+#include "worker/save/metrics_writer.h"
+#include "worker/train/precision.h"
+#include "worker/train/snapshot.h"
+#include "worker/train/vote.h"
+
+namespace ddp::worker {
+
+class Ledger {
+ public:
+  /// Everything outlives the ledger.
+  struct Parts {
+    const Job& job;
+    const Group& group;
+    const Ddp& replica;
+    Precision& precision;
+    ProgressPage& page;
+    const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
+    std::int64_t steps_per_epoch = 1;
+    std::vector<std::string> train_names{};  // of what epochs' records hold
+    std::vector<std::string> test_names{};
+  };
+
+  explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
+
+  /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
+  /// dropped from the files.
+  void open(const Position& position, std::int64_t steps);
+
+  void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
+  /// One more step is done.
+  void note_step(const Position& position, double lr) const;
+  void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
+
+  /// A step that all ranks have voted on; it is written each train.log_every steps. `more` is of
+  /// hooks.
+  void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
+  void write(const EpochRecord& record);
+  void write(const EvaluationRecord& record);
+  /// What is known of an epoch at its end, before it is tested. Blocks: until the device has done
+  /// its steps.
+  [[nodiscard]] EpochRecord start_record(const Position& position, const SumNames& names) const;
+  /// What came between two steps is not counted as their time.
+  void restart_clock(const Position& position);
+
+  /// On the console, by rank 0.
+  void say(const std::string& text) const;
+  /// What the collectives took, the table of all epochs, and where the run's files are.
+  void close() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  Parts parts_;
+  std::optional<MetricsWriter> metrics_;  // rank 0 only
+  std::vector<EpochRecord> epochs_;
+  Clock::time_point window_start_;  // of the images/s in step records
+  std::int64_t window_step_ = 0;
+};
+
+}  // namespace ddp::worker

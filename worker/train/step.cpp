@@ -1,0 +1,128 @@
+#include "worker/train/step.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "worker/model/state.h"
+#include "worker/plan/random.h"
+
+namespace ddp::worker {
+namespace {
+
+// 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
+constexpr int kMaxBadLosses = 40;
+
+std::string lines(const SumNames& names) {
+  std::string text;
+  for (const std::vector<std::string>* const list : {&names.parts, &names.counts}) {
+    for (const std::string& name : *list)
+      text += name + "\n";
+  }
+  return text;
+}
+
+std::vector<at::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const NamedTensor& one : tensors)
+    copies.push_back(one.tensor.clone());
+  return copies;
+}
+
+}  // namespace
+
+SumNames Step::settle(const std::vector<std::int64_t>& samples) {
+  // The reducer starts with one bucket and orders them anew after its first backward, a static
+  // graph after its second. With three or more ranks a ring adds in an order that depends on the
+  // layout; so each run, new or resumed, has these before its first step. In training mode, as a
+  // model's graph may differ there; running statistics are put back.
+  const std::vector<NamedTensor> buffers = buffers_of(parts_.forward.task().model());
+  const std::vector<at::Tensor> saved = copies_of(buffers);
+  PassSums sums;
+  const int passes = std::max(1, parts_.replica.settling_steps());
+  for (int i = 0; i < passes; ++i) {
+    parts_.replica.prepare_to_reduce();
+    const Pass pass = parts_.forward.run(parts_.loader.load(samples), Forward::Mode::training);
+    sums.add(parts_.forward.task(), pass);
+    parts_.replica.backward(pass.loss.total, /*reduce=*/true);
+    parts_.replica.zero_gradients();
+  }
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers.size(); ++i)
+    buffers[i].tensor.copy_(saved[i]);
+  SumNames names = sums.names();
+  parts_.group.agree("values to show", lines(names));
+  return names;
+}
+
+void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) {
+  // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
+  at::manual_seed(counted_seed(parts_.job.seed,
+                               static_cast<std::uint64_t>(place.step),
+                               static_cast<std::uint64_t>(parts_.group.rank())));
+  const int world_size = parts_.group.world_size();
+  const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
+  at::Tensor weight;  // of all micro-steps so far
+  for (std::size_t i = 0; i < deal.micro_steps.size(); ++i) {
+    const bool reduce = i + 1 == deal.micro_steps.size();
+    if (reduce) parts_.replica.prepare_to_reduce();
+    set_phase(Phase::data);
+    const Batch batch = parts_.loader.load(deal.micro_steps[i], place.epoch);
+    set_phase(Phase::forward);
+    const Pass pass = parts_.forward.run(batch, Forward::Mode::training);
+    set_phase(Phase::backward);
+    // With a weight that only the device knows: divided by a number of the same size for now, so
+    // that gradients in 16 bits neither vanish nor overflow.
+    const bool has_weight = pass.loss.weight.defined();
+    const double share = loss_share(has_weight ? 1 : batch.size(), deal.whole, world_size);
+    const at::Tensor part = pass.loss.total * (is_sum ? share * world_size : share);
+    parts_.replica.backward(parts_.precision.scale(part), reduce);
+    tally.add(parts_.forward.task(), pass);
+    if (!has_weight) continue;
+    const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
+    weight = weight.defined() ? weight + own : own;
+  }
+  if (weight.defined()) divide_by_weight(weight, deal.whole);
+  set_phase(Phase::training);
+  parts_.optimizer.step(lr);
+  parts_.replica.zero_gradients();
+  tally.close_step(place.step + 1);
+}
+
+void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {
+  const torch::NoGradGuard no_grad;
+  at::Tensor all = weight.reshape({1}).clone();
+  parts_.group.sum(all);
+  const at::Tensor ratio =
+      at::where(all > 0, static_cast<double>(whole) / all, at::zeros_like(all)).squeeze(0);
+  for (const at::Tensor& gradient : parts_.replica.gradients()) {
+    if (gradient.defined()) gradient.mul_(ratio);
+  }
+}
+
+bool Step::is_borne(const StepSums& sums) {
+  bad_losses_ = std::isfinite(sums.loss) ? 0 : bad_losses_ + 1;
+  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale.
+  const LossScale* const scale = parts_.precision.loss_scale();
+  return bad_losses_ <= (scale != nullptr && scale->is_dynamic() ? kMaxBadLosses : 0);
+}
+
+std::optional<std::string> Step::find_odd_replicas() {
+  std::string what = "weights";
+  std::vector<int> odd = parts_.replica.odd_ranks(frozen_of(parts_.forward.task().model()));
+  // The optimizer's state and the averages drift only where the weights do: compared once, after
+  // the start or a resume has set them.
+  if (odd.empty() && !has_compared_) {
+    what = "optimizer state or averages";
+    odd = parts_.replica.odd_ranks(parts_.optimizer.state());
+  }
+  has_compared_ = true;
+  if (odd.empty()) return {};
+  std::string ranks;
+  for (const int rank : odd)
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return "the " + what + " of rank " + ranks + " are not those of the others";
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,69 @@
+// One optimizer step on one rank: micro-steps, the reduction over ranks, the optimizer. Nothing in
+// it waits for a device.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "common/progress_page.h"
+#include "worker/data/loader.h"
+#include "worker/dist/ddp.h"
+#include "worker/dist/group.h"
+#include "worker/plan/deal.h"
+#include "worker/plan/job.h"
+#include "worker/train/forward.h"
+#include "worker/train/optimizer.h"
+#include "worker/train/precision.h"
+#include "worker/train/tally.h"
+
+namespace ddp::worker {
+
+class Step {
+ public:
+  /// Everything outlives the step.
+  struct Parts {
+    const Job& job;
+    Group& group;
+    Ddp& replica;
+    const Forward& forward;
+    Precision& precision;
+    Optimizer& optimizer;
+    const Loader& loader;  // of the training set
+    ProgressPage& page;
+  };
+
+  explicit Step(Parts parts) : parts_(parts) {}
+
+  /// Passes whose gradients are thrown away, until the layout of the reducer's buckets is final;
+  /// at least one, from which the names of a pass are known. Buffers are as before. `samples` are
+  /// what a pass may take. Errors: PeerError; UsageError when ranks have other names to show.
+  SumNames settle(const std::vector<std::int64_t>& samples);
+
+  struct Place {
+    std::int64_t step = 0;  // optimizer steps done in the run
+    std::int64_t epoch = 0;
+  };
+  /// The gradient is that of the mean over the whole batch, however it was dealt: the sum of all
+  /// losses over all ranks and micro-steps divided by the sum of their weights. The sums of the
+  /// step go to `tally`. Errors: PeerError, and those of the loader and the task.
+  void run(const StepDeal& deal, const Place& place, double lr, Tally& tally);
+
+  /// Whether training goes on after a step with these sums of all ranks. One whose loss is not
+  /// finite ends it, unless the loss scale skips such steps; then too many in a row do.
+  bool is_borne(const StepSums& sums);
+
+  /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
+  /// call it. Errors: PeerError.
+  std::optional<std::string> find_odd_replicas();
+
+ private:
+  void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
+  void divide_by_weight(const at::Tensor& weight, std::int64_t whole);
+
+  Parts parts_;
+  int bad_losses_ = 0;         // in a row
+  bool has_compared_ = false;  // the replicas' other state, since the start or a resume
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,81 @@
+#include "worker/train/task_setup.h"
+
+#include <ATen/Context.h>
+
+#include <iostream>
+#include <vector>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "worker/dist/sync_batch_norm.h"
+#include "worker/model/freeze.h"
+#include "worker/model/state.h"
+#include "worker/save/weights.h"
+#include "worker/task/classification.h"
+#include "worker/train/precision.h"
+
+namespace ddp::worker {
+namespace {
+
+TaskRequest request_for(const Job& job,
+                        const DataFacts& data,
+                        const Registry& registry,
+                        Group& group) {
+  return {job, data, job.model.has_sync_norm ? sync_batch_norm(group) : batch_norm(), registry};
+}
+
+}  // namespace
+
+std::unique_ptr<Task> make_task(const Job& job,
+                                const DataFacts& data,
+                                const Registry& registry,
+                                Group& group) {
+  // The same seed on every rank draws the same weights (rank 0's are broadcast all the same).
+  at::manual_seed(job.seed);
+  std::unique_ptr<Task> task =
+      registry.tasks.at(job.task.name)(request_for(job, data, registry, group));
+  torch::nn::Module& model = task->model();
+  if (job.model.weights && group.is_root()) {
+    std::vector<NamedTensor> state = state_of(model);
+    std::cout << to_text(load_weights(
+                     *job.model.weights, state, job.model.strict, job.checkpoint.trust))
+              << std::flush;
+  }
+  freeze(model, job.model.freeze);
+  use_layout(model, job.model.layout);
+  return task;
+}
+
+at::MemoryFormat layout_of(const torch::nn::Module& model) {
+  for (const NamedTensor& one : parameters_of(model)) {
+    if (one.tensor.dim() == 4 && !one.tensor.is_contiguous()) return at::MemoryFormat::ChannelsLast;
+  }
+  return at::MemoryFormat::Contiguous;
+}
+
+DataParallel replicate(
+    Task& task, const Job& job, const DataFacts& data, const Registry& registry, Group& group) {
+  const auto* const images = dynamic_cast<const Classification*>(&task);
+  if (images == nullptr) {
+    throw UsageError("parallel: data splits the images of a classification, and task.name is " +
+                     job.task.name + ". Take parallel=ddp.");
+  }
+  std::vector<Model> replicas{images->image_model()};
+  for (std::size_t i = 1; i < job.device.devices.size(); ++i) {
+    const Model replica = make_image_model(request_for(job, data, registry, group));
+    freeze(*replica, job.model.freeze);
+    use_layout(*replica, job.model.layout);
+    Precision(job.amp, at::Device(job.device.devices[i])).prepare(*replica);
+    replica->to(at::Device(job.device.devices[i]));
+    replicas.push_back(replica);  // the first one's weights go to all of them
+  }
+  if (group.is_root()) {
+    log::info("parallel: data copies the weights to " + std::to_string(replicas.size()) +
+              " devices each step; ddp-launch --nproc-per-node " + std::to_string(replicas.size()) +
+              " with parallel=ddp is faster on GPUs");
+  }
+  const std::string& output = job.device.output_device;
+  return {std::move(replicas), at::Device(output.empty() ? job.device.devices[0] : output)};
+}
+
+}  // namespace ddp::worker
