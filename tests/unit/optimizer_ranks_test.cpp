@@ -81,5 +81,107 @@ TEST(OptimizerOnRanks, AnOverflowOnOneRankSkipsTheStepOnAll) {
   }
 }
 
+// A trunk that every step uses, and a side: of step 0 on all ranks, of step 2 on rank 0 alone, and
+// of no other step. With a static graph of none.
+struct Pair {
+  at::Tensor trunk = torch::tensor({1.0, -2.0, 3.0}, at::kDouble).requires_grad_(true);
+  at::Tensor side = torch::tensor({0.5, 1.5, -1.0}, at::kDouble).requires_grad_(true);
+
+  /// Each row of x counts once: over ranks the gradient is that of the mean over all rows.
+  [[nodiscard]] at::Tensor loss(const at::Tensor& x, bool with_side) const {
+    const at::Tensor y = (x * trunk).square().sum(1);
+    return (with_side ? y + (x * side).pow(3).sum(1) : y).mean();
+  }
+};
+
+constexpr int kUnusedSteps = 6;
+
+at::Tensor rows_of(int step) {
+  return torch::randn({2, 3}, at::detail::createCPUGenerator(40 + step), at::kDouble);
+}
+
+bool uses_side(int step, int rank, bool is_static) {
+  return !is_static && (step == 0 || (step == 2 && rank == 0));
+}
+
+using Weights = std::vector<at::Tensor>;  // trunk and side after each step
+
+Weights train_pair(Group& group, const OptimizerJob& job, bool is_static) {
+  const Pair pair;
+  DdpRequest request;
+  request.parameters = {{"trunk", pair.trunk}, {"side", pair.side}};
+  request.find_unused = true;
+  request.static_graph = is_static;
+  Ddp replica(request, group);
+  Precision precision({}, at::kCPU);
+  Optimizer optimizer(job, replica, precision);
+  Weights all;
+  for (int step = 0; step < kUnusedSteps; ++step) {
+    replica.prepare_to_reduce();
+    const at::Tensor x = rows_of(step).narrow(0, group.rank(), 1);
+    replica.backward(pair.loss(x, uses_side(step, group.rank(), is_static)), /*reduce=*/true);
+    optimizer.step(0.05);
+    replica.zero_gradients();
+    all.push_back(pair.trunk.data().clone());
+    all.push_back(pair.side.data().clone());
+  }
+  EXPECT_TRUE(replica.odd_ranks(optimizer.state()).empty());
+  return all;
+}
+
+// One process, torch's own optimizer, and zero_grad(), which leaves no gradients.
+Weights train_pair_alone(torch::optim::Optimizer& optimizer, const Pair& pair, bool is_static) {
+  Weights all;
+  for (int step = 0; step < kUnusedSteps; ++step) {
+    optimizer.zero_grad();
+    const at::Tensor x = rows_of(step);
+    at::Tensor loss = pair.loss(x.narrow(0, 0, 1), uses_side(step, 0, is_static));
+    loss = (loss + pair.loss(x.narrow(0, 1, 1), uses_side(step, 1, is_static))) / 2;
+    loss.backward();
+    optimizer.step();
+    all.push_back(pair.trunk.data().clone());
+    all.push_back(pair.side.data().clone());
+  }
+  return all;
+}
+
+Weights expected_of(const OptimizerJob& job, bool is_static) {
+  const Pair pair;
+  const std::vector<at::Tensor> parameters{pair.trunk, pair.side};
+  if (job.name == OptimizerJob::Name::sgd) {
+    torch::optim::SGD sgd(parameters,
+                          torch::optim::SGDOptions(0.05).momentum(0.9).weight_decay(0.1));
+    return train_pair_alone(sgd, pair, is_static);
+  }
+  if (job.name == OptimizerJob::Name::adam) {
+    torch::optim::Adam adam(parameters, torch::optim::AdamOptions(0.05).weight_decay(0.1));
+    return train_pair_alone(adam, pair, is_static);
+  }
+  torch::optim::AdamW adamw(parameters, torch::optim::AdamWOptions(0.05).weight_decay(0.1));
+  return train_pair_alone(adamw, pair, is_static);
+}
+
+TEST(OptimizerOnRanks, WhatNoRankUsedKeepsItsValueAsWithTorch) {
+  for (const auto name :
+       {OptimizerJob::Name::sgd, OptimizerJob::Name::adam, OptimizerJob::Name::adamw}) {
+    for (const bool is_static : {false, true}) {
+      OptimizerJob job;
+      job.name = name;
+      job.weight_decay = 0.1;
+      const Weights expected = expected_of(job, is_static);
+      for (const Weights& rank :
+           on_ranks(2, [&](Group& group) { return train_pair(group, job, is_static); })) {
+        ASSERT_EQ(rank.size(), expected.size());
+        for (std::size_t i = 0; i < rank.size(); ++i) {
+          EXPECT_TRUE(at::allclose(rank[i], expected[i], 1e-12, 1e-14)) << i << rank[i];
+          const std::size_t step = i / 2;
+          const bool is_left_alone = i % 2 == 1 && i > 1 && (is_static || step != 2);
+          EXPECT_EQ(i > 1 && rank[i].equal(rank[i - 2]), is_left_alone) << i;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddp::worker
