@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,95 +11,14 @@
 #include <vector>
 
 #include "common/error.h"
-#include "worker/dist/alone.h"
+#include "tests/unit/optimizer_bench.h"
 
 namespace ddp::worker {
 namespace {
 
+using namespace test;
+
 using Name = OptimizerJob::Name;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-const AmpJob kExact{};
-const AmpJob kScaled{1, AmpJob::Type::fp16, {}, {}};   // float32 weights, dynamic scale
-const AmpJob kMasters{2, AmpJob::Type::fp16, {}, {}};  // float32 masters of float16 weights
-
-// Parameters without a model, in a world of one; the tests write the gradients.
-class Bench {
- public:
-  explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
-      : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
-
-  Optimizer make(const OptimizerJob& job) { return Optimizer(job, replica_, precision_); }
-  Precision& precision() { return precision_; }
-  [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return replica_.parameters(); }
-
-  /// Gradients of this step, of the parameters' type, times the loss scale: so small that they
-  /// are finite in float16.
-  void draw_gradients(std::uint64_t seed) {
-    torch::manual_seed(seed);
-    for (const NamedTensor& one : parameters())
-      set_gradient(one, torch::randn(one.tensor.sizes()) / 64);
-  }
-  void fill_gradients(float value) {
-    for (const NamedTensor& one : parameters())
-      set_gradient(one, torch::full(one.tensor.sizes(), value));
-  }
-
- private:
-  static DdpRequest request(at::ScalarType type) {
-    torch::manual_seed(3);
-    DdpRequest request;
-    // Channels-last with one input channel, a matrix, and a bias.
-    const at::Tensor conv =
-        torch::randn({4, 1, 3, 3})
-            .to(torch::TensorOptions(type), false, true, at::MemoryFormat::ChannelsLast);
-    request.parameters = {{"conv.weight", conv},
-                          {"head.weight", torch::randn({3, 5}).to(type)},
-                          {"head.bias", torch::randn({3}).to(type)}};
-    for (const NamedTensor& one : request.parameters)
-      one.tensor.requires_grad_(true);
-    return request;
-  }
-  void set_gradient(const NamedTensor& parameter, const at::Tensor& value) {
-    const at::NoGradGuard no_grad;
-    const at::Tensor gradient = at::empty_like(parameter.tensor);
-    gradient.copy_(precision_.scale(value));
-    at::Tensor(parameter.tensor).mutable_grad() = gradient;
-  }
-
-  Precision precision_;
-  std::unique_ptr<Group> group_;
-  Ddp replica_;
-};
-
-std::map<std::string, at::Tensor> copies(const std::vector<NamedTensor>& tensors) {
-  const at::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> result;
-  for (const auto& [name, tensor] : tensors)
-    result[name] = tensor.clone();
-  return result;
-}
-
-void expect_equal(const std::map<std::string, at::Tensor>& a,
-                  const std::map<std::string, at::Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a)
-    EXPECT_TRUE(tensor.equal(b.at(name))) << name << "\n" << tensor << "\n" << b.at(name);
-}
-
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> names;
-  for (const NamedTensor& one : tensors)
-    names.push_back(one.name);
-  return names;
-}
-
-OptimizerJob job_of(Name name) {
-  OptimizerJob job;
-  job.name = name;
-  job.weight_decay = 0.01;
-  return job;
-}
 
 struct Kind {
   Name name;
@@ -366,6 +284,42 @@ TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
       EXPECT_EQ(calls.count("aten::is_nonzero"), 0u);
       // Adam's kernels for the CPU, and only these, read the step of each of the three parameters.
       EXPECT_EQ(calls.count("aten::_local_scalar_dense"), name == Name::sgd ? 0u : 3u);
+    }
+  }
+}
+
+// The numbers are those of an optimizer that gets new gradients, and so new lists, in every step.
+TEST(Optimizer, ListsAreBuiltAgainOnlyWhenOtherGradientsAreThere) {
+  for (const AmpJob& amp : {kExact, kScaled, kMasters}) {
+    for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+      const at::ScalarType type = amp.level == 2 ? at::kHalf : at::kFloat;
+      Bench kept(type, amp);
+      Bench replaced(type, amp);
+      Optimizer a = kept.make(job_of(name));
+      Optimizer b = replaced.make(job_of(name));
+      std::int64_t builds = 0;
+      std::vector<at::Tensor> own;  // gradients that stay where they are
+      for (std::uint64_t step = 0; step < 8; ++step) {
+        replaced.draw_gradients(step);
+        kept.draw_gradients(step);
+        const bool lacks_one = step == 3 || step == 4;
+        for (std::size_t i = 0; i < kept.parameters().size(); ++i) {
+          at::Tensor& gradient = at::Tensor(kept.parameters()[i].tensor).mutable_grad();
+          if (step == 0) own.push_back(gradient);
+          own[i].copy_(gradient);
+          gradient = own[i];
+          if (!lacks_one || i != 1) continue;
+          gradient = at::Tensor();
+          at::Tensor(replaced.parameters()[i].tensor).mutable_grad() = at::Tensor();
+        }
+        a.step(0.1);
+        b.step(0.1);
+        if (step == 0 || step == 3 || step == 5) ++builds;
+        EXPECT_EQ(a.list_builds(), builds) << "step " << step;
+        expect_equal(copies(kept.parameters()), copies(replaced.parameters()));
+        expect_equal(copies(a.state()), copies(b.state()));
+      }
+      EXPECT_EQ(b.list_builds(), 8);
     }
   }
 }

@@ -2,13 +2,16 @@
 // clip, step, next scale, average. Nothing in it waits for the device.
 // Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds tensors of
 // one dtype. They run on detached parameters, without autograd. With a loss scale they get
-// `found_inf` and no `grad_scale`: the gradients are unscaled and clipped before.
+// `found_inf` and no `grad_scale`: the gradients are unscaled and clipped before. A rate as a
+// tensor
+// (`tensor_lr`) would be read on the host by the kernels for the CPU, so the rate is a number.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "worker/dist/ddp.h"
@@ -25,8 +28,8 @@ class Optimizer {
   Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision);
 
   /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
-  /// is. With a loss scale, a step whose gradients are not finite changes neither parameters nor
-  /// their state.
+  /// is, and so does its state. With a loss scale, a step whose gradients are not finite changes
+  /// neither parameters nor their state.
   void step(double lr);
 
   /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
@@ -36,6 +39,9 @@ class Optimizer {
 
   /// The moving average of the weights; null when the job has none.
   [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
+
+  /// How often the lists of tensors were built: again only when other gradients are there.
+  [[nodiscard]] std::int64_t list_builds() const { return list_builds_; }
 
  private:
   // One parameter and its state; tensors that the job does not need are undefined.
@@ -58,18 +64,39 @@ class Optimizer {
     std::vector<std::size_t> members{};  // of slots_
   };
 
-  struct Lists;  // the tensors of one kernel call
+  // The tensors of one kernel call.
+  struct Lists {
+    std::vector<at::Tensor> targets{};
+    std::vector<at::Tensor> momentum{};
+    std::vector<at::Tensor> exp_avgs{};
+    std::vector<at::Tensor> exp_avg_sqs{};
+    std::vector<at::Tensor> steps{};
+  };
+
+  // Everything that a step hands to kernels, for one set of gradients. It holds on to them, so that
+  // one at the same address is the same one.
+  struct Plan {
+    std::vector<at::Tensor> gradients{};             // of the parameters, where there is one
+    std::vector<Lists> calls{};                      // by group
+    std::vector<std::vector<at::Tensor>> by_call{};  // the gradients that its kernel takes
+    std::vector<at::Tensor> all{};                   // these in one list
+    std::vector<at::Tensor> low{};                   // gradients that are widened first
+    std::vector<at::Tensor> wide{};                  // into these
+  };
 
   [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
   void add_to_group(std::size_t slot, double weight_decay, double lr_factor);
-  [[nodiscard]] std::vector<Lists> collect() const;
+  [[nodiscard]] bool fits(const Plan& plan) const;
+  [[nodiscard]] Plan make_plan() const;
   void call_kernel(const ParameterGroup& group,
                    const Lists& lists,
+                   const std::vector<at::Tensor>& gradients,
                    double lr,
                    const std::optional<at::Tensor>& found_inf) const;
 
   void call_sgd(const ParameterGroup& group,
                 const Lists& lists,
+                const std::vector<at::Tensor>& gradients,
                 double lr,
                 const std::optional<at::Tensor>& found_inf) const;
 
@@ -78,7 +105,12 @@ class Optimizer {
   Precision& precision_;
   std::vector<Slot> slots_;  // in the order of the parameters
   std::vector<ParameterGroup> groups_;
+  std::vector<at::Tensor> targets_;
+  std::vector<at::Tensor> low_weights_;  // those with masters
+  std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;
+  Plan plan_;
+  std::int64_t list_builds_ = 0;
 };
 
 /// Scales `gradients` down so that the norm of all of them together is at most `limit`. No host
