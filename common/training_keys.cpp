@@ -76,7 +76,7 @@ std::vector<JobKey> training_keys() {
        .default_value = "batch",
        .choices = {"batch", "sync"},
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
-               "ranks"},
+               "ranks, for models that have batch norms"},
       {.path = "model.weights",
        .type = JobType::text,
        .default_value = "null",
@@ -153,7 +153,7 @@ std::vector<JobKey> training_keys() {
       {.path = "optimizer.decay_norms_and_biases",
        .type = JobType::boolean,
        .default_value = "true",
-       .help = "false: weight_decay leaves parameters of one dimension alone"},
+       .help = "false: weight_decay leaves parameters of norm layers, and all biases, alone"},
       {.path = "optimizer.beta1",
        .type = JobType::real,
        .default_value = "0.9",
@@ -272,7 +272,9 @@ std::vector<JobKey> training_keys() {
       {.path = "amp.keep_batchnorm_fp32",
        .type = JobType::boolean,
        .default_value = "null",
-       .help = "normalisation layers stay fp32; null: at all levels but O3"},
+       .help =
+           "normalisation layers stay fp32 (on GPUs batch and instance norm alone); null: at all "
+           "levels but O3"},
 
       {.path = "ddp.bucket",
        .type = JobType::bytes,

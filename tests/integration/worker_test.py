@@ -488,6 +488,10 @@ class BadInput(WorkerTest):
             for name, (_, _, raw) in read_tensors(file).items():
                 self.assertTrue(all(math.isfinite(x) for x in struct.unpack(f"<{len(raw) // 4}f", raw)), (file, name))
 
+    def test_a_norm_that_no_layer_takes_is_refused(self):
+        text = self.launch(2, "model.norm=sync", expect=2)
+        self.assertIn("model.norm: sync: nothing in model convnet uses it", text)
+
 
 OTHER_USER = 65534  # nobody
 

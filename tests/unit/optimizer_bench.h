@@ -25,7 +25,9 @@ class Bench {
   explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
       : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
 
-  Optimizer make(const OptimizerJob& job) { return Optimizer(job, replica_, precision_); }
+  Optimizer make(const OptimizerJob& job, const ModelFacts& facts = {}) {
+    return Optimizer(job, replica_, precision_, facts);
+  }
   Precision& precision() { return precision_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return replica_.parameters(); }
 

@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "worker/plan/name_pattern.h"
 
@@ -22,9 +24,10 @@ std::vector<double> lr_factors(const OptimizerJob& job,
   return factors;
 }
 
-// Norms and biases are the parameters with one dimension.
-double weight_decay(const OptimizerJob& job, const at::Tensor& parameter) {
-  return job.decay_norms_and_biases || parameter.dim() > 1 ? job.weight_decay : 0;
+// By name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
+bool is_bias(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
 }
 
 std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
@@ -36,18 +39,24 @@ std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision)
+Optimizer::Optimizer(const OptimizerJob& job,
+                     Ddp& replica,
+                     Precision& precision,
+                     const ModelFacts& facts)
     : job_(job), replica_(replica), precision_(precision) {
   const std::vector<NamedTensor>& parameters = replica_.parameters();
   const std::vector<double> factors = lr_factors(job_, parameters);
+  const std::set<std::string> norms(facts.norm_parameters.begin(), facts.norm_parameters.end());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, tensor] = parameters[i];
     const Slot& slot = slots_.emplace_back(make_slot(parameters[i]));
     targets_.push_back(slot.target);
     if (slot.master_gradient.defined()) {
       low_weights_.push_back(slot.weight);
       masters_.push_back(slot.target);
     }
-    add_to_group(i, weight_decay(job_, parameters[i].tensor), factors[i]);
+    const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
+    add_to_group(i, decays ? job_.weight_decay : 0, factors[i]);
   }
   if (job_.ema_decay) ema_.emplace(parameters, *job_.ema_decay);
 }

@@ -21,11 +21,20 @@
 
 namespace ddp::worker {
 
+/// What of a model matters here beside its trainable parameters.
+struct ModelFacts {
+  std::vector<std::string> norm_parameters{};  // names, of norm layers: for the decay
+};
+
 class Optimizer {
  public:
-  /// For the parameters of `replica`; it and `precision` outlive this object.
+  /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` of
+  /// norms and biases only the biases are known.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
-  Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision);
+  Optimizer(const OptimizerJob& job,
+            Ddp& replica,
+            Precision& precision,
+            const ModelFacts& facts = {});
 
   /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
   /// is, and so does its state. With a loss scale, a step whose gradients are not finite changes

@@ -100,13 +100,20 @@ Model make_model(const ModelFactory& factory,
   request.height = images.height;
   request.width = images.width;
   request.classes = images.classes;
-  if (job.model.has_sync_norm) request.norm = sync_batch_norm(group);
+  const auto synced = std::make_shared<int>(0);  // shared with the request: a model may keep it
+  if (job.model.has_sync_norm) {
+    request.norm = [make = sync_batch_norm(group), synced](std::int64_t channels) {
+      ++*synced;
+      return make(channels);
+    };
+  }
   request.stem = job.model.stem;
   request.args = job.model.args;
   // The same seed on every rank draws the same weights (rank 0's are broadcast all the same); after
   // that each goes its own way.
   at::manual_seed(job.seed);
   Model model = factory(request);
+  if (job.model.has_sync_norm) require_synced_norms(*model, job.model.name, *synced);
   at::manual_seed(job.seed + static_cast<std::uint64_t>(group.rank()));
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(*model);
@@ -185,7 +192,7 @@ int train_model(const Session& session,
   group.agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
   Ddp replica(ddp_request(job, *model), group);
   // Beyond this point the weights are equal on every rank.
-  Optimizer optimizer(job.optimizer, replica, precision);
+  Optimizer optimizer(job.optimizer, replica, precision, {norm_parameters_of(*model)});
   std::optional<DataParallel> replicas;
   if (job.device.is_data_parallel)
     replicas.emplace(replicate(model, factory, job, data.train, group));
