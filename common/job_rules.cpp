@@ -115,6 +115,10 @@ class Rules {
       problems_.push_back(where("ddp.static_graph") +
                           ": true does not go with train.accumulate above 1. Give up one of them.");
     }
+    if (job_.real("optimizer.ema_ramp") > 0 && job_.is_null("optimizer.ema_decay")) {
+      problems_.push_back(where("optimizer.ema_ramp") +
+                          ": is for a moving average. Give optimizer.ema_decay, or leave it 0.");
+    }
     check_schedule();
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {

@@ -184,7 +184,15 @@ std::vector<JobKey> training_keys() {
        .min = 0,
        .max = 0.9999999,
        .help =
-           "keeps a mean of the weights, w_ema = decay * w_ema + (1 - decay) * w; it is evaluated"},
+           "keeps a mean of weights and running statistics, w_ema = decay * w_ema + (1 - decay) "
+           "* w; it is evaluated"},
+      {.path = "optimizer.ema_ramp",
+       .type = JobType::real,
+       .default_value = "0",
+       .min = 0,
+       .max = kMany,
+       .help = "optimizer steps in which ema_decay grows: decay * (1 - exp(-updates / ema_ramp)); "
+               "0: whole from the first"},
       {.path = "optimizer.scale_lr",
        .type = JobType::choice,
        .default_value = "none",

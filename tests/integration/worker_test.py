@@ -337,7 +337,7 @@ class Resume(WorkerTest):
     def test_everything_that_a_run_remembers_goes_on_bit_for_bit(self):
         remembers = {
             "moments, step counts, averages and the plateau": (
-                "optimizer.name=adamw", "optimizer.lr=0.003", "optimizer.ema_decay=0.9",
+                "optimizer.name=adamw", "optimizer.lr=0.003", "optimizer.ema_decay=0.9", "optimizer.ema_ramp=8",
                 "schedule.name=plateau", "schedule.patience=0", "schedule.threshold=0.5",
             ),
             "masters of low weights": ("amp.level=O2", "ddp.hook=bf16"),

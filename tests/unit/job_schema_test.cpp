@@ -166,6 +166,8 @@ TEST(JobSchema, TrainingRules) {
               HasSubstr("ddp.static_graph: true does not go with train.accumulate above 1"));
   EXPECT_THAT(problems_of("amp: {loss_scale: -1}"), HasSubstr("neither dynamic nor a number"));
   EXPECT_EQ(problems_of("amp: {loss_scale: 128}"), "");
+  EXPECT_THAT(problems_of("optimizer: {ema_ramp: 2000}"), HasSubstr("Give optimizer.ema_decay"));
+  EXPECT_EQ(problems_of("optimizer: {ema_ramp: 2000, ema_decay: 0.9999}"), "");
   EXPECT_THAT(problems_of("optimizer: {lr_factors: {conv1.weight: fast}}"),
               HasSubstr("conv1.weight: fast is not a number above 0"));
   EXPECT_THAT(problems_of("{parallel: data, model: {norm: sync}}"),

@@ -81,6 +81,36 @@ TEST(OptimizerOnRanks, AnOverflowOnOneRankSkipsTheStepOnAll) {
   }
 }
 
+// Each rank's running statistics are its own between evaluations, and so are their averages.
+TEST(OptimizerOnRanks, AveragesOfBuffersBecomeRankZerosWithTheBuffers) {
+  OptimizerJob job;
+  job.ema_decay = 0.5;
+  const auto train = [&job](Group& group) {
+    const at::Tensor weight = torch::ones({3}).requires_grad_(true);
+    const at::Tensor mean = torch::zeros({2});
+    DdpRequest request;
+    request.parameters = {{"weight", weight}};
+    request.buffers = {{"mean", mean}};
+    Ddp replica(request, group);
+    Precision precision({}, at::kCPU);
+    Optimizer optimizer(job, replica, precision, {request.buffers, {}});
+    replica.prepare_to_reduce();
+    replica.backward(weight.sum(), true);
+    mean.fill_(1 + group.rank());
+    optimizer.step(0.1);
+    const at::Tensor average = optimizer.ema()->buffer_averages().at(0).tensor;
+    EXPECT_EQ(average[0].item<float>(), 0.5F * static_cast<float>(1 + group.rank()));
+    EXPECT_TRUE(replica.odd_ranks(optimizer.replicated_state()).empty());
+    EXPECT_FALSE(replica.odd_ranks(optimizer.state()).empty()) << "the comparison sees it";
+    replica.sync_buffers(optimizer.ema()->buffer_averages());
+    return std::vector<at::Tensor>{average, mean};
+  };
+  for (const std::vector<at::Tensor>& rank : on_ranks(2, train)) {
+    EXPECT_EQ(rank[0][1].item<float>(), 0.5F);
+    EXPECT_EQ(rank[1][1].item<float>(), 1);
+  }
+}
+
 // A trunk that every step uses, and a side: of step 0 on all ranks, of step 2 on rank 0 alone, and
 // of no other step. With a static graph of none.
 struct Pair {
@@ -97,7 +127,9 @@ struct Pair {
 constexpr int kUnusedSteps = 6;
 
 at::Tensor rows_of(int step) {
-  return torch::randn({2, 3}, at::detail::createCPUGenerator(40 + step), at::kDouble);
+  const at::Generator generator =
+      at::detail::createCPUGenerator(40 + static_cast<std::uint64_t>(step));
+  return at::randn({2, 3}, generator, at::TensorOptions(at::kDouble));
 }
 
 bool uses_side(int step, int rank, bool is_static) {

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,20 @@ TEST_F(SnapshotTest, EveryTensorThatDoesNotFitIsNamed) {
                       HasSubstr("\"extra\" is not in this job")));
   }
   EXPECT_TRUE(target[0].tensor.equal(at::ones({3}))) << "nothing was changed";
+}
+
+// Buffers of a failed device would be waited for.
+TEST(Rewind, PutsBackAtItsEndButNotWhenAnExceptionEndsIt) {
+  const at::Tensor buffer = at::zeros({2});
+  const auto change = [&buffer](bool fails) {
+    const Rewind rewind({{"buffer", buffer}});
+    buffer.fill_(1);
+    if (fails) throw std::runtime_error("a lost peer");
+  };
+  change(false);
+  EXPECT_TRUE(buffer.equal(at::zeros({2})));
+  EXPECT_THROW(change(true), std::runtime_error);
+  EXPECT_TRUE(buffer.equal(at::ones({2})));
 }
 
 TEST(MakeSchedule, TheLastStepIsNeverWarmUp) {

@@ -306,12 +306,14 @@ int Ddp::settling_steps() const {
   return request_.find_unused ? 0 : 1;
 }
 
-void Ddp::sync_buffers() {
+void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   if (!reducer_ || request_.buffer_sync == BufferSync::never || request_.buffers.empty()) return;
   // Trap: a buffer that a forward pass has seen may not be written before its backward. Batch
   // norm's backward reads none, so these write without being counted: with variable_data().
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : request_.buffers)
+    buffers.push_back(buffer.tensor.variable_data());
+  for (const NamedTensor& buffer : more)
     buffers.push_back(buffer.tensor.variable_data());
   const InCollective waiting = group_.enter();
   with_peers("the broadcast of the buffers", [&] {

@@ -90,9 +90,10 @@ class Ddp {
   /// depend on it in their last bit, so runs that must be bit-equal start after so many.
   [[nodiscard]] int settling_steps() const;
 
-  /// Copies rank 0's buffers (running statistics) to all; call it before evaluation and before a
-  /// checkpoint. Nothing with BufferSync::never. All ranks call it. Errors: PeerError.
-  void sync_buffers();
+  /// Copies rank 0's buffers (running statistics) to all, and `more`, which differs between ranks
+  /// as they do (their averages); call it before evaluation and before a checkpoint. Nothing with
+  /// BufferSync::never. All ranks call it. Errors: PeerError.
+  void sync_buffers(const std::vector<NamedTensor>& more = {});
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 

@@ -47,10 +47,11 @@ Optimizer::Optimizer(const OptimizerJob& job,
   const std::vector<NamedTensor>& parameters = replica_.parameters();
   const std::vector<double> factors = lr_factors(job_, parameters);
   const std::set<std::string> norms(facts.norm_parameters.begin(), facts.norm_parameters.end());
+  std::vector<at::Tensor> targets;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto& [name, tensor] = parameters[i];
     const Slot& slot = slots_.emplace_back(make_slot(parameters[i]));
-    targets_.push_back(slot.target);
+    targets.push_back(slot.target);
     if (slot.master_gradient.defined()) {
       low_weights_.push_back(slot.weight);
       masters_.push_back(slot.target);
@@ -58,7 +59,9 @@ Optimizer::Optimizer(const OptimizerJob& job,
     const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
     add_to_group(i, decays ? job_.weight_decay : 0, factors[i]);
   }
-  if (job_.ema_decay) ema_.emplace(parameters, *job_.ema_decay);
+  if (job_.ema_decay) {
+    ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
+  }
 }
 
 Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
@@ -144,7 +147,7 @@ void Optimizer::step(double lr) {
     call_kernel(groups_[i], lists, plan_.by_call[i], lr * groups_[i].lr_factor, found_inf);
   }
   if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
-  if (ema_) ema_->update(targets_);
+  if (ema_) ema_->update();
   if (scale != nullptr) scale->update();
 }
 
@@ -216,6 +219,14 @@ void Optimizer::call_sgd(const ParameterGroup& group,
 }
 
 std::vector<NamedTensor> Optimizer::state() const {
+  return named_state(ema_ ? ema_->state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::replicated_state() const {
+  return named_state(ema_ ? ema_->replicated_state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& averages) const {
   std::vector<NamedTensor> state;
   for (const Slot& slot : slots_) {
     if (slot.momentum.defined()) state.push_back({slot.name, slot.momentum});
@@ -226,14 +237,11 @@ std::vector<NamedTensor> Optimizer::state() const {
     }
     if (slot.master_gradient.defined()) state.push_back({slot.name + ".master", slot.target});
   }
-  if (ema_) {
-    for (const auto& [name, average] : ema_->averages())
-      state.push_back({name + ".ema", average});
-  }
-  if (const LossScale* const scale = precision_.loss_scale()) {
-    for (const NamedTensor& one : scale->state())
-      state.push_back(one);
-  }
+  const auto add = [&state](const std::vector<NamedTensor>& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  add(averages);
+  if (const LossScale* const scale = precision_.loss_scale()) add(scale->state());
   return state;
 }
 

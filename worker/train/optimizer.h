@@ -23,13 +23,14 @@ namespace ddp::worker {
 
 /// What of a model matters here beside its trainable parameters.
 struct ModelFacts {
+  std::vector<NamedTensor> buffers{};          // for the average
   std::vector<std::string> norm_parameters{};  // names, of norm layers: for the decay
 };
 
 class Optimizer {
  public:
-  /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` of
-  /// norms and biases only the biases are known.
+  /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` the
+  /// average has no buffers, and of norms and biases only the biases are known.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
   Optimizer(const OptimizerJob& job,
             Ddp& replica,
@@ -42,11 +43,14 @@ class Optimizer {
   void step(double lr);
 
   /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
-  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master,
-  /// NAME.ema, and the loss scale's.
+  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master; the
+  /// average's and the loss scale's.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
-  /// The moving average of the weights; null when the job has none.
+  /// That of it which is equal on all ranks: all but the averages of buffers.
+  [[nodiscard]] std::vector<NamedTensor> replicated_state() const;
+
+  /// The moving average of the model; null when the job has none.
   [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
 
   /// How often the lists of tensors were built: again only when other gradients are there.
@@ -108,13 +112,14 @@ class Optimizer {
                 const std::vector<at::Tensor>& gradients,
                 double lr,
                 const std::optional<at::Tensor>& found_inf) const;
+  [[nodiscard]] std::vector<NamedTensor> named_state(
+      const std::vector<NamedTensor>& averages) const;
 
   OptimizerJob job_;
   Ddp& replica_;
   Precision& precision_;
   std::vector<Slot> slots_;  // in the order of the parameters
   std::vector<ParameterGroup> groups_;
-  std::vector<at::Tensor> targets_;
   std::vector<at::Tensor> low_weights_;  // those with masters
   std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;

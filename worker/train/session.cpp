@@ -192,7 +192,8 @@ int train_model(const Session& session,
   group.agree("model", model_digest(parameters_of(*model), buffers_of(*model)));
   Ddp replica(ddp_request(job, *model), group);
   // Beyond this point the weights are equal on every rank.
-  Optimizer optimizer(job.optimizer, replica, precision, {norm_parameters_of(*model)});
+  Optimizer optimizer(
+      job.optimizer, replica, precision, {buffers_of(*model), norm_parameters_of(*model)});
   std::optional<DataParallel> replicas;
   if (job.device.is_data_parallel)
     replicas.emplace(replicate(model, factory, job, data.train, group));

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cstring>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <span>
@@ -75,12 +76,13 @@ Meter sum_of_meters(const TensorFile& state) {
 }  // namespace
 
 Rewind::Rewind(std::vector<NamedTensor> buffers)
-    : buffers_(std::move(buffers)), random_(rng_state()) {
+    : buffers_(std::move(buffers)), random_(rng_state()), exceptions_(std::uncaught_exceptions()) {
   for (const NamedTensor& buffer : buffers_)
     saved_.push_back(buffer.tensor.clone());
 }
 
 Rewind::~Rewind() {
+  if (std::uncaught_exceptions() > exceptions_) return;
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < saved_.size(); ++i)
     buffers_[i].tensor.copy_(saved_[i]);

@@ -32,7 +32,8 @@ struct SharedState {
   std::vector<NamedTensor> optimizer;
 };
 
-/// Puts buffers and the random numbers of the CPU back, at its end, to what they were at its start.
+/// Puts buffers and the random numbers of the CPU back, at its end, to what they were at its start;
+/// not when it ends because of an exception: a device that has failed must not be waited for.
 class Rewind {
  public:
   explicit Rewind(std::vector<NamedTensor> buffers);
@@ -44,6 +45,7 @@ class Rewind {
   std::vector<NamedTensor> buffers_;
   std::vector<at::Tensor> saved_;
   at::Tensor random_;
+  int exceptions_;  // under way at its start
 };
 
 /// What rank 0 saves. The tensors inside are copies and stay valid.

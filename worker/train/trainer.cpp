@@ -351,7 +351,7 @@ std::optional<int> Trainer::check_replicas() {
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = parts_.replica.odd_ranks(parts_.optimizer.state());
+    odd = parts_.replica.odd_ranks(parts_.optimizer.replicated_state());
   }
   has_compared_ = true;
   if (odd.empty()) return {};
@@ -431,8 +431,9 @@ void Trainer::add_figures(EpochRecord& record) {
 Meter Trainer::evaluate() {
   set_phase(Phase::evaluating);
   const torch::NoGradGuard no_grad;
-  parts_.replica.sync_buffers();
-  const EmaSwap averages(parts_.optimizer.ema(), parts_.replica.parameters());
+  const Ema* const ema = parts_.optimizer.ema();
+  parts_.replica.sync_buffers(ema != nullptr ? ema->buffer_averages() : std::vector<NamedTensor>{});
+  const EmaSwap averages(ema);
   parts_.model.eval();
   const std::vector<std::int64_t> samples =
       evaluation_shard(parts_.data.test.count, parts_.group.world_size(), parts_.group.rank());
