@@ -340,6 +340,12 @@ std::vector<JobKey> training_keys() {
        .max = 1e38,
        .above_min = true,
        .help = "largest norm of the whole gradient"},
+      {.path = "train.non_finite",
+       .type = JobType::choice,
+       .default_value = "stop",
+       .choices = {"stop", "skip"},
+       .help = "loss or gradient that is not finite: stop: the run ends with 96; skip: the step is "
+               "left out, more than 40 in a row end the run"},
       {.path = "train.log_every",
        .type = JobType::integer,
        .default_value = "20",

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
@@ -123,6 +124,28 @@ TEST(Ema, AveragesOfBuffersGoInAndOutWithThoseOfTheWeights) {
     EXPECT_EQ(model.buffers[1].tensor.item<std::int64_t>(), 6) << "a count stays the model's";
   }
   expect_equal(copies(model.all()), own);
+}
+
+TEST(Ema, ASkippedStepLeavesAllOfItAlone) {
+  for (const double ramp : {0.0, 3.0}) {
+    Tensors model;
+    Ema ema = model.follow({.decay = 0.9, .ramp = ramp});
+    model.draw(1);
+    ema.update(torch::zeros({}));
+    const auto before = copies(ema.state());
+    EXPECT_EQ(before.at("ema.updates").item<double>(), 1);
+    model.draw(2);
+    model.buffers[0].tensor[0] = std::numeric_limits<float>::quiet_NaN();
+    ema.update(torch::ones({}));
+    expect_equal(copies(ema.state()), before);
+
+    // A step that is not skipped is one without the question.
+    Tensors other;
+    Ema plain = other.follow({.decay = 0.9, .ramp = ramp});
+    other.draw(1);
+    plain.update();
+    expect_equal(copies(plain.state()), before);
+  }
 }
 
 // A device that has failed would be waited for, or throw again.

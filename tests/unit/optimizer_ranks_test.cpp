@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -78,6 +79,39 @@ TEST(OptimizerOnRanks, AnOverflowOnOneRankSkipsTheStepOnAll) {
         EXPECT_TRUE(rank.last[i].equal(ranks[0].last[i])) << i;
       }
     }
+  }
+}
+
+// As above in full precision, where no loss scale looks at the gradients: train.non_finite=skip.
+TEST(OptimizerOnRanks, ANanOnOneRankSkipsTheStepOnAll) {
+  OptimizerJob job;
+  job.name = OptimizerJob::Name::adamw;
+  job.ema_decay = 0.9;
+  job.skips_non_finite = true;
+  const auto train = [&job](Group& group) {
+    const at::Tensor weight = torch::ones({3}).requires_grad_(true);
+    DdpRequest request;
+    request.parameters = {{"weight", weight}};
+    Ddp replica(request, group);
+    Precision precision({}, at::kCPU);
+    Optimizer optimizer(job, replica, precision);
+    std::vector<at::Tensor> after;  // each step
+    for (int step = 0; step < 3; ++step) {
+      replica.prepare_to_reduce();
+      const double bad = std::numeric_limits<double>::quiet_NaN();
+      replica.backward((weight * (step == 1 && group.rank() == 1 ? bad : 2)).sum(), true);
+      optimizer.step(0.1);
+      replica.zero_gradients();
+      after.push_back(weight.data().clone());
+    }
+    EXPECT_EQ(optimizer.finite_check()->skipped_steps(), 1);
+    EXPECT_TRUE(replica.odd_ranks(optimizer.state()).empty());
+    return after;
+  };
+  for (const std::vector<at::Tensor>& rank : on_ranks(2, train)) {
+    EXPECT_TRUE(rank[1].equal(rank[0]));
+    EXPECT_FALSE(rank[2].equal(rank[1]));
+    EXPECT_TRUE(at::isfinite(rank[2]).all().item<bool>());
   }
 }
 

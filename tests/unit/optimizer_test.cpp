@@ -271,13 +271,14 @@ TEST(Optimizer, StateHasTheStridesOfItsParameter) {
 // A number that is read on the host waits for all that the device has to do before it.
 TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
   thread_local std::multiset<std::string> calls;
-  for (const AmpJob& amp : {kScaled, kMasters}) {
+  for (const AmpJob& amp : {kExact, kScaled, kMasters}) {
     for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
       Bench bench(amp.level == 2 ? at::kHalf : at::kFloat, amp);
       OptimizerJob job = job_of(name);
       job.clip_norm = 1;
       job.ema_decay = 0.9;
       job.ema_ramp = 10;
+      job.skips_non_finite = true;
       Optimizer optimizer = bench.make(job, {{{"mean", torch::zeros({3})}}, {}});
       bench.draw_gradients(1);
       calls.clear();
@@ -289,7 +290,9 @@ TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
       (void)bench.precision().scale(torch::ones({}));
       optimizer.step(0.1);
       at::removeCallback(handle);
-      EXPECT_TRUE(calls.contains("aten::_amp_update_scale_")) << "the calls were seen";
+      const bool is_scaled = amp.level > 0;
+      EXPECT_EQ(calls.contains("aten::_amp_update_scale_"), is_scaled) << "the calls were seen";
+      EXPECT_TRUE(calls.contains("aten::_foreach_norm")) << "the calls were seen";
       EXPECT_EQ(calls.count("aten::is_nonzero"), 0u);
       // Adam's kernels for the CPU, and only these, read the step of each of the three parameters.
       EXPECT_EQ(calls.count("aten::_local_scalar_dense"), name == Name::sgd ? 0u : 3u);

@@ -28,15 +28,21 @@ Ema::Ema(const std::vector<NamedTensor>& weights,
   updates_ = at::zeros({}, averaged_.at(0).options().dtype(at::kDouble));
 }
 
-void Ema::update() {
+void Ema::update(const std::optional<at::Tensor>& skipped) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> replaced;
-  if (has_other_types_) {
-    for (std::size_t i = 0; i < sources_.size(); ++i)
-      replaced.push_back(sources_[i].to(averaged_[i].scalar_type()));  // itself if it has it
+  if (has_other_types_ || skipped) {
+    const at::Tensor is_skipped = skipped ? skipped->ne(0) : at::Tensor();
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const at::Tensor wide = sources_[i].to(averaged_[i].scalar_type());  // itself if it has it
+      // An average moves nowhere towards itself. Not by a factor of 0: statistics of the pass that
+      // is skipped may be NaN.
+      replaced.push_back(skipped ? at::where(is_skipped, averaged_[i], wide) : wide);
+    }
   }
   const std::vector<at::Tensor>& now = replaced.empty() ? sources_ : replaced;
   updates_.add_(1);
+  if (skipped) updates_.sub_(*skipped);
   if (rule_.ramp == 0) {
     at::_foreach_lerp_(averaged_, now, 1 - rule_.decay);
     return;

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "worker/model/named_tensor.h"
@@ -33,9 +34,10 @@ class Ema {
       const std::vector<NamedTensor>& buffers,
       const EmaRule& rule);
 
-  /// average = decay * average + (1 - decay) * now. After each optimizer step; a skipped step is
-  /// one too, as with torch.optim.swa_utils. Nothing waits for the device.
-  void update();
+  /// average = decay * average + (1 - decay) * now. After each optimizer step. Without `skipped` a
+  /// step that a loss scale skipped is one too, as with torch.optim.swa_utils. With it ([] of
+  /// float32) the call does nothing when it is 1. Nothing waits for the device.
+  void update(const std::optional<at::Tensor>& skipped = {});
 
   /// By name, weights first. They share memory with this object.
   [[nodiscard]] const std::vector<NamedTensor>& averages() const { return averages_; }

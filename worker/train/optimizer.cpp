@@ -62,6 +62,7 @@ Optimizer::Optimizer(const OptimizerJob& job,
   if (job_.ema_decay) {
     ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
   }
+  if (job_.skips_non_finite) finite_check_.emplace(parameters.at(0).tensor.device());
 }
 
 Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
@@ -130,6 +131,12 @@ Optimizer::Plan Optimizer::make_plan() const {
   return plan;
 }
 
+std::optional<at::Tensor> Optimizer::find_overflow() {
+  if (LossScale* const scale = precision_.loss_scale()) return scale->unscale(plan_.by_call);
+  if (finite_check_) return finite_check_->look_at(plan_.by_call);
+  return {};
+}
+
 void Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
   if (!fits(plan_)) {
@@ -137,9 +144,8 @@ void Optimizer::step(double lr) {
     ++list_builds_;
   }
   if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
-  LossScale* const scale = precision_.loss_scale();
-  std::optional<at::Tensor> found_inf;
-  if (scale != nullptr) found_inf = scale->unscale(plan_.by_call);
+  const std::optional<at::Tensor> found_inf = find_overflow();
+  // Where the norm is not finite this spoils gradients, and nothing that lasts: the kernels skip.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
     const Lists& lists = plan_.calls[i];
@@ -147,8 +153,9 @@ void Optimizer::step(double lr) {
     call_kernel(groups_[i], lists, plan_.by_call[i], lr * groups_[i].lr_factor, found_inf);
   }
   if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
-  if (ema_) ema_->update();
-  if (scale != nullptr) scale->update();
+  if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
+  if (finite_check_) finite_check_->count(*found_inf);
+  if (LossScale* const scale = precision_.loss_scale()) scale->update();
 }
 
 void Optimizer::call_kernel(const ParameterGroup& group,
@@ -242,6 +249,7 @@ std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& 
   };
   add(averages);
   if (const LossScale* const scale = precision_.loss_scale()) add(scale->state());
+  if (finite_check_) add(finite_check_->state());
   return state;
 }
 

@@ -1,10 +1,9 @@
-// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale,
-// clip, step, next scale, average. Nothing in it waits for the device.
-// Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds tensors of
-// one dtype. They run on detached parameters, without autograd. With a loss scale they get
-// `found_inf` and no `grad_scale`: the gradients are unscaled and clipped before. A rate as a
-// tensor
-// (`tensor_lr`) would be read on the host by the kernels for the CPU, so the rate is a number.
+// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale
+// or look for what is not finite, clip, step, next scale, average. Nothing in it waits for the
+// device. Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds
+// tensors of one dtype. They run on detached parameters, without autograd. They get `found_inf` and
+// no `grad_scale`: the gradients are unscaled and clipped before. A rate as a tensor (`tensor_lr`)
+// would be read on the host by the kernels for the CPU, so the rate is a number.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,6 +16,7 @@
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
 #include "worker/train/ema.h"
+#include "worker/train/finite_check.h"
 #include "worker/train/precision.h"
 
 namespace ddp::worker {
@@ -38,13 +38,13 @@ class Optimizer {
             const ModelFacts& facts = {});
 
   /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
-  /// is, and so does its state. With a loss scale, a step whose gradients are not finite changes
-  /// neither parameters nor their state.
+  /// is, and so does its state. With a loss scale or `skips_non_finite`, a step whose gradients are
+  /// not finite changes neither parameters nor their state; nor, with the latter, the average.
   void step(double lr);
 
   /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
   /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master; the
-  /// average's and the loss scale's.
+  /// average's, the loss scale's, and the counts of skipped steps.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
   /// That of it which is equal on all ranks: all but the averages of buffers.
@@ -52,6 +52,11 @@ class Optimizer {
 
   /// The moving average of the model; null when the job has none.
   [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
+
+  /// Of `skips_non_finite`; null without.
+  [[nodiscard]] const FiniteCheck* finite_check() const {
+    return finite_check_ ? &*finite_check_ : nullptr;
+  }
 
   /// How often the lists of tensors were built: again only when other gradients are there.
   [[nodiscard]] std::int64_t list_builds() const { return list_builds_; }
@@ -101,6 +106,7 @@ class Optimizer {
   void add_to_group(std::size_t slot, double weight_decay, double lr_factor);
   [[nodiscard]] bool fits(const Plan& plan) const;
   [[nodiscard]] Plan make_plan() const;
+  [[nodiscard]] std::optional<at::Tensor> find_overflow();
   void call_kernel(const ParameterGroup& group,
                    const Lists& lists,
                    const std::vector<at::Tensor>& gradients,
@@ -123,6 +129,7 @@ class Optimizer {
   std::vector<at::Tensor> low_weights_;  // those with masters
   std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;
+  std::optional<FiniteCheck> finite_check_;
   Plan plan_;
   std::int64_t list_builds_ = 0;
 };

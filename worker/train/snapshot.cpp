@@ -10,6 +10,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "worker/train/finite_check.h"
 
 namespace ddp::worker {
 namespace {
@@ -106,7 +107,8 @@ Position restore(Group& group, const LoadedCheckpoint* checkpoint, SharedState& 
     copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
     copy_from(checkpoint->optimizer,
               (checkpoint->path / "optimizer.safetensors").string(),
-              shared.optimizer);
+              shared.optimizer,
+              FiniteCheck::names());
   }
   // found, step, epoch, step in epoch, same world, has best, best
   at::Tensor head = at::zeros({7}, at::kDouble);

@@ -142,6 +142,10 @@ int Trainer::run() {
       if (const std::optional<int> code = before ? settle(*before) : std::nullopt) return *code;
       // All ranks agree whether to stop.
       if (const std::optional<int> code = check_replicas()) return *code;
+      // Gradients are equal on all ranks, and so is the count.
+      if (sums.skips_in_a_row > kMaxBadLosses)
+        return diverged("the gradient of " + std::to_string(sums.skips_in_a_row) +
+                        " steps in a row");
     }
     const std::optional<AgreedStep> last = agreement_.take();
     if (const std::optional<int> code = last ? settle(*last) : std::nullopt) return *code;
@@ -273,6 +277,9 @@ StepSums Trainer::train_step(const std::vector<std::int64_t>& samples, double lr
       sums.parts[i] += count * pass.loss.parts.at(i).second.item<double>();
   }
   set_phase(Phase::training);
+  // Of the steps before this one, which the device has done: its forward pass was read above.
+  if (const FiniteCheck* const check = parts_.optimizer.finite_check())
+    sums.skips_in_a_row = check->skips_in_a_row();
   parts_.optimizer.step(lr);
   parts_.replica.zero_gradients();
   return sums;
@@ -370,9 +377,12 @@ std::optional<int> Trainer::check_replicas() {
 bool Trainer::record_step(const AgreedStep& agreed) {
   const bool is_finite = std::isfinite(agreed.vote.loss);
   bad_losses_ = is_finite ? 0 : bad_losses_ + 1;
-  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale.
+  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale; so are
+  // those that train.non_finite skips.
   const LossScale* const scale = parts_.precision.loss_scale();
-  const int borne = scale != nullptr && scale->is_dynamic() ? kMaxBadLosses : 0;
+  const bool skips =
+      (scale != nullptr && scale->is_dynamic()) || parts_.job.optimizer.skips_non_finite;
+  const int borne = skips ? kMaxBadLosses : 0;
   if (agreed.step % parts_.job.log_every != 0) return bad_losses_ <= borne;
   StepRecord record;
   record.step = agreed.step;
@@ -425,6 +435,8 @@ void Trainer::add_figures(EpochRecord& record) {
   if (const LossScale* const scale = parts_.precision.loss_scale()) {
     record.loss_scale = scale->value();
     record.skipped_steps = static_cast<double>(scale->skipped_steps());
+  } else if (const FiniteCheck* const check = parts_.optimizer.finite_check()) {
+    record.skipped_steps = static_cast<double>(check->skipped_steps());
   }
 }
 

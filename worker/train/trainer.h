@@ -35,7 +35,8 @@ namespace ddp::worker {
 /// What a step leaves behind on one rank.
 struct StepSums {
   Meter meter;
-  std::vector<double> parts;  // of the loss: sums over samples
+  std::vector<double> parts;        // of the loss: sums over samples
+  std::int64_t skips_in_a_row = 0;  // before this step
 };
 
 class Trainer {
