@@ -126,6 +126,10 @@ class Rules {
       problems_.push_back(where("optimizer.nesterov") + ": true is for optimizer.name=sgd; " +
                           job_.text("optimizer.name") + " has no such form.");
     }
+    if (job_.real("optimizer.ema_ramp") > 0 && job_.is_null("optimizer.ema_decay")) {
+      problems_.push_back(where("optimizer.ema_ramp") +
+                          ": is for a moving average. Give optimizer.ema_decay, or leave it 0.");
+    }
     check_schedule();
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {

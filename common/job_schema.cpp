@@ -471,10 +471,12 @@ BatchPlan plan_batch(const JobValues& job, int world_size) {
 TextMap job_identity(const JobValues& job, bool for_resume) {
   TextMap identity;
   for (const JobKey& key : job_keys()) {
-    // How often and from where to resume is no part of what is trained.
-    const bool left_out = key.may_differ || (for_resume && (key.path == "train.epochs" ||
-                                                            key.path == "train.max_steps" ||
-                                                            key.path == "checkpoint.resume"));
+    // How often and from where to resume is no part of what is trained; and who was stopped by a
+    // number that is not finite may go on without such steps.
+    const bool left_out =
+        key.may_differ ||
+        (for_resume && (key.path == "train.epochs" || key.path == "train.max_steps" ||
+                        key.path == "checkpoint.resume" || key.path == "train.non_finite"));
     if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
   }
   return identity;

@@ -92,7 +92,7 @@ std::vector<JobKey> training_keys() {
        .default_value = "batch",
        .choices = {"batch", "sync"},
        .help = "normalisation layers: batch: over the samples of a rank; sync: over those of all "
-               "ranks"},
+               "ranks, for models that have batch norms"},
       {.path = "model.weights",
        .type = JobType::text,
        .default_value = "null",
@@ -169,7 +169,7 @@ std::vector<JobKey> training_keys() {
       {.path = "optimizer.decay_norms_and_biases",
        .type = JobType::boolean,
        .default_value = "true",
-       .help = "false: weight_decay leaves parameters of one dimension alone"},
+       .help = "false: weight_decay leaves parameters of norm layers, and all biases, alone"},
       {.path = "optimizer.beta1",
        .type = JobType::real,
        .default_value = "0.9",
@@ -200,7 +200,15 @@ std::vector<JobKey> training_keys() {
        .min = 0,
        .max = 0.9999999,
        .help =
-           "keeps a mean of the weights, w_ema = decay * w_ema + (1 - decay) * w; it is evaluated"},
+           "keeps a mean of weights and running statistics, w_ema = decay * w_ema + (1 - decay) "
+           "* w; it is evaluated"},
+      {.path = "optimizer.ema_ramp",
+       .type = JobType::real,
+       .default_value = "0",
+       .min = 0,
+       .max = kMany,
+       .help = "optimizer steps in which ema_decay grows: decay * (1 - exp(-updates / ema_ramp)); "
+               "0: whole from the first"},
       {.path = "optimizer.scale_lr",
        .type = JobType::choice,
        .default_value = "none",
@@ -288,7 +296,9 @@ std::vector<JobKey> training_keys() {
       {.path = "amp.keep_batchnorm_fp32",
        .type = JobType::boolean,
        .default_value = "null",
-       .help = "normalisation layers stay fp32; null: at all levels but O3"},
+       .help =
+           "normalisation layers stay fp32 (on GPUs batch and instance norm alone); null: at all "
+           "levels but O3"},
 
       {.path = "ddp.bucket",
        .type = JobType::bytes,
@@ -352,6 +362,12 @@ std::vector<JobKey> training_keys() {
        .max = 1e38,
        .above_min = true,
        .help = "largest norm of the whole gradient"},
+      {.path = "train.non_finite",
+       .type = JobType::choice,
+       .default_value = "stop",
+       .choices = {"stop", "skip"},
+       .help = "loss or gradient that is not finite: stop: the run ends with 96; skip: the step is "
+               "left out, more than 40 in a row end the run"},
       {.path = "train.log_every",
        .type = JobType::integer,
        .default_value = "20",

@@ -390,7 +390,8 @@ class Resume(WorkerTest):
     def test_everything_that_a_run_remembers_goes_on_bit_for_bit(self):
         remembers = {
             "moments, step counts, averages and the plateau": (
-                "optimizer.name=adamw", "optimizer.lr=0.003", "optimizer.ema_decay=0.9",
+                "optimizer.name=adamw", "optimizer.lr=0.003", "optimizer.ema_decay=0.9", "optimizer.ema_ramp=8",
+                "train.non_finite=skip",
                 "schedule.name=plateau", "schedule.patience=0", "schedule.threshold=0.5",
             ),
             "masters of low weights": ("amp.level=O2", "ddp.hook=bf16"),
@@ -558,6 +559,23 @@ class BadInput(WorkerTest):
         for file in (self.run_dir() / "checkpoints").glob("*/model.safetensors"):
             for name, (_, _, raw) in read_tensors(file).items():
                 self.assertTrue(all(math.isfinite(x) for x in struct.unpack(f"<{len(raw) // 4}f", raw)), (file, name))
+
+    def test_steps_that_are_not_finite_are_skipped_when_asked_but_not_for_ever(self):
+        job = ("optimizer.lr=1e6", "eval.every=0", "train.epochs=20")
+        text = self.launch(2, *job, "train.non_finite=skip", expect=96)
+        self.assertIn("is not finite", text)
+        self.assertGreater(len(records(self.run_dir(), "step")), 40)
+        self.assertGreater(records(self.run_dir(), "epoch")[-1]["skipped_steps"], 0)
+        # One that was stopped goes on, with such steps left out.
+        self.launch(2, "output=stopped", "train.epochs=1")
+        stopped = self.folder / "stopped" / "job" / "checkpoints"
+        resume = f"checkpoint.resume={stopped / (stopped / 'latest').read_text(encoding='utf-8').strip()}"
+        self.assertIn("resumes at step", self.launch(2, "output=stopped", "train.non_finite=skip", resume))
+        self.assertEqual(records(self.folder / "stopped" / "latest", "epoch")[-1]["skipped_steps"], 0)
+
+    def test_a_norm_that_no_layer_takes_is_refused(self):
+        text = self.launch(2, "model.norm=sync", expect=2)
+        self.assertIn("model.norm: sync: nothing in model convnet uses it", text)
 
 
 OTHER_USER = 65534  # nobody

@@ -47,13 +47,14 @@ def run_ours(tensors, *job):
         return load_file(target)
 
 
-def run_python(tensors, make, clip=None, scaler=None, decay=None):
+def run_python(tensors, make, clip=None, scaler=None, decay=None, ramp=None):
     """`make` takes the parameters by name and returns an optimizer."""
     parameters = {name: torch.nn.Parameter(tensors[f"start/{name}"].clone()) for name in SHAPES}
     optimizer = make(parameters)
     holder = torch.nn.ParameterDict({name.replace(".", "_"): one for name, one in parameters.items()})
     average = None
-    if decay is not None:
+    ramped = {name: one.detach().clone() for name, one in parameters.items()}
+    if decay is not None and ramp is None:
         average = torch.optim.swa_utils.AveragedModel(holder, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(decay))
         average.update_parameters(holder)  # the first call copies
     result = {}
@@ -73,7 +74,13 @@ def run_python(tensors, make, clip=None, scaler=None, decay=None):
             optimizer.step()
         if average:
             average.update_parameters(holder)
+        if ramp is not None:  # as ModelEMA of ultralytics
+            now = decay * (1 - math.exp(-(step + 1) / ramp))
+            for name, one in parameters.items():
+                ramped[name] = ramped[name] * now + (1 - now) * one.detach()
     result |= {name: one.detach() for name, one in parameters.items()}
+    if ramp is not None:
+        result |= {f"ema/{name}": one for name, one in ramped.items()}
     if average:
         result |= {f"ema/{name}": average.module[name.replace(".", "_")].detach() for name in SHAPES}
     return result
@@ -159,6 +166,14 @@ class Optimizers(unittest.TestCase):
             lambda p, **form: torch.optim.SGD(p.values(), lr=LR, momentum=0.9, **form),
             decay=0.9,
         )
+
+    def test_a_moving_average_whose_decay_grows(self):
+        tensors = draw(torch.float64)
+        ours = run_ours(tensors, "optimizer.ema_decay=0.9", "optimizer.ema_ramp=7", "optimizer.weight_decay=0")
+        theirs = run_python(
+            tensors, lambda p: torch.optim.SGD(p.values(), lr=LR, momentum=0.9, foreach=False), decay=0.9, ramp=7
+        )
+        self.assert_near(ours, theirs, 1e-12)
 
     def test_overflows_are_skipped_as_by_grad_scaler(self):
         # Not against the fused form: its momentum is garbage after an overflow in the first step.

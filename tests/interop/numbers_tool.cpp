@@ -61,7 +61,10 @@ void step(const Arguments& arguments) {
   const std::unique_ptr<Group> group = make_alone();
   Ddp replica(request, *group);
   Precision precision(job.amp, at::kCPU);
-  Optimizer optimizer(job.optimizer, replica, precision);
+  ModelFacts facts;
+  for (const auto& [name, tensor] : replica.parameters())
+    if (name.starts_with("norm.")) facts.norm_parameters.push_back(name);
+  Optimizer optimizer(job.optimizer, replica, precision, facts);
   std::vector<NamedTensor> out;
   for (int step = 0;; ++step) {
     bool is_there = false;

@@ -97,7 +97,7 @@ std::int64_t begin_of(int rank, const Case& one) {
 void update(const std::vector<NamedTensor>& parameters, const std::vector<at::Tensor>& gradients) {
   const at::NoGradGuard no_grad;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    parameters[i].tensor.sub_(gradients[i], kRate);
+    if (gradients[i].defined()) parameters[i].tensor.sub_(gradients[i], kRate);
 }
 
 using Gradients = std::vector<at::Tensor>;  // of all steps, one after the other
@@ -149,9 +149,13 @@ Gradients train_rank(const Case& one, Group& group) {
       replica.backward(loss * share, reduce);
       begin += window[micro];
     }
-    for (const at::Tensor& gradient : replica.gradients())
-      all.push_back(gradient.clone());
-    update(net.parameters, replica.gradients());
+    const Gradients gradients = replica.gradients();
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      const bool is_unused = one.side == Case::Side::unused && (i == 2 || i == 3);
+      EXPECT_EQ(gradients[i].defined(), !is_unused) << net.parameters[i].name;
+      all.push_back(is_unused ? at::zeros_like(net.parameters[i].tensor) : gradients[i].clone());
+    }
+    update(net.parameters, gradients);
     replica.zero_gradients();
   }
   EXPECT_TRUE(replica.odd_ranks().empty());
@@ -205,7 +209,7 @@ TEST(DdpParity, UnequalBatchesNeitherHangNorBias) {
   expect_equal_to_joined({{{4, 4, 2}, {5}}, {}});
 }
 
-TEST(DdpParity, AnUnusedLayerIsFoundAndItsGradientIsZero) {
+TEST(DdpParity, AnUnusedLayerIsFoundAndHasNoGradient) {
   DdpRequest request;
   request.find_unused = true;
   for (const int world_size : {2, 3, 4}) {

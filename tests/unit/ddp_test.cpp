@@ -21,7 +21,7 @@ TEST(OddRanks, TheMinorityIsNamed) {
 
 TEST(Ddp, ADigestSeesASingleBit) {
   const std::unique_ptr<Group> group = make_alone();
-  at::Tensor weight = at::ones({1000});
+  at::Tensor weight = at::ones({1000}).requires_grad_(true);
   DdpRequest request;
   request.parameters = {{"weight", weight}};
   const Ddp replica(request, *group);

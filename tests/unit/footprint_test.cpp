@@ -23,6 +23,9 @@ TEST(Footprint, FullPrecision) {
   EXPECT_EQ(footprint(kSize, sgd, {}).optimizer, 0);
   sgd.ema_decay = 0.99;
   EXPECT_EQ(footprint(kSize, sgd, {}).average, 4000);
+  ModelSize with_statistics = kSize;
+  with_statistics.averaged_buffers = 10;
+  EXPECT_EQ(footprint(with_statistics, sgd, {}).average, 4040);
   OptimizerJob adam;
   adam.name = OptimizerJob::Name::adamw;
   EXPECT_EQ(footprint(kSize, adam, {}).optimizer, 8000);
@@ -52,6 +55,14 @@ TEST(Footprint, CountsAModelAndSaysIt) {
   EXPECT_EQ(size.buffer_bytes, 0);
   EXPECT_EQ(to_text(footprint(size, {}, {})),
             "91.9 KiB: parameters 30.7 KiB, gradients 30.6 KiB, optimizer 30.6 KiB");
+}
+
+TEST(Footprint, CountsStatisticsThatAreAveraged) {
+  ModelRequest request;
+  request.name = "resnet18";
+  const ModelSize size = size_of(*build_model(request));
+  EXPECT_EQ(size.averaged_buffers, 9600);  // two for each of 4,800 channels
+  EXPECT_EQ(size.buffer_bytes, 4 * 9600 + 20 * 8);
 }
 
 TEST(Layout, AutomaticIsChannelsLastForConvolutions) {

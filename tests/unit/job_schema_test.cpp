@@ -169,6 +169,9 @@ TEST(JobSchema, TrainingRules) {
               HasSubstr("ddp.static_graph: true does not go with train.accumulate above 1"));
   EXPECT_THAT(problems_of("amp: {loss_scale: -1}"), HasSubstr("neither dynamic nor a number"));
   EXPECT_EQ(problems_of("amp: {loss_scale: 128}"), "");
+  EXPECT_THAT(problems_of("optimizer: {ema_ramp: 2000}"), HasSubstr("Give optimizer.ema_decay"));
+  EXPECT_EQ(problems_of("optimizer: {ema_ramp: 2000, ema_decay: 0.9999}"), "");
+  EXPECT_THAT(problems_of("train: {non_finite: go}"), HasSubstr("stop, skip"));
   EXPECT_THAT(problems_of("optimizer: {lr_factors: {conv1.weight: fast}}"),
               HasSubstr("conv1.weight: fast is not a number above 0"));
   EXPECT_THAT(problems_of("{parallel: data, model: {norm: sync}}"),
@@ -266,6 +269,10 @@ TEST(JobSchema, WhatMayDifferIsNotPartOfTheJob) {
   EXPECT_NE(job_identity(resolve("train: {epochs: 3}"), false), b);
   EXPECT_EQ(job_identity(resolve("train: {epochs: 3}"), true), job_identity(resolve(""), true));
   EXPECT_NE(job_identity(resolve("optimizer: {lr: 0.1}"), true), job_identity(resolve(""), true));
+  // Who was stopped may go on and skip; ranks of one run must agree.
+  const JobValues skips = resolve("train: {non_finite: skip}");
+  EXPECT_EQ(job_identity(skips, true), job_identity(resolve(""), true));
+  EXPECT_NE(job_identity(skips, false), job_identity(resolve(""), false));
 }
 
 TEST(JobSchema, EntriesOfAMapCanBeOverridden) {

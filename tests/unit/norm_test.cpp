@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <memory>
+#include <string>
 
 #include "common/error.h"
 
@@ -53,6 +54,61 @@ TEST(Norm, BatchIsBitEqualToTorchsBatchNorm) {
   const at::Tensor data = torch::randn({2, 4, 3, 2});
   EXPECT_TRUE(ours->forward(data).equal(theirs(data)));
   EXPECT_EQ(ours->num_batches_tracked.item<std::int64_t>(), 3);
+}
+
+struct Block : torch::nn::Module {
+  Block() {
+    register_module("bn", torch::nn::BatchNorm2d(2));
+    register_module("ours", batch_norm()(2));
+    register_module("ln", torch::nn::LayerNorm(torch::nn::LayerNormOptions({2, 3})));
+  }
+};
+
+struct Tower : torch::nn::Module {
+  Tower() {
+    register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 2, 1)));
+    register_module("block", std::make_shared<Block>());
+    register_module("gn", torch::nn::GroupNorm(1, 2));
+  }
+};
+
+TEST(Norm, LayersOfTorchAreKnownByTheirKind) {
+  namespace nn = torch::nn;
+  EXPECT_EQ(norm_kind(*batch_norm()(2)), NormKind::batch);
+  EXPECT_EQ(norm_kind(*nn::BatchNorm1d(2)), NormKind::batch);
+  EXPECT_EQ(norm_kind(*nn::BatchNorm3d(2)), NormKind::batch);
+  EXPECT_EQ(norm_kind(*nn::InstanceNorm2d(2)), NormKind::batch);
+  EXPECT_EQ(norm_kind(*nn::LayerNorm(nn::LayerNormOptions({2}))), NormKind::layer);
+  EXPECT_EQ(norm_kind(*nn::GroupNorm(1, 2)), NormKind::layer);
+  EXPECT_EQ(norm_kind(*nn::Linear(1, 2)), NormKind::none);
+  EXPECT_EQ(norm_kind(*nn::Sequential(nn::BatchNorm2d(2))), NormKind::none);
+  EXPECT_THAT(norm_parameters_of(Tower()),
+              testing::ElementsAre("block.bn.weight",
+                                   "block.bn.bias",
+                                   "block.ours.weight",
+                                   "block.ours.bias",
+                                   "block.ln.weight",
+                                   "block.ln.bias",
+                                   "gn.weight",
+                                   "gn.bias"));
+}
+
+TEST(Norm, SyncIsRefusedForAModelThatDoesNotUseIt) {
+  const auto problem = [](const torch::nn::Module& model, int asked) {
+    try {
+      require_synced_norms(model, "tower", asked);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(problem(*torch::nn::Linear(1, 2), 0),
+              testing::HasSubstr("nothing in model tower uses it"));
+  EXPECT_EQ(problem(*torch::nn::Linear(1, 2), 1), "");
+  EXPECT_THAT(problem(Tower(), 1),
+              testing::AllOf(testing::HasSubstr("block.bn of model tower"),
+                             testing::HasSubstr("request's norm(channels)")));
+  EXPECT_EQ(problem(*torch::nn::GroupNorm(1, 2), 1), "");
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -12,95 +11,14 @@
 #include <vector>
 
 #include "common/error.h"
-#include "worker/dist/alone.h"
+#include "tests/unit/optimizer_bench.h"
 
 namespace ddp::worker {
 namespace {
 
+using namespace test;
+
 using Name = OptimizerJob::Name;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
-const AmpJob kExact{};
-const AmpJob kScaled{1, AmpJob::Type::fp16, {}, {}};   // float32 weights, dynamic scale
-const AmpJob kMasters{2, AmpJob::Type::fp16, {}, {}};  // float32 masters of float16 weights
-
-// Parameters without a model, in a world of one; the tests write the gradients.
-class Bench {
- public:
-  explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
-      : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
-
-  Optimizer make(const OptimizerJob& job) { return Optimizer(job, replica_, precision_); }
-  Precision& precision() { return precision_; }
-  [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return replica_.parameters(); }
-
-  /// Gradients of this step, of the parameters' type, times the loss scale: so small that they
-  /// are finite in float16.
-  void draw_gradients(std::uint64_t seed) {
-    torch::manual_seed(seed);
-    for (const NamedTensor& one : parameters())
-      set_gradient(one, torch::randn(one.tensor.sizes()) / 64);
-  }
-  void fill_gradients(float value) {
-    for (const NamedTensor& one : parameters())
-      set_gradient(one, torch::full(one.tensor.sizes(), value));
-  }
-
- private:
-  static DdpRequest request(at::ScalarType type) {
-    torch::manual_seed(3);
-    DdpRequest request;
-    // Channels-last with one input channel, a matrix, and a bias.
-    const at::Tensor conv =
-        torch::randn({4, 1, 3, 3})
-            .to(torch::TensorOptions(type), false, true, at::MemoryFormat::ChannelsLast);
-    request.parameters = {{"conv.weight", conv},
-                          {"head.weight", torch::randn({3, 5}).to(type)},
-                          {"head.bias", torch::randn({3}).to(type)}};
-    for (const NamedTensor& one : request.parameters)
-      one.tensor.requires_grad_(true);
-    return request;
-  }
-  void set_gradient(const NamedTensor& parameter, const at::Tensor& value) {
-    const at::NoGradGuard no_grad;
-    const at::Tensor gradient = at::empty_like(parameter.tensor);
-    gradient.copy_(precision_.scale(value));
-    at::Tensor(parameter.tensor).mutable_grad() = gradient;
-  }
-
-  Precision precision_;
-  std::unique_ptr<Group> group_;
-  Ddp replica_;
-};
-
-std::map<std::string, at::Tensor> copies(const std::vector<NamedTensor>& tensors) {
-  const at::NoGradGuard no_grad;
-  std::map<std::string, at::Tensor> result;
-  for (const auto& [name, tensor] : tensors)
-    result[name] = tensor.clone();
-  return result;
-}
-
-void expect_equal(const std::map<std::string, at::Tensor>& a,
-                  const std::map<std::string, at::Tensor>& b) {
-  ASSERT_EQ(a.size(), b.size());
-  for (const auto& [name, tensor] : a)
-    EXPECT_TRUE(tensor.equal(b.at(name))) << name << "\n" << tensor << "\n" << b.at(name);
-}
-
-std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<std::string> names;
-  for (const NamedTensor& one : tensors)
-    names.push_back(one.name);
-  return names;
-}
-
-OptimizerJob job_of(Name name) {
-  OptimizerJob job;
-  job.name = name;
-  job.weight_decay = 0.01;
-  return job;
-}
 
 struct Kind {
   Name name;
@@ -126,6 +44,7 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   expect_equal(copies(bench.parameters()), weights);
   state["loss_scale"] = state["loss_scale"] / 2;
   state["loss_scale.skipped_steps"] = state["loss_scale.skipped_steps"] + 1;
+  state["ema.updates"] = state["ema.updates"] + 1;  // as with torch.optim.swa_utils
   expect_equal(copies(optimizer.state()), state);
   EXPECT_EQ(bench.precision().loss_scale()->skipped_steps(), 1);
 
@@ -138,7 +57,7 @@ TEST_P(EveryKind, AnOverflowOnTheFirstStepChangesNothingButTheScale) {
   fresh.step(0.1);
   expect_equal(copies(bench.parameters()), copies(other.parameters()));
   for (const auto& [name, tensor] : copies(fresh.state())) {
-    if (name.starts_with("loss_scale")) continue;
+    if (name.starts_with("loss_scale") || name == "ema.updates") continue;
     EXPECT_TRUE(tensor.equal(copies(optimizer.state()).at(name))) << name;
   }
 }
@@ -241,18 +160,24 @@ TEST(Optimizer, StepsWeightsOfSeveralTypes) {
 }
 
 TEST(Optimizer, NormsAndBiasesCanBeLeftOutOfTheDecay) {
+  const std::unique_ptr<Group> group = make_alone();
+  const auto ones = [](at::IntArrayRef shape) { return torch::ones(shape).requires_grad_(true); };
   for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
-    Bench bench;
+    DdpRequest request;
+    request.parameters = {{"conv.weight", ones({2, 2})},
+                          {"conv.bias", ones({2})},
+                          {"attention.in_proj_bias", ones({2})},
+                          {"norm.weight", ones({2, 3})},  // of a LayerNorm over two dimensions
+                          {"scale", ones({2})}};          // neither
+    Ddp replica(request, *group);
+    Precision precision({}, at::kCPU);
     OptimizerJob job = job_of(name);
     job.decay_norms_and_biases = false;
-    Optimizer optimizer = bench.make(job);
-    const auto before = copies(bench.parameters());
-    bench.fill_gradients(0);
-    optimizer.step(0.1);
-    const auto after = copies(bench.parameters());
-    EXPECT_TRUE(after.at("head.bias").equal(before.at("head.bias")));
-    EXPECT_FALSE(after.at("head.weight").equal(before.at("head.weight")));
-    EXPECT_FALSE(after.at("conv.weight").equal(before.at("conv.weight")));
+    Optimizer optimizer(job, replica, precision, {{}, {"norm.weight"}});
+    optimizer.step(0.1);  // the gradients are zeros
+    const std::set<std::string> decayed{"conv.weight", "scale"};
+    for (const auto& [key, tensor] : replica.parameters())
+      EXPECT_EQ(tensor.equal(torch::ones_like(tensor)), !decayed.contains(key)) << key;
   }
 }
 
@@ -321,6 +246,7 @@ TEST(Optimizer, StateHasTheNamesOfCheckpoints) {
   for (const std::string name : {"conv.weight.ema",
                                  "head.weight.ema",
                                  "head.bias.ema",
+                                 "ema.updates",
                                  "loss_scale",
                                  "loss_scale.growth_tracker",
                                  "loss_scale.skipped_steps"})
@@ -345,13 +271,15 @@ TEST(Optimizer, StateHasTheStridesOfItsParameter) {
 // A number that is read on the host waits for all that the device has to do before it.
 TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
   thread_local std::multiset<std::string> calls;
-  for (const AmpJob& amp : {kScaled, kMasters}) {
+  for (const AmpJob& amp : {kExact, kScaled, kMasters}) {
     for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
       Bench bench(amp.level == 2 ? at::kHalf : at::kFloat, amp);
       OptimizerJob job = job_of(name);
       job.clip_norm = 1;
       job.ema_decay = 0.9;
-      Optimizer optimizer = bench.make(job);
+      job.ema_ramp = 10;
+      job.skips_non_finite = true;
+      Optimizer optimizer = bench.make(job, {{{"mean", torch::zeros({3})}}, {}});
       bench.draw_gradients(1);
       calls.clear();
       const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(
@@ -362,10 +290,48 @@ TEST(Optimizer, NoCallOfAStepReadsANumberOnTheHost) {
       (void)bench.precision().scale(torch::ones({}));
       optimizer.step(0.1);
       at::removeCallback(handle);
-      EXPECT_TRUE(calls.contains("aten::_amp_update_scale_")) << "the calls were seen";
+      const bool is_scaled = amp.level > 0;
+      EXPECT_EQ(calls.contains("aten::_amp_update_scale_"), is_scaled) << "the calls were seen";
+      EXPECT_TRUE(calls.contains("aten::_foreach_norm")) << "the calls were seen";
       EXPECT_EQ(calls.count("aten::is_nonzero"), 0u);
       // Adam's kernels for the CPU, and only these, read the step of each of the three parameters.
       EXPECT_EQ(calls.count("aten::_local_scalar_dense"), name == Name::sgd ? 0u : 3u);
+    }
+  }
+}
+
+// The numbers are those of an optimizer that gets new gradients, and so new lists, in every step.
+TEST(Optimizer, ListsAreBuiltAgainOnlyWhenOtherGradientsAreThere) {
+  for (const AmpJob& amp : {kExact, kScaled, kMasters}) {
+    for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
+      const at::ScalarType type = amp.level == 2 ? at::kHalf : at::kFloat;
+      Bench kept(type, amp);
+      Bench replaced(type, amp);
+      Optimizer a = kept.make(job_of(name));
+      Optimizer b = replaced.make(job_of(name));
+      std::int64_t builds = 0;
+      std::vector<at::Tensor> own;  // gradients that stay where they are
+      for (std::uint64_t step = 0; step < 8; ++step) {
+        replaced.draw_gradients(step);
+        kept.draw_gradients(step);
+        const bool lacks_one = step == 3 || step == 4;
+        for (std::size_t i = 0; i < kept.parameters().size(); ++i) {
+          at::Tensor& gradient = at::Tensor(kept.parameters()[i].tensor).mutable_grad();
+          if (step == 0) own.push_back(gradient);
+          own[i].copy_(gradient);
+          gradient = own[i];
+          if (!lacks_one || i != 1) continue;
+          gradient = at::Tensor();
+          at::Tensor(replaced.parameters()[i].tensor).mutable_grad() = at::Tensor();
+        }
+        a.step(0.1);
+        b.step(0.1);
+        if (step == 0 || step == 3 || step == 5) ++builds;
+        EXPECT_EQ(a.list_builds(), builds) << "step " << step;
+        expect_equal(copies(kept.parameters()), copies(replaced.parameters()));
+        expect_equal(copies(a.state()), copies(b.state()));
+      }
+      EXPECT_EQ(b.list_builds(), 8);
     }
   }
 }
@@ -396,52 +362,6 @@ TEST(Optimizer, GoingOnEqualsSavingReloadingAndGoingOn) {
     second.step(0.1);
     expect_equal(copies(whole.parameters()), copies(resumed.parameters()));
     expect_equal(copies(first.state()), copies(second.state()));
-  }
-}
-
-TEST(Ema, IsTheMeanWithFallingWeightsAndIsSwappedInForAWhile) {
-  Bench bench;
-  OptimizerJob job;
-  job.ema_decay = 0.75;
-  Optimizer optimizer = bench.make(job);
-  auto expected = copies(bench.parameters());
-  for (const std::uint64_t seed : {1, 2, 3}) {
-    bench.draw_gradients(seed);
-    optimizer.step(0.1);
-    for (const auto& [name, tensor] : copies(bench.parameters()))
-      expected[name] = expected[name] * 0.75 + tensor * 0.25;
-  }
-  const auto weights = copies(bench.parameters());
-  {
-    const EmaSwap swap(optimizer.ema(), bench.parameters());
-    for (const auto& [name, tensor] : copies(bench.parameters()))
-      EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name;
-  }
-  expect_equal(copies(bench.parameters()), weights);
-  for (const auto& [name, tensor] : optimizer.ema()->averages())
-    EXPECT_TRUE(at::allclose(tensor, expected.at(name), 1e-6, 1e-6)) << name << " stays";
-  const EmaSwap nothing(nullptr, bench.parameters());
-  expect_equal(copies(bench.parameters()), weights);
-}
-
-TEST(Ema, OfLowWeightsIsKeptInFloat32) {
-  for (const AmpJob& amp : {kMasters, AmpJob{3, AmpJob::Type::fp16, {}, {}}}) {
-    Bench bench(at::kHalf, amp);
-    OptimizerJob job;
-    job.momentum = 0;
-    job.weight_decay = 0;
-    job.ema_decay = 0.999;
-    Optimizer optimizer = bench.make(job);
-    const auto start = copies(bench.parameters());
-    bench.fill_gradients(1 / 64.F);
-    optimizer.step(32);
-    for (const auto& [name, tensor] : optimizer.ema()->averages()) {
-      EXPECT_EQ(tensor.scalar_type(), at::kFloat);
-      const at::Tensor moved = start.at(name).to(at::kFloat) - tensor;
-      EXPECT_TRUE(at::allclose(moved, torch::full_like(moved, 5e-4), 0, 2e-6)) << name;
-    }
-    const EmaSwap swap(optimizer.ema(), bench.parameters());
-    EXPECT_EQ(bench.parameters()[0].tensor.scalar_type(), at::kHalf);
   }
 }
 

@@ -68,6 +68,51 @@ TEST(Precision, CastsWeightsAsTheLevelSays) {
   }
 }
 
+class NormNet : public ImageModel {
+ public:
+  NormNet() {
+    namespace nn = torch::nn;
+    register_module("layers", layers_);
+    layers_->push_back("conv", nn::Conv2d(nn::Conv2dOptions(1, 4, 3)));
+    layers_->push_back("bn", nn::BatchNorm2d(4));
+    layers_->push_back("gn", nn::GroupNorm(2, 4));
+    layers_->push_back("ln", nn::LayerNorm(nn::LayerNormOptions({4, 4})));
+  }
+  at::Tensor forward(at::Tensor x) override { return layers_->forward(x); }  // [B, 4, 4, 4]
+
+ private:
+  torch::nn::Sequential layers_;
+};
+
+// Its layer and group norms do only on the CPU: the kernels for CUDA take one type alone.
+TEST(Precision, NormsOfTorchStayInFloat32WhereTheirKernelsTakeIt) {
+  for (const at::DeviceType device : {at::kCPU, at::kCUDA}) {
+    NormNet net;
+    const Precision precision({2, kBf16, {}, {}}, device);  // touches no device
+    precision.prepare(net);
+    for (const auto& [name, tensor] : state_of(net)) {
+      if (!tensor.is_floating_point()) continue;
+      const bool is_wide = name.find(".bn.") != std::string::npos ||
+                           (device == at::kCPU && name.find("conv") == std::string::npos);
+      EXPECT_EQ(tensor.scalar_type(), is_wide ? at::kFloat : at::kBFloat16) << name << device;
+    }
+  }
+  for (const int level : {2, 3}) {
+    NormNet net;
+    const Precision precision({level, kBf16, {}, {}}, at::kCPU);
+    precision.prepare(net);
+    const at::Tensor y = net.forward(precision.input(torch::randn({2, 1, 6, 6})));
+    EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+    y.square().sum().backward();
+    for (const auto& [name, tensor] : parameters_of(net)) {
+      EXPECT_EQ(tensor.grad().scalar_type(), tensor.scalar_type()) << name;
+      EXPECT_EQ(tensor.scalar_type() == at::kFloat,
+                level == 2 && name.find("conv") == std::string::npos)
+          << name;
+    }
+  }
+}
+
 TEST(Precision, EveryLevelTrainsOnACpuInBf16) {
   torch::manual_seed(1);
   const at::Tensor images = torch::randn({8, 1, 6, 6});

@@ -7,6 +7,7 @@
 #include <torch/torch.h>
 
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,9 @@ std::shared_ptr<const Source> draw_source(std::int64_t count) {
 class Weighing : public Task {
  public:
   explicit Weighing(bool has_weight) : has_weight_(has_weight) {
+    // Ranks are threads here, and draw from one generator.
+    static std::mutex drawing;
+    const std::lock_guard lock(drawing);
     torch::manual_seed(5);
     net_->push_back(torch::nn::Linear(6, 8));
     net_->push_back(torch::nn::Tanh());

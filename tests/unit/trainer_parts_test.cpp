@@ -261,6 +261,19 @@ TEST_F(SnapshotTest, EveryTensorThatDoesNotFitIsNamed) {
   EXPECT_TRUE(target[0].tensor.equal(at::ones({3}))) << "nothing was changed";
 }
 
+// A run that was stopped goes on with train.non_finite=skip, and the other way round.
+TEST_F(SnapshotTest, OptionalTensorsMayBeMissingOnEitherSide) {
+  write_safetensors(file_, view({{"a", at::zeros({2})}, {"count", at::zeros({1})}}));
+  std::vector<NamedTensor> target{{"a", at::ones({2})}, {"other", at::ones({1})}};
+  copy_from(read_safetensors(file_), "file", target, {"count", "other"});
+  EXPECT_TRUE(target[0].tensor.equal(at::zeros({2})));
+  EXPECT_TRUE(target[1].tensor.equal(at::ones({1}))) << "stays as it was";
+  EXPECT_THROW(copy_from(read_safetensors(file_), "file", target, {"other"}), UsageError);
+  EXPECT_THROW(copy_from(read_safetensors(file_), "file", target, {"count"}), UsageError);
+  std::vector<NamedTensor> misfit{{"a", at::ones({2})}, {"count", at::ones({3})}};
+  EXPECT_THROW(copy_from(read_safetensors(file_), "file", misfit, {"count"}), UsageError);
+}
+
 TEST(MakeSchedule, TheLastStepIsNeverWarmUp) {
   Job job;
   job.schedule.name = "cosine";

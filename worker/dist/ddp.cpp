@@ -18,6 +18,7 @@
 #include <stdexcept>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -92,11 +93,12 @@ void keep_for_ever(std::shared_ptr<void> object) {
 }  // namespace
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
-  // Trap: the Reducer leaves the gradient of a parameter that no rank used undefined, and a fused
-  // optimizer cannot take that. It makes views of gradients that are there before it.
+  // The Reducer makes views of gradients that are there before it, and then needs no copies.
   for (NamedTensor& parameter : request_.parameters)
     parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
   if (group_.process_group() != nullptr) build_reducer();
+  // Elsewhere an unused parameter is an error, or the same in every step.
+  if (!reducer_ || is_searching()) used_.emplace(request_.parameters);
 }
 
 Ddp::~Ddp() {
@@ -125,9 +127,8 @@ void Ddp::build_reducer() {
   // One bucket for the first step; the reducer then rebuilds them in the order in which gradients
   // became ready. It never does so when it looks for unused parameters each step.
   const std::int64_t first_bucket_bytes = std::min(kFirstBucketBytes, request_.bucket_bytes);
-  const bool is_searching = request_.find_unused && !request_.static_graph;
   std::vector<std::size_t> limits{std::numeric_limits<std::size_t>::max()};
-  if (is_searching) {
+  if (is_searching()) {
     limits = {static_cast<std::size_t>(first_bucket_bytes),
               static_cast<std::size_t>(request_.bucket_bytes)};
   }
@@ -188,6 +189,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     throw std::logic_error("a static graph cannot accumulate gradients over micro-steps");
   if (!reducer_) {
     torch::autograd::backward({loss}, {});
+    if (reduce) set_unused_aside();
     return;
   }
   with_peers("backward", [&] {
@@ -196,9 +198,9 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     // gradient the type of its parameter, and buckets have it too.
     // Trap: the search waits for every parameter behind the outputs it is given. The loss is the
     // output, so none of them is unused.
-    const bool is_searching = request_.find_unused && !request_.static_graph;
     if (reduce)
-      reducer_->prepare_for_backward(is_searching ? std::vector{loss} : std::vector<at::Tensor>{});
+      reducer_->prepare_for_backward(is_searching() ? std::vector{loss}
+                                                    : std::vector<at::Tensor>{});
     const MarkedWait waiting(loss, reduce ? group_.page() : nullptr);
     torch::autograd::backward({loss}, {});
     if (reduce) finish_reduction(loss);
@@ -223,23 +225,54 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
                           : ". Set ddp.find_unused=true, or take them out of the training "
                             "with model.freeze."));
   }
-  if (!has_reduced_ && (request_.find_unused || request_.static_graph)) tell_unused();
+  set_unused_aside();
+}
+
+bool Ddp::is_searching() const {
+  return request_.find_unused && !request_.static_graph;
+}
+
+std::vector<std::size_t> Ddp::find_unused() const {
+  if (!reducer_) return used_->unused();
+  // The reducer has the map of a static graph from its first step.
+  if (request_.static_graph) return has_reduced_ ? unused_ : read_used_map();
+  // What one rank has used is used: most steps of most models do not ask the device.
+  if (!is_searching() || used_->unused().empty()) return {};
+  return read_used_map();
+}
+
+std::vector<std::size_t> Ddp::read_used_map() const {
+  const at::Tensor used =
+      reducer_->get_local_used_map_on_device().cpu();  // int32, summed over ranks
+  std::vector<std::size_t> unused;
+  for (std::int64_t i = 0; i < used.numel(); ++i) {
+    if (used.data_ptr<std::int32_t>()[i] == 0) unused.push_back(static_cast<std::size_t>(i));
+  }
+  return unused;
+}
+
+void Ddp::set_unused_aside() {
+  unused_ = find_unused();
+  if (!has_reduced_) tell_unused();
   has_reduced_ = true;
+  if (unused_.empty()) return;
+  aside_.resize(request_.parameters.size());
+  for (const std::size_t i : unused_) {
+    at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
+    if (gradient.defined()) aside_[i] = std::exchange(gradient, at::Tensor());
+  }
 }
 
 void Ddp::tell_unused() const {
   if (!group_.is_root()) return;
-  const at::Tensor used =
-      reducer_->get_local_used_map_on_device().cpu();  // int32, summed over ranks
   std::vector<std::string> names;
-  for (std::int64_t i = 0; i < used.numel(); ++i) {
-    if (used.data_ptr<std::int32_t>()[i] == 0)
-      names.push_back(request_.parameters[static_cast<std::size_t>(i)].name);
-  }
+  for (const std::size_t i : unused_)
+    names.push_back(request_.parameters[i].name);
   if (!names.empty()) {
-    log::info("unused in the first step, by every rank: " + listed(names) +
-              ". Their gradient is zero.");
-  } else if (request_.find_unused) {
+    log::info(std::string("unused in the first step") +
+              (group_.world_size() > 1 ? ", by every rank: " : ": ") + listed(names) +
+              ". Where no step uses them they keep their value.");
+  } else if (reducer_ && request_.find_unused) {
     log::info(
         "ddp.find_unused is on, and the first step used every parameter. Turn it off unless later "
         "steps do not: it costs a walk of the graph in each.");
@@ -255,7 +288,15 @@ std::vector<at::Tensor> Ddp::gradients() const {
 
 void Ddp::zero_gradients() {
   const at::NoGradGuard no_grad;
-  at::_foreach_zero_(gradients());
+  std::vector<at::Tensor> gradients;
+  for (std::size_t i = 0; i < request_.parameters.size(); ++i) {
+    at::Tensor& gradient = request_.parameters[i].tensor.mutable_grad();
+    if (!gradient.defined() && i < aside_.size()) gradient = aside_[i];
+    if (gradient.defined()) gradients.push_back(gradient);
+  }
+  at::_foreach_zero_(gradients);
+  aside_.clear();
+  if (used_) used_->reset();
 }
 
 int Ddp::settling_steps() const {
@@ -265,12 +306,14 @@ int Ddp::settling_steps() const {
   return request_.find_unused ? 0 : 1;
 }
 
-void Ddp::sync_buffers() {
+void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   if (!reducer_ || request_.buffer_sync == BufferSync::never || request_.buffers.empty()) return;
   // Trap: a buffer that a forward pass has seen may not be written before its backward. Batch
   // norm's backward reads none, so these write without being counted: with variable_data().
   std::vector<at::Tensor> buffers;
   for (const NamedTensor& buffer : request_.buffers)
+    buffers.push_back(buffer.tensor.variable_data());
+  for (const NamedTensor& buffer : more)
     buffers.push_back(buffer.tensor.variable_data());
   const InCollective waiting = group_.enter();
   with_peers("the broadcast of the buffers", [&] {

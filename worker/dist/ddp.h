@@ -3,8 +3,8 @@
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
 // sizes of batches, and the number of micro-steps before it, may differ (see loss_share).
-// Traps: gradients are views into buckets, so they are zeroed in place, never detached or replaced
-// (no zero_grad); memory format and dtype must be final before construction. Trap: c10d's check of
+// Traps: gradients are views into buckets, so they are zeroed in place, never replaced (no
+// zero_grad); memory format and dtype must be final before construction. Trap: c10d's check of
 // parameters throws on every rank but 0: compare model_digest() over the store first.
 // Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
 #pragma once
@@ -20,6 +20,7 @@
 
 #include "worker/dist/group.h"
 #include "worker/dist/replica_check.h"
+#include "worker/dist/used_parameters.h"
 #include "worker/model/named_tensor.h"
 #include "worker/plan/job.h"
 
@@ -68,26 +69,31 @@ class Ddp {
   void prepare_to_reduce();
 
   /// Gradients of `loss`, added to what is there. With `reduce`, each gradient is afterwards the
-  /// mean over ranks of the sums that the micro-steps since the last reduction left; that of a
-  /// parameter which no rank used is 0. The first `reduce` goes through the graph of the later
-  /// ones: a static graph is learned from it, and unused parameters are named after it. Blocks:
+  /// mean over ranks of the sums that the micro-steps since zero_gradients() left. A parameter that
+  /// no rank has used since then has none until the next zero_gradients(), as in Python, so that an
+  /// optimizer leaves it alone: no decay, no momentum. (Over ranks, with `find_unused`, one that
+  /// the graph leads to but to which no gradient came has zeros.) The first `reduce` goes through
+  /// the graph of the later ones: a static graph is learned from it, and unused parameters are
+  /// named after it. On a device `find_unused` waits for it when this rank left one out. Blocks:
   /// with `reduce`, until the last bucket is there. Errors: PeerError; UsageError, with their
   /// names, when parameters got no gradient and neither `find_unused` nor `static_graph` is set;
   /// std::logic_error for a static graph without `reduce`.
   void backward(const at::Tensor& loss, bool reduce);
 
-  /// Of every parameter, in order.
+  /// Of every parameter, in order; undefined for those that backward() found unused.
   [[nodiscard]] std::vector<at::Tensor> gradients() const;
 
+  /// In place. Every parameter has a gradient again.
   void zero_gradients();
 
   /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
   /// depend on it in their last bit, so runs that must be bit-equal start after so many.
   [[nodiscard]] int settling_steps() const;
 
-  /// Copies rank 0's buffers (running statistics) to all; call it before evaluation and before a
-  /// checkpoint. Nothing with BufferSync::never. All ranks call it. Errors: PeerError.
-  void sync_buffers();
+  /// Copies rank 0's buffers (running statistics) to all, and `more`, which differs between ranks
+  /// as they do (their averages); call it before evaluation and before a checkpoint. Nothing with
+  /// BufferSync::never. All ranks call it. Errors: PeerError.
+  void sync_buffers(const std::vector<NamedTensor>& more = {});
 
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return request_.parameters; }
 
@@ -104,12 +110,19 @@ class Ddp {
 
  private:
   void build_reducer();
+  [[nodiscard]] bool is_searching() const;
   void finish_reduction(const at::Tensor& loss);
+  [[nodiscard]] std::vector<std::size_t> find_unused() const;  // by every rank
+  [[nodiscard]] std::vector<std::size_t> read_used_map() const;
+  void set_unused_aside();
   void tell_unused() const;
 
   DdpRequest request_;
   Group& group_;
   bool has_reduced_ = false;
+  std::optional<UsedParameters> used_;  // by this rank; where it may differ from step to step
+  std::vector<std::size_t> unused_;     // parameters that no rank used, since the last reduction
+  std::vector<at::Tensor> aside_;       // their gradients, until zero_gradients()
   // Null in a world of one: there the gradients are the mean already. Shared with each other by
   // c10d's design. Trap: they must go before the group, logger first; declared last, they do.
   std::shared_ptr<c10d::Reducer> reducer_;

@@ -22,8 +22,10 @@ ModelSize size_of(const torch::nn::Module& model) {
   ModelSize size;
   for (const NamedTensor& one : parameters_of(model))
     (one.tensor.requires_grad() ? size.trainable : size.frozen) += one.tensor.numel();
-  for (const NamedTensor& one : buffers_of(model))
+  for (const NamedTensor& one : buffers_of(model)) {
     size.buffer_bytes += static_cast<std::int64_t>(one.tensor.nbytes());
+    if (one.tensor.is_floating_point()) size.averaged_buffers += one.tensor.numel();
+  }
   return size;
 }
 
@@ -36,7 +38,7 @@ Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const 
   bytes.gradients = weight * size.trainable;
   if (has_masters) bytes.masters = kFull * size.trainable;
   bytes.optimizer = states_of(optimizer) * (has_masters ? kFull : weight) * size.trainable;
-  if (optimizer.ema_decay) bytes.average = kFull * size.trainable;
+  if (optimizer.ema_decay) bytes.average = kFull * (size.trainable + size.averaged_buffers);
   return bytes;
 }
 

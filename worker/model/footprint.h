@@ -13,6 +13,7 @@ struct ModelSize {
   std::int64_t trainable = 0;  // values
   std::int64_t frozen = 0;     // values
   std::int64_t buffer_bytes = 0;
+  std::int64_t averaged_buffers = 0;  // values: buffers of floating point
 };
 
 ModelSize size_of(const torch::nn::Module& model);
@@ -23,7 +24,7 @@ struct Footprint {
   std::int64_t gradients = 0;
   std::int64_t masters = 0;    // fp32 copies of 16-bit weights (O2)
   std::int64_t optimizer = 0;  // momentum, or Adam's two moments
-  std::int64_t average = 0;    // of the weights (EMA)
+  std::int64_t average = 0;    // of the weights and running statistics (EMA)
 
   [[nodiscard]] std::int64_t total() const {
     return parameters + gradients + masters + optimizer + average;

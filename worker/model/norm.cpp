@@ -1,5 +1,8 @@
 #include "worker/model/norm.h"
 
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/instancenorm.h>
+#include <torch/nn/modules/normalization.h>
 #include <torch/types.h>
 
 #include "common/error.h"
@@ -37,6 +40,24 @@ class BatchNorm final : public Norm {
   }
 };
 
+template <typename... Layers>
+bool is_any(const torch::nn::Module& layer) {
+  return ((dynamic_cast<const Layers*>(&layer) != nullptr) || ...);
+}
+
+bool is_torch_batch_norm(const torch::nn::Module& layer) {
+  using namespace torch::nn;
+  return is_any<BatchNorm1dImpl, BatchNorm2dImpl, BatchNorm3dImpl>(layer);
+}
+
+// Calls visit(layer, "layer1.0.") for every layer of the tree below `layer`, and for itself.
+template <typename Visit>
+void walk(const torch::nn::Module& layer, const std::string& prefix, const Visit& visit) {
+  visit(layer, prefix);
+  for (const auto& child : layer.named_children())
+    walk(*child.value(), prefix + child.key() + ".", visit);
+}
+
 }  // namespace
 
 Norm::Norm(std::int64_t channels)
@@ -48,6 +69,41 @@ Norm::Norm(std::int64_t channels)
 
 MakeNorm batch_norm() {
   return [](std::int64_t channels) { return std::make_shared<BatchNorm>(channels); };
+}
+
+NormKind norm_kind(const torch::nn::Module& layer) {
+  using namespace torch::nn;
+  if (is_torch_batch_norm(layer)) return NormKind::batch;
+  if (is_any<Norm, InstanceNorm1dImpl, InstanceNorm2dImpl, InstanceNorm3dImpl>(layer))
+    return NormKind::batch;
+  return is_any<LayerNormImpl, GroupNormImpl>(layer) ? NormKind::layer : NormKind::none;
+}
+
+std::vector<std::string> norm_parameters_of(const torch::nn::Module& model) {
+  std::vector<std::string> names;
+  walk(model, "", [&names](const torch::nn::Module& layer, const std::string& prefix) {
+    if (norm_kind(layer) == NormKind::none) return;
+    for (const auto& parameter : layer.named_parameters(/*recurse=*/false))
+      names.push_back(prefix + parameter.key());
+  });
+  return names;
+}
+
+void require_synced_norms(const torch::nn::Module& model, const std::string& name, int asked) {
+  std::string own;
+  walk(model, "", [&own](const torch::nn::Module& layer, const std::string& prefix) {
+    if (!is_torch_batch_norm(layer)) return;
+    own += (own.empty() ? "" : ", ") + prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1);
+  });
+  if (!own.empty()) {
+    throw UsageError(
+        "model.norm: sync: " + own + " of model " + name +
+        " are batch norms of torch::nn, which know one rank's samples alone. Make them "
+        "with the request's norm(channels), or take model.norm=batch.");
+  }
+  if (asked > 0) return;
+  throw UsageError("model.norm: sync: nothing in model " + name +
+                   " uses it: it has no batch norm from its request. Take model.norm=batch.");
 }
 
 }  // namespace ddp::worker

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace ddp::worker {
 
@@ -37,5 +39,19 @@ using MakeNorm = std::function<std::shared_ptr<Norm>(std::int64_t channels)>;
 /// mode they use the batch's statistics and keep running ones, in evaluation mode the running ones.
 /// Source: Ioffe and Szegedy, arXiv:1502.03167.
 MakeNorm batch_norm();
+
+/// What a layer normalises over. `batch`: ours, and torch::nn's BatchNorm and InstanceNorm, whose
+/// kernels are the same; `layer`: torch::nn's LayerNorm and GroupNorm; `none`: any other layer,
+/// also one with a norm in it.
+enum class NormKind { none, batch, layer };
+NormKind norm_kind(const torch::nn::Module& layer);
+
+/// Names of the parameters that belong to norm layers, in order of construction.
+std::vector<std::string> norm_parameters_of(const torch::nn::Module& model);
+
+/// Of `model.norm: sync`. `asked` is how many norms the model took from its request.
+/// Errors: UsageError for a model that took none, and for batch norms of torch::nn, each by name:
+/// they would go on normalising over the samples of one rank.
+void require_synced_norms(const torch::nn::Module& model, const std::string& name, int asked);
 
 }  // namespace ddp::worker

@@ -88,6 +88,8 @@ OptimizerJob make_optimizer(const JobValues& values, int world_size) {
     optimizer.lr_factors.emplace_back(pattern, std::stod(factor));
   optimizer.clip_norm = values.maybe_real("train.clip_norm");
   optimizer.ema_decay = values.maybe_real("optimizer.ema_decay");
+  optimizer.ema_ramp = values.real("optimizer.ema_ramp");
+  optimizer.skips_non_finite = values.text("train.non_finite") == "skip";
   return optimizer;
 }
 

@@ -83,6 +83,8 @@ struct OptimizerJob {
   std::vector<std::pair<std::string, double>> lr_factors;
   std::optional<double> clip_norm;
   std::optional<double> ema_decay;
+  double ema_ramp = 0;            // optimizer steps; 0: none
+  bool skips_non_finite = false;  // train.non_finite
 };
 
 struct AmpJob {

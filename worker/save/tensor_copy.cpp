@@ -67,7 +67,10 @@ at::Tensor to_tensor(const TensorView& saved) {
                                : values.as_strided(saved.shape, saved.strides);
 }
 
-void copy_from(const TensorFile& file, const std::string& what, std::vector<NamedTensor>& tensors) {
+void copy_from(const TensorFile& file,
+               const std::string& what,
+               std::vector<NamedTensor>& tensors,
+               const std::set<std::string>& optional) {
   const at::NoGradGuard no_grad;
   std::vector<std::string> problems;
   std::set<std::string> wanted;
@@ -75,6 +78,7 @@ void copy_from(const TensorFile& file, const std::string& what, std::vector<Name
     wanted.insert(name);
     const TensorView* const saved = file.find(name);
     const std::string ours = describe(dtype_name(tensor.scalar_type()), tensor.sizes());
+    if (saved == nullptr && optional.contains(name)) continue;
     if (saved == nullptr) {
       problems.push_back(what + ": has no tensor \"" + name + "\", this job needs " + ours);
     } else if (const std::string theirs = describe(saved->dtype, saved->shape); theirs != ours) {
@@ -82,12 +86,12 @@ void copy_from(const TensorFile& file, const std::string& what, std::vector<Name
     }
   }
   for (const TensorView& saved : file.tensors()) {
-    if (!wanted.contains(saved.name))
+    if (!wanted.contains(saved.name) && !optional.contains(saved.name))
       problems.push_back(what + ": \"" + saved.name + "\" is not in this job");
   }
   if (!problems.empty()) throw UsageError(problems);
   for (const auto& [name, tensor] : tensors)
-    tensor.copy_(to_tensor(*file.find(name)));
+    if (const TensorView* const saved = file.find(name)) tensor.copy_(to_tensor(*saved));
 }
 
 }  // namespace ddp::worker

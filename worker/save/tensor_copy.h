@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,8 +25,13 @@ std::vector<TensorView> view(const std::vector<NamedTensor>& tensors);
 /// The values of `saved` as a tensor of its own type and shape, aligned whatever the file says.
 at::Tensor to_tensor(const TensorView& saved);
 
-/// Copies the tensors of a file into `tensors` by name. `what` stands for the file in messages.
-/// Errors: UsageError with every name that is missing, extra, or of another dtype or shape.
-void copy_from(const TensorFile& file, const std::string& what, std::vector<NamedTensor>& tensors);
+/// Copies the tensors of a file into `tensors` by name. `what` stands for the file in messages; of
+/// the names in `optional` either side may lack any, and those that the file lacks stay as they
+/// are. Errors: UsageError with every other name that is missing or extra, and with all of another
+/// dtype or shape.
+void copy_from(const TensorFile& file,
+               const std::string& what,
+               std::vector<NamedTensor>& tensors,
+               const std::set<std::string>& optional = {});
 
 }  // namespace ddp::worker

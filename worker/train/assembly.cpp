@@ -9,6 +9,7 @@
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/replica_check.h"
+#include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/task/classification.h"
 #include "worker/train/optimizer.h"
@@ -92,7 +93,10 @@ int train_task(const Session& session,
   group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
-  Optimizer optimizer(job.optimizer, replica, precision);
+  Optimizer optimizer(job.optimizer,
+                      replica,
+                      precision,
+                      {buffers_of(task->model()), norm_parameters_of(task->model())});
   std::optional<DataParallel> replicas;
   if (job.device.is_data_parallel) {
     replicas.emplace(replicate(*task, job, facts, session.registry, group));
@@ -136,6 +140,7 @@ int train_task(const Session& session,
                  group,
                  replica,
                  precision,
+                 optimizer,
                  session.page,
                  run_dir,
                  plan.steps_per_epoch,

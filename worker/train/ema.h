@@ -1,47 +1,84 @@
-// A moving average of the weights, which often tests better than the weights themselves.
-// It covers trainable parameters. Running statistics of norm layers are buffers: evaluation with
-// the average uses the model's.
+// A moving average of the model, which often tests better than the model itself.
+// It covers all of it: trainable parameters, and buffers of floating point, as timm's ModelEmaV3
+// (timm/utils/model_ema.py) and ultralytics' ModelEMA (ultralytics/utils/torch_utils.py) do.
+// Running statistics belong to the weights they were taken with, so the averaged weights are
+// evaluated with averaged ones. Buffers of integers (num_batches_tracked) stay the model's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <vector>
 
 #include "worker/model/named_tensor.h"
 
 namespace ddp::worker {
 
-class Ema {
- public:
-  /// Starts at the values of `weights`. It is kept in float32 at least: near the end of training a
-  /// step of the average is smaller than the last bit of a low type.
-  Ema(const std::vector<NamedTensor>& weights, double decay);
-
-  /// average = decay * average + (1 - decay) * weight. After each optimizer step; a skipped step is
-  /// one too, as with torch.optim.swa_utils. `weights` as in the constructor, or float32 masters
-  /// of them.
-  void update(const std::vector<at::Tensor>& weights);
-
-  /// By the parameter's name. They share memory with this object.
-  [[nodiscard]] const std::vector<NamedTensor>& averages() const { return averages_; }
-
- private:
-  std::vector<NamedTensor> averages_;
-  double decay_;
+/// decay(n) = decay * (1 - exp(-n / ramp)) at update n, counted from 1; without a ramp (0) it is
+/// `decay` from the first. Units: ramp in optimizer steps.
+/// Source: ModelEMA of ultralytics, where a ramp is called tau.
+struct EmaRule {
+  double decay = 0.9999;
+  double ramp = 0;
 };
 
-/// Puts the averages into the model for as long as it lives, for evaluation; then the weights come
-/// back, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the weights.
+class Ema {
+ public:
+  /// Follows `weights` and those of `buffers` that are of floating point, and starts at their
+  /// values. `sources` are the weights as the optimizer steps them: themselves, or float32 masters.
+  /// It is kept in float32 at least: near the end of training a step of the average is smaller than
+  /// the last bit of a low type. All these tensors are changed in place from now on, never
+  /// replaced.
+  Ema(const std::vector<NamedTensor>& weights,
+      const std::vector<at::Tensor>& sources,
+      const std::vector<NamedTensor>& buffers,
+      const EmaRule& rule);
+
+  /// average = decay * average + (1 - decay) * now. After each optimizer step. Without `skipped` a
+  /// step that a loss scale skipped is one too, as with torch.optim.swa_utils. With it ([] of
+  /// float32) the call does nothing when it is 1. Nothing waits for the device.
+  void update(const std::optional<at::Tensor>& skipped = {});
+
+  /// By name, weights first. They share memory with this object.
+  [[nodiscard]] const std::vector<NamedTensor>& averages() const { return averages_; }
+  /// Those of buffers alone: they differ between ranks as the buffers do.
+  [[nodiscard]] std::vector<NamedTensor> buffer_averages() const;
+
+  /// For checkpoints: NAME.ema, and the updates so far as ema.updates. The second is what of it is
+  /// equal on all ranks: without averages of buffers.
+  [[nodiscard]] std::vector<NamedTensor> state() const;
+  [[nodiscard]] std::vector<NamedTensor> replicated_state() const;
+
+ private:
+  friend class EmaSwap;
+
+  [[nodiscard]] std::vector<NamedTensor> named_state(std::size_t count) const;
+
+  EmaRule rule_;
+  std::size_t weights_;              // how many of the tensors below are of weights
+  std::vector<at::Tensor> model_;    // what the averages stand for: the model's own tensors
+  std::vector<at::Tensor> sources_;  // what they follow
+  std::vector<NamedTensor> averages_;
+  std::vector<at::Tensor> averaged_;  // the same, without names
+  bool has_other_types_ = false;      // sources than their averages
+  at::Tensor updates_;                // [] float64
+};
+
+/// Puts the averages into the model for as long as it lives, for evaluation; then its own values
+/// come back, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the model. When
+/// it ends because of an exception it does nothing: a device that has failed must not be waited
+/// for, and the model is not used again.
 class EmaSwap {
  public:
-  /// Does nothing without an average. Both outlive it.
-  EmaSwap(const Ema* ema, const std::vector<NamedTensor>& parameters);
+  /// Does nothing without an average, which outlives it.
+  explicit EmaSwap(const Ema* ema);
   EmaSwap(const EmaSwap&) = delete;
   EmaSwap& operator=(const EmaSwap&) = delete;
   ~EmaSwap();
 
  private:
-  std::vector<at::Tensor> weights_;  // the model's own
+  int exceptions_;                 // under way at its start
+  std::vector<at::Tensor> model_;  // the model's own
   std::vector<at::Tensor> saved_;
 };
 

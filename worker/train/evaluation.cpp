@@ -12,8 +12,9 @@ namespace ddp::worker {
 
 NamedValues Evaluation::run() {
   const torch::NoGradGuard no_grad;
-  parts_.replica.sync_buffers();
-  const EmaSwap averages(parts_.ema, parts_.replica.parameters());
+  const Ema* const ema = parts_.ema;
+  parts_.replica.sync_buffers(ema != nullptr ? ema->buffer_averages() : std::vector<NamedTensor>{});
+  const EmaSwap averages(ema);
   Task& task = parts_.forward.task();
   task.model().eval();
   const std::vector<std::int64_t> samples =

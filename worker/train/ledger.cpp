@@ -67,6 +67,8 @@ EpochRecord Ledger::start_record(const Position& position, const SumNames& names
   if (const LossScale* const scale = parts_.precision.loss_scale()) {
     record.figures.emplace_back("loss_scale", scale->value());
     record.figures.emplace_back("skipped_steps", static_cast<double>(scale->skipped_steps()));
+  } else if (const FiniteCheck* const check = parts_.optimizer.finite_check()) {
+    record.figures.emplace_back("skipped_steps", static_cast<double>(check->skipped_steps()));
   }
   return record;
 }

@@ -13,6 +13,7 @@
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/save/metrics_writer.h"
+#include "worker/train/optimizer.h"
 #include "worker/train/precision.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/vote.h"
@@ -27,6 +28,7 @@ class Ledger {
     const Group& group;
     const Ddp& replica;
     Precision& precision;
+    const Optimizer& optimizer;
     ProgressPage& page;
     const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
     std::int64_t steps_per_epoch = 1;

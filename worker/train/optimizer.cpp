@@ -3,6 +3,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "worker/plan/name_pattern.h"
 
@@ -22,23 +24,11 @@ std::vector<double> lr_factors(const OptimizerJob& job,
   return factors;
 }
 
-// Norms and biases are the parameters with one dimension.
-double weight_decay(const OptimizerJob& job, const at::Tensor& parameter) {
-  return job.decay_norms_and_biases || parameter.dim() > 1 ? job.weight_decay : 0;
+// By name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
+bool is_bias(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
 }
-
-}  // namespace
-
-struct Optimizer::Lists {
-  std::vector<at::Tensor> targets{};
-  std::vector<at::Tensor> gradients{};
-  std::vector<at::Tensor> momentum{};
-  std::vector<at::Tensor> exp_avgs{};
-  std::vector<at::Tensor> exp_avg_sqs{};
-  std::vector<at::Tensor> steps{};
-};
-
-namespace {
 
 std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> wide;
@@ -49,15 +39,30 @@ std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
 
 }  // namespace
 
-Optimizer::Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision)
+Optimizer::Optimizer(const OptimizerJob& job,
+                     Ddp& replica,
+                     Precision& precision,
+                     const ModelFacts& facts)
     : job_(job), replica_(replica), precision_(precision) {
   const std::vector<NamedTensor>& parameters = replica_.parameters();
   const std::vector<double> factors = lr_factors(job_, parameters);
+  const std::set<std::string> norms(facts.norm_parameters.begin(), facts.norm_parameters.end());
+  std::vector<at::Tensor> targets;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    slots_.push_back(make_slot(parameters[i]));
-    add_to_group(i, weight_decay(job_, parameters[i].tensor), factors[i]);
+    const auto& [name, tensor] = parameters[i];
+    const Slot& slot = slots_.emplace_back(make_slot(parameters[i]));
+    targets.push_back(slot.target);
+    if (slot.master_gradient.defined()) {
+      low_weights_.push_back(slot.weight);
+      masters_.push_back(slot.target);
+    }
+    const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
+    add_to_group(i, decays ? job_.weight_decay : 0, factors[i]);
   }
-  if (job_.ema_decay) ema_.emplace(parameters, *job_.ema_decay);
+  if (job_.ema_decay) {
+    ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
+  }
+  if (job_.skips_non_finite) finite_check_.emplace(parameters.at(0).tensor.device());
 }
 
 Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
@@ -91,72 +96,75 @@ void Optimizer::add_to_group(std::size_t slot, double weight_decay, double lr_fa
   group.members.push_back(slot);
 }
 
-std::vector<Optimizer::Lists> Optimizer::collect() const {
-  const std::vector<at::Tensor> gradients = replica_.gradients();
-  std::vector<at::Tensor> low;
-  std::vector<at::Tensor> wide;
-  std::vector<Lists> result;
+bool Optimizer::fits(const Plan& plan) const {
+  const std::vector<NamedTensor>& parameters = replica_.parameters();
+  if (plan.gradients.size() != parameters.size()) return false;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!parameters[i].tensor.grad().is_same(plan.gradients[i])) return false;
+  return true;
+}
+
+Optimizer::Plan Optimizer::make_plan() const {
+  Plan plan;
+  plan.gradients = replica_.gradients();
   for (const ParameterGroup& group : groups_) {
-    Lists& lists = result.emplace_back();
+    Lists& lists = plan.calls.emplace_back();
+    std::vector<at::Tensor>& gradients = plan.by_call.emplace_back();
     for (const std::size_t i : group.members) {
-      if (!gradients[i].defined()) continue;
+      const at::Tensor& gradient = plan.gradients[i];
+      if (!gradient.defined()) continue;
       const Slot& slot = slots_[i];
       if (slot.master_gradient.defined()) {
-        low.push_back(gradients[i]);
-        wide.push_back(slot.master_gradient);
+        plan.low.push_back(gradient);
+        plan.wide.push_back(slot.master_gradient);
       }
       lists.targets.push_back(slot.target);
-      lists.gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient
-                                                               : gradients[i]);
+      gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient : gradient);
       if (slot.momentum.defined()) lists.momentum.push_back(slot.momentum);
       if (!slot.exp_avg.defined()) continue;
       lists.exp_avgs.push_back(slot.exp_avg);
       lists.exp_avg_sqs.push_back(slot.exp_avg_sq);
       lists.steps.push_back(slot.step);
     }
+    plan.all.insert(plan.all.end(), gradients.begin(), gradients.end());
   }
-  if (!low.empty()) at::_foreach_copy_(wide, low);
-  return result;
+  return plan;
+}
+
+std::optional<at::Tensor> Optimizer::find_overflow() {
+  if (LossScale* const scale = precision_.loss_scale()) return scale->unscale(plan_.by_call);
+  if (finite_check_) return finite_check_->look_at(plan_.by_call);
+  return {};
 }
 
 void Optimizer::step(double lr) {
   const at::NoGradGuard no_grad;
-  const std::vector<Lists> calls = collect();
-  std::vector<std::vector<at::Tensor>> gradients;
-  std::vector<at::Tensor> all_gradients;
-  for (const Lists& lists : calls) {
-    gradients.push_back(lists.gradients);
-    all_gradients.insert(all_gradients.end(), lists.gradients.begin(), lists.gradients.end());
+  if (!fits(plan_)) {
+    plan_ = make_plan();
+    ++list_builds_;
   }
-  LossScale* const loss_scale = precision_.loss_scale();
-  std::optional<at::Tensor> found_inf;
-  if (loss_scale != nullptr) found_inf = loss_scale->unscale(gradients);
-  if (job_.clip_norm && !all_gradients.empty()) clip_norm(all_gradients, *job_.clip_norm);
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (!calls[i].targets.empty())
-      call_kernel(groups_[i], calls[i], lr * groups_[i].lr_factor, found_inf);
+  if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
+  const std::optional<at::Tensor> found_inf = find_overflow();
+  // Where the norm is not finite this spoils gradients, and nothing that lasts: the kernels skip.
+  if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
+  for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+    const Lists& lists = plan_.calls[i];
+    if (lists.targets.empty()) continue;
+    call_kernel(groups_[i], lists, plan_.by_call[i], lr * groups_[i].lr_factor, found_inf);
   }
-  if (loss_scale != nullptr) loss_scale->update();
-
-  std::vector<at::Tensor> weights;
-  std::vector<at::Tensor> masters;
-  std::vector<at::Tensor> targets;
-  for (const Slot& slot : slots_) {
-    targets.push_back(slot.target);
-    if (!slot.master_gradient.defined()) continue;
-    weights.push_back(slot.weight);
-    masters.push_back(slot.target);
-  }
-  if (!weights.empty()) at::_foreach_copy_(weights, masters);
-  if (ema_) ema_->update(targets);
+  if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
+  if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
+  if (finite_check_) finite_check_->count(*found_inf);
+  if (LossScale* const scale = precision_.loss_scale()) scale->update();
 }
 
 void Optimizer::call_kernel(const ParameterGroup& group,
                             const Lists& lists,
+                            const std::vector<at::Tensor>& gradients,
                             double lr,
                             const std::optional<at::Tensor>& found_inf) const {
   if (job_.name == OptimizerJob::Name::sgd) {
-    call_sgd(group, lists, lr, found_inf);
+    call_sgd(group, lists, gradients, lr, found_inf);
     return;
   }
   // The kernels read the number of this step, counted from 1; a skipped step is taken back. Trap: a
@@ -164,7 +172,7 @@ void Optimizer::call_kernel(const ParameterGroup& group,
   at::_foreach_add_(lists.steps, 1);
   const auto kernel = [&](auto&& fused) {
     fused(lists.targets,
-          lists.gradients,
+          gradients,
           lists.exp_avgs,
           lists.exp_avg_sqs,
           /*max_exp_avg_sqs=*/at::TensorList(),
@@ -190,19 +198,21 @@ void Optimizer::call_kernel(const ParameterGroup& group,
 
 void Optimizer::call_sgd(const ParameterGroup& group,
                          const Lists& lists,
+                         const std::vector<at::Tensor>& gradients,
                          double lr,
                          const std::optional<at::Tensor>& found_inf) const {
   // Trap: on the CPU, torch 2.11's _fused_sgd_ forgets to write low weights back: only what is left
   // over from its vectors moves. Such weights are stepped as float32 copies.
   if (is_low(group.type) && lists.targets[0].is_cpu()) {
-    const Lists wide{widened(lists.targets), widened(lists.gradients), widened(lists.momentum)};
-    call_sgd({at::kFloat, group.weight_decay, group.lr_factor}, wide, lr, found_inf);
+    const Lists wide{widened(lists.targets), widened(lists.momentum)};
+    const ParameterGroup wide_group{at::kFloat, group.weight_decay, group.lr_factor};
+    call_sgd(wide_group, wide, widened(gradients), lr, found_inf);
     at::_foreach_copy_(lists.targets, wide.targets);
     if (!lists.momentum.empty()) at::_foreach_copy_(lists.momentum, wide.momentum);
     return;
   }
   at::_fused_sgd_(lists.targets,
-                  lists.gradients,
+                  gradients,
                   lists.momentum,
                   group.weight_decay,
                   job_.momentum,
@@ -216,6 +226,14 @@ void Optimizer::call_sgd(const ParameterGroup& group,
 }
 
 std::vector<NamedTensor> Optimizer::state() const {
+  return named_state(ema_ ? ema_->state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::replicated_state() const {
+  return named_state(ema_ ? ema_->replicated_state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& averages) const {
   std::vector<NamedTensor> state;
   for (const Slot& slot : slots_) {
     if (slot.momentum.defined()) state.push_back({slot.name, slot.momentum});
@@ -226,14 +244,12 @@ std::vector<NamedTensor> Optimizer::state() const {
     }
     if (slot.master_gradient.defined()) state.push_back({slot.name + ".master", slot.target});
   }
-  if (ema_) {
-    for (const auto& [name, average] : ema_->averages())
-      state.push_back({name + ".ema", average});
-  }
-  if (const LossScale* const scale = precision_.loss_scale()) {
-    for (const NamedTensor& one : scale->state())
-      state.push_back(one);
-  }
+  const auto add = [&state](const std::vector<NamedTensor>& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  add(averages);
+  if (const LossScale* const scale = precision_.loss_scale()) add(scale->state());
+  if (finite_check_) add(finite_check_->state());
   return state;
 }
 

@@ -1,41 +1,65 @@
-// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale,
-// clip, step, next scale, average. Nothing in it waits for the device.
-// Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds tensors of
-// one dtype. They run on detached parameters, without autograd. With a loss scale they get
-// `found_inf` and no `grad_scale`: the gradients are unscaled and clipped before.
+// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale
+// or look for what is not finite, clip, step, next scale, average. Nothing in it waits for the
+// device. Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds
+// tensors of one dtype. They run on detached parameters, without autograd. They get `found_inf` and
+// no `grad_scale`: the gradients are unscaled and clipped before. A rate as a tensor (`tensor_lr`)
+// would be read on the host by the kernels for the CPU, so the rate is a number.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
 #include "worker/train/ema.h"
+#include "worker/train/finite_check.h"
 #include "worker/train/precision.h"
 
 namespace ddp::worker {
 
+/// What of a model matters here beside its trainable parameters.
+struct ModelFacts {
+  std::vector<NamedTensor> buffers{};          // for the average
+  std::vector<std::string> norm_parameters{};  // names, of norm layers: for the decay
+};
+
 class Optimizer {
  public:
-  /// For the parameters of `replica`; it and `precision` outlive this object.
+  /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` the
+  /// average has no buffers, and of norms and biases only the biases are known.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
-  Optimizer(const OptimizerJob& job, Ddp& replica, Precision& precision);
+  Optimizer(const OptimizerJob& job,
+            Ddp& replica,
+            Precision& precision,
+            const ModelFacts& facts = {});
 
   /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
-  /// is. With a loss scale, a step whose gradients are not finite changes neither parameters nor
-  /// their state.
+  /// is, and so does its state. With a loss scale or `skips_non_finite`, a step whose gradients are
+  /// not finite changes neither parameters nor their state; nor, with the latter, the average.
   void step(double lr);
 
   /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
-  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master,
-  /// NAME.ema, and the loss scale's.
+  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master; the
+  /// average's, the loss scale's, and the counts of skipped steps.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
-  /// The moving average of the weights; null when the job has none.
+  /// That of it which is equal on all ranks: all but the averages of buffers.
+  [[nodiscard]] std::vector<NamedTensor> replicated_state() const;
+
+  /// The moving average of the model; null when the job has none.
   [[nodiscard]] const Ema* ema() const { return ema_ ? &*ema_ : nullptr; }
+
+  /// Of `skips_non_finite`; null without.
+  [[nodiscard]] const FiniteCheck* finite_check() const {
+    return finite_check_ ? &*finite_check_ : nullptr;
+  }
+
+  /// How often the lists of tensors were built: again only when other gradients are there.
+  [[nodiscard]] std::int64_t list_builds() const { return list_builds_; }
 
  private:
   // One parameter and its state; tensors that the job does not need are undefined.
@@ -58,27 +82,56 @@ class Optimizer {
     std::vector<std::size_t> members{};  // of slots_
   };
 
-  struct Lists;  // the tensors of one kernel call
+  // The tensors of one kernel call.
+  struct Lists {
+    std::vector<at::Tensor> targets{};
+    std::vector<at::Tensor> momentum{};
+    std::vector<at::Tensor> exp_avgs{};
+    std::vector<at::Tensor> exp_avg_sqs{};
+    std::vector<at::Tensor> steps{};
+  };
+
+  // Everything that a step hands to kernels, for one set of gradients. It holds on to them, so that
+  // one at the same address is the same one.
+  struct Plan {
+    std::vector<at::Tensor> gradients{};             // of the parameters, where there is one
+    std::vector<Lists> calls{};                      // by group
+    std::vector<std::vector<at::Tensor>> by_call{};  // the gradients that its kernel takes
+    std::vector<at::Tensor> all{};                   // these in one list
+    std::vector<at::Tensor> low{};                   // gradients that are widened first
+    std::vector<at::Tensor> wide{};                  // into these
+  };
 
   [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
   void add_to_group(std::size_t slot, double weight_decay, double lr_factor);
-  [[nodiscard]] std::vector<Lists> collect() const;
+  [[nodiscard]] bool fits(const Plan& plan) const;
+  [[nodiscard]] Plan make_plan() const;
+  [[nodiscard]] std::optional<at::Tensor> find_overflow();
   void call_kernel(const ParameterGroup& group,
                    const Lists& lists,
+                   const std::vector<at::Tensor>& gradients,
                    double lr,
                    const std::optional<at::Tensor>& found_inf) const;
 
   void call_sgd(const ParameterGroup& group,
                 const Lists& lists,
+                const std::vector<at::Tensor>& gradients,
                 double lr,
                 const std::optional<at::Tensor>& found_inf) const;
+  [[nodiscard]] std::vector<NamedTensor> named_state(
+      const std::vector<NamedTensor>& averages) const;
 
   OptimizerJob job_;
   Ddp& replica_;
   Precision& precision_;
   std::vector<Slot> slots_;  // in the order of the parameters
   std::vector<ParameterGroup> groups_;
+  std::vector<at::Tensor> low_weights_;  // those with masters
+  std::vector<at::Tensor> masters_;
   std::optional<Ema> ema_;
+  std::optional<FiniteCheck> finite_check_;
+  Plan plan_;
+  std::int64_t list_builds_ = 0;
 };
 
 /// Scales `gradients` down so that the norm of all of them together is at most `limit`. No host

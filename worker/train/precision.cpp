@@ -7,14 +7,27 @@
 namespace ddp::worker {
 namespace {
 
-void cast_layers(torch::nn::Module& layer, at::ScalarType type, bool with_norms) {
+// Whether the layer's kernels take low images with float32 parameters. Trap: those of layer and
+// group norm do on the CPU; on CUDA they throw (pytorch issue 135969, as of torch 2.11).
+bool is_wide_norm(const torch::nn::Module& layer, at::Device device) {
+  const NormKind kind = norm_kind(layer);
+  return kind == NormKind::batch || (kind == NormKind::layer && device.is_cpu());
+}
+
+struct Cast {
+  at::ScalarType type;
+  bool with_norms;
+  at::Device device;  // where the model will run
+};
+
+void cast_layers(torch::nn::Module& layer, const Cast& cast) {
   for (const std::shared_ptr<torch::nn::Module>& child : layer.children())
-    cast_layers(*child, type, with_norms);
-  if (!with_norms && dynamic_cast<const Norm*>(&layer) != nullptr) return;
+    cast_layers(*child, cast);
+  if (!cast.with_norms && is_wide_norm(layer, cast.device)) return;
   for (const bool is_buffer : {false, true}) {
     for (at::Tensor& tensor : is_buffer ? layer.buffers(false) : layer.parameters(false)) {
       // to() keeps the strides, also those of channels-last weights with one input channel.
-      if (tensor.is_floating_point()) tensor.set_data(tensor.detach().to(type));
+      if (tensor.is_floating_point()) tensor.set_data(tensor.detach().to(cast.type));
     }
   }
 }
@@ -33,7 +46,7 @@ Precision::Precision(const AmpJob& job, at::Device device)
 }
 
 void Precision::prepare(torch::nn::Module& model) const {
-  if (plan_.low_weights) cast_layers(model, low_, plan_.low_norms);
+  if (plan_.low_weights) cast_layers(model, {low_, plan_.low_norms, device_});
 }
 
 Autocast Precision::autocast() const {

@@ -23,6 +23,8 @@ class Precision {
 
   /// Casts weights and buffers as the level says; layouts stay. Call before Ddp and the optimizer
   /// are made: both hold on to the tensors. Integer buffers (num_batches_tracked) are left alone.
+  /// Norms that stay float32 are ours and torch::nn's (model/norm); on CUDA its LayerNorm and
+  /// GroupNorm do not, as their kernels take one type alone there.
   void prepare(torch::nn::Module& model) const;
 
   /// For the time of a forward pass and its loss. Does nothing but at O1.

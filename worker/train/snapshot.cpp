@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "worker/train/finite_check.h"
+
 namespace ddp::worker {
 namespace {
 
@@ -86,7 +88,8 @@ Position restore(Group& group,
     copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
     copy_from(checkpoint->optimizer,
               (checkpoint->path / "optimizer.safetensors").string(),
-              shared.optimizer);
+              shared.optimizer,
+              FiniteCheck::names());
   }
   std::vector<double> row(kHead + names.row_size());
   if (checkpoint != nullptr) row = to_row(*checkpoint, names);

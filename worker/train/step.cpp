@@ -12,7 +12,7 @@ namespace ddp::worker {
 namespace {
 
 // 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
-constexpr int kMaxBadLosses = 40;
+constexpr int kMaxSkips = 40;
 
 std::string lines(const SumNames& names) {
   std::string text;
@@ -87,7 +87,8 @@ void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally
   set_phase(Phase::training);
   parts_.optimizer.step(lr);
   parts_.replica.zero_gradients();
-  tally.close_step(place.step + 1);
+  const FiniteCheck* const check = parts_.optimizer.finite_check();
+  tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
 }
 
 void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {
@@ -101,11 +102,18 @@ void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {
   }
 }
 
-bool Step::is_borne(const StepSums& sums) {
-  bad_losses_ = std::isfinite(sums.loss) ? 0 : bad_losses_ + 1;
-  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale.
+std::optional<std::string> Step::why_lost(const AgreedStep& agreed) {
+  bad_losses_ = std::isfinite(agreed.sums.loss) ? 0 : bad_losses_ + 1;
+  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale; so are
+  // those that train.non_finite skips.
   const LossScale* const scale = parts_.precision.loss_scale();
-  return bad_losses_ <= (scale != nullptr && scale->is_dynamic() ? kMaxBadLosses : 0);
+  const bool skips =
+      (scale != nullptr && scale->is_dynamic()) || parts_.job.optimizer.skips_non_finite;
+  if (bad_losses_ > (skips ? kMaxSkips : 0))
+    return "the loss of step " + std::to_string(agreed.step);
+  if (agreed.skips <= kMaxSkips) return {};
+  return "the gradient of " + std::to_string(static_cast<std::int64_t>(agreed.skips)) +
+         " steps in a row";
 }
 
 std::optional<std::string> Step::find_odd_replicas() {
@@ -115,7 +123,7 @@ std::optional<std::string> Step::find_odd_replicas() {
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = parts_.replica.odd_ranks(parts_.optimizer.state());
+    odd = parts_.replica.odd_ranks(parts_.optimizer.replicated_state());
   }
   has_compared_ = true;
   if (odd.empty()) return {};

@@ -16,6 +16,7 @@
 #include "worker/train/optimizer.h"
 #include "worker/train/precision.h"
 #include "worker/train/tally.h"
+#include "worker/train/vote.h"
 
 namespace ddp::worker {
 
@@ -49,9 +50,9 @@ class Step {
   /// step go to `tally`. Errors: PeerError, and those of the loader and the task.
   void run(const StepDeal& deal, const Place& place, double lr, Tally& tally);
 
-  /// Whether training goes on after a step with these sums of all ranks. One whose loss is not
-  /// finite ends it, unless the loss scale skips such steps; then too many in a row do.
-  bool is_borne(const StepSums& sums);
+  /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
+  /// steps are skipped, too many in a row end it.
+  std::optional<std::string> why_lost(const AgreedStep& agreed);
 
   /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
   /// call it. Errors: PeerError.

@@ -123,12 +123,14 @@ StepSums PassSums::sums() const {
   return read_row(device_.names(), row.data_ptr<double>(), samples_);
 }
 
-void Tally::close_step(std::int64_t step) {
+void Tally::close_step(std::int64_t step, const at::Tensor& skips) {
   const at::NoGradGuard no_grad;
-  const at::Tensor& sums = running_.device_.sums();
+  at::Tensor sums = running_.device_.sums();
+  if (skips.defined()) sums = at::cat({sums, skips.to(sums.options()).reshape({1})});
   Sent& sent = sent_.emplace_back();
   sent.step = step;
   sent.samples = running_.samples_;
+  sent.has_skips = skips.defined();
   if (sums.is_cuda()) {
     sent.row = at::empty(sums.sizes(), at::TensorOptions(at::kDouble).pinned_memory(true));
     sent.row.copy_(sums, /*non_blocking=*/true);
@@ -147,8 +149,10 @@ std::optional<Tally::Closed> Tally::take(bool also_newest) {
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();
   if (sent.arrived) sent.arrived->synchronize();
+  const double* const row = sent.row.data_ptr<double>();
   return Closed{sent.step,
-                read_row(running_.device_.names(), sent.row.data_ptr<double>(), sent.samples)};
+                read_row(running_.device_.names(), row, sent.samples),
+                sent.has_skips ? row[sent.row.numel() - 1] : 0};
 }
 
 }  // namespace ddp::worker

@@ -71,12 +71,14 @@ class Tally {
 
   /// One micro-step.
   void add(Task& task, const Pass& pass) { running_.add(task, pass); }
-  /// The step is over: its sums set out for the host.
-  void close_step(std::int64_t step);
+  /// The step is over: its sums set out for the host, and with them how many steps in a row were
+  /// skipped ([], on the device; undefined: none are skipped).
+  void close_step(std::int64_t step, const at::Tensor& skips = {});
 
   struct Closed {
     std::int64_t step = 0;
-    StepSums sums;  // of this rank
+    StepSums sums;     // of this rank
+    double skips = 0;  // in a row, the same on every rank
   };
   /// The oldest step that was not taken yet, but for the newest one: its sums had a whole step to
   /// arrive. With `also_newest` that one, too. Blocks: until they are there.
@@ -87,6 +89,7 @@ class Tally {
   struct Sent {
     std::int64_t step = 0;
     double samples = 0;
+    bool has_skips = false;             // the last of the row
     at::Tensor row;                     // on the host
     std::optional<c10::Event> arrived;  // nothing: it is there
   };

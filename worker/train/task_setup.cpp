@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
+#include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/save/weights.h"
 #include "worker/task/classification.h"
@@ -17,11 +18,18 @@
 namespace ddp::worker {
 namespace {
 
+/// `synced` counts the norms that are taken from the request.
 TaskRequest request_for(const Job& job,
                         const DataFacts& data,
                         const Registry& registry,
-                        Group& group) {
-  return {job, data, job.model.has_sync_norm ? sync_batch_norm(group) : batch_norm(), registry};
+                        Group& group,
+                        const std::shared_ptr<int>& synced) {
+  if (!job.model.has_sync_norm) return {job, data, batch_norm(), registry};
+  const MakeNorm norm = [make = sync_batch_norm(group), synced](std::int64_t channels) {
+    ++*synced;
+    return make(channels);
+  };
+  return {job, data, norm, registry};
 }
 
 }  // namespace
@@ -32,9 +40,11 @@ std::unique_ptr<Task> make_task(const Job& job,
                                 Group& group) {
   // The same seed on every rank draws the same weights (rank 0's are broadcast all the same).
   at::manual_seed(job.seed);
+  const auto synced = std::make_shared<int>(0);  // shared with the request: a model may keep it
   std::unique_ptr<Task> task =
-      registry.tasks.at(job.task.name)(request_for(job, data, registry, group));
+      registry.tasks.at(job.task.name)(request_for(job, data, registry, group, synced));
   torch::nn::Module& model = task->model();
+  if (job.model.has_sync_norm) require_synced_norms(model, job.model.name, *synced);
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(model);
     std::cout << to_text(load_weights(
@@ -62,7 +72,8 @@ DataParallel replicate(
   }
   std::vector<Model> replicas{images->image_model()};
   for (std::size_t i = 1; i < job.device.devices.size(); ++i) {
-    const Model replica = make_image_model(request_for(job, data, registry, group));
+    const Model replica =
+        make_image_model(request_for(job, data, registry, group, std::make_shared<int>(0)));
     freeze(*replica, job.model.freeze);
     use_layout(*replica, job.model.layout);
     Precision(job.amp, at::Device(job.device.devices[i])).prepare(*replica);

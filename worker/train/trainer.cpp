@@ -70,8 +70,8 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   parts_.ledger.write(
       agreed, parts_.tally.names(), rate_of(agreed.step - 1), parts_.hooks.take_step_values());
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
-  if (parts_.step.is_borne(agreed.sums)) return {};
-  return diverged(parts_.group, "the loss of step " + std::to_string(agreed.step));
+  const std::optional<std::string> lost = parts_.step.why_lost(agreed);
+  return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
 }
 
 Trainer::End Trainer::hear_rest() {

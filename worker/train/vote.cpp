@@ -31,6 +31,7 @@ void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
   values.insert(values.end(), row.begin(), row.end());
   pending_ = Pending{closed.step,
                      std::chrono::steady_clock::now(),
+                     closed.skips,
                      group_.start_sum(at::tensor(values, at::kDouble))};
 }
 
@@ -42,7 +43,8 @@ std::optional<AgreedStep> Votes::take() {
   AgreedStep agreed{pending_->step,
                     pending_->at,
                     {values[0], values[1], values[2]},
-                    tally_.names().to_sums(values.subspan(3))};
+                    tally_.names().to_sums(values.subspan(3)),
+                    pending_->skips};
   pending_.reset();
   return agreed;
 }

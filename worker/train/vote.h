@@ -27,6 +27,7 @@ struct AgreedStep {
   std::chrono::steady_clock::time_point at;  // when this rank gave its vote
   Wishes wishes;                             // as of that moment
   StepSums sums;                             // of all ranks
+  double skips = 0;                          // steps in a row that were skipped
 };
 
 class Votes {
@@ -46,6 +47,7 @@ class Votes {
   struct Pending {
     std::int64_t step = 0;
     std::chrono::steady_clock::time_point at;
+    double skips = 0;
     std::unique_ptr<PendingSum> sum;
   };
 
