@@ -12,6 +12,12 @@ constexpr std::size_t kTextBytes = 256;
 
 }  // namespace
 
+PeerError Group::explain_loss(const std::string& during,
+                              std::chrono::steady_clock::time_point /*began*/,
+                              const std::string& cause) const {
+  return PeerError("lost a peer during " + during + ": " + cause);
+}
+
 std::vector<std::string> gather_texts(Group& group, const std::string& text) {
   const at::Tensor mine = at::zeros({static_cast<std::int64_t>(kTextBytes)}, at::kByte);
   std::memcpy(mine.data_ptr(), text.data(), std::min(text.size(), kTextBytes - 1));
