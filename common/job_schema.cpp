@@ -153,6 +153,16 @@ Parsed parse_bytes_value(const JobKey& key, const YamlNode& node) {
               " to " + format_bytes(static_cast<std::int64_t>(key.max))};
 }
 
+Parsed parse_duration_value(const JobKey& key, const YamlNode& node) {
+  const std::optional<std::chrono::milliseconds> value = parse_duration(node.text);
+  const std::chrono::milliseconds least(static_cast<std::int64_t>(key.min));
+  if (value && *value >= least) return {*value, ""};
+  std::string expected = "a time with a unit, as 500ms, 30s, 10min or 2h";
+  if (least.count() > 0)
+    expected = "a time of at least " + format_duration(least) + ", as 30s, 10min or 2h";
+  return {{}, expected};
+}
+
 bool is_name(const std::string& text) {
   const bool plain = std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-';
@@ -230,11 +240,8 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
     case JobType::choice:
       if (is_choice(key, node.text) || (key.is_open && is_name(node.text))) return {node.text, ""};
       return {{}, expected_choice(key, node.text)};
-    case JobType::duration: {
-      const std::optional<std::chrono::milliseconds> value = parse_duration(node.text);
-      if (value) return {*value, ""};
-      return {{}, "a time with a unit, as 500ms, 30s, 10min or 2h"};
-    }
+    case JobType::duration:
+      return parse_duration_value(key, node);
     case JobType::bytes:
       return parse_bytes_value(key, node);
     case JobType::text_map:

@@ -34,7 +34,7 @@ struct JobKey {
   std::string_view path;  // "data.batch_per_rank"
   JobType type = JobType::text;
   std::string_view default_value;  // as in YAML; "null" when there is none
-  double min = 0;                  // of integer and real, inclusive
+  double min = 0;                  // of integer, real, bytes and duration (ms), inclusive
   double max = 0;
   bool above_min = false;  // real: min itself is not allowed
   std::vector<std::string_view> choices = {};

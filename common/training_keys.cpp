@@ -311,6 +311,13 @@ std::vector<JobKey> training_keys() {
        .default_value = "2min",
        .may_differ = true,
        .help = "how long a rank waits for the others at the start"},
+      {.path = "ddp.timeout",
+       .type = JobType::duration,
+       .default_value = "5min",
+       .min = 1000,
+       .may_differ = true,
+       .help = "how long a rank waits for the others in a collective, before it names who is "
+               "missing and ends by 124; longer than any rank's evaluation or checkpoint"},
       {.path = "ddp.broadcast_buffers",
        .type = JobType::choice,
        .default_value = "auto",

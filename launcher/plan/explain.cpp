@@ -1,11 +1,13 @@
 #include "launcher/plan/explain.h"
 
+#include <chrono>
 #include <sstream>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
 #include "common/spelling.h"
+#include "common/units.h"
 #include "launcher/plan/flags.h"
 
 namespace ddp::launcher {
@@ -31,6 +33,11 @@ std::string range_of(const JobKey& key) {
   return key.max >= kAnyReal ? low : low + " to " + show(key.max);
 }
 
+std::string least_of(const JobKey& duration) {
+  const std::chrono::milliseconds least(static_cast<std::int64_t>(duration.min));
+  return least.count() > 0 ? ", at least " + format_duration(least) : "";
+}
+
 std::string type_of(const JobKey& key) {
   const std::string words = key.choices.empty() ? "" : ", or " + list(key.choices);
   switch (key.type) {
@@ -48,7 +55,7 @@ std::string type_of(const JobKey& key) {
       return (key.is_open ? "a name of the program's own, or one of " : "one of ") +
              list(key.choices);
     case JobType::duration:
-      return "duration with a unit, as 30s or 10min";
+      return "duration with a unit, as 30s or 10min" + least_of(key);
     case JobType::bytes:
       return "size with a unit, as 25MiB";
     case JobType::text_map:

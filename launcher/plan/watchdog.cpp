@@ -311,12 +311,11 @@ std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSampl
   return findings;
 }
 
-std::vector<int> Watchdog::frozen() const {
+std::vector<int> Watchdog::frozen(nanoseconds at_least) const {
   std::vector<int> ranks;
   for (const Track& track : tracks_) {
-    if (track.last.alive && track.is_named && is_stopped(track.last)) {
-      ranks.push_back(track.last.rank);
-    }
+    const bool is_frozen = track.frozen_since && looked_at_ - *track.frozen_since >= at_least;
+    if (track.last.alive && is_frozen && is_stopped(track.last)) ranks.push_back(track.last.rank);
   }
   return ranks;
 }

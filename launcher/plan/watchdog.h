@@ -77,8 +77,8 @@ class Watchdog {
   [[nodiscard]] std::vector<Finding> look(std::chrono::nanoseconds now,
                                           std::span<const WorkerSample> samples);
 
-  /// Ranks that have been stopped for kFrozenFor: the root cause when their peers give up.
-  [[nodiscard]] std::vector<int> frozen() const;
+  /// Ranks that have been stopped for that long: the root cause when their peers give up.
+  [[nodiscard]] std::vector<int> frozen(std::chrono::nanoseconds at_least = kFrozenFor) const;
 
  private:
   struct Track {

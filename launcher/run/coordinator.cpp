@@ -242,7 +242,9 @@ bool Coordinator::has_reason_to_end() const {
 
 asio::awaitable<void> Coordinator::stop() {
   store_.note_joined(round_.places);
-  round_.frozen = watchdog_->frozen();
+  // Who times out has waited for its peers for a while: one that is stopped now was so by then.
+  round_.frozen =
+      watchdog_->frozen(round_.has_timed_out ? std::chrono::nanoseconds(0) : Watchdog::kFrozenFor);
   round_.is_stopping = true;
   if (has_other_nodes()) crew_.show("");
   const StopRound order = make_stop();
@@ -374,6 +376,7 @@ void Coordinator::note_exit(const Node& node, const Exited& exited) {
   if (has_left(exited.ending) && !round_.leaver) round_.leaver = who;
   if (has_failed(exited.ending) && !round_.failed) {
     round_.failed = who + " has failed: " + to_text(exited.ending.status);
+    round_.has_timed_out = exited.ending.status.exit_code() == exit_code::kTimeout;
   }
 }
 

@@ -130,6 +130,13 @@ TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseWhenItsPeerGivesUp) {
   EXPECT_TRUE(job->sees("was stopped (SIGSTOP) while its peers waited and failed"));
 }
 
+TEST_F(Hang, W7_AStoppedWorkerIsTheRootCauseOfATimeOutOfLessThan3s) {
+  const auto job = launch_fakes(2, "on 1 [ raise STOP hold ] sleep 2 exit 124");
+  EXPECT_EQ(job->wait(), 124);
+  EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
+  EXPECT_TRUE(job->sees("was stopped (SIGSTOP) while its peers waited and failed"));
+}
+
 TEST_F(Hang, ARoundThatHangsIsRestartedToo) {
   const auto job = launch_fakes(
       2, "round 0 [ progress 1 hold ] print done", {"--hang-timeout", "2s", "--max-restarts", "1"});

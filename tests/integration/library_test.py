@@ -32,14 +32,15 @@ class Library(ProcessTest):
             f"-DCMAKE_CXX_COMPILER={os.environ['DDP_CXX']}", "-DCMAKE_CXX_FLAGS=-O0",
         )  # fmt: skip
         self.run_program(cmake, "--build", build)
-        return prefix, build / "stripes"
+        return prefix, build
 
-    def records(self, kind):
-        text = (self.folder / "runs" / "stripes" / "metrics.jsonl").read_text(encoding="utf-8")
+    def records(self, kind, name="stripes"):
+        text = (self.folder / "runs" / name / "metrics.jsonl").read_text(encoding="utf-8")
         return [record for record in map(json.loads, text.splitlines()) if record["kind"] == kind]
 
-    def test_a_program_of_ones_own_is_built_from_the_prefix_and_trains(self):
-        prefix, stripes = self.build_example()
+    def test_programs_of_ones_own_are_built_from_the_prefix_and_train(self):
+        prefix, build = self.build_example()
+        stripes = build / "stripes"
         job = EXAMPLE / "stripes.yaml"
         launch = [prefix / "bin" / "ddp-launch", "--nproc-per-node", 2]
         text = self.run_program(*launch, job, f"launch.program={stripes}")
@@ -54,6 +55,28 @@ class Library(ProcessTest):
         self.assertIn("model.name: two-layers is not one of convnet", self.run_program(*launch, job, expect=2))
         self.assertIn('did you mean "two-layers"?', self.run_program(stripes, job, "model.name=two-layer", expect=2))
         self.assertIn("unit", self.run_program(stripes, job, "model.args.unit=3", expect=2))
+
+        self.task_of_its_own(launch, build / "bumps")
+
+    def task_of_its_own(self, launch, bumps):
+        """Targets of any length over an odd number of ranks, that share 32 samples as 11, 11 and 10."""
+        job = EXAMPLE / "bumps.yaml"
+        launch = [*launch[:-1], 3]
+        text = self.run_program(*launch, job, f"launch.program={bumps}")
+        self.assertIn("rank 2 of 3", text)
+        last = self.records("epoch", "bumps")[-1]
+        self.assertEqual(last["step"], 121, "a hook of rank 1 asked for the end after step 120, and all heard of it one step later")
+        self.assertIn("saved step 121", text)
+        self.assertGreater(last["test_recall"], 0.9)
+        self.assertIn("test_loss/cells", last)
+        self.assertEqual(self.records("step", "bumps")[0]["steps_left"], 145)
+        header = (self.folder / "runs" / "bumps" / "metrics.csv").read_text(encoding="utf-8").splitlines()[0]
+        self.assertIn("train_loss,test_loss,test_recall,test_bumps,", header)
+        # Every bump counts once, for any number of ranks.
+        alone = self.run_program(bumps, job, "output=alone", "train.max_steps=1")
+        self.assertIn(f"bumps {last['test_bumps']:.4f}", alone)
+        self.assertIn('did you mean "bumps"?', self.run_program(bumps, job, "task.name=bump", expect=2))
+        self.assertIn('data.augment: this program has no "flip"', self.run_program(bumps, job, "data.augment=[flip]", expect=2))
 
     def test_the_program_that_the_readme_shows_is_built_and_trains(self):
         prefix = self.install()

@@ -80,6 +80,7 @@ TEST(Watchdog, AStoppedWorkerIsNamedOnceEachTime) {
   EXPECT_THAT(dog.look(0s, stopped), IsEmpty());
   EXPECT_THAT(dog.look(2s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), IsEmpty());
+  EXPECT_THAT(dog.frozen(0s), ElementsAre(1));  // what a peer that gave up by 124 has seen
   EXPECT_THAT(dog.look(3s, stopped), ElementsAre(Finding{false, 1, "is stopped (state T)"}));
   EXPECT_THAT(dog.look(4s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), ElementsAre(1));

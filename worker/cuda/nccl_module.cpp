@@ -14,8 +14,8 @@ class NcclModule : public CudaModule {
 
   [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const override {
-    // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread
-    // and ends the process by SIGABRT: no handler of ours sees it, so nothing may depend on one.
+    // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread,
+    // which nobody can catch: std::terminate (train/program tells it, and leaves by 97).
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = request.timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(

@@ -52,7 +52,8 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
                             const Device& device,
                             const std::string& digest,
-                            std::chrono::milliseconds timeout) {
+                            std::chrono::milliseconds timeout,
+                            std::chrono::milliseconds collective_timeout) {
   if (self.world_size == 1) return make_alone();
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
@@ -84,7 +85,8 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   request.local_address = open.local_address;
   request.device = device;
   request.join_timeout = timeout;
-  request.collective_timeout = kCollectiveTimeout;
+  request.collective_timeout = collective_timeout;
+  request.rank_0_serves_store = !self.agent_store;
   return make_gloo_group(request);
 }
 

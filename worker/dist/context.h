@@ -16,19 +16,20 @@
 namespace ddp::worker {
 
 /// Longest honest skew between ranks (a slow disk in a checkpoint, an evaluation) before a silent
-/// rank counts as lost.
-inline constexpr std::chrono::seconds kCollectiveTimeout{300};
+/// rank counts as lost. The default of `ddp.timeout`.
+inline constexpr std::chrono::minutes kCollectiveTimeout{5};
 
 /// Makes the group of this job.
 /// `digest` stands for everything that must be equal on all ranks, a line per thing; the releases
 /// of LibTorch and NCCL and the world size are compared beside it. Blocks: until all ranks are
-/// there, at most `timeout`. Errors: PeerError: 124 with the missing ranks, 202 when the store
-/// cannot be reached or served, 203 when a rank differs, is there twice, or shares its GPU with
-/// another under NCCL.
+/// there, at most `timeout`; later a collective waits for `collective_timeout`. Errors: PeerError:
+/// 124 with the missing ranks, 202 when the store cannot be reached or served, 203 when a rank
+/// differs, is there twice, or shares its GPU with another under NCCL.
 std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Environment& environment,
                             const Device& device,
                             const std::string& digest,
-                            std::chrono::milliseconds timeout);
+                            std::chrono::milliseconds timeout,
+                            std::chrono::milliseconds collective_timeout = kCollectiveTimeout);
 
 }  // namespace ddp::worker

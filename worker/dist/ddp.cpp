@@ -112,7 +112,7 @@ Ddp::~Ddp() {
 void Ddp::build_reducer() {
   const c10::intrusive_ptr<c10d::ProcessGroup> process_group = group_.process_group();
   const std::vector<at::Tensor> parameters = tensors_of(request_.parameters);
-  with_peers("the comparison of parameters", [&] {
+  with_peers(group_, "the comparison of parameters", [&] {
     c10d::verify_params_across_processes(process_group, parameters, std::nullopt);
   });
 
@@ -121,8 +121,9 @@ void Ddp::build_reducer() {
     state.push_back(parameter.detach());
   for (const NamedTensor& buffer : request_.buffers)
     state.push_back(buffer.tensor.detach());
-  with_peers("the broadcast of the weights",
-             [&] { c10d::broadcast_coalesced(process_group, state, kBroadcastBytes, 0); });
+  with_peers(group_, "the broadcast of the weights", [&] {
+    c10d::broadcast_coalesced(process_group, state, kBroadcastBytes, 0);
+  });
 
   // One bucket for the first step; the reducer then rebuilds them in the order in which gradients
   // became ready. It never does so when it looks for unused parameters each step.
@@ -175,7 +176,7 @@ void Ddp::build_reducer() {
 void Ddp::prepare_to_reduce() {
   if (!reducer_) return;
   if (request_.buffer_sync == BufferSync::each_step) sync_buffers();
-  with_peers("the rebuilding of buckets", [this] {
+  with_peers(group_, "the rebuilding of buckets", [this] {
     const InCollective waiting = group_.enter();
     logger_->set_runtime_stats_and_log();
     reducer_->prepare_for_forward();
@@ -192,7 +193,7 @@ void Ddp::backward(const at::Tensor& loss, bool reduce) {
     if (reduce) set_unused_aside();
     return;
   }
-  with_peers("backward", [&] {
+  with_peers(group_, "backward", [&] {
     // Trap: a graph of the gradients themselves (create_graph), and gradients of another type than
     // their parameters, are beyond the reducer. The one is not asked for here; autograd gives a
     // gradient the type of its parameter, and buckets have it too.
@@ -316,7 +317,7 @@ void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
   for (const NamedTensor& buffer : more)
     buffers.push_back(buffer.tensor.variable_data());
   const InCollective waiting = group_.enter();
-  with_peers("the broadcast of the buffers", [&] {
+  with_peers(group_, "the broadcast of the buffers", [&] {
     c10d::broadcast_coalesced(group_.process_group(), buffers, kBroadcastBytes, 0);
   });
 }

@@ -8,15 +8,28 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
+#include <algorithm>
 #include <exception>
+#include <vector>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
 #include "worker/dist/cuda_module.h"
+#include "worker/dist/lost_peers.h"
 #include "worker/dist/peer_call.h"
 
 namespace ddp::worker {
 namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+struct StartedSum {
+  c10::intrusive_ptr<c10d::Work> work;
+  Clock::time_point at;
+
+  [[nodiscard]] bool has_ended_well() const { return work->isCompleted() && !work->exception(); }
+};
 
 class GlooSum : public PendingSum {
  public:
@@ -25,7 +38,7 @@ class GlooSum : public PendingSum {
 
   at::Tensor wait() override {
     const InCollective waiting = group_.enter();
-    with_peers("a sum over ranks", [this] { work_->wait(); });
+    with_peers(group_, "a sum over ranks", [this] { work_->wait(); });
     return tensor_;
   }
 
@@ -48,6 +61,9 @@ class GlooGroup : public Group {
   at::Tensor gather(const at::Tensor& tensor) override;
   void agree(const std::string& what, const std::string& text) override;
   void close() override;
+  [[nodiscard]] PeerError explain_loss(const std::string& during,
+                                       Clock::time_point began,
+                                       const std::string& cause) const override;
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
     return group_;
   }
@@ -61,7 +77,9 @@ class GlooGroup : public Group {
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
   std::chrono::milliseconds join_timeout_;
-  std::chrono::milliseconds leave_timeout_;
+  std::chrono::milliseconds collective_timeout_;
+  bool rank_0_serves_store_;
+  std::vector<StartedSum> sums_;  // that may not have ended
   int questions_ = 0;
 };
 
@@ -69,7 +87,8 @@ GlooGroup::GlooGroup(const GlooRequest& request)
     : store_(request.store),
       device_(request.device.device),
       join_timeout_(request.join_timeout),
-      leave_timeout_(request.collective_timeout) {
+      collective_timeout_(request.collective_timeout),
+      rank_0_serves_store_(request.rank_0_serves_store) {
   auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
   if (request.interface.empty()) {
     options->devices.push_back(
@@ -131,15 +150,17 @@ void GlooGroup::sum(at::Tensor& tensor) {
 
 std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
   std::vector<at::Tensor> tensors{tensor};
-  return with_peers("a sum over ranks", [&] {
-    return std::make_unique<GlooSum>(*this, tensor, group_->allreduce(tensors));
+  return with_peers(*this, "a sum over ranks", [&] {
+    std::erase_if(sums_, [](const StartedSum& sum) { return sum.has_ended_well(); });
+    sums_.push_back({group_->allreduce(tensors), Clock::now()});
+    return std::make_unique<GlooSum>(*this, tensor, sums_.back().work);
   });
 }
 
 void GlooGroup::broadcast(at::Tensor& tensor) {
   const InCollective waiting = enter();
   std::vector<at::Tensor> tensors{tensor};
-  with_peers("a broadcast from rank 0", [&] { group_->broadcast(tensors)->wait(); });
+  with_peers(*this, "a broadcast from rank 0", [&] { group_->broadcast(tensors)->wait(); });
 }
 
 at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
@@ -149,7 +170,7 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
   std::vector<std::vector<at::Tensor>> outputs{parts};
   std::vector<at::Tensor> inputs{tensor};
   const InCollective waiting = enter();
-  with_peers("a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
+  with_peers(*this, "a gather over ranks", [&] { group_->allgather(outputs, inputs)->wait(); });
   return at::stack(outputs[0]);  // [world_size, ...]
 }
 
@@ -160,19 +181,46 @@ void GlooGroup::agree(const std::string& what, const std::string& text) {
       {store_, rank(), world_size(), join_timeout_}, {key, what, "did not say its " + what}, text);
 }
 
+PeerError GlooGroup::explain_loss(const std::string& during,
+                                  Clock::time_point began,
+                                  const std::string& cause) const {
+  // A sum that was started earlier may be what has failed: it takes all connections with it.
+  for (const StartedSum& sum : sums_) {
+    if (!sum.has_ended_well()) began = std::min(began, sum.at);
+  }
+  // gloo throws one type for a time-out and for a connection that has ended: the clock tells.
+  constexpr milliseconds kRounding{50};
+  const Clock::duration waited = Clock::now() - began + kRounding;
+  PeerLoss loss;
+  loss.own = {rank(), waited >= collective_timeout_, during};
+  loss.world_size = world_size();
+  loss.timeout = collective_timeout_;
+  loss.is_on_rank_0 = rank_0_serves_store_;
+  loss.cause = cause;
+  // Another rank that came first may have given up, and closed its connections. Where this one came
+  // shortly before, a peer has ended: a launcher knows that already, and nothing is waited for.
+  const bool may_be_time_out = 2 * waited >= collective_timeout_;
+  const bool serves_others = rank_0_serves_store_ && is_root();
+  const milliseconds wait = kReportWait + (serves_others ? kServerWait : milliseconds(0));
+  loss.reports = exchange_reports(store_, loss.own, may_be_time_out ? wait : milliseconds(0));
+  const PeerFailure failure = explain(loss);
+  return PeerError(failure.text, failure.code);
+}
+
 void GlooGroup::close() {
   // What the GPU still does may need the peers; nobody leaves before it is done.
   if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
   const InCollective waiting = enter();
-  with_peers("the end of the job", [this] {
+  with_peers(*this, "the end of the job", [this] {
     // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
     at::Tensor here = at::zeros({1});
     sum(here);
     // The rank that serves the store leaves last, so that no peer finds it gone.
     const bool is_last = store_->add("bye", 1) == world_size();
     if (is_last) store_->set("all-gone", std::string("1"));
-    if (is_root()) store_->wait({"all-gone"}, leave_timeout_);
+    if (is_root()) store_->wait({"all-gone"}, collective_timeout_);
   });
+  sums_.clear();
   group_->shutdown();
   group_.reset();
   nccl_.reset();  // its watchdog reads the store: the store goes last

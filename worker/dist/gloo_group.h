@@ -22,6 +22,7 @@ struct GlooRequest {
   Device device;              // its GPU is current already
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};
+  bool rank_0_serves_store = false;  // else somebody outside of the ranks
 };
 
 /// Connects every rank with every other; with NCCL their GPUs too, so that a broken fabric is an

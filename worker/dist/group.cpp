@@ -25,6 +25,12 @@ std::vector<at::Tensor> gather_rows(Group& group, const at::Tensor& rows) {
   return parts;
 }
 
+PeerError Group::explain_loss(const std::string& during,
+                              std::chrono::steady_clock::time_point /*began*/,
+                              const std::string& cause) const {
+  return PeerError("lost a peer during " + during + ": " + cause);
+}
+
 std::vector<std::string> gather_texts(Group& group, const std::string& text) {
   const at::Tensor mine = at::zeros({static_cast<std::int64_t>(text.size())}, at::kByte);
   if (!text.empty()) std::memcpy(mine.data_ptr(), text.data(), text.size());

@@ -6,10 +6,12 @@
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "common/error.h"
 #include "common/progress_page.h"
 
 namespace c10d {
@@ -38,8 +40,8 @@ class Group {
   /// Who prints, reads weights and saves.
   [[nodiscard]] virtual bool is_root() const { return rank() == 0; }
 
-  /// All block until every rank has called them, in the same order. Errors: PeerError when a rank
-  /// is lost or the group's timeout passes.
+  /// All block until every rank has called them, in the same order. Errors: PeerError: 97 when a
+  /// rank is lost, 124 with the ranks that did not come when the group's timeout passes.
   virtual void sum(at::Tensor& tensor) = 0;  // in place
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
   virtual void broadcast(at::Tensor& tensor) = 0;  // from rank 0, in place
@@ -62,6 +64,13 @@ class Group {
   /// To be kept for as long as this rank waits for others.
   [[nodiscard]] InCollective enter() const { return InCollective(page_); }
   [[nodiscard]] ProgressPage* page() const { return page_; }  // may be null
+
+  /// What to throw when a call that needs the other ranks and began at `began` has failed; `cause`
+  /// is what the library said.
+  /// Blocks: less than a second, where it asks the other ranks; no collective.
+  [[nodiscard]] virtual PeerError explain_loss(const std::string& during,
+                                               std::chrono::steady_clock::time_point began,
+                                               const std::string& cause) const;
 
   /// For c10d's Reducer; null when alone.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;

@@ -1,5 +1,10 @@
 #include "worker/dist/peer_call.h"
 
+#include <c10/util/Exception.h>
+
+#include <string_view>
+#include <typeinfo>
+
 namespace ddp::worker {
 
 std::string message_of(const std::exception& error) {
@@ -7,6 +12,13 @@ std::string message_of(const std::exception& error) {
   const std::string text =
       torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
   return text.substr(0, text.find('\n'));
+}
+
+bool is_peer_error(const std::exception& error) {
+  if (dynamic_cast<const c10::DistError*>(&error) != nullptr) return true;
+  // No wheel ships gloo's headers; IoException, EnforceNotMet and the others stand in its namespace
+  // (Itanium C++ ABI, 5.1.2: a nested name begins with N and the length of its first part).
+  return std::string_view(typeid(error).name()).starts_with("N4gloo");
 }
 
 }  // namespace ddp::worker

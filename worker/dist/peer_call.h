@@ -1,38 +1,36 @@
 // Where the exceptions of c10d and gloo become ours.
-// A lost peer is a PeerError (97: a victim whenever another failure is known). What is our own
-// fault, a wrong shape or no memory, must not look like one, so it passes through.
+// A lost peer is a PeerError (97: a victim whenever another failure is known; 124 after a
+// time-out). What is our own fault or a user's, a wrong shape, no memory, an exception that a model
+// or a hook throws in the middle of backward, must not look like one: so it passes through.
 #pragma once
 
-#include <c10/util/Exception.h>
-
+#include <chrono>
 #include <exception>
-#include <new>
 #include <string>
 
-#include "common/error.h"
+#include "worker/dist/group.h"
 
 namespace ddp::worker {
 
 /// The message without the C++ stack that c10 and gloo put behind it.
 std::string message_of(const std::exception& error);
 
-/// Runs a call that needs the other ranks. `during` says what was going on.
-/// Errors: PeerError for c10d's and gloo's exceptions (gloo's are plain std::exceptions); others as
-/// they are.
+/// Whether c10d, gloo or NCCL says by `error` that a rank, or the way to it, is gone. It is told by
+/// the type, never by the text.
+bool is_peer_error(const std::exception& error);
+
+/// Runs a call that needs the other ranks of `group`. `during` says what was going on.
+/// Errors: PeerError for what is_peer_error(); others as they are.
 template <typename Call>
-auto with_peers(const std::string& during, Call call) {
+auto with_peers(const Group& group, const std::string& during, Call call) {
+  const auto began = std::chrono::steady_clock::now();
   try {
     return call();
   } catch (const Error&) {
     throw;
-  } catch (const std::bad_alloc&) {
-    throw;
-  } catch (const c10::DistError& error) {
-    throw PeerError("lost a peer during " + during + ": " + message_of(error));
-  } catch (const c10::Error&) {
-    throw;
   } catch (const std::exception& error) {
-    throw PeerError("lost a peer during " + during + ": " + message_of(error));
+    if (!is_peer_error(error)) throw;
+    throw group.explain_loss(during, began, message_of(error));
   }
 }
 

@@ -149,8 +149,9 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   for (int rank = 0; rank < group.world_size(); ++rank)
     parts[0].push_back(at::empty_like(mine[0]));
   const InCollective waiting = group.enter();
-  with_peers("a gather of batch statistics",
-             [&] { group.process_group()->allgather(parts, mine)->wait(); });
+  with_peers(group, "a gather of batch statistics", [&] {
+    group.process_group()->allgather(parts, mine)->wait();
+  });
   const at::Tensor all = at::stack(parts[0]);  // [world_size, 2C + 1]
   const at::Tensor counts = all.select(1, 2 * channels).contiguous();
   const auto [mean_of_all, inverse_std_of_all] =
@@ -181,7 +182,8 @@ Gradients differentiate(const at::Tensor& dy,
       at::batch_norm_backward_reduce(dy, x, all.mean, all.spread, weight, true, true, true);
   std::vector<at::Tensor> sums{at::cat({sum_dy, sum_dy_centred})};  // [2C]
   const InCollective waiting = group.enter();
-  with_peers("a sum of batch gradients", [&] { group.process_group()->allreduce(sums)->wait(); });
+  with_peers(
+      group, "a sum of batch gradients", [&] { group.process_group()->allreduce(sums)->wait(); });
   const std::vector<at::Tensor> halves = sums[0].chunk(2);
   return {at::batch_norm_backward_elemt(dy,
                                         x,

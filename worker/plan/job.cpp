@@ -115,6 +115,7 @@ DdpJob make_ddp(const JobValues& values) {
   ddp.buffer_sync = choose<BufferSync>(values, "ddp.broadcast_buffers", kSyncs);
   ddp.check_replicas_every = values.integer("ddp.check_replicas_every");
   ddp.join_timeout = values.duration("ddp.join_timeout");
+  ddp.timeout = values.duration("ddp.timeout");
   return ddp;
 }
 

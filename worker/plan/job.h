@@ -108,6 +108,7 @@ struct DdpJob {
   BufferSync buffer_sync = BufferSync::automatic;
   std::int64_t check_replicas_every = 500;  // optimizer steps; 0: never
   std::chrono::milliseconds join_timeout{std::chrono::minutes(2)};
+  std::chrono::milliseconds timeout{std::chrono::minutes(5)};  // of a collective
 };
 
 struct ScheduleJob {

@@ -9,12 +9,14 @@
 
 namespace ddp::worker {
 
-void write_error_file(const std::string& path, const std::exception& error) {
+void write_error_file(const std::string& path, int rank, const std::exception& error) {
+  if (path.empty()) return;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   boost::json::object extra;
   extra["py_callstack"] = error.what();
   extra["timestamp"] =
       std::to_string(std::chrono::duration_cast<std::chrono::seconds>(now).count());
+  if (rank >= 0) extra["rank"] = rank;
   const std::string text = error.what();
   boost::json::object message;
   message["message"] = text.substr(0, text.find("\nException raised from"));

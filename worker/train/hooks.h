@@ -6,6 +6,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -30,7 +31,7 @@ struct HookContext {
 struct StepEvent : HookContext {
   std::int64_t step = 0;  // steps done
   double lr = 0;
-  NamedValues& values;  // rank 0's go into the next step record, beside its own numbers
+  NamedValues& values;  // rank 0's go into the record of this step, if it is written
 };
 
 struct EvaluationEvent : HookContext {
@@ -68,7 +69,9 @@ class HookCaller {
       : hooks_(hooks), model_(model), group_(group) {}
 
   void after_step(std::int64_t step, double lr) {
-    call<StepEvent>(hooks_.on_step, step, lr, step_values_);
+    if (hooks_.on_step.empty()) return;
+    call<StepEvent>(
+        hooks_.on_step, step, lr, step_values_.emplace_back(step, NamedValues()).second);
   }
   void after_evaluation(std::int64_t epoch, std::int64_t step, NamedValues& values) {
     call<EvaluationEvent>(hooks_.on_evaluation, epoch, step, values);
@@ -79,8 +82,13 @@ class HookCaller {
   [[nodiscard]] bool wants_end() const { return wants_end_; }
   /// Whether a hook of any rank does. All ranks call it. Errors: PeerError.
   [[nodiscard]] bool agree_on_end();
-  /// What hooks have added to the steps since the last call.
-  NamedValues take_step_values() { return std::exchange(step_values_, {}); }
+  /// What hooks have added to this step; those of earlier ones are dropped.
+  NamedValues take_step_values(std::int64_t step) {
+    NamedValues values;
+    for (; !step_values_.empty() && step_values_.front().first <= step; step_values_.pop_front())
+      values = std::move(step_values_.front().second);
+    return values;
+  }
 
  private:
   template <typename Event, typename... More>
@@ -94,7 +102,7 @@ class HookCaller {
   torch::nn::Module& model_;
   Group& group_;
   bool wants_end_ = false;
-  NamedValues step_values_;
+  std::deque<std::pair<std::int64_t, NamedValues>> step_values_;  // of steps not heard of yet
 };
 
 inline bool HookCaller::agree_on_end() {

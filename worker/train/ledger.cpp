@@ -36,7 +36,6 @@ void Ledger::note_step(const Position& position, double lr) const {
 }
 
 void Ledger::write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more) {
-  if (agreed.step % parts_.job.log_every != 0) return;
   StepRecord record;
   record.step = agreed.step;
   record.epoch = (agreed.step - 1) / parts_.steps_per_epoch;

@@ -47,8 +47,9 @@ class Ledger {
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
 
-  /// A step that all ranks have voted on; it is written each train.log_every steps. `more` is of
-  /// hooks.
+  /// Whether a step is written: each train.log_every steps.
+  [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }
+  /// A step that all ranks have voted on. `more` is of hooks.
   void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);

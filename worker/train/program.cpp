@@ -1,9 +1,11 @@
 #include "worker/train/program.h"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <exception>
 #include <iostream>
 #include <optional>
 
@@ -14,6 +16,7 @@
 #include "worker/train/error_file.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
+#include "worker/train/uncaught.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {
@@ -37,6 +40,40 @@ extern "C" void on_stop_signal(int signal) {
   const bool has_agent = is_opened(page);
   if (!is_training || (stop_requested.exchange(true) && !has_agent))
     ::_exit(exit_code::of_signal(signal));
+}
+
+// What the way out of an exception may need, whichever thread it is thrown in. It is never
+// destroyed: threads of libraries live to the very end.
+struct LastWords {
+  std::string error_file;  // empty: none was asked for
+  int rank = -1;           // none yet
+
+  int say(const Error& error) const {
+    const int code = explain("ddp-worker", error);
+    write_error_file(error_file, rank, error);
+    return code;
+  }
+};
+
+LastWords& last_words() {
+  static auto& words = *new LastWords();
+  return words;
+}
+
+// An exception left a thread of a library or of a user's, or a function that is noexcept. The first
+// thread that comes tells and ends the process; others wait for that. Who comes twice has failed at
+// telling: out of memory, say.
+[[noreturn]] void on_terminate() noexcept {
+  static std::atomic<long> first{0};
+  const long self = ::syscall(SYS_gettid);
+  long before = 0;
+  if (!first.compare_exchange_strong(before, self)) {
+    if (before == self) ::_exit(exit_code::kInternal);
+    while (true)
+      ::pause();
+  }
+  const int code = last_words().say(as_terminating_error());
+  ::_exit(code);
 }
 
 /// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
@@ -70,8 +107,8 @@ void handle_stop_signals(ProgressPage& page) {
 
 void run(int argc, char** argv, const Registry& registry) {
   secure_streams();
+  std::set_terminate(on_terminate);
   // These live to the very end: a signal, or the way out of an error, may need them.
-  std::string error_file;
   std::optional<MappedProgressPage> page;
   std::optional<RunDir> own_run_dir;
   int code = exit_code::kInternal;
@@ -83,9 +120,10 @@ void run(int argc, char** argv, const Registry& registry) {
     const Environment environment = with_init_method(read_environment(), options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     check_torch_version();
-    error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+    last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     // Who am I: the launcher's environment, or rank 0 of 1.
     const WorkerIdentity self = play(options.as_rank, read_identity(environment));
+    last_words().rank = self.rank;
     // Under an agent of ours the prefix of each line says it.
     if (self.run_id.empty() && !options.as_rank) log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
@@ -105,8 +143,7 @@ void run(int argc, char** argv, const Registry& registry) {
                  options.as_rank.has_value(),
                  own_run_dir});
   } catch (const std::exception& error) {
-    code = explain("ddp-worker", error);
-    if (!error_file.empty()) write_error_file(error_file, error);
+    code = last_words().say(as_error(error));
   }
   try {
     if (own_run_dir) write_result(own_run_dir->directory(), code, "\"decided_by\":\"worker\"");

@@ -24,6 +24,7 @@
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
 #include "worker/train/task_setup.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -213,10 +214,13 @@ int train_here(const Session& session) {
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
   session.page.phase = Phase::joining;
-  const std::unique_ptr<Group> group =
-      session.plays_rank
-          ? make_alone(self.rank, self.world_size)
-          : join(self, session.environment, device, job_digest(session.job), job.ddp.join_timeout);
+  const std::unique_ptr<Group> group = session.plays_rank ? make_alone(self.rank, self.world_size)
+                                                          : join(self,
+                                                                 session.environment,
+                                                                 device,
+                                                                 job_digest(session.job),
+                                                                 job.ddp.join_timeout,
+                                                                 job.ddp.timeout);
   group->show_on(session.page);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
@@ -257,7 +261,7 @@ int with_torch(const Work& work) {
   try {
     return work();
   } catch (const c10::Error& error) {
-    throw SystemError("LibTorch: " + message_of(error));
+    throw as_error(error);
   }
 }
 

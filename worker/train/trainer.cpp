@@ -67,8 +67,10 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   heard_.stop += agreed.wishes.stop;
   heard_.save += agreed.wishes.save;
   if (agreed.wishes.finish > 0) is_finished_ = true;
-  parts_.ledger.write(
-      agreed, parts_.tally.names(), rate_of(agreed.step - 1), parts_.hooks.take_step_values());
+  const NamedValues more = parts_.hooks.take_step_values(agreed.step);
+  if (parts_.ledger.is_due(agreed.step))
+    parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
+  parts_.ledger.note_loss(agreed.sums.mean_loss());
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;

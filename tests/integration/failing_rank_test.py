@@ -1,0 +1,175 @@
+"""What ends a rank from inside is named as what it is: an exception of the user's own, one in a thread, a peer that does not come.
+
+Run by hand: DDP_BIN=build/release DDP_FAILING_WORKER=build/release/tests/failing_worker PYTHONPATH=tests/support
+python3 tests/integration/failing_rank_test.py
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import time
+import unittest
+
+from processes import ProcessTest
+
+JOB = """
+name: job
+data: {name: digits, batch_per_rank: 16, train_size: 8000, test_size: 200}
+train: {epochs: 50, log_every: 1}
+"""
+
+
+class FailingRank(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    def world(self, size):
+        """The variables of ranks that no launcher of ours starts: nobody ends them from outside."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        return {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+
+    def start_ranks(self, program, size, *arguments, **variables):
+        world = self.world(size) | variables
+        return [
+            self.start(
+                program, "job.yaml", *arguments, RANK=str(rank), LOCAL_RANK=str(rank),
+                TORCHELASTIC_ERROR_FILE=str(self.folder / f"error-{rank}.json"), **world,
+            )
+            for rank in range(size)
+        ]  # fmt: skip
+
+    def error_of(self, rank):
+        return json.loads((self.folder / f"error-{rank}.json").read_text(encoding="utf-8"))["message"]
+
+    def report_of(self, text):
+        return text[text.index("Root Cause") :]
+
+
+class OwnExceptions(FailingRank):
+    PROGRAM = pathlib.Path(os.environ["DDP_FAILING_WORKER"])
+    JOB_OF_ITS = ("model.name=failing", "train.epochs=1", "data.train_size=160")
+    TYPES = {"forward": "std::runtime_error"}
+
+    def test_an_exception_of_the_user_s_is_the_root_cause_with_its_type_and_text(self):
+        for where in ("forward", "backward", "tensor-hook", "loss", "epoch-hook"):
+            with self.subTest(where):
+                error = f"{self.TYPES.get(where, 'failing::Refusal')}: no {where.replace('-', ' ')} in step 5"
+                command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
+                text = self.run_program(*command, f"name={where}", expect=1, FAIL=where)
+                report = self.report_of(text)
+                self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
+                self.assertRegex(report, r"(?m)^  exitcode  : 1 \(pid: \d+\)$")
+                self.assertIn(f"  traceback : {error}\n", report)
+                self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
+                self.assertNotRegex(text, r"\[0:1\] .*lost a peer")
+                self.assertRegex(report, r"(?m)^  rank 0 \(local_rank: 0, pid: \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
+
+    def test_its_peers_are_victims(self):
+        for where in ("forward", "backward"):
+            with self.subTest(where):
+                ranks = self.start_ranks(self.PROGRAM, 2, *self.JOB_OF_ITS, f"name=alone-{where}", FAIL=where)
+                self.assertEqual([running.finish() for running in ranks], [97, 1], [running.text for running in ranks])
+                self.assertRegex(ranks[0].text, r"ddp-worker: lost a peer during ")
+                error = self.error_of(1)
+                self.assertEqual(error["message"], f"{self.TYPES.get(where, 'failing::Refusal')}: no {where} in step 5")
+                self.assertEqual(error["extraInfo"]["rank"], 1)
+                self.assertIn("lost a peer", self.error_of(0)["message"])
+
+
+class Terminate(FailingRank):
+    """An exception that leaves a thread, or a function that is noexcept: no SIGABRT, no core."""
+
+    CASES = {
+        "thread": (125, "failing::Refusal: no thread in step 5"),
+        "threads": (125, "failing::Refusal: no thread in step 5"),
+        "peer-thread": (97, "c10::DistBackendError: the watchdog has seen enough"),
+        "int-thread": (125, "int"),
+        "noexcept": (125, "failing::Refusal: no way out in step 5"),
+    }
+
+    def test_it_is_told_in_one_line_and_in_the_error_file(self):
+        for where, (code, what) in self.CASES.items():
+            with self.subTest(where):
+                ranks = self.start_ranks(
+                    OwnExceptions.PROGRAM, 2, *OwnExceptions.JOB_OF_ITS, f"name=terminate-{where}", FAIL=where
+                )
+                self.assertEqual([running.finish() for running in ranks], [97, code], [running.text for running in ranks])
+                lines = re.findall(r"(?m)^.*terminate.*$", ranks[1].text)
+                self.assertEqual(len(lines), 1, ranks[1].text)
+                self.assertRegex(lines[0], rf"^ddp-worker: std::terminate in thread \S+: {re.escape(what)}$")
+                error = self.error_of(1)
+                self.assertTrue(error["message"].endswith(what), error)
+                self.assertEqual(error["extraInfo"]["rank"], 1)
+        self.assertEqual(list(self.folder.glob("core*")), [])
+
+    def test_the_launcher_names_the_thread_s_exception(self):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", OwnExceptions.PROGRAM, "job.yaml", *OwnExceptions.JOB_OF_ITS]
+        report = self.report_of(self.run_program(*command, expect=125, FAIL="thread"))
+        self.assertRegex(report, r"(?m)^  rank      : 1 ")
+        self.assertRegex(report, r"(?m)^  traceback : std::terminate in thread \S+: failing::Refusal: no thread in step 5$")
+
+
+class TimeOuts(FailingRank):
+    """A peer that is stopped in the middle of training. The limit is far above what a busy machine makes of a step."""
+
+    TIMEOUT = 6
+    KEYS = (f"ddp.timeout={TIMEOUT}s",)
+    BOUND = TIMEOUT + 1 + 5  # the promise, and what a busy machine may take to end a process
+
+    def stop_one(self, size, stopped):
+        """Ranks that no launcher watches. Returns the others, ended, and how long that took."""
+        ranks = self.start_ranks(self.bin / "ddp-worker", size, *self.KEYS)
+        ranks[0].wait_for("epoch 1/50")
+        begin = time.monotonic()
+        ranks[stopped].process.send_signal(signal.SIGSTOP)
+        others = [running for rank, running in enumerate(ranks) if rank != stopped]
+        codes = [running.finish() for running in others]
+        took = time.monotonic() - begin
+        ranks[stopped].process.kill()
+        self.assertEqual(ranks[stopped].finish(), 137)
+        self.assertEqual(codes, [124] * (size - 1), [running.text for running in others])
+        for running in others:
+            pattern = rf"ddp-worker: time-out in [a-z0-9 ]+ after {self.TIMEOUT}s \(ddp.timeout\): rank {stopped} of {size} did not come\. It is stopped"
+            self.assertRegex(running.text, pattern)
+        self.assertGreater(took, self.TIMEOUT - 1)
+        self.assertLess(took, self.BOUND)
+        print(f"rank {stopped} of {size} stopped: the others ended after {took:.2f} s")
+
+    def test_the_stopped_one_of_two_is_named(self):
+        self.stop_one(2, 1)
+
+    def test_the_stopped_one_of_three_is_named_by_both_others(self):
+        self.stop_one(3, 1)
+
+    def test_rank_0_is_named_though_the_store_stops_with_it(self):
+        self.stop_one(3, 0)
+
+    def test_the_launcher_names_the_stopped_rank_not_those_that_gave_up(self):
+        for size, stopped in ((2, 1), (3, 2), (2, 0)):
+            with self.subTest(size=size, stopped=stopped):
+                running = self.start(self.bin / "ddp-launch", "--nproc-per-node", size, "job.yaml", *self.KEYS, f"name=job-{size}-{stopped}")
+                running.wait_for("epoch 1/50")
+                pids = running.wait_for_pids(size)
+                begin = time.monotonic()
+                os.kill(pids[stopped], signal.SIGSTOP)
+                self.assertEqual(running.finish(), 124, running.text)
+                self.assertLess(time.monotonic() - begin, self.BOUND)
+                self.assertIn(f"rank {stopped} of {size} did not come", running.text)
+                report = self.report_of(running.text)
+                self.assertRegex(report, rf"(?m)^  rank      : {stopped} \(local_rank: {stopped}\)$")
+                self.assertIn("was stopped (SIGSTOP) while its peers waited and failed", report)
+                self.assertEqual(self.alive(), [])
+
+    def test_a_shorter_limit_than_a_second_is_refused(self):
+        text = self.run_program(self.bin / "ddp-worker", "job.yaml", "ddp.timeout=999ms", expect=2)
+        self.assertIn("ddp.timeout: 999ms is not a time of at least 1s", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,113 @@
+// A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
+// "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "thread",
+// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate.
+#include <torch/torch.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/identity.h"
+#include "worker/train/program.h"
+
+using namespace ddp::worker;
+
+namespace failing {
+
+/// A type of the program's own.
+class Refusal : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace failing
+
+namespace {
+
+constexpr int kStep = 5;
+
+/// Where rank 1 fails; empty on the others.
+std::string failure() {
+  const ddp::Environment environment = ddp::read_environment();
+  using ddp::find_variable;
+  return find_variable(environment, "RANK") == "1" ? find_variable(environment, "FAIL").value_or("")
+                                                   : "";
+}
+
+[[noreturn]] void refuse(const std::string& where) {
+  throw failing::Refusal("no " + where + " in step " + std::to_string(kStep));
+}
+
+void terminate_without_a_way_out() noexcept {
+  refuse("way out");
+}
+
+/// In threads, as libraries have them. Ends the process.
+void fail_in_threads(int count, void (*fail)()) {
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i)
+    threads.emplace_back(fail);
+}
+
+struct Identity : torch::autograd::Function<Identity> {
+  static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
+    return x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* /*context*/,
+                                                 const torch::autograd::variable_list& /*dy*/) {
+    refuse("backward");
+  }
+};
+
+class Model : public ImageModel {
+ public:
+  explicit Model(const ModelRequest& request)
+      : linear_(register_module("linear",
+                                torch::nn::Linear(request.channels * request.height * request.width,
+                                                  request.classes))) {}
+
+  at::Tensor forward(at::Tensor x) override {
+    at::Tensor scores = linear_(x.flatten(1));
+    if (!is_training() || ++steps_ != kStep) return scores;
+    const std::string where = failure();
+    if (where == "forward") throw std::runtime_error("no forward in step 5");
+    if (where == "backward") return Identity::apply(scores);
+    if (where == "tensor-hook") {
+      scores.register_hook([](const at::Tensor& /*gradient*/) { refuse("tensor hook"); });
+    }
+    if (where == "thread") fail_in_threads(1, [] { refuse("thread"); });
+    if (where == "threads") fail_in_threads(32, [] { refuse("thread"); });
+    if (where == "int-thread") fail_in_threads(1, [] { throw 42; });
+    if (where == "peer-thread") {
+      fail_in_threads(1, [] { C10_THROW_ERROR(DistBackendError, "the watchdog has seen enough"); });
+    }
+    if (where == "noexcept") terminate_without_a_way_out();
+    return scores;
+  }
+
+ private:
+  torch::nn::Linear linear_;
+  int steps_ = 0;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Registry registry = built_in();
+  registry.models["failing"] = [](const ModelRequest& request) {
+    return std::make_shared<Model>(request);
+  };
+  const LossFactory cross_entropy = registry.losses.at("cross-entropy");
+  registry.losses["cross-entropy"] = [cross_entropy](const LossJob& job) {
+    return [criterion = cross_entropy(job), steps = 0](const at::Tensor& scores,
+                                                       const at::Tensor& labels) mutable {
+      if (++steps == kStep && failure() == "loss") refuse("loss");
+      return criterion(scores, labels);
+    };
+  };
+  registry.on_epoch.push_back([](const EpochEvent& /*event*/) {
+    if (failure() == "epoch-hook") refuse("epoch hook");
+  });
+  run(argc, argv, registry);
+}

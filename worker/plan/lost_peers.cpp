@@ -1,0 +1,114 @@
+#include "worker/plan/lost_peers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "common/exit_code.h"
+#include "common/units.h"
+#include "worker/plan/agreement.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::size_t kNamed = 8;
+
+/// Errors: nothing for what is not a report, as "3 timed-out backward" is one.
+std::optional<FailureReport> read_report(std::string_view line) {
+  const std::size_t first = line.find(' ');
+  const std::size_t second = line.find(' ', std::min(first, line.size() - 1) + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos) return {};
+  FailureReport report;
+  const char* const end = line.data() + first;
+  const auto [stop, error] = std::from_chars(line.data(), end, report.rank);
+  const std::string_view how = line.substr(first + 1, second - first - 1);
+  if (error != std::errc() || stop != end || (how != "timed-out" && how != "lost")) return {};
+  report.has_timed_out = how == "timed-out";
+  report.during = line.substr(second + 1);
+  return report;
+}
+
+std::vector<int> missing_ranks(const PeerLoss& loss) {
+  std::set<int> here{loss.own.rank};
+  for (const FailureReport& report : *loss.reports)
+    here.insert(report.rank);
+  std::vector<int> missing;
+  for (int rank = 0; rank < loss.world_size; ++rank) {
+    if (!here.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+/// "rank 0 is in backward, rank 1 in a sum over ranks", by rank. Empty when all are in the same.
+std::string places_of(const PeerLoss& loss) {
+  std::vector<FailureReport> all = *loss.reports;
+  std::erase_if(all, [&](const FailureReport& one) { return one.rank == loss.own.rank; });
+  all.push_back(loss.own);
+  const auto is_elsewhere = [&](const FailureReport& one) { return one.during != all[0].during; };
+  if (std::none_of(all.begin(), all.end(), is_elsewhere)) return "";
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + name_ranks({all[i].rank}) + (i == 0 ? " is in " : " in ") +
+            all[i].during;
+  }
+  return text + (all.size() > kNamed ? " and so on" : "");
+}
+
+/// Of a time-out: who is to blame, and what to do.
+std::string describe(const PeerLoss& loss) {
+  if (!loss.reports && !(loss.is_on_rank_0 && loss.own.rank != 0))
+    return "the store does not answer either, so nobody can say which rank is missing.";
+  const std::vector<int> missing = loss.reports ? missing_ranks(loss) : std::vector{0};
+  if (missing.size() == 1) {
+    return name_ranks(missing) + " of " + std::to_string(loss.world_size) +
+           " did not come. It is stopped, hangs or is late: see what it does, or raise "
+           "ddp.timeout.";
+  }
+  if (!missing.empty()) {
+    return name_ranks(missing) + " of " + std::to_string(loss.world_size) +
+           " did not come. They are stopped, hang or are late: see what they do, or raise "
+           "ddp.timeout.";
+  }
+  const std::string places = places_of(loss);
+  return (places.empty() ? "every rank has come by now" : places) +
+         ". One was late, or the network between them is stuck" +
+         (places.empty() ? "" : ", or they do not call the same collectives in the same order") +
+         ": raise ddp.timeout, or check that.";
+}
+
+}  // namespace
+
+std::string to_line(const FailureReport& report) {
+  return std::to_string(report.rank) + (report.has_timed_out ? " timed-out " : " lost ") +
+         report.during + "\n";
+}
+
+std::vector<FailureReport> read_reports(std::string_view lines) {
+  std::vector<FailureReport> reports;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    if (end > 0) {
+      if (std::optional<FailureReport> report = read_report(lines.substr(0, end)))
+        reports.push_back(std::move(*report));
+    }
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return reports;
+}
+
+PeerFailure explain(const PeerLoss& loss) {
+  bool has_timed_out = loss.own.has_timed_out;
+  if (loss.reports) {
+    for (const FailureReport& report : *loss.reports)
+      has_timed_out = has_timed_out || report.has_timed_out;
+  }
+  if (!has_timed_out) {
+    return {exit_code::kLostPeer, "lost a peer during " + loss.own.during + ": " + loss.cause};
+  }
+  return {exit_code::kTimeout,
+          "time-out in " + loss.own.during + " after " + format_duration(loss.timeout) +
+              " (ddp.timeout): " + describe(loss) + " (" + loss.cause + ")"};
+}
+
+}  // namespace ddp::worker

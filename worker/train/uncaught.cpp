@@ -1,0 +1,71 @@
+#include "worker/train/uncaught.h"
+
+#include <c10/util/Exception.h>
+#include <cxxabi.h>
+#include <sys/prctl.h>
+
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <typeinfo>
+
+#include "worker/dist/peer_call.h"
+
+namespace ddp::worker {
+namespace {
+
+std::string demangled(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
+  return name == nullptr ? type.name() : name.get();
+}
+
+std::string thread_name() {
+  std::array<char, 17> name{};
+  ::prctl(PR_GET_NAME, name.data());
+  return name.data();
+}
+
+std::string with_type(const std::string& type, const std::string& text) {
+  return type + (text.empty() ? "" : ": " + text);
+}
+
+/// Of an int that was thrown, say, its type is all that is known.
+Error explain(const std::string& where, const std::type_info* thrown) {
+  return SystemError(where + (thrown == nullptr ? "unknown exception" : demangled(*thrown)));
+}
+
+}  // namespace
+
+Error as_error(const std::exception& error) {
+  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return *ours;
+  if (is_peer_error(error)) return PeerError("lost a peer: " + message_of(error));
+  if (dynamic_cast<const c10::Error*>(&error) != nullptr)
+    return SystemError("LibTorch: " + message_of(error));
+  const std::string type = demangled(typeid(error));
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return SystemError("out of memory (" + type + ")");
+  return {with_type(type, error.what()), kUncaught};
+}
+
+Error as_terminating_error() {
+  const std::string where = "std::terminate in thread " + thread_name() + ": ";
+  const std::exception_ptr current = std::current_exception();
+  if (current == nullptr) return SystemError(where + "no exception is under way");
+  const std::type_info* const thrown = abi::__cxa_current_exception_type();
+  try {
+    std::rethrow_exception(current);
+  } catch (const PeerError& error) {
+    return {where + error.what(), error.code()};
+  } catch (const std::exception& error) {
+    const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
+    if (is_peer_error(error)) return PeerError(text);
+    return SystemError(text);
+  } catch (...) {
+    return explain(where, thrown);
+  }
+}
+
+}  // namespace ddp::worker
