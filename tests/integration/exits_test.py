@@ -268,5 +268,8 @@ if __name__ == "__main__":
         parser.add_argument("--runs", type=int, default=RUNS)
         arguments = parser.parse_args()
         print_table(arguments.table.resolve(), arguments.runs)
+    elif os.environ.get("DDP_SANITIZE"):
+        print("skipped: it compares milliseconds, which are the sanitizer's here")
+        sys.exit(77)
     else:
         unittest.main()
