@@ -528,16 +528,37 @@ std::string to_text(const JobKey& key, const JobValue& value) {
   return std::visit(Writer{key}, value);
 }
 
+namespace {
+
+/// Before what stands in `section`: "" is the top, "eval.watch" two levels deep.
+std::string indent(std::string_view section) {
+  if (section.empty()) return "";
+  return std::string(2 * static_cast<std::size_t>(1 + std::ranges::count(section, '.')), ' ');
+}
+
+/// The heads of the sections that `next` is in and `last` is not.
+std::string open_sections(std::string_view last, std::string_view next) {
+  std::string text;
+  for (std::size_t end = 0; end < next.size();) {
+    end = std::min(next.find('.', end + 1), next.size());
+    const std::string_view outer = next.substr(0, end);
+    const bool is_open = last == outer || last.starts_with(std::string(outer) + ".");
+    if (!is_open) text += indent(parent_of(outer)) + std::string(leaf_of(outer)) + ":\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string to_yaml(const JobValues& job) {
   std::string text;
   std::string_view section;
   for (const JobKey& key : job_keys()) {
     const std::string_view inside = parent_of(key.path);
-    if (inside != section && !inside.empty()) text += std::string(inside) + ":\n";
+    if (inside != section) text += open_sections(section, inside);
     section = inside;
     const JobValues::Setting& setting = job.setting(key.path);
-    text += std::string(inside.empty() ? "" : "  ") + std::string(leaf_of(key.path)) + ": " +
-            to_text(key, setting.value);
+    text += indent(inside) + std::string(leaf_of(key.path)) + ": " + to_text(key, setting.value);
     if (setting.origin != "default") text += "  # " + one_line(setting.origin);
     text += '\n';
   }

@@ -60,9 +60,9 @@ struct Identity : torch::autograd::Function<Identity> {
   }
 };
 
-class Model : public ImageModel {
+class FailingModel : public ImageModel {
  public:
-  explicit Model(const ModelRequest& request)
+  explicit FailingModel(const ModelRequest& request)
       : linear_(register_module("linear",
                                 torch::nn::Linear(request.channels * request.height * request.width,
                                                   request.classes))) {}
@@ -96,7 +96,7 @@ class Model : public ImageModel {
 int main(int argc, char** argv) {
   Registry registry = built_in();
   registry.models["failing"] = [](const ModelRequest& request) {
-    return std::make_shared<Model>(request);
+    return std::make_shared<FailingModel>(request);
   };
   const LossFactory cross_entropy = registry.losses.at("cross-entropy");
   registry.losses["cross-entropy"] = [cross_entropy](const LossJob& job) {

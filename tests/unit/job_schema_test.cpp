@@ -138,7 +138,9 @@ TEST(JobSchema, NumbersAreReadStrictly) {
 TEST(JobSchema, ChoicesAreNamed) {
   EXPECT_THAT(problems_of("optimizer: {name: adm}"),
               HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)"));
-  EXPECT_THAT(problems_of("eval: {patience: 3}"), HasSubstr("not available in this version"));
+  EXPECT_THAT(problems_of("data: {name: cifar10}"), HasSubstr("not available in this version"));
+  EXPECT_THAT(problems_of("eval: {watch: {mode: maximum}}"),
+              HasSubstr("eval.watch.mode: maximum is not one of auto, min, max"));
   EXPECT_THAT(problems_of("name: ../x"), HasSubstr("letters, digits"));
   EXPECT_THAT(problems_of("version: 2"), HasSubstr("2 is not 1"));
 }
