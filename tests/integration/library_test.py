@@ -65,11 +65,11 @@ class Library(ProcessTest):
         text = self.run_program(*launch, job, f"launch.program={bumps}")
         self.assertIn("rank 2 of 3", text)
         last = self.records("epoch", "bumps")[-1]
-        self.assertEqual(last["step"], 121, "a hook of rank 1 asked for the end after step 120, and all heard of it one step later")
-        self.assertIn("saved step 121", text)
+        self.assertEqual(last["step"], 301, "a hook of rank 1 asked for the end after step 300, and all heard of it one step later")
+        self.assertIn("saved step 301", text)
         self.assertGreater(last["test_recall"], 0.9)
         self.assertIn("test_loss/cells", last)
-        self.assertEqual(self.records("step", "bumps")[0]["steps_left"], 145)
+        self.assertEqual(self.records("step", "bumps")[0]["steps_left"], 565)
         header = (self.folder / "runs" / "bumps" / "metrics.csv").read_text(encoding="utf-8").splitlines()[0]
         self.assertIn("train_loss,test_loss,test_recall,test_bumps,", header)
         # Every bump counts once, for any number of ranks.

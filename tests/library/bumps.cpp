@@ -3,6 +3,7 @@
 // one row for every bump there was.
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <iostream>
 #include <vector>
 
@@ -76,7 +77,7 @@ class Bumps : public Task {
   Outputs forward(const Batch& batch) override { return {net_->forward(batch.input)}; }
   Loss loss(const Outputs& outputs, const Batch& batch) override {
     const Target& bumps = batch.targets[0];
-    const at::Tensor truth = at::zeros_like(outputs[0]);
+    at::Tensor truth = at::zeros_like(outputs[0]);
     const at::Tensor rows = at::repeat_interleave(at::arange(batch.size()), bumps.rows);
     truth.index_put_({rows, bumps.values}, 1.0);
     const at::Tensor sum =
@@ -109,8 +110,8 @@ int main(int argc, char** argv) {
       bumps[i] = kCells - 1 - bumps[i];
   };
   registry.on_step.push_back([](const StepEvent& event) {
-    event.values.emplace_back("steps_left", 150.0 - static_cast<double>(event.step));
-    if (event.rank == 1 && event.step == 120) event.finish = true;
+    event.values.emplace_back("steps_left", 570.0 - static_cast<double>(event.step));
+    if (event.rank == 1 && event.step == 300) event.finish = true;
   });
   registry.on_save.push_back([](const SaveEvent& event) {
     if (event.rank == 0) std::cout << "saved step " << event.step << std::endl;

@@ -47,7 +47,14 @@ TEST(UsedParameters, AreThoseToWhichAGradientCame) {
 TEST(UsedParameters, AGraphMayOutliveThem) {
   const at::Tensor a = leaf({1});
   const at::Tensor loss = a * 2;
-  { const UsedParameters used({{"a", a}}); }
+  const auto hooks = [&a] {
+    return torch::autograd::impl::grad_accumulator(a)->post_hooks().size();
+  };
+  {
+    const UsedParameters used({{"a", a}});
+    EXPECT_EQ(hooks(), 1u);
+  }
+  EXPECT_EQ(hooks(), 0u) << "the graph holds the node, and so what hangs on it";
   loss.backward();
   EXPECT_EQ(a.grad().item<double>(), 2);
 }
