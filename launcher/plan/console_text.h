@@ -13,8 +13,8 @@ namespace ddp::launcher {
 /// sequences go, other control characters become '?', bytes that are not UTF-8 become U+FFFD.
 void append_clean(std::string& text, std::string_view line);
 
-/// Each line of a text of somebody else's (error files, arguments and names hold whatever bytes they
-/// like, and so does what comes over the wire), as append_clean() leaves it.
+/// Each line of a text of somebody else's (error files, arguments and names hold whatever bytes
+/// they like, and so does what comes over the wire), as append_clean() leaves it.
 std::string clean_lines(std::string_view text);
 
 /// A text of somebody else's that stands within a line of ours: the same, and no colours either;

@@ -42,8 +42,7 @@ int run(const std::vector<std::string>& arguments) {
   const std::unique_ptr<Group> group =
       join(self, environment, Device{}, "ranks_tool", std::chrono::minutes(2));
 
-  const auto source =
-      std::make_shared<MemorySource>(draw_digits(1, DigitsSplit::train, 512));
+  const auto source = std::make_shared<MemorySource>(draw_digits(1, DigitsSplit::train, 512));
   const Loader loader(source, at::kDouble);
   at::manual_seed(1 + static_cast<std::uint64_t>(
                           group->rank()));  // different on purpose: rank 0's weights must win
@@ -70,7 +69,8 @@ int run(const std::vector<std::string>& arguments) {
       left = left.subspan(batch);
       const bool reduce = micro + 1 == accumulate;
       if (reduce) replica.prepare_to_reduce();
-      const at::Tensor loss = at::cross_entropy_loss(model->forward(part.input), part.targets[0].values);
+      const at::Tensor loss =
+          at::cross_entropy_loss(model->forward(part.input), part.targets[0].values);
       replica.backward(loss / static_cast<double>(accumulate), reduce);
     }
     optimizer.step(0.05);

@@ -156,8 +156,9 @@ TEST(Models, WhatAModelCannotDoIsRefusedByName) {
 
   ModelRequest mlp = request_of("mlp", 1, 28);
   mlp.args = {{"hiden", "32"}};
-  EXPECT_EQ(complaint_about(mlp),
-            "model.args.hiden: mlp does not take it, did you mean \"hidden\"? Allowed: hidden, dropout.");
+  EXPECT_EQ(
+      complaint_about(mlp),
+      "model.args.hiden: mlp does not take it, did you mean \"hidden\"? Allowed: hidden, dropout.");
   for (const std::string bad : {"", "0", "-3", "12;3", "12,", "abc", "9999999999999999999999"}) {
     mlp.args = {{"hidden", bad}};
     EXPECT_THAT(complaint_about(mlp), HasSubstr("\"" + bad + "\" is no list of layer sizes"))

@@ -4,10 +4,7 @@
 
 namespace ddp::worker {
 
-Mlp::Mlp(std::int64_t inputs,
-         const std::vector<std::int64_t>& hidden,
-         int classes,
-         double dropout)
+Mlp::Mlp(std::int64_t inputs, const std::vector<std::int64_t>& hidden, int classes, double dropout)
     : dropout_(dropout) {
   std::vector<std::int64_t> sizes = hidden;
   sizes.push_back(classes);
