@@ -323,8 +323,9 @@ configure_release() {
 # Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
 run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
-  # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it.
-  DDP_PYTHON_TORCH1="$(python_torch1)" ASAN_OPTIONS=allocator_may_return_null=1 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps
+  # for a second before it ends, which is later than most promises.
+  DDP_PYTHON_TORCH1="$(python_torch1)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
