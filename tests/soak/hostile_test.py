@@ -76,7 +76,8 @@ class Hostile(ProcessTest):
         while time.monotonic() < end or jobs == 0:
             took, memory, text = self.job_under_attack(*flags)
             jobs, worst, longest = jobs + 1, max(worst, memory), max(longest, took)
-            self.assertLess(memory, MOST_MEMORY, text)
+            if not os.environ.get("DDP_SANITIZE"):  # which takes memory of its own
+                self.assertLess(memory, MOST_MEMORY, text)
             self.assertNotIn("\x1b", text)
             self.assertNotIn("forged\n", text)
             foreign = [line for line in text.splitlines() if "refused" in line or "turned away" in line]
