@@ -118,7 +118,7 @@ class Terminate(FailingRank):
 class TimeOuts(FailingRank):
     """A peer that is stopped in the middle of training. The limit is far above what a busy machine makes of a step."""
 
-    TIMEOUT = 6
+    TIMEOUT = 10
     KEYS = (f"ddp.timeout={TIMEOUT}s",)
     BOUND = TIMEOUT + 1 + 5  # the promise, and what a busy machine may take to end a process
 
