@@ -281,10 +281,8 @@ std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, J
     // "cuda" stands for "cuda:1" too.
     const bool same =
         node.text == word || (node.text.starts_with(word) && node.text[word.size()] == ':');
-    if (word != kEverything && !same) continue;
-    const std::string available = word == kEverything            ? "null"
-                                  : key.type == JobType::boolean ? "false"
-                                                                 : join(key.choices);
+    if (!same) continue;
+    const std::string available = key.type == JobType::boolean ? "false" : join(key.choices);
     return path + ": " + show(node) + " is not available in this version. Available: " + available +
            ".";
   }

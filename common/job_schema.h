@@ -48,8 +48,7 @@ struct JobKey {
 
 inline constexpr std::string_view kMasked = "***";  // in the place of a secret
 
-inline constexpr double kAnyReal = 1e300;             // `max` of a real without an upper bound
-inline constexpr std::string_view kEverything = "*";  // in `later`: any value but the default
+inline constexpr double kAnyReal = 1e300;  // `max` of a real without an upper bound
 
 /// Every key, in the order of the reference page. `null` is allowed exactly where the default is
 /// null.
@@ -92,8 +91,8 @@ struct BatchPlan {
 BatchPlan plan_batch(const JobValues& job, int world_size);
 
 /// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
-/// output, data.root and the other keys that may differ; without train.epochs and train.max_steps
-/// when `for_resume`.
+/// output, data.root and the other keys that may differ; without train.epochs, train.max_steps and
+/// train.non_finite when `for_resume`.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
 /// The resolved job as a job file: every key, commented with where its value came from when that is

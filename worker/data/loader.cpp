@@ -32,10 +32,7 @@ at::ScalarType scalar_type(NumberType type) {
 }
 
 std::string to_text(at::IntArrayRef shape) {
-  std::string text;
-  for (const std::int64_t size : shape)
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "one number" : text;
+  return shape.empty() ? "one number" : shape_text({shape.data(), shape.size()});
 }
 
 /// Puts the arrays of a batch's samples together, in one tensor.

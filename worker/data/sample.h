@@ -7,6 +7,7 @@
 #include <numeric>
 #include <span>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 namespace ddp::worker {
@@ -26,6 +27,14 @@ constexpr NumberType number_type<std::int64_t>() {
 template <>
 constexpr NumberType number_type<float>() {
   return NumberType::float32;
+}
+
+/// "1x28x28"; empty for one number.
+inline std::string shape_text(std::span<const std::int64_t> shape) {
+  std::string text;
+  for (const std::int64_t size : shape)
+    text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
 }
 
 /// A dense array in C order. Its shape may have no dimension: then it is one number.

@@ -1,19 +1,13 @@
 #include "worker/plan/plateau.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "worker/plan/watch.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr double kLeastDrop = 1e-8;  // torch's eps
-
-bool is_better(const PlateauRule& rule, double result, const std::optional<double>& best) {
-  if (!std::isfinite(result)) return false;
-  if (!best) return true;
-  return rule.is_higher_better ? result > *best * (1 + rule.threshold)
-                               : result < *best * (1 - rule.threshold);
-}
 
 }  // namespace
 
@@ -21,7 +15,7 @@ PlateauState note_result(const PlateauRule& rule,
                          double base_lr,
                          PlateauState state,
                          double result) {
-  if (is_better(rule, result, state.best)) {
+  if (is_better(rule.is_higher_better, result, state.best, rule.threshold)) {
     state.best = result;
     state.bad_results = 0;
     return state;

@@ -4,10 +4,17 @@
 
 namespace ddp::worker {
 
-bool is_gain(const WatchRule& rule, const WatchState& state, double result) {
+bool is_better(bool is_higher_better,
+               double result,
+               const std::optional<double>& best,
+               double threshold) {
   if (!std::isfinite(result)) return false;
-  if (!state.best) return true;
-  return rule.is_higher_better ? result > *state.best : result < *state.best;
+  if (!best) return true;
+  return is_higher_better ? result > *best * (1 + threshold) : result < *best * (1 - threshold);
+}
+
+bool is_gain(const WatchRule& rule, const WatchState& state, double result) {
+  return is_better(rule.is_higher_better, result, state.best);
 }
 
 WatchState note_result(const WatchRule& rule, WatchState state, double result) {

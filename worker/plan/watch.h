@@ -21,7 +21,14 @@ struct WatchState {
   bool operator==(const WatchState&) const = default;
 };
 
-/// Whether `result` is the best so far. One that is not finite is not, nor is an equal one.
+/// Whether `result` is better than the best so far, by more than `threshold` relative to it. One
+/// that is not finite is not, nor is an equal one.
+bool is_better(bool is_higher_better,
+               double result,
+               const std::optional<double>& best,
+               double threshold = 0);
+
+/// Whether `result` is the best so far.
 bool is_gain(const WatchRule& rule, const WatchState& state, double result);
 
 /// The state after one more evaluation.

@@ -10,13 +10,6 @@
 namespace ddp::worker {
 namespace {
 
-std::string to_lines(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names)
-    text += name + "\n";
-  return text;
-}
-
 std::vector<std::string> from_lines(const std::string& text) {
   std::vector<std::string> names;
   for (std::size_t begin = 0; begin < text.size();) {
@@ -28,6 +21,13 @@ std::vector<std::string> from_lines(const std::string& text) {
 }
 
 }  // namespace
+
+std::string to_lines(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names)
+    text += name + "\n";
+  return text;
+}
 
 void NamedSums::add(const std::vector<NamedTensor>& values) {
   const at::NoGradGuard no_grad;

@@ -14,6 +14,9 @@ namespace ddp::worker {
 /// What a model gives for a batch, in the order that its task knows.
 using Outputs = std::vector<at::Tensor>;
 
+/// Each on a line of its own.
+std::string to_lines(const std::vector<std::string>& names);
+
 /// Collects over one evaluation.
 class Metric {
  public:

@@ -24,7 +24,6 @@
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
 #include "worker/train/task_setup.h"
-#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -50,11 +49,8 @@ std::string describe_data(const Sources& data) {
   std::string text;
   for (const Source* const source : {data.train.get(), data.test.get()}) {
     const DataFacts& facts = source->facts();
-    std::string shape;
-    for (const std::int64_t size : facts.shape)
-      shape += (shape.empty() ? "" : "x") + std::to_string(size);
     text += facts.name + ": " + std::to_string(facts.count) +
-            (facts.classes > 0 ? " images of " : " samples of ") + shape;
+            (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
     if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
     text += "\n";
   }
@@ -182,7 +178,9 @@ std::unique_ptr<Task> build_or_refuse(const Session& session,
   }
 }
 
-int check_here(const Session& session) {
+}  // namespace
+
+int check_job(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
@@ -205,7 +203,7 @@ int check_here(const Session& session) {
       "a larger device.");
 }
 
-int train_here(const Session& session) {
+int train(const Session& session) {
   const WorkerIdentity& self = session.self;
   Job job = make_job(session.job, self.world_size);
   // Rounds of one job always continue, whatever was asked for at its start.
@@ -253,26 +251,6 @@ int train_here(const Session& session) {
   const int code = train_task(session, job, device, data, run_dir, *group);
   group->close();
   return code;
-}
-
-// Errors: LibTorch's own as SystemError.
-template <typename Work>
-int with_torch(const Work& work) {
-  try {
-    return work();
-  } catch (const c10::Error& error) {
-    throw as_error(error);
-  }
-}
-
-}  // namespace
-
-int check_job(const Session& session) {
-  return with_torch([&] { return check_here(session); });
-}
-
-int train(const Session& session) {
-  return with_torch([&] { return train_here(session); });
 }
 
 }  // namespace ddp::worker

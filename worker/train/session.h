@@ -27,8 +27,8 @@ struct Session {
 };
 
 /// Joins the ranks, loads data and model, trains. Returns the exit code.
-/// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError (LibTorch's own
-/// errors too).
+/// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError; LibTorch's own
+/// and those of a program's own model, data or hooks as they are (train/uncaught).
 int train(const Session& session);
 
 /// Reads the data and builds the model on the device of this rank, joins nobody and writes nothing.

@@ -14,15 +14,6 @@ namespace {
 // 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
 constexpr int kMaxSkips = 40;
 
-std::string lines(const SumNames& names) {
-  std::string text;
-  for (const std::vector<std::string>* const list : {&names.parts, &names.counts}) {
-    for (const std::string& name : *list)
-      text += name + "\n";
-  }
-  return text;
-}
-
 std::vector<at::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
   std::vector<at::Tensor> copies;
   for (const NamedTensor& one : tensors)
@@ -52,7 +43,7 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) {
   for (std::size_t i = 0; i < buffers.size(); ++i)
     buffers[i].tensor.copy_(saved[i]);
   SumNames names = sums.names();
-  parts_.group.agree("values to show", lines(names));
+  parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
 }
 
