@@ -30,7 +30,8 @@ install(TARGETS ddp_worker ddp_worker_files ddp_worker_plan ddp_common ddp_setti
   EXPORT ddp ARCHIVE DESTINATION lib)
 install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake)
 install(DIRECTORY common worker DESTINATION include/ddp
-  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/include" EXCLUDE)
+install(FILES worker/include/ddp/ddp.h DESTINATION include/ddp)
 configure_package_config_file(cmake/ddp-config.cmake.in ddp-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ddp-config-version.cmake COMPATIBILITY ExactVersion)
 install(FILES "${PROJECT_BINARY_DIR}/ddp-config.cmake" "${PROJECT_BINARY_DIR}/ddp-config-version.cmake" cmake/libtorch.cmake

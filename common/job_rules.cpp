@@ -26,9 +26,9 @@ bool is_positive(const std::string& text) {
   return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
 }
 
-bool is_built_in(const std::string& data) {
-  const auto key = std::ranges::find(job_keys(), "data.name", &JobKey::path);
-  return std::ranges::find(key->choices, data) != key->choices.end();
+bool is_built_in(std::string_view path, const std::string& word) {
+  const auto key = std::ranges::find(job_keys(), path, &JobKey::path);
+  return std::ranges::find(key->choices, word) != key->choices.end();
 }
 
 class Rules {
@@ -73,7 +73,7 @@ class Rules {
           "data.batch_per_rank.");
     }
     const std::string& data = job_.text("data.name");
-    const bool has_files = data != "digits" && is_built_in(data);
+    const bool has_files = data != "digits" && is_built_in("data.name", data);
     if (has_files && job_.is_null("data.root")) {
       problems_.push_back(where("data.name") + ": " + data +
                           " needs data.root, the directory that holds its files.");
@@ -122,7 +122,8 @@ class Rules {
                           ": true is without effect beside ddp.static_graph, which learns from "
                           "the first step what is unused. Give up one of them.");
     }
-    if (job_.flag("optimizer.nesterov") && job_.text("optimizer.name") != "sgd") {
+    const std::string& optimizer = job_.text("optimizer.name");
+    if (job_.flag("optimizer.nesterov") && (optimizer == "adam" || optimizer == "adamw")) {
       problems_.push_back(where("optimizer.nesterov") + ": true is for optimizer.name=sgd; " +
                           job_.text("optimizer.name") + " has no such form.");
     }
@@ -162,16 +163,17 @@ class Rules {
 
   /// Arguments that nobody would look at.
   void check_arguments() {
-    if (!job_.text_map("data.args").empty() && is_built_in(job_.text("data.name"))) {
-      problems_.push_back(where("data.args") +
-                          ": are for data sets that a program registers, and data.name is " +
-                          job_.text("data.name") + ". Remove the key.");
-    }
-    if (!job_.text_map("task.args").empty() && job_.text("task.name") == "classification") {
-      problems_.push_back(where("task.args") +
-                          ": are for tasks that a program registers, and task.name is "
-                          "classification. Remove the key.");
-    }
+    const auto refuse = [this](const std::string& section, const std::string& things) {
+      const std::string& name = job_.text(section + ".name");
+      if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
+      problems_.push_back(where(section + ".args") + ": are for " + things +
+                          " that a program registers, and " + section + ".name is " + name +
+                          ". Remove the key.");
+    };
+    refuse("data", "data sets");
+    refuse("task", "tasks");
+    refuse("loss", "losses");
+    refuse("optimizer", "optimizers");
   }
 
   const JobValues& job_;
@@ -192,7 +194,9 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   };
   const std::string& optimizer = job.text("optimizer.name");
   const bool is_sgd = optimizer == "sgd";
-  say_unless(is_sgd, "optimizer.momentum", "it is for sgd, optimizer.name is " + optimizer);
+  // An optimizer of a program's own may read them all.
+  const bool is_adam = optimizer == "adam" || optimizer == "adamw";
+  say_unless(!is_adam, "optimizer.momentum", "it is for sgd, optimizer.name is " + optimizer);
   for (const char* const path : {"optimizer.beta1", "optimizer.beta2", "optimizer.eps"})
     say_unless(!is_sgd, path, "it is for adam and adamw, optimizer.name is sgd");
   for (const JobKey& key : job_keys()) {

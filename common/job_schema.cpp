@@ -303,6 +303,15 @@ JobValue default_of(const JobKey& key) {
   return value;
 }
 
+/// Where each entry of a map stands in the file.
+TextMap origins_of(const YamlDocument& file, const JobKey& key, const YamlNode& node) {
+  TextMap origins;
+  if (key.type != JobType::text_map) return origins;
+  for (const YamlNode::Entry& entry : node.entries)
+    origins[entry.key] = locate(file.name, entry.value.mark);
+  return origins;
+}
+
 // ---- layers ------------------------------------------------------------------------------------
 
 void read_section(const YamlDocument& file,
@@ -318,7 +327,8 @@ void read_section(const YamlDocument& file,
       if (problem)
         problems.push_back(locate(file.name, entry.value.mark) + ": " + *problem);
       else
-        job.set(path, {value, locate(file.name, entry.value.mark)});
+        job.set(path,
+                {value, locate(file.name, entry.value.mark), origins_of(file, *key, entry.value)});
     } else if (!is_section(path)) {
       problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown(path));
     } else if (entry.value.kind == YamlNode::Kind::map) {
@@ -356,9 +366,12 @@ bool apply_map_entry(const JobOverride& given, JobValues& job) {
     if (key.type != JobType::text_map || !given.path.starts_with(prefix) ||
         given.path.size() == prefix.size())
       continue;
+    const std::string name = given.path.substr(prefix.size());
     TextMap map = job.text_map(key.path);
-    map[given.path.substr(prefix.size())] = given.value;
-    job.set(key.path, {map, given.origin});
+    map[name] = given.value;
+    TextMap origins = job.setting(key.path).origins;
+    origins[name] = given.origin;
+    job.set(key.path, {map, given.origin, origins});
     return true;
   }
   return false;
@@ -409,6 +422,16 @@ std::string mask_secret(const std::string& argument) {
   const std::size_t equals = argument.find('=');
   if (equals == std::string::npos || !is_secret(argument.substr(0, equals))) return argument;
   return argument.substr(0, equals + 1) + std::string(kMasked);
+}
+
+JobValue parse_value(const JobKey& key, const std::string& text, const std::string& origin) {
+  YamlNode node;
+  node.kind = YamlNode::Kind::scalar;
+  node.text = text;
+  JobValue value;
+  const std::optional<std::string> problem = read_value(key, node, value);
+  if (problem) throw UsageError((origin.empty() ? "" : origin + ": ") + *problem + ".");
+  return value;
 }
 
 const JobValues& default_job() {

@@ -74,6 +74,10 @@ std::optional<JobOverride> parse_override(const std::string& argument);
 /// Errors: UsageError with every problem of the file and of the overrides.
 JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
+/// `text` as a value of `key`, which need not be one of the table. Errors: UsageError, beginning
+/// with `origin` where that is not empty.
+JobValue parse_value(const JobKey& key, const std::string& text, const std::string& origin);
+
 /// Every key with its default, without a look at the rules between them.
 const JobValues& default_job();
 

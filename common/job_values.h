@@ -28,6 +28,7 @@ class JobValues {
   struct Setting {
     JobValue value;
     std::string origin;  // "default", "job.yaml:3:8", or the origin of an override
+    TextMap origins{};   // of a TextMap's entries, by their names
   };
 
   /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.

@@ -24,12 +24,14 @@ TEST_F(Harness, ANumberIsTakenWhenItIsWhole) {
   EXPECT_THROW(program->number_after("pid ", 50ms), std::runtime_error);
   program->signal(SIGUSR1);
   EXPECT_EQ(program->number_after("pid "), 1234);
+  EXPECT_EQ(program->wait(), 0);
 }
 
 TEST_F(Harness, TheLastNumberEndsWithTheStream) {
   const auto program =
       start({.arguments = {DDP_FAKE_WORKER, "print", "pid no", "partial", "pid 5"}});
   EXPECT_EQ(program->number_after("pid "), 5);
+  EXPECT_EQ(program->wait(), 0);
 }
 
 TEST_F(Harness, ANumberThatNeverComesEndsTheTest) {
@@ -37,6 +39,7 @@ TEST_F(Harness, ANumberThatNeverComesEndsTheTest) {
   EXPECT_THROW(program->number_after("pid ", 50ms), std::runtime_error);
   const auto ended = start({.arguments = {DDP_FAKE_WORKER, "print", "ready"}});
   EXPECT_THROW(ended->number_after("pid "), std::runtime_error);
+  EXPECT_EQ(ended->wait(), 0);
 }
 
 TEST_F(Harness, NoSignalGoesToEverybody) {

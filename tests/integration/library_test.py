@@ -56,6 +56,20 @@ class Library(ProcessTest):
         self.assertIn('did you mean "two-layers"?', self.run_program(stripes, job, "model.name=two-layer", expect=2))
         self.assertIn("unit", self.run_program(stripes, job, "model.args.unit=3", expect=2))
 
+        # The job file chooses the optimizer and the metrics too.
+        own = ["optimizer.name=lion", "optimizer.lr=0.01", "eval.metrics=[taken]", "name=lion", f"launch.program={stripes}"]
+        self.run_program(*launch, job, *own, "train.epochs=2")
+        saved = self.folder / "runs" / "lion" / "checkpoints" / "step-000032"
+        text = self.run_program(*launch, job, *own, f"checkpoint.resume={saved}")
+        self.assertIn("resumes at step 32", text, "with its state")
+        last = self.records("epoch", "lion2")[-1]
+        self.assertGreater(last["test_accuracy"], 0.95)
+        self.assertTrue(40 < last["test_vertical"] < 90, last)
+        self.assertIn("optimizer.args.beta: lion does not take it, did you mean", self.run_program(stripes, job, *own[:-1], "optimizer.args.beta=0.9", expect=2))
+        self.assertIn('optimizer.name: this program has no "lyon"', self.run_program(stripes, job, "optimizer.name=lyon", expect=2))
+        self.assertIn('eval.metrics: this program has no "take"', self.run_program(stripes, job, "eval.metrics=[take]", expect=2))
+        self.assertIn("eval.metrics: top-5 needs 5 classes", self.run_program(stripes, job, "eval.metrics=[top-5]", expect=2))
+
         self.task_of_its_own(launch, build / "bumps")
 
     def task_of_its_own(self, launch, bumps):
@@ -85,13 +99,29 @@ class Library(ProcessTest):
             if block.file:
                 (self.folder / block.file).write_text(block.text, encoding="utf-8")
         (command,) = [block.text for block in page if not block.language and "PREFIX" in block.text]
-        self.assertEqual({path.name for path in self.folder.iterdir() if path.is_file()}, {"tiny.cpp", "CMakeLists.txt", "job.yaml"})
+        self.assertEqual({path.name for path in self.folder.iterdir() if path.is_file()}, {"tiny.cpp", "loop.cpp", "CMakeLists.txt", "job.yaml"})
         path = f"{prefix / 'bin'}:{pathlib.Path(os.environ['DDP_CMAKE']).parent}:{os.environ['PATH']}"
         text = self.run_program(
-            "bash", "-c", re.sub(r"\bPREFIX\b", str(prefix), command), PATH=path, CXX=os.environ["DDP_CXX"], CXXFLAGS="-O0"
+            "bash", "-ec", re.sub(r"\bPREFIX\b", str(prefix), command), PATH=path, CXX=os.environ["DDP_CXX"], CXXFLAGS="-O0"
         )
         self.assertIn("run directory: ", text)
         self.assertIn("rank 1 of 2", text)
+        self.assertLess(float(re.search(r"mean error (\S+)", text)[1]), 0.5)
+        programs = {block.file: block.text.count("\n") for block in page if block.language == "cpp"}
+        self.assertLessEqual(programs["tiny.cpp"], 40)
+        self.assertLessEqual(programs["loop.cpp"], 30)
+        if (prefix / "lib" / "libddp-worker-cuda.so").exists():
+            # Without a GPU it is not loaded; but it is looked for where it is.
+            header = self.run_program("readelf", "--dynamic", self.folder / "build" / "loop")
+            self.assertRegex(header, rf"R(UN)?PATH.*{prefix}/lib")
+        checkpoints = self.folder / "loop" / "checkpoints"
+        self.assertEqual((checkpoints / "latest").read_text(encoding="utf-8").strip(), "step-000030")
+        self.assertIn("job.yaml:4:36: model.args.units: 0 is not a whole number", self.refuse_units(prefix))
+
+    def refuse_units(self, prefix):
+        job = self.folder / "job.yaml"
+        job.write_text(job.read_text(encoding="utf-8").replace("units: 64", "units: 0"), encoding="utf-8")
+        return self.run_program(prefix / "bin" / "ddp-launch", job, expect=2)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ int main(int argc, char** argv) {
   Registry registry = built_in();
   registry.models["mlp"] = [](const ModelRequest& request) {
     ModelRequest changed = request;
-    if (is_odd("model")) changed.args["hidden"] = "48";
+    (void)request.args.has("hidden");  // build_model() looks at its own copy
+    if (is_odd("model")) changed.args = Args("model.args", {{"hidden", "48"}});
     return build_model(changed);
   };
   registry.data_sets["digits"] = [](const DataRequest& request) {

@@ -77,6 +77,8 @@ class Readme(ProcessTest):
             (self.folder / name).chmod(0o755)
         for name in ("configs", "deploy", "tests", "make.sh", "CMakePresets.json"):
             (self.folder / name).symlink_to(ROOT / name)
+        (self.folder / "build").mkdir()
+        (self.folder / "build" / "loop").symlink_to(self.folder / "my-program")
         # make.sh goes to where it lies, so it is a file of this folder.
         (self.folder / "make.sh").unlink()
         shutil.copy(ROOT / "make.sh", self.folder)

@@ -1,11 +1,11 @@
-// A worker of our own: ddp-worker, and a model, a data set, a loss and a hook that only this
-// program has.
+// A worker of our own: ddp-worker, and a model, a data set, a loss, an optimizer, a metric and a
+// hook that only this program has.
 #include <torch/torch.h>
 
 #include <iostream>
 #include <random>
 
-#include "worker/train/program.h"
+#include <ddp/ddp.h>
 
 using namespace ddp::worker;
 
@@ -47,13 +47,45 @@ Loss hinge(const at::Tensor& scores, const at::Tensor& labels) {
   return {torch::relu(1 - margin).mean(), {{"margin", margin.mean()}}};
 }
 
+// Steps by the sign of a running mean of gradients: Chen et al., arXiv:2302.06675, algorithm 2.
+class Lion : public UpdateRule {
+ public:
+  explicit Lion(const OptimizerJob& job) : beta2_(job.args.real("beta2", 0, 1, 0.99)) {}
+  std::vector<State> state() const override { return {{"mean"}}; }
+  void step(const UpdateLists& lists, double lr, double weight_decay) const override {
+    for (std::size_t i = 0; i < lists.parameters.size(); ++i) {
+      const at::Tensor& mean = lists.state[0][i];
+      const at::Tensor& gradient = lists.gradients[i];
+      lists.parameters[i].mul_(1 - lr * weight_decay).sub_(mean.lerp(gradient, 0.1).sign(), lr);
+      mean.lerp_(gradient, 1 - beta2_);
+    }
+  }
+
+ private:
+  double beta2_;
+};
+
+// How many images are taken for the class.
+class Taken : public Metric {
+ public:
+  void update(const Outputs& outputs, const Batch&) override {
+    sums_.add({{"vertical", outputs[0].argmax(1).sum()}});
+  }
+  void merge(Group& group) override { sums_.merge(group); }
+  NamedValues values() const override {
+    return {{"vertical", find_value(sums_.values(), "vertical").value_or(0)}};
+  }
+
+ private:
+  NamedSums sums_;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   Registry registry = built_in();
   registry.models["two-layers"] = [](const ModelRequest& request) {
-    check_args(request, {"units"});
-    const std::int64_t units = std::stoll(request.args.at("units"));
+    const std::int64_t units = request.args.integer("units", 1, 4096);
     const std::int64_t inputs = request.channels * request.height * request.width;
     return std::make_shared<TwoLayers>(inputs, units, request.classes);
   };
@@ -62,6 +94,8 @@ int main(int argc, char** argv) {
                    draw("stripes test", request.test_size.value_or(128), request.seed + 1)};
   };
   registry.losses["hinge"] = [](const auto&) { return hinge; };
+  registry.optimizers["lion"] = [](const auto& job) { return std::make_unique<Lion>(job); };
+  registry.metrics["taken"] = [](const auto&) { return std::make_unique<Taken>(); };
   registry.on_epoch.push_back([](const EpochEvent& event) {
     if (event.rank == 0) std::cout << "epoch " << event.record.epoch << " is over" << std::endl;
   });

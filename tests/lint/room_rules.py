@@ -23,6 +23,8 @@ OPEN_TO = {
     "worker/task": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/save": ["worker/plan", "worker/data", "worker/model", "worker/dist"],
     "worker/train": ["worker"],
+    "worker/loop": ["worker"],
+    "worker/include": ["worker"],
     "worker/main.cpp": ["worker"],
 }
 

@@ -136,8 +136,8 @@ TEST(JobSchema, NumbersAreReadStrictly) {
 }
 
 TEST(JobSchema, ChoicesAreNamed) {
-  EXPECT_THAT(problems_of("optimizer: {name: adm}"),
-              HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)"));
+  EXPECT_THAT(problems_of("schedule: {name: cosin}"),
+              HasSubstr("plateau (did you mean \"cosine\"?)"));
   EXPECT_THAT(problems_of("data: {name: cifar10}"), HasSubstr("not available in this version"));
   EXPECT_THAT(problems_of("eval: {watch: {mode: maximum}}"),
               HasSubstr("eval.watch.mode: maximum is not one of auto, min, max"));
@@ -146,8 +146,8 @@ TEST(JobSchema, ChoicesAreNamed) {
 }
 
 TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
-  const JobValues job =
-      resolve("data: {name: minst, batch_per_rank: 8}\nmodel: {name: tiny}\n", {});
+  const JobValues job = resolve(
+      "data: {name: minst, batch_per_rank: 8}\nmodel: {name: tiny}\noptimizer: {name: adm}\n", {});
   EXPECT_EQ(job.text("model.name"), "tiny");
   try {
     require_built_in(job);
@@ -156,7 +156,8 @@ TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("job.yaml:1:14: data.name: minst is not one of digits, mnist, "
                                 "fashion-mnist (did you mean \"mnist\"?)"),
-                      HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, ")));
+                      HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, "),
+                      HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)")));
   }
   EXPECT_NO_THROW(require_built_in(resolve("data: {batch_per_rank: 8}", {})));
 }
@@ -194,6 +195,10 @@ TEST(JobSchema, WhatContradictsTheRestIsRefused) {
   EXPECT_THAT(problems_of("schedule: {name: multistep}"), HasSubstr("there are none. Give epochs"));
   EXPECT_THAT(problems_of("data: {args: {a: b}}"), HasSubstr("data.args: are for data sets that"));
   EXPECT_THAT(problems_of("task: {args: {a: b}}"), HasSubstr("task.args: are for tasks that"));
+  EXPECT_THAT(problems_of("loss: {args: {a: b}}"), HasSubstr("loss.args: are for losses that"));
+  EXPECT_THAT(problems_of("optimizer: {name: adam, args: {a: b}}"),
+              HasSubstr("optimizer.args: are for optimizers that"));
+  EXPECT_EQ(problems_of("optimizer: {name: lion, args: {a: b}, nesterov: true}"), "");
 }
 
 TEST(JobSchema, WhatNothingReadsIsSaid) {

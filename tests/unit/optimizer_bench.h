@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/dist/alone.h"
@@ -25,8 +26,10 @@ class Bench {
   explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
       : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
 
-  Optimizer make(const OptimizerJob& job, const ModelFacts& facts = {}) {
-    return Optimizer(job, replica_, precision_, facts);
+  Optimizer make(const OptimizerJob& job,
+                 const ModelFacts& facts = {},
+                 std::unique_ptr<UpdateRule> rule = nullptr) {
+    return Optimizer(job, replica_, precision_, facts, std::move(rule));
   }
   Precision& precision() { return precision_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const { return replica_.parameters(); }

@@ -137,7 +137,7 @@ TEST(Models, LeNetOf28PixelsIsThatOf32) {
 
 TEST(Models, MlpTakesItsLayersFromTheJob) {
   ModelRequest request = request_of("mlp", 1, 28);
-  request.args = {{"hidden", "32, 16"}};
+  request.args = Args("model.args", {{"hidden", "32, 16"}});
   EXPECT_THAT(lines_of(*build_model(request)),
               ElementsAre("fc1.weight parameter 32x784",
                           "fc1.bias parameter 32",
@@ -155,20 +155,20 @@ TEST(Models, WhatAModelCannotDoIsRefusedByName) {
   EXPECT_EQ(complaint_about(request_of("lenet", 1, 12)), "");
 
   ModelRequest mlp = request_of("mlp", 1, 28);
-  mlp.args = {{"hiden", "32"}};
+  mlp.args = Args("model.args", {{"hiden", "32"}});
   EXPECT_EQ(
       complaint_about(mlp),
       "model.args.hiden: mlp does not take it, did you mean \"hidden\"? Allowed: hidden, dropout.");
   for (const std::string bad : {"", "0", "-3", "12;3", "12,", "abc", "9999999999999999999999"}) {
-    mlp.args = {{"hidden", bad}};
+    mlp.args = Args("model.args", {{"hidden", bad}});
     EXPECT_THAT(complaint_about(mlp), HasSubstr("\"" + bad + "\" is no list of layer sizes"))
         << bad;
   }
   ModelRequest convnet = request_of("convnet", 1, 28);
-  convnet.args = {{"hidden", "32"}};
+  convnet.args = Args("model.args", {{"hidden", "32"}});
   EXPECT_EQ(complaint_about(convnet),
             "model.args.hidden: convnet does not take it. Allowed: none.");
-  convnet.args.clear();
+  convnet.args = {};
   convnet.stem = "cifar";
   EXPECT_THAT(complaint_about(convnet), HasSubstr("model.stem: convnet has no stem"));
 }

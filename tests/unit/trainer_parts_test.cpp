@@ -16,6 +16,7 @@
 #include "worker/model/registry.h"
 #include "worker/plan/run_plan.h"
 #include "worker/save/safetensors.h"
+#include "worker/task/classification.h"
 #include "worker/train/console.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/tally.h"
@@ -312,6 +313,19 @@ TEST(Console, ATableHasARowPerEpoch) {
   const std::string table = final_table({record, evaluated});
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 3);
   EXPECT_THAT(table, HasSubstr("97.50 %"));
+}
+
+TEST(TopK, CountsALabelAmongTheHighestScores) {
+  const std::unique_ptr<Metric> metric = make_top_k(2, 4);
+  EXPECT_EQ(metric->values(), (NamedValues{{"top2_accuracy", 0}})) << "the name is there at once";
+  const at::Tensor scores = at::tensor({.1, .2, .3, .4, .4, .3, .2, .1}).view({2, 4});
+  Batch batch{scores, {{at::tensor({2, 3}, at::kLong), {}}}, {0, 1}};
+  metric->update({scores}, batch);
+  batch.targets[0].values = at::tensor({0, 1}, at::kLong);
+  metric->update({scores}, batch);
+  metric->merge(*make_alone());
+  EXPECT_EQ(metric->values(), (NamedValues{{"top2_accuracy", 0.5}}));
+  EXPECT_THROW(make_top_k(5, 4), UsageError);
 }
 
 TEST(Versions, HeadersAndLibraryAgree) {

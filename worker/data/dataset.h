@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job_values.h"
+#include "worker/plan/args.h"
 
 namespace ddp::worker {
 
@@ -37,7 +37,7 @@ struct DataRequest {
   std::uint64_t seed = 1;                    // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  TextMap args{};  // data.args, for the sets of a program's own
+  Args args{};  // data.args, for the sets of a program's own
 };
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;

@@ -52,7 +52,9 @@ inline constexpr const char* kCudaModuleBuild =
 using CudaModuleEntry = const CudaModule*(std::string* build);
 inline constexpr const char* kCudaModuleEntry = "ddp_cuda_module";
 
-/// The file beside the program (a build directory) or in ../lib (an installation).
+/// The file beside the program (a build directory), in ../lib (an installation), or where the
+/// program finds its libraries: one that is built with find_package(ddp) has the installation's lib
+/// there.
 std::filesystem::path find_cuda_module();
 
 /// Loads it, for the rest of the process. Errors: UsageError: no such file, a library of the CUDA

@@ -147,7 +147,7 @@ void Ddp::build_reducer() {
                                              sparse,
                                              request_.bucket_bytes,
                                              request_.find_unused,
-                                             /*gradient_as_bucket_view=*/true,
+                                             /*gradient_as_bucket_view=*/request_.has_views,
                                              names,
                                              first_bucket_bytes,
                                              /*skip_all_reduce_unused_params=*/false,
@@ -296,6 +296,10 @@ void Ddp::zero_gradients() {
     if (gradient.defined()) gradients.push_back(gradient);
   }
   at::_foreach_zero_(gradients);
+  forget_used();
+}
+
+void Ddp::forget_used() {
   aside_.clear();
   if (used_) used_->reset();
 }

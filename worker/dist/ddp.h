@@ -3,10 +3,11 @@
 // construction; the same gradients on every rank after backward() of the last micro-step, reduced
 // in buckets while backward still runs. Every rank calls backward() with `reduce` equally often;
 // sizes of batches, and the number of micro-steps before it, may differ (see loss_share).
-// Traps: gradients are views into buckets, so they are zeroed in place, never replaced (no
-// zero_grad); memory format and dtype must be final before construction. Trap: c10d's check of
-// parameters throws on every rank but 0: compare model_digest() over the store first.
-// Source: Li et al., PyTorch Distributed, VLDB 2020 (arXiv:2006.15704), section 3.2.
+// Traps: gradients are views into buckets, so they are zeroed in place, never replaced
+// (torch::optim's zero_grad throws for a view: DdpRequest::has_views); memory format and dtype must
+// be final before construction. Trap: c10d's check of parameters throws on every rank but 0:
+// compare model_digest() over the store first. Source: Li et al., PyTorch Distributed, VLDB 2020
+// (arXiv:2006.15704), section 3.2.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -38,6 +39,7 @@ struct DdpRequest {
   std::string model_name;     // for c10d's own log
   bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
+  bool has_views = true;      // gradients are views into buckets; else copies, as in Python
   CommHook hook = CommHook::none;
   BufferSync buffer_sync = BufferSync::automatic;
   bool has_sync_batch_norm = false;  // for c10d's own log
@@ -85,6 +87,10 @@ class Ddp {
 
   /// In place. Every parameter has a gradient again.
   void zero_gradients();
+
+  /// In place of zero_gradients() where somebody else zeroes or drops the gradients, as an
+  /// optimizer of torch::optim: which parameters are used counts anew.
+  void forget_used();
 
   /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
   /// depend on it in their last bit, so runs that must be bit-equal start after so many.

@@ -12,6 +12,7 @@ constexpr std::int64_t kFull = 4;  // bytes of a value
 constexpr std::int64_t kHalf = 2;
 
 std::int64_t states_of(const OptimizerJob& job) {
+  if (job.name == OptimizerJob::Name::own) return 0;
   if (job.name != OptimizerJob::Name::sgd) return 2;
   return job.momentum > 0 ? 1 : 0;
 }
@@ -29,7 +30,10 @@ ModelSize size_of(const torch::nn::Module& model) {
   return size;
 }
 
-Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const AmpJob& amp) {
+Footprint footprint(const ModelSize& size,
+                    const OptimizerJob& optimizer,
+                    const AmpJob& amp,
+                    std::int64_t own_states) {
   const bool has_half_weights = amp.level >= 2;
   const bool has_masters = amp.level == 2;
   const std::int64_t weight = has_half_weights ? kHalf : kFull;
@@ -37,7 +41,8 @@ Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const 
   bytes.parameters = weight * (size.trainable + size.frozen) + size.buffer_bytes;
   bytes.gradients = weight * size.trainable;
   if (has_masters) bytes.masters = kFull * size.trainable;
-  bytes.optimizer = states_of(optimizer) * (has_masters ? kFull : weight) * size.trainable;
+  bytes.optimizer =
+      (states_of(optimizer) + own_states) * (has_masters ? kFull : weight) * size.trainable;
   if (optimizer.ema_decay) bytes.average = kFull * (size.trainable + size.averaged_buffers);
   return bytes;
 }

@@ -32,7 +32,10 @@ struct Footprint {
 };
 
 /// Data parallel: each device holds all of it.
-Footprint footprint(const ModelSize& size, const OptimizerJob& optimizer, const AmpJob& amp);
+Footprint footprint(const ModelSize& size,
+                    const OptimizerJob& optimizer,
+                    const AmpJob& amp,
+                    std::int64_t own_states = 0);
 
 /// "1.2 GiB: parameters 400 MiB, gradients ...", without what takes nothing.
 std::string to_text(const Footprint& footprint);

@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "common/error.h"
-#include "common/spelling.h"
 #include "worker/model/convnet.h"
 #include "worker/model/lenet.h"
 #include "worker/model/linear.h"
@@ -16,15 +15,9 @@ namespace {
 
 constexpr std::int64_t kMaxUnits = 1 << 20;
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 // "256,128", each from 1 on.
-std::vector<std::int64_t> parse_units(const std::string& text) {
+std::vector<std::int64_t> read_units(const Args& args) {
+  const std::string text = args.text("hidden", "256,128");
   std::vector<std::int64_t> units;
   const char* place = text.data();
   const char* const end = text.data() + text.size();
@@ -39,18 +32,16 @@ std::vector<std::int64_t> parse_units(const std::string& text) {
     while (place != end && *place == ' ')
       ++place;
   }
-  throw UsageError("model.args.hidden: \"" + text + "\" is no list of layer sizes from 1 to " +
-                   std::to_string(kMaxUnits) + ". Write it as in \"256,128\".");
+  throw UsageError(args.where("hidden") + ": \"" + text +
+                   "\" is no list of layer sizes from 1 to " + std::to_string(kMaxUnits) +
+                   ". Write it as in \"256,128\".");
 }
 
-// From 0 up to, but without, 1.
-double parse_share(const std::string& text) {
-  double share = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, share);
-  if (error == std::errc() && rest == end && share >= 0 && share < 1) return share;
-  throw UsageError("model.args.dropout: \"" + text +
-                   "\" is no share of the hidden units. Give a number from 0 to below 1.");
+// Of the hidden units. From 0 up to, but without, 1.
+double read_dropout(const Args& args) {
+  const double share = args.real("dropout", 0, 1, 0);
+  if (share < 1) return share;
+  throw UsageError(args.where("dropout") + ": 1 leaves no hidden unit. Give a number below it.");
 }
 
 Stem choose_stem(const ModelRequest& request) {
@@ -60,43 +51,38 @@ Stem choose_stem(const ModelRequest& request) {
 }
 
 // For models that are no resnets.
-void check_plain(const ModelRequest& request, const std::vector<std::string>& allowed = {}) {
-  check_args(request, allowed);
+void refuse_stem(const ModelRequest& request) {
   if (request.stem != "auto")
     throw UsageError("model.stem: " + request.name + " has no stem to choose. Remove the key.");
 }
 
 Model make_convnet(const ModelRequest& request) {
-  check_plain(request);
+  refuse_stem(request);
   return std::make_shared<ConvNet>(
       request.channels, request.height, request.width, request.classes);
 }
 
 Model make_lenet(const ModelRequest& request) {
-  check_plain(request);
+  refuse_stem(request);
   return std::make_shared<LeNet>(request.channels, request.height, request.width, request.classes);
 }
 
 Model make_linear(const ModelRequest& request) {
-  check_plain(request);
+  refuse_stem(request);
   return std::make_shared<LinearModel>(request.channels * request.height * request.width,
                                        request.classes);
 }
 
 Model make_mlp(const ModelRequest& request) {
-  check_plain(request, {"hidden", "dropout"});
-  const auto given = request.args.find("hidden");
-  const std::string hidden = given == request.args.end() ? "256,128" : given->second;
-  const auto dropout = request.args.find("dropout");
-  return std::make_shared<Mlp>(request.channels * request.height * request.width,
-                               parse_units(hidden),
-                               request.classes,
-                               dropout == request.args.end() ? 0 : parse_share(dropout->second));
+  refuse_stem(request);
+  const std::vector<std::int64_t> hidden = read_units(request.args);
+  const double dropout = read_dropout(request.args);
+  return std::make_shared<Mlp>(
+      request.channels * request.height * request.width, hidden, request.classes, dropout);
 }
 
 ModelFactory make_resnet(const std::array<int, 4>& blocks, bool is_bottleneck) {
   return [blocks, is_bottleneck](const ModelRequest& request) -> Model {
-    check_args(request, {});
     const ResNetPlan plan{blocks, is_bottleneck, choose_stem(request)};
     return std::make_shared<ResNet>(plan, request.channels, request.classes, request.norm);
   };
@@ -119,23 +105,16 @@ const std::map<std::string, ModelFactory>& built_in_models() {
 
 Model build_model(const ModelRequest& request) {
   const auto entry = built_in_models().find(request.name);
-  if (entry != built_in_models().end()) return entry->second(request);
-  std::vector<std::string> names;
-  for (const auto& [name, factory] : built_in_models())
-    names.push_back(name);
-  throw UsageError("model.name: " + request.name +
-                   " is not a model of this program. Known: " + joined(names) + ".");
-}
-
-void check_args(const ModelRequest& request, const std::vector<std::string>& allowed) {
-  for (const auto& [name, value] : request.args) {
-    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
-    const std::vector<std::string_view> candidates(allowed.begin(), allowed.end());
-    const std::optional<std::string> close = did_you_mean(name, candidates);
-    throw UsageError("model.args." + name + ": " + request.name + " does not take it" +
-                     (close ? ", did you mean \"" + *close + "\"?" : ".") +
-                     " Allowed: " + (allowed.empty() ? "none" : joined(allowed)) + ".");
+  if (entry != built_in_models().end()) {
+    Model model = entry->second(request);
+    request.args.require_all_read(request.name);
+    return model;
   }
+  std::string names;
+  for (const auto& [name, factory] : built_in_models())
+    names += (names.empty() ? "" : ", ") + name;
+  throw UsageError("model.name: " + request.name +
+                   " is not a model of this program. Known: " + names + ".");
 }
 
 bool use_layout(torch::nn::Module& model, ModelJob::Layout layout) {

@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
-#include "common/job_values.h"
 #include "worker/model/image_model.h"
 #include "worker/model/norm.h"
+#include "worker/plan/args.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {
@@ -21,7 +21,7 @@ struct ModelRequest {
   int classes = 10;
   MakeNorm norm = batch_norm();  // of the models that have norms
   std::string stem = "auto";     // of resnets: auto | cifar | imagenet; auto: cifar up to 64 pixels
-  TextMap args{};                // model.args, checked by the factory
+  Args args{};                   // model.args; what the factory does not ask for is refused
 };
 
 using ModelFactory = std::function<Model(const ModelRequest&)>;
@@ -34,9 +34,6 @@ const std::map<std::string, ModelFactory>& built_in_models();
 /// generator: the same seed before gives the same weights as Python. Errors: UsageError for an
 /// unknown name, images too small for the model, or arguments that it does not take.
 Model build_model(const ModelRequest& request);
-
-/// For factories: refuses names in `request.args` that are not `allowed`. Errors: UsageError.
-void check_args(const ModelRequest& request, const std::vector<std::string>& allowed);
 
 /// Lays the model's weights out as the job says; returns whether they are channels-last.
 /// `automatic` is channels-last when there is a convolution. Measured, one step forward and back on

@@ -39,6 +39,12 @@ DeviceJob make_device(const JobValues& values) {
   return device;
 }
 
+Args make_args(const JobValues& values, const char* path) {
+  const JobValues::Setting& setting = values.setting(path);
+  const bool is_given = setting.origin != "default";
+  return {path, values.text_map(path), setting.origins, is_given ? setting.origin : ""};
+}
+
 MathJob make_math(const JobValues& values) {
   MathJob math;
   math.matmul_precision = values.text("train.matmul_precision");
@@ -59,7 +65,7 @@ ModelJob make_model(const JobValues& values) {
   model.freeze = values.texts("model.freeze");
   model.stem = values.text("model.stem");
   model.layout = choose<ModelJob::Layout>(values, "model.memory_format", kLayouts);
-  model.args = values.text_map("model.args");
+  model.args = make_args(values, "model.args");
   return model;
 }
 
@@ -69,13 +75,19 @@ LossJob make_loss(const JobValues& values) {
   loss.name = values.text("loss.name");
   loss.label_smoothing = values.real("loss.label_smoothing");
   loss.reduction = choose<LossJob::Reduction>(values, "loss.reduction", kReductions);
+  loss.args = make_args(values, "loss.args");
   return loss;
 }
 
 OptimizerJob make_optimizer(const JobValues& values, int world_size) {
-  constexpr std::string_view kNames[] = {"sgd", "adam", "adamw"};
   OptimizerJob optimizer;
-  optimizer.name = choose<OptimizerJob::Name>(values, "optimizer.name", kNames);
+  const std::string& name = values.text("optimizer.name");
+  optimizer.name = name == "sgd"     ? OptimizerJob::Name::sgd
+                   : name == "adam"  ? OptimizerJob::Name::adam
+                   : name == "adamw" ? OptimizerJob::Name::adamw
+                                     : OptimizerJob::Name::own;
+  optimizer.name_in_job = name;
+  optimizer.args = make_args(values, "optimizer.args");
   optimizer.lr = scaled_lr(values, world_size);
   optimizer.momentum = values.real("optimizer.momentum");
   optimizer.nesterov = values.flag("optimizer.nesterov");
@@ -140,6 +152,7 @@ EvaluationJob make_evaluation(const JobValues& values) {
   evaluation.every = values.integer("eval.every");
   evaluation.every_steps = values.maybe_integer("eval.every_steps").value_or(0);
   evaluation.batch = values.integer("eval.batch");
+  evaluation.metrics = values.texts("eval.metrics");
   evaluation.metric = values.text("eval.watch.metric");
   evaluation.mode = choose<EvaluationJob::Mode>(values, "eval.watch.mode", kModes);
   evaluation.patience = values.maybe_integer("eval.patience");
@@ -165,7 +178,7 @@ DataJob make_data(const JobValues& values) {
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
   data.augment = values.texts("data.augment");
-  data.args = values.text_map("data.args");
+  data.args = make_args(values, "data.args");
   return data;
 }
 
@@ -179,7 +192,7 @@ Job make_job(const JobValues& values, int world_size) {
   job.data = make_data(values);
   job.device = make_device(values);
   job.math = make_math(values);
-  job.task = {values.text("task.name"), values.text_map("task.args")};
+  job.task = {values.text("task.name"), make_args(values, "task.args")};
   job.model = make_model(values);
   job.loss = make_loss(values);
   job.optimizer = make_optimizer(values, world_size);

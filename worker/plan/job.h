@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/job_schema.h"
+#include "worker/plan/args.h"
 
 namespace ddp::worker {
 
@@ -21,7 +22,7 @@ struct DataJob {
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
   std::vector<std::string> augment;  // names, in order; of the training set
-  TextMap args;
+  Args args;
 };
 
 struct DeviceJob {
@@ -43,7 +44,7 @@ struct MathJob {
 
 struct TaskJob {
   std::string name = "classification";
-  TextMap args;
+  Args args;
 };
 
 struct ModelJob {
@@ -56,7 +57,7 @@ struct ModelJob {
   std::vector<std::string> freeze;  // patterns of parameter names
   std::string stem = "auto";        // auto | cifar | imagenet
   Layout layout = Layout::automatic;
-  TextMap args;
+  Args args;
 };
 
 struct LossJob {
@@ -65,13 +66,15 @@ struct LossJob {
   std::string name = "cross-entropy";
   double label_smoothing = 0;
   Reduction reduction = Reduction::mean;  // over the ranks
+  Args args{};                            // for a loss of a program's own
 };
 
 struct OptimizerJob {
-  enum class Name { sgd, adam, adamw };
+  enum class Name { sgd, adam, adamw, own };
 
   Name name = Name::sgd;
-  double lr = 0.05;  // already scaled by the world size
+  std::string name_in_job = "sgd";  // own: what the program registers
+  double lr = 0.05;                 // already scaled by the world size
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = 1e-4;
@@ -85,6 +88,7 @@ struct OptimizerJob {
   std::optional<double> ema_decay;
   double ema_ramp = 0;            // optimizer steps; 0: none
   bool skips_non_finite = false;  // train.non_finite
+  Args args{};                    // for an optimizer of a program's own
 };
 
 struct AmpJob {
@@ -127,10 +131,11 @@ struct ScheduleJob {
 struct EvaluationJob {
   enum class Mode { automatic, min, max };
 
-  std::int64_t every = 1;        // epochs; 0: after the last
-  std::int64_t every_steps = 0;  // optimizer steps, in the middle of epochs; 0: never
-  std::int64_t batch = 256;      // samples of a rank at a time
-  std::string metric = "auto";   // that decides what is best; auto: the task's own
+  std::int64_t every = 1;              // epochs; 0: after the last
+  std::int64_t every_steps = 0;        // optimizer steps, in the middle of epochs; 0: never
+  std::int64_t batch = 256;            // samples of a rank at a time
+  std::vector<std::string> metrics{};  // beside the task's own
+  std::string metric = "auto";         // that decides what is best; auto: the task's own
   Mode mode = Mode::automatic;
   std::optional<std::int64_t> patience{};  // evaluations without gain before all ranks stop
 };

@@ -3,7 +3,11 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/torch.h>
 
+#include <string>
+#include <tuple>
 #include <utility>
+
+#include "common/error.h"
 
 namespace ddp::worker {
 namespace {
@@ -11,6 +15,28 @@ namespace {
 const at::Tensor& labels_of(const Batch& batch) {
   return batch.targets.at(0).values;  // [B]
 }
+
+class TopK : public Metric {
+ public:
+  explicit TopK(int k) : k_(k) {}
+
+  void update(const Outputs& outputs, const Batch& batch) override {
+    const at::Tensor best = std::get<1>(outputs[0].topk(k_, 1));  // [B, k]
+    sums_.add({{"right", best.eq(labels_of(batch).unsqueeze(1)).sum()},
+               {"samples", at::full({}, batch.size(), at::kDouble)}});
+  }
+  void merge(Group& group) override { sums_.merge(group); }
+  NamedValues values() const override {
+    const NamedValues sums = sums_.values();
+    const double samples = find_value(sums, "samples").value_or(0);
+    const double right = find_value(sums, "right").value_or(0);
+    return {{"top" + std::to_string(k_) + "_accuracy", samples > 0 ? right / samples : 0}};
+  }
+
+ private:
+  int k_;
+  NamedSums sums_;
+};
 
 }  // namespace
 
@@ -34,6 +60,12 @@ Loss Classification::test_loss(const Outputs& outputs, const Batch& batch) {
 std::vector<NamedTensor> Classification::counts(const Outputs& outputs, const Batch& batch) {
   const at::NoGradGuard no_grad;
   return {{"accuracy", outputs[0].argmax(1).eq(labels_of(batch)).sum()}};
+}
+
+std::unique_ptr<Metric> make_top_k(int k, int classes) {
+  if (classes >= k) return std::make_unique<TopK>(k);
+  throw UsageError("eval.metrics: top-" + std::to_string(k) + " needs " + std::to_string(k) +
+                   " classes, and the data have " + std::to_string(classes) + ". Remove it.");
 }
 
 }  // namespace ddp::worker

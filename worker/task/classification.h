@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "worker/model/image_model.h"
 #include "worker/task/task.h"
@@ -32,5 +33,9 @@ class Classification : public Task {
   Criterion test_criterion_;
   Through through_;  // empty: the model
 };
+
+/// The share of images whose label is among the `k` highest scores: "top5_accuracy". Errors:
+/// UsageError for fewer classes than k.
+std::unique_ptr<Metric> make_top_k(int k, int classes);
 
 }  // namespace ddp::worker

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <optional>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
@@ -59,13 +60,26 @@ std::vector<std::string> train_names(const SumNames& names) {
   return all;
 }
 
-std::vector<std::string> test_names(Task& task, const SumNames& names) {
-  const std::unique_ptr<Metric> metric = task.metric();
-  if (!metric) return train_names(names);
-  std::vector<std::string> all{"loss"};
-  for (const auto& [name, value] : metric->values())
-    all.push_back(name);
-  return all;
+Metrics metrics_of(Task& task, const Job& job, const DataFacts& data, const Registry& registry) {
+  Metrics metrics;
+  if (std::unique_ptr<Metric> own = task.metric()) metrics.push_back(std::move(own));
+  for (const std::string& name : job.evaluation.metrics)
+    metrics.push_back(registry.metrics.at(name)(data));
+  return metrics;
+}
+
+/// Errors: UsageError for a name that is there twice.
+std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::string> names) {
+  for (const std::unique_ptr<Metric>& metric : metrics) {
+    for (const auto& [name, value] : metric->values()) {
+      if (std::ranges::find(names, name) != names.end()) {
+        throw UsageError("eval.metrics: two metrics of an evaluation give the value \"" + name +
+                         "\". Leave one of them out.");
+      }
+      names.push_back(name);
+    }
+  }
+  return names;
 }
 
 SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
@@ -96,7 +110,8 @@ int train_task(const Session& session,
   Optimizer optimizer(job.optimizer,
                       replica,
                       precision,
-                      {buffers_of(task->model()), norm_parameters_of(task->model())});
+                      {buffers_of(task->model()), norm_parameters_of(task->model())},
+                      make_rule(session.registry, job));
   std::optional<DataParallel> replicas;
   if (job.device.is_data_parallel) {
     replicas.emplace(replicate(*task, job, facts, session.registry, group));
@@ -119,6 +134,8 @@ int train_task(const Session& session,
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
+  const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
+  const bool has_own_metric = task->metric() != nullptr;
   Evaluation evaluation({data.test->facts().count,
                          job.evaluation.batch,
                          group,
@@ -126,8 +143,12 @@ int train_task(const Session& session,
                          forward,
                          optimizer.ema(),
                          test_loader,
+                         make_metrics,
+                         has_own_metric,
                          session.page});
-  const std::vector<std::string> tested = test_names(*task, tally.names());
+  const std::vector<std::string> tested =
+      test_names(make_metrics(),
+                 has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
   Judge judge(job, task->watched(), tested);
   Keeper keeper({job,
                  group,

@@ -19,7 +19,7 @@ NamedValues Evaluation::run() {
   task.model().eval();
   const std::vector<std::int64_t> samples =
       evaluation_shard(parts_.samples, parts_.group.world_size(), parts_.group.rank());
-  const std::unique_ptr<Metric> metric = task.metric();
+  const Metrics metrics = parts_.make_metrics();
   PassSums passes;
   for (std::span<const std::int64_t> left = samples; !left.empty();) {
     const std::size_t size = std::min(static_cast<std::size_t>(parts_.batch), left.size());
@@ -27,20 +27,21 @@ NamedValues Evaluation::run() {
         parts_.forward.run(parts_.loader.load(left.first(size)), Forward::Mode::evaluation);
     left = left.subspan(size);
     passes.add(task, pass);
-    if (metric) metric->update(pass.outputs, pass.batch);
+    for (const auto& metric : metrics)
+      metric->update(pass.outputs, pass.batch);
     touch(parts_.page);
   }
   task.model().train();
   passes.merge(parts_.group);
   const StepSums sums = passes.sums();
   NamedValues values{{"loss", sums.mean_loss()}};
-  if (metric) {
+  const auto add = [&values](const NamedValues& more) {
+    values.insert(values.end(), more.begin(), more.end());
+  };
+  if (!parts_.has_own_metric) add(passes.names().count_means(sums));
+  for (const auto& metric : metrics) {
     metric->merge(parts_.group);
-    for (const auto& value : metric->values())
-      values.push_back(value);
-  } else {
-    for (const auto& value : passes.names().count_means(sums))
-      values.push_back(value);
+    add(metric->values());
   }
   for (const auto& [name, value] : passes.names().part_means(sums))
     values.emplace_back("loss/" + name, value);

@@ -1,6 +1,11 @@
 // The test set through the model, shared among the ranks: every sample once, whatever their number.
 #pragma once
 
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
 #include "common/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
@@ -10,6 +15,9 @@
 #include "worker/train/forward.h"
 
 namespace ddp::worker {
+
+/// Those of one evaluation: the task's own, if it has one, and those that the job names.
+using Metrics = std::vector<std::unique_ptr<Metric>>;
 
 class Evaluation {
  public:
@@ -22,13 +30,16 @@ class Evaluation {
     const Forward& forward;
     const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
     const Loader& loader;      // of the test set
+    std::function<Metrics()> make_metrics;
+    bool has_own_metric = false;  // the task
     ProgressPage& page;
   };
 
-  explicit Evaluation(Parts parts) : parts_(parts) {}
+  explicit Evaluation(Parts parts) : parts_(std::move(parts)) {}
 
-  /// "loss", the metric's values, and the loss' parts as "loss/NAME"; the same on every rank.
-  /// Errors: PeerError, and those of the loader and the task.
+  /// "loss", the task's counts or its metric's values, those of further metrics, and the loss'
+  /// parts as "loss/NAME"; the same on every rank. Errors: PeerError, and those of the loader and
+  /// the task.
   NamedValues run();
 
  private:

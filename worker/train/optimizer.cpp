@@ -30,20 +30,18 @@ bool is_bias(const std::string& name) {
   return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
 }
 
-std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> wide;
-  for (const at::Tensor& one : tensors)
-    wide.push_back(one.to(at::kFloat));
-  return wide;
-}
-
 }  // namespace
 
 Optimizer::Optimizer(const OptimizerJob& job,
                      Ddp& replica,
                      Precision& precision,
-                     const ModelFacts& facts)
-    : job_(job), replica_(replica), precision_(precision) {
+                     const ModelFacts& facts,
+                     std::unique_ptr<UpdateRule> rule)
+    : job_(job),
+      replica_(replica),
+      precision_(precision),
+      rule_(rule ? std::move(rule) : make_update_rule(job)),
+      state_(rule_->state()) {
   const std::vector<NamedTensor>& parameters = replica_.parameters();
   const std::vector<double> factors = lr_factors(job_, parameters);
   const std::set<std::string> norms(facts.norm_parameters.begin(), facts.norm_parameters.end());
@@ -74,15 +72,10 @@ Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
     slot.target = slot.weight.to(at::kFloat);
     slot.master_gradient = at::zeros_like(slot.target);
   }
-  // zeros_like keeps the strides. Trap: is_first_step=true with an overflow would leave momentum as
-  // it was allocated; zeros with is_first_step=false are the same first step without that.
-  if (job_.name == OptimizerJob::Name::sgd) {
-    if (job_.momentum != 0) slot.momentum = at::zeros_like(slot.target);
-    return slot;
+  for (const UpdateRule::State& one : state_) {
+    slot.state.push_back(one.is_number ? at::zeros({}, slot.target.options().dtype(at::kFloat))
+                                       : at::zeros_like(slot.target));  // with its strides
   }
-  slot.exp_avg = at::zeros_like(slot.target);
-  slot.exp_avg_sq = at::zeros_like(slot.target);
-  slot.step = at::zeros({}, slot.target.options().dtype(at::kFloat));
   return slot;
 }
 
@@ -108,7 +101,8 @@ Optimizer::Plan Optimizer::make_plan() const {
   Plan plan;
   plan.gradients = replica_.gradients();
   for (const ParameterGroup& group : groups_) {
-    Lists& lists = plan.calls.emplace_back();
+    UpdateLists& lists = plan.calls.emplace_back();
+    lists.state.resize(state_.size());
     std::vector<at::Tensor>& gradients = plan.by_call.emplace_back();
     for (const std::size_t i : group.members) {
       const at::Tensor& gradient = plan.gradients[i];
@@ -118,14 +112,12 @@ Optimizer::Plan Optimizer::make_plan() const {
         plan.low.push_back(gradient);
         plan.wide.push_back(slot.master_gradient);
       }
-      lists.targets.push_back(slot.target);
+      lists.parameters.push_back(slot.target);
       gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient : gradient);
-      if (slot.momentum.defined()) lists.momentum.push_back(slot.momentum);
-      if (!slot.exp_avg.defined()) continue;
-      lists.exp_avgs.push_back(slot.exp_avg);
-      lists.exp_avg_sqs.push_back(slot.exp_avg_sq);
-      lists.steps.push_back(slot.step);
+      for (std::size_t k = 0; k < state_.size(); ++k)
+        lists.state[k].push_back(slot.state[k]);
     }
+    lists.gradients = gradients;
     plan.all.insert(plan.all.end(), gradients.begin(), gradients.end());
   }
   return plan;
@@ -145,84 +137,22 @@ void Optimizer::step(double lr) {
   }
   if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
   const std::optional<at::Tensor> found_inf = find_overflow();
-  // Where the norm is not finite this spoils gradients, and nothing that lasts: the kernels skip.
+  // Where the norm is not finite this spoils gradients, and nothing that lasts: the rule skips.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
-    const Lists& lists = plan_.calls[i];
-    if (lists.targets.empty()) continue;
-    call_kernel(groups_[i], lists, plan_.by_call[i], lr * groups_[i].lr_factor, found_inf);
+    const UpdateLists& lists = plan_.calls[i];
+    if (lists.parameters.empty()) continue;
+    const double rate = lr * groups_[i].lr_factor;
+    if (found_inf) {
+      rule_->step_unless(*found_inf, lists, rate, groups_[i].weight_decay);
+    } else {
+      rule_->step(lists, rate, groups_[i].weight_decay);
+    }
   }
   if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
   if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
   if (finite_check_) finite_check_->count(*found_inf);
   if (LossScale* const scale = precision_.loss_scale()) scale->update();
-}
-
-void Optimizer::call_kernel(const ParameterGroup& group,
-                            const Lists& lists,
-                            const std::vector<at::Tensor>& gradients,
-                            double lr,
-                            const std::optional<at::Tensor>& found_inf) const {
-  if (job_.name == OptimizerJob::Name::sgd) {
-    call_sgd(group, lists, gradients, lr, found_inf);
-    return;
-  }
-  // The kernels read the number of this step, counted from 1; a skipped step is taken back. Trap: a
-  // bare tensor would bind to the overload for a list and split into numbers.
-  at::_foreach_add_(lists.steps, 1);
-  const auto kernel = [&](auto&& fused) {
-    fused(lists.targets,
-          gradients,
-          lists.exp_avgs,
-          lists.exp_avg_sqs,
-          /*max_exp_avg_sqs=*/at::TensorList(),
-          lists.steps,
-          lr,
-          job_.beta1,
-          job_.beta2,
-          group.weight_decay,
-          job_.eps,
-          /*amsgrad=*/false,
-          /*maximize=*/false,
-          /*grad_scale=*/std::optional<at::Tensor>(),
-          found_inf);
-  };
-  if (job_.name == OptimizerJob::Name::adam) {
-    kernel([](const auto&... arguments) { at::_fused_adam_(arguments...); });
-  } else {
-    kernel([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
-  }
-  if (found_inf)
-    at::_foreach_sub_(lists.steps, std::vector<at::Tensor>(lists.steps.size(), *found_inf));
-}
-
-void Optimizer::call_sgd(const ParameterGroup& group,
-                         const Lists& lists,
-                         const std::vector<at::Tensor>& gradients,
-                         double lr,
-                         const std::optional<at::Tensor>& found_inf) const {
-  // Trap: on the CPU, torch 2.11's _fused_sgd_ forgets to write low weights back: only what is left
-  // over from its vectors moves. Such weights are stepped as float32 copies.
-  if (is_low(group.type) && lists.targets[0].is_cpu()) {
-    const Lists wide{widened(lists.targets), widened(lists.momentum)};
-    const ParameterGroup wide_group{at::kFloat, group.weight_decay, group.lr_factor};
-    call_sgd(wide_group, wide, widened(gradients), lr, found_inf);
-    at::_foreach_copy_(lists.targets, wide.targets);
-    if (!lists.momentum.empty()) at::_foreach_copy_(lists.momentum, wide.momentum);
-    return;
-  }
-  at::_fused_sgd_(lists.targets,
-                  gradients,
-                  lists.momentum,
-                  group.weight_decay,
-                  job_.momentum,
-                  lr,
-                  /*dampening=*/0.0,
-                  job_.nesterov,
-                  /*maximize=*/false,
-                  /*is_first_step=*/false,
-                  /*grad_scale=*/{},
-                  found_inf);
 }
 
 std::vector<NamedTensor> Optimizer::state() const {
@@ -236,11 +166,9 @@ std::vector<NamedTensor> Optimizer::replicated_state() const {
 std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& averages) const {
   std::vector<NamedTensor> state;
   for (const Slot& slot : slots_) {
-    if (slot.momentum.defined()) state.push_back({slot.name, slot.momentum});
-    if (slot.exp_avg.defined()) {
-      state.push_back({slot.name + ".exp_avg", slot.exp_avg});
-      state.push_back({slot.name + ".exp_avg_sq", slot.exp_avg_sq});
-      state.push_back({slot.name + ".step", slot.step});
+    for (std::size_t k = 0; k < state_.size(); ++k) {
+      const std::string& name = state_[k].name;
+      state.push_back({name.empty() ? slot.name : slot.name + "." + name, slot.state[k]});
     }
     if (slot.master_gradient.defined()) state.push_back({slot.name + ".master", slot.target});
   }

@@ -1,14 +1,12 @@
-// SGD, Adam and AdamW by LibTorch's fused kernels, with everything that belongs to a step: unscale
-// or look for what is not finite, clip, step, next scale, average. Nothing in it waits for the
-// device. Traps: the kernels walk raw memory, so state has its parameter's strides. A list holds
-// tensors of one dtype. They run on detached parameters, without autograd. They get `found_inf` and
-// no `grad_scale`: the gradients are unscaled and clipped before. A rate as a tensor (`tensor_lr`)
-// would be read on the host by the kernels for the CPU, so the rate is a number.
+// Everything that belongs to an optimizer step around its update rule: unscale or look for what is
+// not finite, clip, step, next scale, average. Nothing in it waits for the device. Traps: a list
+// holds tensors of one dtype. Rules run on detached parameters, without autograd.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,6 +16,7 @@
 #include "worker/train/ema.h"
 #include "worker/train/finite_check.h"
 #include "worker/train/precision.h"
+#include "worker/train/update_rule.h"
 
 namespace ddp::worker {
 
@@ -30,21 +29,23 @@ struct ModelFacts {
 class Optimizer {
  public:
   /// For the parameters of `replica`; it and `precision` outlive this object. Without `facts` the
-  /// average has no buffers, and of norms and biases only the biases are known.
+  /// average has no buffers, and of norms and biases only the biases are known; without `rule` it
+  /// is the built-in one of the job's name.
   /// Errors: UsageError when a pattern of lr_factors matches no trainable parameter.
   Optimizer(const OptimizerJob& job,
             Ddp& replica,
             Precision& precision,
-            const ModelFacts& facts = {});
+            const ModelFacts& facts = {},
+            std::unique_ptr<UpdateRule> rule = nullptr);
 
   /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
   /// is, and so does its state. With a loss scale or `skips_non_finite`, a step whose gradients are
   /// not finite changes neither parameters nor their state; nor, with the latter, the average.
   void step(double lr);
 
-  /// All that a checkpoint needs, sharing memory with this object: SGD's momentum under the
-  /// parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step; NAME.master; the
-  /// average's, the loss scale's, and the counts of skipped steps.
+  /// All that a checkpoint needs, sharing memory with this object: the rule's (SGD's momentum
+  /// under the parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step);
+  /// NAME.master; the average's, the loss scale's, and the counts of skipped steps.
   [[nodiscard]] std::vector<NamedTensor> state() const;
 
   /// That of it which is equal on all ranks: all but the averages of buffers.
@@ -66,15 +67,12 @@ class Optimizer {
   struct Slot {
     std::string name;
     at::Tensor weight;           // the model's
-    at::Tensor target;           // what the kernel steps: the weight, or its float32 master
+    at::Tensor target;           // what the rule steps: the weight, or its float32 master
     at::Tensor master_gradient;  // float32
-    at::Tensor momentum;
-    at::Tensor exp_avg;
-    at::Tensor exp_avg_sq;
-    at::Tensor step;  // [] float32
+    std::vector<at::Tensor> state;
   };
 
-  // What one kernel call takes: parameters of one dtype, rate and decay.
+  // What one call of the rule takes: parameters of one dtype, rate and decay.
   struct ParameterGroup {
     at::ScalarType type;
     double weight_decay;
@@ -82,21 +80,12 @@ class Optimizer {
     std::vector<std::size_t> members{};  // of slots_
   };
 
-  // The tensors of one kernel call.
-  struct Lists {
-    std::vector<at::Tensor> targets{};
-    std::vector<at::Tensor> momentum{};
-    std::vector<at::Tensor> exp_avgs{};
-    std::vector<at::Tensor> exp_avg_sqs{};
-    std::vector<at::Tensor> steps{};
-  };
-
-  // Everything that a step hands to kernels, for one set of gradients. It holds on to them, so that
-  // one at the same address is the same one.
+  // Everything that a step hands to the rule, for one set of gradients. It holds on to them, so
+  // that one at the same address is the same one.
   struct Plan {
     std::vector<at::Tensor> gradients{};             // of the parameters, where there is one
-    std::vector<Lists> calls{};                      // by group
-    std::vector<std::vector<at::Tensor>> by_call{};  // the gradients that its kernel takes
+    std::vector<UpdateLists> calls{};                // by group
+    std::vector<std::vector<at::Tensor>> by_call{};  // their gradients
     std::vector<at::Tensor> all{};                   // these in one list
     std::vector<at::Tensor> low{};                   // gradients that are widened first
     std::vector<at::Tensor> wide{};                  // into these
@@ -107,24 +96,15 @@ class Optimizer {
   [[nodiscard]] bool fits(const Plan& plan) const;
   [[nodiscard]] Plan make_plan() const;
   [[nodiscard]] std::optional<at::Tensor> find_overflow();
-  void call_kernel(const ParameterGroup& group,
-                   const Lists& lists,
-                   const std::vector<at::Tensor>& gradients,
-                   double lr,
-                   const std::optional<at::Tensor>& found_inf) const;
-
-  void call_sgd(const ParameterGroup& group,
-                const Lists& lists,
-                const std::vector<at::Tensor>& gradients,
-                double lr,
-                const std::optional<at::Tensor>& found_inf) const;
   [[nodiscard]] std::vector<NamedTensor> named_state(
       const std::vector<NamedTensor>& averages) const;
 
   OptimizerJob job_;
   Ddp& replica_;
   Precision& precision_;
-  std::vector<Slot> slots_;  // in the order of the parameters
+  std::unique_ptr<UpdateRule> rule_;
+  std::vector<UpdateRule::State> state_;  // of the rule
+  std::vector<Slot> slots_;               // in the order of the parameters
   std::vector<ParameterGroup> groups_;
   std::vector<at::Tensor> low_weights_;  // those with masters
   std::vector<at::Tensor> masters_;

@@ -1,11 +1,9 @@
 #include "worker/train/program.h"
 
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
-#include <exception>
 #include <iostream>
 #include <optional>
 
@@ -13,7 +11,7 @@
 #include "common/log.h"
 #include "common/streams.h"
 #include "worker/plan/options.h"
-#include "worker/train/error_file.h"
+#include "worker/train/last_words.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
 #include "worker/train/uncaught.h"
@@ -40,40 +38,6 @@ extern "C" void on_stop_signal(int signal) {
   const bool has_agent = is_opened(page);
   if (!is_training || (stop_requested.exchange(true) && !has_agent))
     ::_exit(exit_code::of_signal(signal));
-}
-
-// What the way out of an exception may need, whichever thread it is thrown in. It is never
-// destroyed: threads of libraries live to the very end.
-struct LastWords {
-  std::string error_file;  // empty: none was asked for
-  int rank = -1;           // none yet
-
-  int say(const Error& error) const {
-    const int code = explain("ddp-worker", error);
-    write_error_file(error_file, rank, error);
-    return code;
-  }
-};
-
-LastWords& last_words() {
-  static auto& words = *new LastWords();
-  return words;
-}
-
-// An exception left a thread of a library or of a user's, or a function that is noexcept. The first
-// thread that comes tells and ends the process; others wait for that. Who comes twice has failed at
-// telling: out of memory, say.
-[[noreturn]] void on_terminate() noexcept {
-  static std::atomic<long> first{0};
-  const long self = ::syscall(SYS_gettid);
-  long before = 0;
-  if (!first.compare_exchange_strong(before, self)) {
-    if (before == self) ::_exit(exit_code::kInternal);
-    while (true)
-      ::pause();
-  }
-  const int code = last_words().say(as_terminating_error());
-  ::_exit(code);
 }
 
 /// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
@@ -107,7 +71,7 @@ void handle_stop_signals(ProgressPage& page) {
 
 void run(int argc, char** argv, const Registry& registry) {
   secure_streams();
-  std::set_terminate(on_terminate);
+  speak_on_terminate();
   // These live to the very end: a signal, or the way out of an error, may need them.
   std::optional<MappedProgressPage> page;
   std::optional<RunDir> own_run_dir;

@@ -38,8 +38,10 @@ std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
   plain.label_smoothing = 0;  // a help in training, and no part of how good a model is
-  return std::make_unique<Classification>(
+  auto task = std::make_unique<Classification>(
       make_image_model(request), make_loss(request.job.loss), make_loss(plain));
+  plain.args.require_all_read(plain.name);
+  return task;
 }
 
 }  // namespace
@@ -53,7 +55,17 @@ Registry built_in() {
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);
   };
+  registry.metrics["top-5"] = [](const DataFacts& data) { return make_top_k(5, data.classes); };
+  for (const char* const name : {"sgd", "adam", "adamw"})
+    registry.optimizers[name] = make_update_rule;
   return registry;
+}
+
+std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) {
+  const std::string& name = job.optimizer.name_in_job;
+  std::unique_ptr<UpdateRule> rule = registry.optimizers.at(name)(job.optimizer);
+  job.optimizer.args.require_all_read(name);
+  return rule;
 }
 
 Model make_image_model(const TaskRequest& request) {
@@ -71,7 +83,9 @@ Model make_image_model(const TaskRequest& request) {
   model.norm = request.norm;
   model.stem = request.job.model.stem;
   model.args = request.job.model.args;
-  return request.registry.models.at(model.name)(model);
+  Model made = request.registry.models.at(model.name)(model);
+  model.args.require_all_read(model.name);
+  return made;
 }
 
 void require_known(const Registry& registry, const Job& job) {
@@ -85,6 +99,9 @@ void require_known(const Registry& registry, const Job& job) {
   require(names_of(registry.tasks), "task.name", job.task.name, problems);
   require(names_of(registry.models), "model.name", job.model.name, problems);
   require(names_of(registry.losses), "loss.name", job.loss.name, problems);
+  for (const std::string& name : job.evaluation.metrics)
+    require(names_of(registry.metrics), "eval.metrics", name, problems);
+  require(names_of(registry.optimizers), "optimizer.name", job.optimizer.name_in_job, problems);
   if (!problems.empty()) throw UsageError(problems);
 }
 

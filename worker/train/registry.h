@@ -1,5 +1,6 @@
-// What a job file may name: tasks, models, losses, data sets and augmentations, the built-in ones
-// and those of a program of its own; and its hooks. A plain value, handed to run().
+// What a job file may name: tasks, models, losses, metrics, optimizers, data sets and
+// augmentations, the built-in ones and those of a program of its own; and its hooks. A plain value,
+// handed to run().
 #pragma once
 
 #include <functional>
@@ -14,6 +15,7 @@
 #include "worker/task/loss.h"
 #include "worker/task/task.h"
 #include "worker/train/hooks.h"
+#include "worker/train/update_rule.h"
 
 namespace ddp::worker {
 
@@ -25,6 +27,9 @@ using DataSetFactory = std::function<DataSet(const DataRequest&)>;
 /// The same for data of any kind.
 using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
+/// For data as these, at the start of each evaluation. Errors: UsageError.
+using MetricFactory = std::function<std::unique_ptr<Metric>(const DataFacts&)>;
+using OptimizerFactory = std::function<std::unique_ptr<UpdateRule>(const OptimizerJob&)>;
 
 struct TaskRequest {
   const Job& job;
@@ -36,12 +41,14 @@ struct TaskRequest {
 using TaskFactory = std::function<std::unique_ptr<Task>(const TaskRequest&)>;
 
 struct Registry : Hooks {
-  std::map<std::string, TaskFactory> tasks;         // by task.name
-  std::map<std::string, ModelFactory> models;       // by model.name
-  std::map<std::string, LossFactory> losses;        // by loss.name
-  std::map<std::string, DataSetFactory> data_sets;  // by data.name
-  std::map<std::string, SourceFactory> sources;     // by data.name
-  std::map<std::string, Augment> augments;          // by the names in data.augment
+  std::map<std::string, TaskFactory> tasks;            // by task.name
+  std::map<std::string, ModelFactory> models;          // by model.name
+  std::map<std::string, LossFactory> losses;           // by loss.name
+  std::map<std::string, MetricFactory> metrics;        // by the names in eval.metrics
+  std::map<std::string, OptimizerFactory> optimizers;  // by optimizer.name
+  std::map<std::string, DataSetFactory> data_sets;     // by data.name
+  std::map<std::string, SourceFactory> sources;        // by data.name
+  std::map<std::string, Augment> augments;             // by the names in data.augment
 };
 
 /// What the job file's reference lists.
@@ -50,6 +57,9 @@ Registry built_in();
 /// The model of the job for images as `data` has them. Errors: UsageError, also for data that are
 /// no images in classes.
 Model make_image_model(const TaskRequest& request);
+
+/// The update rule of the job. Errors: UsageError.
+std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
 
 /// Errors: UsageError with every name of the job that the registry does not have.
 void require_known(const Registry& registry, const Job& job);

@@ -73,8 +73,10 @@ void require_sizes(const DataJob& job, const Sources& data) {
 Sources read_data(const Registry& registry, const DataJob& job) {
   const DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
   const auto set = registry.data_sets.find(job.name);
-  if (set != registry.data_sets.end()) return make_sources(set->second(request));
-  return registry.sources.at(job.name)(request);
+  Sources sources = set != registry.data_sets.end() ? make_sources(set->second(request))
+                                                    : registry.sources.at(job.name)(request);
+  request.args.require_all_read(job.name);
+  return sources;
 }
 
 // Loads the data on every rank; a problem is known to all before anyone leaves, and said once.
@@ -178,6 +180,14 @@ std::unique_ptr<Task> build_or_refuse(const Session& session,
   }
 }
 
+/// Tensors that an optimizer of a program's own keeps for each parameter. Errors: UsageError.
+std::int64_t own_states(const Registry& registry, const Job& job) {
+  const std::unique_ptr<UpdateRule> rule = make_rule(registry, job);
+  if (job.optimizer.name != OptimizerJob::Name::own) return 0;
+  const std::vector<UpdateRule::State> states = rule->state();
+  return std::ranges::count(states, false, &UpdateRule::State::is_number);
+}
+
 }  // namespace
 
 int check_job(const Session& session) {
@@ -189,7 +199,8 @@ int check_job(const Session& session) {
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
   const ModelSize size = size_of(task->model());
-  const Footprint needs = footprint(size, job.optimizer, job.amp);
+  const Footprint needs =
+      footprint(size, job.optimizer, job.amp, own_states(session.registry, job));
   const std::int64_t memory = memory_of(device.device);
   std::cout << describe_data(data) << "model " << job.model.name << ": "
             << size.trainable + size.frozen << " parameters, " << size.trainable << " trained\n"

@@ -13,22 +13,6 @@ namespace {
 constexpr const char* kSums = "sums";
 constexpr const char* kWatch = "watch";
 
-std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
-  std::vector<NamedTensor> result;
-  for (const auto& [name, tensor] : tensors) {
-    // On the host, in C order, whatever the memory format; a copy, as training goes on.
-    result.push_back({name, tensor.detach().cpu().clone(at::MemoryFormat::Contiguous)});
-  }
-  return result;
-}
-
-// Gloo wants one dense block in C order; weights may be channels-last.
-void broadcast(Group& group, const at::Tensor& tensor) {
-  at::Tensor block = tensor.detach().contiguous();
-  group.broadcast(block);
-  tensor.detach().copy_(block);
-}
-
 /// The numbers of a saved tensor; zeros when it is not there or has another size.
 std::vector<double> read_row(const TensorFile& state, const char* name, std::size_t size) {
   std::vector<double> row(size);
@@ -69,6 +53,19 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
 
 }  // namespace
 
+std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> result;
+  for (const auto& [name, tensor] : tensors)
+    result.push_back({name, tensor.detach().cpu().clone(at::MemoryFormat::Contiguous)});
+  return result;
+}
+
+void broadcast_tensor(Group& group, const at::Tensor& tensor) {
+  at::Tensor block = tensor.detach().contiguous();
+  group.broadcast(block);
+  tensor.detach().copy_(block);
+}
+
 Snapshot take_snapshot(const SharedState& shared, const Position& position) {
   Snapshot snapshot;
   snapshot.model = copies(shared.model);
@@ -97,9 +94,9 @@ Position restore(Group& group,
   group.broadcast(all);
   if (all.data_ptr<double>()[0] == 0) return {};
   for (const NamedTensor& one : shared.model)
-    broadcast(group, one.tensor);
+    broadcast_tensor(group, one.tensor);
   for (const NamedTensor& one : shared.optimizer)
-    broadcast(group, one.tensor);
+    broadcast_tensor(group, one.tensor);
   return to_position(all, names);
 }
 

@@ -39,6 +39,13 @@ struct Snapshot {
   std::vector<NamedTensor> state;  // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
 
+/// On the host and in C order, whatever the memory format.
+std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
+
+/// Rank 0's values to all, whatever the memory format: Gloo wants one dense block in C order.
+/// All ranks call it. Errors: PeerError.
+void broadcast_tensor(Group& group, const at::Tensor& tensor);
+
 Snapshot take_snapshot(const SharedState& shared, const Position& position);
 
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the

@@ -43,6 +43,7 @@ std::unique_ptr<Task> make_task(const Job& job,
   const auto synced = std::make_shared<int>(0);  // shared with the request: a model may keep it
   std::unique_ptr<Task> task =
       registry.tasks.at(job.task.name)(request_for(job, data, registry, group, synced));
+  job.task.args.require_all_read(job.task.name);
   torch::nn::Module& model = task->model();
   if (job.model.has_sync_norm) require_synced_norms(model, job.model.name, *synced);
   if (job.model.weights && group.is_root()) {

@@ -50,7 +50,7 @@ Error as_error(const std::exception& error) {
   return {with_type(type, error.what()), kUncaught};
 }
 
-Error as_terminating_error() {
+Error as_terminating_error(bool may_have_left_main) {
   const std::string where = "std::terminate in thread " + thread_name() + ": ";
   const std::exception_ptr current = std::current_exception();
   if (current == nullptr) return SystemError(where + "no exception is under way");
@@ -58,8 +58,9 @@ Error as_terminating_error() {
   try {
     std::rethrow_exception(current);
   } catch (const PeerError& error) {
-    return {where + error.what(), error.code()};
+    return {(may_have_left_main ? "" : where) + error.what(), error.code()};
   } catch (const std::exception& error) {
+    if (may_have_left_main) return as_error(error);
     const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
     if (is_peer_error(error)) return PeerError(text);
     return SystemError(text);

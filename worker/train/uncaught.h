@@ -18,7 +18,8 @@ inline constexpr int kUncaught = 1;
 Error as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
-/// peer is 97, all else 125. To be called by the handler.
-Error as_terminating_error();
+/// peer is 97, all else 125. One that may have left main is as in as_error(). To be called by the
+/// handler.
+Error as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker

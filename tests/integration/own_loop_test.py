@@ -1,0 +1,74 @@
+"""A program with a training loop of its own, by <ddp/ddp.h>: alone, on several ranks, resumed, and when a rank fails.
+
+Run by hand: DDP_BIN=build/release DDP_LOOP_WORKER=build/release/tests/loop_worker PYTHONPATH=tests/support
+python3 tests/integration/own_loop_test.py
+"""
+
+import os
+import pathlib
+import re
+import unittest
+
+from processes import ProcessTest
+
+
+class OwnLoop(ProcessTest):
+    PROGRAM = pathlib.Path(os.environ["DDP_LOOP_WORKER"])
+
+    def launch(self, ranks, *arguments, flags=(), expect=0, **variables):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, *flags, "--no-python", self.PROGRAM, *arguments]
+        return self.run_program(*command, expect=expect, **variables)
+
+    def weights(self, text):
+        """What each rank says of its weights, once."""
+        return set(re.findall(r"weights ([-.e\d]+),", text))
+
+    def test_gradients_of_several_ranks_are_those_of_one(self):
+        for ranks in (1, 2, 3):
+            with self.subTest(ranks):
+                text = self.launch(ranks, "train")
+                self.assertEqual(text.count("as one rank"), ranks, text)
+                self.assertNotIn("not as one rank", text)
+                self.assertEqual(len(self.weights(text)), 1, text)
+        self.assertIn("as one rank", self.run_program(self.PROGRAM, "train"))
+
+    def test_each_sample_of_an_evaluation_counts_once(self):
+        self.assertEqual(self.launch(3, "train").count("evaluated 47 of 47"), 3)
+
+    def test_it_goes_on_bit_for_bit_also_on_ranks_that_read_nothing(self):
+        whole = self.launch(2, "resume", 6)
+        (self.folder / "loop").rename(self.folder / "whole")
+        self.assertIn("from step 0", self.launch(2, "resume", 4))
+        text = self.launch(2, "resume", 6)
+        self.assertIn("from step 4", text)
+        self.assertEqual(self.weights(text), self.weights(whole))
+        newest = (self.folder / "loop" / "checkpoints" / "latest").read_text(encoding="utf-8").strip()
+        model = self.folder / "loop" / "checkpoints" / newest / "model.safetensors"
+        model.write_bytes(model.read_bytes()[:-1] + b"x")
+        text = self.launch(2, "resume", 6)
+        self.assertRegex(text, r"checkpoint step-\d+ is damaged")
+        self.assertIn("from step 5", text)
+        self.assertEqual(self.weights(text), self.weights(whole))
+
+    def test_an_exception_is_the_root_cause_with_its_type_text_and_rank(self):
+        text = self.launch(2, "throw", expect=1)
+        self.assertIn("[0:1] loop_worker: std::out_of_range: no sample 7\n", text)
+        report = text[text.index("Root Cause") :]
+        self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
+        self.assertIn("  traceback : std::out_of_range: no sample 7\n", report)
+        self.assertNotRegex(text, r"core dumped|SIGABRT")
+
+    def test_another_model_is_refused_with_the_rank(self):
+        self.assertIn("rank 1", self.launch(2, "model", expect=203))
+
+    def test_a_hang_is_found_by_its_progress(self):
+        text = self.launch(2, "pause", flags=("--hang-timeout", "3s"), expect=124)
+        report = text[text.index("Root Cause") :]
+        self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
+
+    def test_half_an_environment_is_refused(self):
+        self.assertIn("loop_worker: ", self.run_program(self.PROGRAM, "train", RANK="0", expect=2))
+
+
+if __name__ == "__main__":
+    unittest.main()

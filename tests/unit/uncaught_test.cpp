@@ -1,0 +1,72 @@
+#include "worker/train/uncaught.h"
+
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace gloo {
+
+struct OfGloo : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace gloo
+
+namespace ddp::worker {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct OfAUser : std::out_of_range {
+  using std::out_of_range::out_of_range;
+};
+
+template <typename Throw>
+Error error_of(Throw fail) {
+  try {
+    fail();
+  } catch (const std::exception& error) {
+    return as_error(error);
+  }
+  return {"nothing was thrown", 0};
+}
+
+TEST(Uncaught, OursStaysAsItIs) {
+  const Error error = error_of([] { throw PeerError("rank 1 is late", exit_code::kTimeout); });
+  EXPECT_EQ(error.code(), 124);
+  EXPECT_STREQ(error.what(), "rank 1 is late");
+}
+
+TEST(Uncaught, AUsersOwnIsNamedByItsType) {
+  const Error plain = error_of([] { throw std::runtime_error("two\nlines"); });
+  EXPECT_EQ(plain.code(), 1);
+  EXPECT_STREQ(plain.what(), "std::runtime_error: two\nlines");
+  const Error own = error_of([] { throw OfAUser(""); });
+  EXPECT_EQ(own.code(), 1);
+  EXPECT_STREQ(own.what(), "ddp::worker::(anonymous namespace)::OfAUser");
+}
+
+TEST(Uncaught, ALostPeerIsToldByItsType) {
+  const Error c10d = error_of([] { C10_THROW_ERROR(DistNetworkError, "reset"); });
+  EXPECT_EQ(c10d.code(), 97);
+  EXPECT_THAT(c10d.what(), StartsWith("lost a peer: reset"));
+  EXPECT_EQ(error_of([] { throw gloo::OfGloo("reset"); }).code(), 97);
+  // The text alone does not make one.
+  EXPECT_EQ(error_of([] { throw std::runtime_error("Connection closed by peer"); }).code(), 1);
+}
+
+TEST(Uncaught, LibTorchsOwnAndALackOfMemoryAreTheSystems) {
+  const Error torch = error_of([] { C10_THROW_ERROR(ValueError, "shapes do not match"); });
+  EXPECT_EQ(torch.code(), 125);
+  EXPECT_THAT(torch.what(), StartsWith("LibTorch: shapes do not match"));
+  const Error memory = error_of([] { throw std::bad_alloc(); });
+  EXPECT_EQ(memory.code(), 125);
+  EXPECT_THAT(memory.what(), HasSubstr("std::bad_alloc"));
+}
+
+}  // namespace
+}  // namespace ddp::worker

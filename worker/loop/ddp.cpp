@@ -1,0 +1,51 @@
+#include "worker/loop/ddp.h"
+
+#include <stdexcept>
+
+#include "worker/dist/replica_check.h"
+#include "worker/loop/state.h"
+#include "worker/model/state.h"
+
+namespace ddp {
+namespace {
+
+worker::DdpRequest request_for(const torch::nn::Module& model, const DdpOptions& options) {
+  worker::DdpRequest request;
+  request.parameters = worker::trainable_of(model);
+  request.buffers = worker::fixed_of(model);
+  request.bucket_bytes = options.bucket_bytes;
+  request.model_name = model.name();
+  request.find_unused = options.find_unused;
+  request.static_graph = options.static_graph;
+  request.has_views = false;  // torch::optim's zero_grad() detaches them, which views refuse
+  request.hook = options.hook;
+  request.buffer_sync =
+      options.broadcast_buffers ? worker::BufferSync::each_step : worker::BufferSync::never;
+  return request;
+}
+
+}  // namespace
+
+Ddp::Ddp(torch::nn::Module& model, Context& context, const DdpOptions& options)
+    : engine_(std::make_shared<Engine>()) {
+  worker::Group& group = context.group();
+  group.agree("model",
+              worker::model_digest(worker::parameters_of(model), worker::buffers_of(model)));
+  engine_->reducer.emplace(request_for(model, options), group);
+  context.state_->replicas.push_back(engine_);
+}
+
+// With a rank that is lost the reducer may wait for work that never ends; ~worker::Ddp knows.
+Ddp::~Ddp() = default;
+
+void Ddp::backward(const at::Tensor& loss) {
+  if (!engine_->reducer) throw std::logic_error("backward() after Context::finish()");
+  worker::Ddp& reducer = *engine_->reducer;
+  if (!engine_->has_begun) reducer.forget_used();
+  const bool reduce = holds_ == 0;
+  engine_->has_begun = !reduce;
+  if (reduce) reducer.prepare_to_reduce();
+  reducer.backward(loss, reduce);
+}
+
+}  // namespace ddp

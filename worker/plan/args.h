@@ -1,0 +1,61 @@
+// The free arguments of a part of the job (data.args, task.args, model.args, loss.args,
+// optimizer.args): names and texts that only the part's own factory understands. It asks for each
+// by name, type and range; what nobody has asked for is refused.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/job_schema.h"
+
+namespace ddp::worker {
+
+/// Copies share what has been asked for.
+/// Errors of all questions: UsageError with the place in the job file, the value and what is
+/// expected; also for an argument that is not there and has no `otherwise`.
+class Args {
+ public:
+  /// None.
+  Args() : Args("args", {}) {}
+  /// `path` is the key in the job: "model.args". `origins` says by name where they were given,
+  /// `origin` where all of them were.
+  Args(std::string path, TextMap texts, TextMap origins = {}, std::string origin = "");
+
+  [[nodiscard]] bool has(const std::string& name) const;
+
+  /// From `min` to `max`.
+  [[nodiscard]] std::int64_t integer(const std::string& name,
+                                     std::int64_t min,
+                                     std::int64_t max,
+                                     std::optional<std::int64_t> otherwise = {}) const;
+  [[nodiscard]] double real(const std::string& name,
+                            double min,
+                            double max,
+                            std::optional<double> otherwise = {}) const;
+  /// `true` or `false`.
+  [[nodiscard]] bool flag(const std::string& name, std::optional<bool> otherwise = {}) const;
+  [[nodiscard]] std::string text(const std::string& name,
+                                 std::optional<std::string> otherwise = {}) const;
+
+  /// "job.yaml:4:23: model.args.units", to begin an error with.
+  [[nodiscard]] std::string where(const std::string& name) const;
+
+  /// To be called after the factory. `reader` is its name in the job.
+  void require_all_read(const std::string& reader) const;
+
+ private:
+  [[nodiscard]] const std::string* find(const std::string& name) const;
+  [[nodiscard]] JobValue read(const JobKey& key, const std::string& name) const;
+  [[nodiscard]] std::string origin_of(const std::string& name) const;
+
+  std::string path_;
+  TextMap texts_;
+  TextMap origins_;  // of the texts, where they are known one by one
+  std::string origin_;
+  std::shared_ptr<std::vector<std::string>> asked_;  // each once
+};
+
+}  // namespace ddp::worker

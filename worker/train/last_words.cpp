@@ -1,0 +1,49 @@
+#include "worker/train/last_words.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+
+#include "worker/train/error_file.h"
+#include "worker/train/uncaught.h"
+
+namespace ddp::worker {
+namespace {
+
+// The first thread that comes tells and ends the process; others wait for that. Who comes twice has
+// failed at telling: out of memory, say.
+[[noreturn]] void on_terminate() noexcept {
+  static std::atomic<long> first{0};
+  const long self = ::syscall(SYS_gettid);
+  long before = 0;
+  if (!first.compare_exchange_strong(before, self)) {
+    if (before == self) ::_exit(exit_code::kInternal);
+    while (true)
+      ::pause();
+  }
+  const LastWords& words = last_words();
+  const bool is_main = self == ::getpid();
+  const int code = words.say(as_terminating_error(is_main && words.may_leave_main));
+  ::_exit(code);
+}
+
+}  // namespace
+
+int LastWords::say(const Error& error) const {
+  const int code = explain(program, error);
+  write_error_file(error_file, rank, error);
+  return code;
+}
+
+LastWords& last_words() {
+  static auto& words = *new LastWords();
+  return words;
+}
+
+void speak_on_terminate() {
+  std::set_terminate(on_terminate);
+}
+
+}  // namespace ddp::worker

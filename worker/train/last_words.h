@@ -1,0 +1,28 @@
+// How a worker leaves by an error, whichever thread it is thrown in: what went wrong is printed and
+// written to the launcher's error file, and the exit code says what kind it was.
+#pragma once
+
+#include <string>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+
+/// Known as soon as they are known. Never destroyed: threads of libraries live to the very end.
+struct LastWords {
+  std::string program = "ddp-worker";
+  std::string error_file;       // empty: none was asked for
+  int rank = -1;                // none yet
+  bool may_leave_main = false;  // an exception that leaves main is the program's own, not a bug
+
+  /// Prints and writes it. Returns the exit code.
+  int say(const Error& error) const;
+};
+
+LastWords& last_words();
+
+/// An exception that leaves a thread of a library or of a user's, or a function that is noexcept,
+/// from now on ends the process by last_words(), without a core file.
+void speak_on_terminate();
+
+}  // namespace ddp::worker

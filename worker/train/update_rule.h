@@ -1,0 +1,55 @@
+// How an optimizer changes parameters, given their gradients: SGD, Adam and AdamW by LibTorch's
+// fused kernels, or a rule of a program's own. Everything around it (masters, loss scale, clipping,
+// averages, checkpoints) is the Optimizer's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/plan/job.h"
+
+namespace ddp::worker {
+
+/// What one call of a rule changes: parameters of one dtype, learning rate and weight decay.
+struct UpdateLists {
+  std::vector<at::Tensor> parameters{};  // detached; never without a gradient
+  std::vector<at::Tensor> gradients{};   // of the parameters, in their order
+  // For each of UpdateRule::state(), of the parameters, in their order.
+  std::vector<std::vector<at::Tensor>> state{};
+};
+
+class UpdateRule {
+ public:
+  /// What is kept for each parameter, zero at first.
+  struct State {
+    std::string name;        // in checkpoints PARAMETER.name; empty: PARAMETER
+    bool is_number = false;  // [] of float32; else of the parameter's shape, strides and dtype
+  };
+
+  UpdateRule() = default;
+  UpdateRule(const UpdateRule&) = delete;
+  UpdateRule& operator=(const UpdateRule&) = delete;
+  virtual ~UpdateRule() = default;
+
+  [[nodiscard]] virtual std::vector<State> state() const { return {}; }
+
+  /// Changes parameters and state in place, the same on every rank; what it needs to know of
+  /// earlier steps is in the state, or a resume would lose it. Called without autograd. It may
+  /// change the gradients.
+  virtual void step(const UpdateLists& lists, double lr, double weight_decay) const = 0;
+
+  /// The same, but where `found_inf` ([1] of float32, on the device) is not 0 nothing changes. As
+  /// it stands here it copies parameters and state first; with no wait for the device.
+  virtual void step_unless(const at::Tensor& found_inf,
+                           const UpdateLists& lists,
+                           double lr,
+                           double weight_decay) const;
+};
+
+/// sgd, adam, adamw. Errors: std::logic_error for another name.
+std::unique_ptr<UpdateRule> make_update_rule(const OptimizerJob& job);
+
+}  // namespace ddp::worker
