@@ -36,7 +36,8 @@ TEXT
 readonly torch_version=2.11.0
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-readonly python_wheels=("torch==$torch_version" numpy safetensors tensorboard)
+# nvidia-cuda-crt: headers that those of the CUDA runtime include, and that torch does not ask for.
+readonly python_wheels=("torch==$torch_version" nvidia-cuda-crt==13.0.88 numpy safetensors tensorboard)
 readonly torch1_version=1.13.1
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"

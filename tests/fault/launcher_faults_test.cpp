@@ -338,6 +338,7 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesIsSeenBeforeAnythingStarts) {
 }
 
 TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
+  if (kInstrumented) GTEST_SKIP() << "a sanitizer starts threads of its own";
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
   std::filesystem::permissions(scratch(), std::filesystem::perms::all);
   const std::vector<std::string> inside{

@@ -114,7 +114,7 @@ class Library(ProcessTest):
             # Without a GPU it is not loaded; but it is looked for where it is.
             header = self.run_program("readelf", "--dynamic", self.folder / "build" / "loop")
             self.assertRegex(header, rf"R(UN)?PATH.*{prefix}/lib")
-        checkpoints = self.folder / "loop" / "checkpoints"
+        checkpoints = self.folder / "loop-run" / "checkpoints"
         self.assertEqual((checkpoints / "latest").read_text(encoding="utf-8").strip(), "step-000030")
         self.assertIn("job.yaml:4:36: model.args.units: 0 is not a whole number", self.refuse_units(prefix))
 

@@ -1,10 +1,13 @@
 // A program with a training loop of its own, for own_loop_test.py. `loop_worker MODE`:
 //   train        six steps of SGD with momentum in double, two micro-steps each, beside the same
 //                steps on all samples without any ranks; says how far apart they are
-//   resume N     as train without the comparison, from the newest checkpoint to step N; saves each
+//   resume N [wide]  as train without the comparison, from the newest checkpoint to step N; saves
+//                each; wide: another model
 //   throw        rank 1 throws in step 3
 //   model        rank 1 has another model
-//   unused       a layer that no rank uses, found
+//   unused       as train, with a layer that no rank uses, found
+//   plain        loss.backward() in place of Ddp's
+//   rows         gathers rows of another width on rank 1
 //   pause        rank 1 waits for nothing in step 3
 #include <ddp/ddp.h>
 #include <torch/torch.h>
@@ -23,23 +26,29 @@ constexpr std::int64_t kSamples = 48;
 constexpr std::int64_t kBatch = 24;  // of all ranks
 
 struct Net : torch::nn::Module {
-  explicit Net(std::int64_t units) {
+  Net(std::int64_t units, bool has_idle) {
     hidden = register_module("hidden", torch::nn::Linear(6, units));
     norm = register_module("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({units})));
-    idle = register_module("idle", torch::nn::Linear(2, 2));
+    if (has_idle) idle = register_module("idle", torch::nn::Linear(2, 2));
+    gain = register_buffer("gain", torch::full({1}, 1.5));
+    frozen = register_parameter("frozen", torch::full({1}, 0.5), /*requires_grad=*/false);
     last = register_module("last", torch::nn::Linear(units, 1));
   }
-  at::Tensor forward(const at::Tensor& x) { return last(norm(torch::tanh(hidden(x)))); }
+  at::Tensor forward(const at::Tensor& x) {
+    return last(norm(torch::tanh(hidden(x)))) * gain + frozen;
+  }
 
   torch::nn::Linear hidden = nullptr;
   torch::nn::LayerNorm norm = nullptr;
   torch::nn::Linear idle = nullptr;
   torch::nn::Linear last = nullptr;
+  at::Tensor gain;
+  at::Tensor frozen;
 };
 
-std::shared_ptr<Net> make_net(std::int64_t units = 8) {
+std::shared_ptr<Net> make_net(std::int64_t units, bool has_idle) {
   torch::manual_seed(5);
-  auto net = std::make_shared<Net>(units);
+  auto net = std::make_shared<Net>(units, has_idle);
   net->to(at::kDouble);
   return net;
 }
@@ -70,14 +79,20 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "train";
   auto context = ddp::Context::from_environment();
   at::set_num_threads(1);
-  const auto net = make_net(mode == "model" && context.rank() == 1 ? 9 : 8);
+  const bool has_idle = mode == "unused";
+  const bool is_wide = argc > 3 || (mode == "model" && context.rank() == 1);
+  const auto net = make_net(is_wide ? 9 : 8, has_idle);
   const at::Tensor x = torch::randn({kSamples, 6}, at::kDouble);
   const at::Tensor y = x.sin().sum(1, true);
   ddp::DdpOptions options;
-  options.find_unused = true;
+  options.find_unused = has_idle;
+  if (context.rank() == 1) {  // rank 0's go to all
+    net->gain.fill_(7);
+    net->frozen.fill_(7);
+  }
   ddp::Ddp replica(*net, context, options);
   torch::optim::SGD optimizer = make_optimizer(*net);
-  const auto alone = make_net();
+  const auto alone = make_net(8, has_idle);
   torch::optim::SGD alone_optimizer = make_optimizer(*alone);
 
   ddp::Checkpoints checkpoints(context, "loop");
@@ -100,7 +115,10 @@ int main(int argc, char** argv) {
       replica.backward(loss_of(parts[0]));
     }
     const at::Tensor loss = loss_of(parts[1]);
-    replica.backward(loss);
+    if (mode == "plain")
+      loss.backward();
+    else
+      replica.backward(loss);
     optimizer.step();
     context.note_step(step + 1, loss.item<double>());
     if (saves) checkpoints.save(step + 1, *net, optimizer);
@@ -114,9 +132,10 @@ int main(int argc, char** argv) {
   const at::Tensor seen = ddp::gather_for_metrics(context, own);
   std::cout.precision(17);
   std::cout << "rank " << context.rank() << " of " << context.world_size() << ": weights "
-            << sum_of(*net) << ", idle " << net->idle->weight.sum().item<double>() << ", evaluated "
-            << std::get<0>(at::_unique(seen)).size(0) << " of " << seen.size(0) << std::endl;
-  if (mode == "train")
+            << sum_of(*net) << ", evaluated " << std::get<0>(at::_unique(seen)).size(0) << " of "
+            << seen.size(0) << std::endl;
+  if (mode == "rows") (void)ddp::gather_for_metrics(context, at::ones({2, 2 + context.rank()}));
+  if (mode == "train" || has_idle)
     std::cout << (distance(*net, *alone) < 1e-12 ? "as one rank" : "not as one rank") << ": "
               << distance(*net, *alone) << std::endl;
   context.finish();

@@ -32,6 +32,17 @@ class OwnLoop(ProcessTest):
                 self.assertEqual(len(self.weights(text)), 1, text)
         self.assertIn("as one rank", self.run_program(self.PROGRAM, "train"))
 
+    def test_a_layer_that_nobody_uses_keeps_its_value(self):
+        text = self.launch(2, "unused")
+        self.assertEqual(text.count("as one rank"), 2, text)
+        self.assertNotIn("not as one rank", text)
+
+    def test_a_checkpoint_of_another_model_is_refused_by_all_ranks_alike(self):
+        self.launch(2, "resume", 2)
+        text = self.launch(2, "resume", 4, "wide", expect=2)
+        self.assertIn("hidden.weight", text)
+        self.assertNotIn("lost a peer", text)
+
     def test_each_sample_of_an_evaluation_counts_once(self):
         self.assertEqual(self.launch(3, "train").count("evaluated 47 of 47"), 3)
 
@@ -57,6 +68,13 @@ class OwnLoop(ProcessTest):
         self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
         self.assertIn("  traceback : std::out_of_range: no sample 7\n", report)
         self.assertNotRegex(text, r"core dumped|SIGABRT")
+
+    def test_ranks_that_went_apart_are_told(self):
+        self.assertIn("the ranks have other weights than each other", self.launch(2, "plain"))
+        self.assertNotIn("other weights", self.launch(2, "train"))
+
+    def test_rows_that_do_not_fit_are_refused_by_all(self):
+        self.assertIn("rank 0 gives Float rows of [2], rank 1 gives Float rows of [3]", self.launch(2, "rows", expect=1))
 
     def test_another_model_is_refused_with_the_rank(self):
         self.assertIn("rank 1", self.launch(2, "model", expect=203))

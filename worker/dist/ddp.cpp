@@ -94,11 +94,13 @@ void keep_for_ever(std::shared_ptr<void> object) {
 
 Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group_(group) {
   // The Reducer makes views of gradients that are there before it, and then needs no copies.
-  for (NamedTensor& parameter : request_.parameters)
-    parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
+  for (NamedTensor& parameter : request_.parameters) {
+    if (request_.has_views)
+      parameter.tensor.mutable_grad() = at::zeros_like(parameter.tensor.detach());
+  }
   if (group_.process_group() != nullptr) build_reducer();
   // Elsewhere an unused parameter is an error, or the same in every step.
-  if (!reducer_ || is_searching()) used_.emplace(request_.parameters);
+  if (request_.has_views && (!reducer_ || is_searching())) used_.emplace(request_.parameters);
 }
 
 Ddp::~Ddp() {
@@ -253,6 +255,10 @@ std::vector<std::size_t> Ddp::read_used_map() const {
 }
 
 void Ddp::set_unused_aside() {
+  if (!request_.has_views) {
+    has_reduced_ = true;
+    return;
+  }
   unused_ = find_unused();
   if (!has_reduced_) tell_unused();
   has_reduced_ = true;
@@ -296,10 +302,6 @@ void Ddp::zero_gradients() {
     if (gradient.defined()) gradients.push_back(gradient);
   }
   at::_foreach_zero_(gradients);
-  forget_used();
-}
-
-void Ddp::forget_used() {
   aside_.clear();
   if (used_) used_->reset();
 }

@@ -39,7 +39,9 @@ struct DdpRequest {
   std::string model_name;     // for c10d's own log
   bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
-  bool has_views = true;      // gradients are views into buckets; else copies, as in Python
+  // Gradients are views into buckets, and those of unused parameters are taken away (see
+  // backward()); else they are copies, and whoever zeroes them decides, as in Python.
+  bool has_views = true;
   CommHook hook = CommHook::none;
   BufferSync buffer_sync = BufferSync::automatic;
   bool has_sync_batch_norm = false;  // for c10d's own log
@@ -59,8 +61,8 @@ struct DdpFigures {
 class Ddp {
  public:
   /// Verifies that all ranks hold the same parameters, copies rank 0's values and buffers to them,
-  /// and gives every parameter a gradient of zeros. `group` outlives this object. Errors:
-  /// PeerError.
+  /// and, with views, gives every parameter a gradient of zeros. `group` outlives this object.
+  /// Errors: PeerError.
   Ddp(DdpRequest request, Group& group);
   Ddp(const Ddp&) = delete;
   Ddp& operator=(const Ddp&) = delete;
@@ -87,10 +89,6 @@ class Ddp {
 
   /// In place. Every parameter has a gradient again.
   void zero_gradients();
-
-  /// In place of zero_gradients() where somebody else zeroes or drops the gradients, as an
-  /// optimizer of torch::optim: which parameters are used counts anew.
-  void forget_used();
 
   /// Steps that reduce before the layout of the buckets is final. With three or more ranks sums
   /// depend on it in their last bit, so runs that must be bit-equal start after so many.

@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "worker/loop/context.h"
 
@@ -24,18 +26,21 @@ class Checkpoints {
   Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints();
 
-  /// Rank 0's model and optimizer, after `step` steps. All ranks call it. Blocks: until the disk
-  /// has it. Errors: SystemError on every rank when it could not be saved; those before are intact.
+  /// Rank 0's model and optimizer, after `step` steps, from 1 on. All ranks call it. Blocks: until
+  /// the disk has it. Errors: SystemError on every rank when it could not be saved; those before
+  /// are intact.
   void save(std::int64_t step,
             const torch::nn::Module& model,
             const torch::optim::Optimizer& optimizer);
 
   /// Puts the newest one back, on every rank, and returns its step; 0: there is none, and nothing
   /// was changed. One that is damaged is passed over, with a line. All ranks call it. Errors:
-  /// UsageError with the tensors that do not fit (rank 0); PeerError.
+  /// UsageError with the tensors that do not fit, on every rank; PeerError.
   std::int64_t restore(torch::nn::Module& model, torch::optim::Optimizer& optimizer);
 
  private:
+  [[nodiscard]] std::string on_root(const std::function<void()>& work);
+
   struct Disk;  // rank 0's
 
   Context& context_;

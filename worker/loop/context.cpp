@@ -3,8 +3,11 @@
 #include <errno.h>
 #include <torch/torch.h>
 
+#include <exception>
 #include <iostream>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "common/error.h"
@@ -58,11 +61,11 @@ Context Context::from_environment(const ContextOptions& options) {
 }
 
 Context::Context(std::unique_ptr<State> state) : state_(std::move(state)) {}
-Context::Context(Context&& other) noexcept = default;
 
 // Without finish() a peer may be gone: what would wait for it is let go of, as the process ends.
 Context::~Context() {
-  if (!state_ || !state_->group) return;
+  if (!state_->group) return;
+  if (std::uncaught_exceptions() == 0) log::warning("the program has not called Context::finish()");
   (void)state_->group.release();
   (void)state_.release();
 }
@@ -102,6 +105,12 @@ void Context::note_step(std::int64_t step, double loss) const {
   touch(page);
 }
 
+void Context::note_evaluation() const {
+  ProgressPage& page = **state_->page;
+  page.phase.store(Phase::evaluating, std::memory_order_relaxed);
+  touch(page);
+}
+
 worker::Group& Context::group() const {
   if (!state_->group) throw std::logic_error("the context has finished: it has no ranks any more");
   return *state_->group;
@@ -110,7 +119,14 @@ worker::Group& Context::group() const {
 void Context::finish() {
   worker::Group& ranks = group();
   for (const std::weak_ptr<Ddp::Engine>& one : state_->replicas) {
-    if (const std::shared_ptr<Ddp::Engine> engine = one.lock()) engine->reducer.reset();
+    const std::shared_ptr<Ddp::Engine> engine = one.lock();
+    if (!engine) continue;
+    if (!engine->reducer->odd_ranks().empty() && is_root()) {
+      log::warning(
+          "the ranks have other weights than each other. Gradients are averaged by Ddp::backward() "
+          "alone, not by backward() of the loss, and not while a no_sync() lives.");
+    }
+    engine->reducer.reset();
   }
   ranks.close();
   state_->group.reset();
@@ -120,6 +136,17 @@ void Context::finish() {
 
 at::Tensor gather_for_metrics(const Context& context, const at::Tensor& rows) {
   const at::NoGradGuard no_grad;
+  if (rows.dim() == 0)
+    throw std::invalid_argument(
+        "gather_for_metrics() takes rows: a tensor with a dimension or more");
+  std::ostringstream kind;
+  kind << rows.scalar_type() << " rows of " << rows.sizes().slice(1);
+  const std::vector<std::string> kinds = worker::gather_texts(context.group(), kind.str());
+  for (std::size_t rank = 1; rank < kinds.size(); ++rank) {
+    if (kinds[rank] == kinds[0]) continue;
+    throw std::invalid_argument("gather_for_metrics(): rank 0 gives " + kinds[0] + ", rank " +
+                                std::to_string(rank) + " gives " + kinds[rank]);
+  }
   const at::Tensor own = rows.detach().cpu().contiguous();
   return at::cat(worker::gather_rows(context.group(), own)).to(rows.device());
 }

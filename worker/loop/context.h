@@ -28,6 +28,7 @@ struct ContextOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);       // of a collective
 };
 
+class Checkpoints;
 class Ddp;
 
 class Context {
@@ -38,8 +39,6 @@ class Context {
   /// device), PeerError.
   static Context from_environment(const ContextOptions& options = {});
 
-  Context(Context&& other) noexcept;
-  Context& operator=(Context&&) = delete;
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context();
@@ -59,17 +58,22 @@ class Context {
   /// Each sample once over all ranks; some ranks may have one less, or none.
   [[nodiscard]] std::vector<std::int64_t> evaluation_shard(std::int64_t size) const;
 
-  /// For the launcher's live line, `status`, and its detection of hangs. A few stores to memory.
+  /// For the launcher's live line, `status`, and its detection of hangs: a step takes about as long
+  /// as those before it. A few stores to memory.
   void note_step(std::int64_t step, double loss) const;
+  /// What takes longer than steps do, until the next note_step(). Once per batch of it.
+  void note_evaluation() const;
 
   /// The collectives. Errors: std::logic_error after finish().
   [[nodiscard]] worker::Group& group() const;
 
   /// Waits for all ranks and lets go of them; replicas can do no more after it. A program that
-  /// ends well calls it last. All ranks call it. Errors: PeerError.
+  /// ends well calls it last: without it, ddp-launch takes an exit code of 0 for a failure. All
+  /// ranks call it. Errors: PeerError.
   void finish();
 
  private:
+  friend class Checkpoints;
   friend class Ddp;
   struct State;
   explicit Context(std::unique_ptr<State> state);
@@ -79,7 +83,8 @@ class Context {
 
 /// The rows of all ranks, rank after rank, on every rank, on the device of `rows`: for a metric
 /// over evaluation_shard(). All ranks call it. Shapes: [n, ...] with an n of the rank's own, which
-/// may be 0; gives [sum of n, ...]. Errors: PeerError.
+/// may be 0, all else and the dtype being the same on all; gives [sum of n, ...]. Errors:
+/// PeerError; std::invalid_argument, on every rank, for other rows than another rank's.
 at::Tensor gather_for_metrics(const Context& context, const at::Tensor& rows);
 
 }  // namespace ddp

@@ -18,7 +18,7 @@ struct DdpOptions {
   std::int64_t bucket_bytes = 25 << 20;
   bool find_unused = false;       // some parameters may get no gradient
   bool static_graph = false;      // the same parameters get one in each step; without no_sync()
-  bool broadcast_buffers = true;  // rank 0's running statistics go to all in each step
+  bool broadcast_buffers = true;  // rank 0's running statistics go to all after each backward
   worker::CommHook hook = worker::CommHook::none;
 };
 
@@ -32,9 +32,10 @@ class Ddp {
   Ddp& operator=(const Ddp&) = delete;
   ~Ddp();
 
-  /// Adds the gradients of `loss` to those that are there. Then, but for the time of a no_sync(),
-  /// each gradient becomes the mean over the ranks; all ranks call it equally often, each with the
-  /// mean loss of as many samples. A parameter that no rank has used has no gradient then. Errors:
+  /// In place of loss.backward(), which knows no ranks. Adds the gradients of `loss` to those that
+  /// are there. Then, but for the time of a no_sync(), each gradient becomes the mean over the
+  /// ranks; all ranks call it equally often, each with the mean loss of as many samples. The
+  /// gradient of a parameter that no rank has used stays as it is: none, after zero_grad(). Errors:
   /// PeerError; UsageError, with their names, for parameters without gradient where find_unused and
   /// static_graph are off.
   void backward(const at::Tensor& loss);

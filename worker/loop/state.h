@@ -17,7 +17,7 @@ namespace ddp {
 /// Trap: a reducer ends before its group does, or it is used after free.
 struct Ddp::Engine {
   std::optional<worker::Ddp> reducer;  // none after Context::finish()
-  bool has_begun = false;              // an optimizer step, of which the reduction is still to come
+  bool is_inside = false;              // of backward(), or it has failed
 };
 
 struct Context::State {

@@ -99,7 +99,7 @@ JobValue Args::read(const JobKey& key, const std::string& name) const {
 std::string Args::origin_of(const std::string& name) const {
   const auto found = origins_.find(name);
   if (found != origins_.end()) return found->second;
-  return origin_;
+  return origins_.empty() ? origin_ : "";
 }
 
 }  // namespace ddp::worker

@@ -23,7 +23,7 @@ class TopK : public Metric {
   void update(const Outputs& outputs, const Batch& batch) override {
     const at::Tensor best = std::get<1>(outputs[0].topk(k_, 1));  // [B, k]
     sums_.add({{"right", best.eq(labels_of(batch).unsqueeze(1)).sum()},
-               {"samples", at::full({}, batch.size(), at::kDouble)}});
+               {"samples", at::full({}, batch.size(), outputs[0].options().dtype(at::kDouble))}});
   }
   void merge(Group& group) override { sums_.merge(group); }
   NamedValues values() const override {

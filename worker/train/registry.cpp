@@ -38,10 +38,8 @@ std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
   plain.label_smoothing = 0;  // a help in training, and no part of how good a model is
-  auto task = std::make_unique<Classification>(
+  return std::make_unique<Classification>(
       make_image_model(request), make_loss(request.job.loss), make_loss(plain));
-  plain.args.require_all_read(plain.name);
-  return task;
 }
 
 }  // namespace
@@ -83,9 +81,7 @@ Model make_image_model(const TaskRequest& request) {
   model.norm = request.norm;
   model.stem = request.job.model.stem;
   model.args = request.job.model.args;
-  Model made = request.registry.models.at(model.name)(model);
-  model.args.require_all_read(model.name);
-  return made;
+  return request.registry.models.at(model.name)(model);
 }
 
 void require_known(const Registry& registry, const Job& job) {

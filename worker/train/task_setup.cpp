@@ -44,6 +44,8 @@ std::unique_ptr<Task> make_task(const Job& job,
   std::unique_ptr<Task> task =
       registry.tasks.at(job.task.name)(request_for(job, data, registry, group, synced));
   job.task.args.require_all_read(job.task.name);
+  job.model.args.require_all_read(job.model.name);
+  job.loss.args.require_all_read(job.loss.name);
   torch::nn::Module& model = task->model();
   if (job.model.has_sync_norm) require_synced_norms(model, job.model.name, *synced);
   if (job.model.weights && group.is_root()) {

@@ -153,7 +153,7 @@ void UpdateRule::step_unless(const at::Tensor& found_inf,
   for (const at::Tensor& one : all)
     before.push_back(one.clone());
   step(lists, lr, weight_decay);
-  const at::Tensor is_skipped = found_inf.reshape({}) != 0;
+  const at::Tensor is_skipped = found_inf != 0;
   for (std::size_t i = 0; i < all.size(); ++i)
     all[i].copy_(at::where(is_skipped, before[i], all[i]));
 }

@@ -25,7 +25,7 @@ class UpdateRule {
  public:
   /// What is kept for each parameter, zero at first.
   struct State {
-    std::string name;        // in checkpoints PARAMETER.name; empty: PARAMETER
+    std::string name;        // in checkpoints PARAMETER.name; of its own, and not "master"
     bool is_number = false;  // [] of float32; else of the parameter's shape, strides and dtype
   };
 
@@ -41,7 +41,7 @@ class UpdateRule {
   /// change the gradients.
   virtual void step(const UpdateLists& lists, double lr, double weight_decay) const = 0;
 
-  /// The same, but where `found_inf` ([1] of float32, on the device) is not 0 nothing changes. As
+  /// The same, but where `found_inf` ([] of float32, on the device) is not 0 nothing changes. As
   /// it stands here it copies parameters and state first; with no wait for the device.
   virtual void step_unless(const at::Tensor& found_inf,
                            const UpdateLists& lists,
