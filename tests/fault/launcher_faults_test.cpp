@@ -322,14 +322,24 @@ std::vector<std::string> operator+(std::vector<std::string> words,
   return words;
 }
 
+/// A copy that any user may run, wherever the build is.
+std::string open_copy(const std::filesystem::path& folder, const std::filesystem::path& program) {
+  const std::filesystem::path copy = folder / program.filename();
+  std::filesystem::copy_file(program, copy, std::filesystem::copy_options::skip_existing);
+  return copy.string();
+}
+
 TEST_F(LauncherFaults, S2_ALimitOfProcessesIsSeenBeforeAnythingStarts) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become a user without other processes";
   std::filesystem::permissions(scratch(), std::filesystem::perms::all);
-  const auto job = start(
-      Command{.arguments = as_limited_user(6) +
-                           std::vector<std::string>{
-                               DDP_LAUNCH, "--nproc-per-node=8", DDP_FAKE_WORKER, "print", "on"},
-              .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  const auto job =
+      start(Command{.arguments = as_limited_user(6) +
+                                 std::vector<std::string>{open_copy(scratch(), DDP_LAUNCH),
+                                                          "--nproc-per-node=8",
+                                                          open_copy(scratch(), DDP_FAKE_WORKER),
+                                                          "print",
+                                                          "on"},
+                    .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
   EXPECT_EQ(job->wait(), 126);
   EXPECT_TRUE(
       job->sees("cannot start 8 workers: this needs 11 processes and threads, 5 are left: "
@@ -348,11 +358,11 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
   }
   // Two processes of the user that the launcher, in a pid namespace, cannot see: with the guard,
   // the writers' two threads and one worker the limit is reached.
-  const std::vector<std::string> hold{DDP_FAKE_WORKER, "print", "on", "hold"};
+  const std::vector<std::string> hold{open_copy(scratch(), DDP_FAKE_WORKER), "print", "on", "hold"};
   const auto one = start(Command{.arguments = as_limited_user(7) + hold});
   const auto two = start(Command{.arguments = as_limited_user(7) + hold});
   ASSERT_TRUE(one->sees("on") && two->sees("on"));
-  const std::vector<std::string> launch{DDP_LAUNCH, "--nproc-per-node=2"};
+  const std::vector<std::string> launch{open_copy(scratch(), DDP_LAUNCH), "--nproc-per-node=2"};
   const auto job = start(Command{.arguments = inside + as_limited_user(7) + launch + hold,
                                  .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
   EXPECT_EQ(job->wait(), 126);

@@ -28,7 +28,7 @@ class Library(ProcessTest):
         prefix = self.install()
         build = self.folder / "build"
         self.run_program(
-            cmake, "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
+            cmake, "-G", "Ninja", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
             f"-DCMAKE_CXX_COMPILER={os.environ['DDP_CXX']}", "-DCMAKE_CXX_FLAGS=-O0",
         )  # fmt: skip
         self.run_program(cmake, "--build", build)

@@ -29,7 +29,7 @@ def configure(choice, version=None):
         if version:
             (root / "torch/lib/libtorch_cpu.so").touch()
             (root / "torch/version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\ndebug = False\n")
-        command = ["cmake", "-S", folder, "-B", f"{folder}/build", f"-DDDP_BUILD_WORKER={choice}", f"-DDDP_TORCH={folder}"]
+        command = ["cmake", "-G", "Ninja", "-S", folder, "-B", f"{folder}/build", f"-DDDP_BUILD_WORKER={choice}", f"-DDDP_TORCH={folder}"]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         return run.returncode, " ".join((run.stdout + run.stderr).split())
 
