@@ -116,7 +116,7 @@ class Library(ProcessTest):
             self.assertRegex(header, rf"R(UN)?PATH.*{prefix}/lib")
         checkpoints = self.folder / "loop-run" / "checkpoints"
         self.assertEqual((checkpoints / "latest").read_text(encoding="utf-8").strip(), "step-000030")
-        self.assertIn("job.yaml:4:36: model.args.units: 0 is not a whole number", self.refuse_units(prefix))
+        self.assertIn("job.yaml:4:35: model.args.units: 0 is not a whole number", self.refuse_units(prefix))
 
     def refuse_units(self, prefix):
         job = self.folder / "job.yaml"
