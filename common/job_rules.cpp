@@ -125,7 +125,7 @@ class Rules {
     const std::string& optimizer = job_.text("optimizer.name");
     if (job_.flag("optimizer.nesterov") && (optimizer == "adam" || optimizer == "adamw")) {
       problems_.push_back(where("optimizer.nesterov") + ": true is for optimizer.name=sgd; " +
-                          job_.text("optimizer.name") + " has no such form.");
+                          optimizer + " has no such form.");
     }
     if (job_.real("optimizer.ema_ramp") > 0 && job_.is_null("optimizer.ema_decay")) {
       problems_.push_back(where("optimizer.ema_ramp") +

@@ -18,6 +18,7 @@
 #include "worker/model/state.h"
 #include "worker/save/checkpoint.h"
 #include "worker/save/tensor_copy.h"
+#include "worker/train/keeper.h"
 #include "worker/train/snapshot.h"
 
 namespace ddp {
@@ -100,14 +101,6 @@ struct Checkpoints::Disk {
     checkpoints.save(view);
   }
 
-  std::optional<worker::LoadedCheckpoint> load_newest() {
-    std::vector<std::string> warnings;
-    std::optional<worker::LoadedCheckpoint> found = checkpoints.load_newest(warnings);
-    for (const std::string& warning : warnings)
-      log::warning(warning);
-    return found;
-  }
-
   OwnedDir directory;
   worker::Checkpoints checkpoints;
 };
@@ -143,7 +136,7 @@ std::int64_t Checkpoints::restore(torch::nn::Module& model, torch::optim::Optimi
   at::Tensor head = at::full({2}, 0, at::kLong);  // step, bytes of the optimizer
   at::Tensor bytes;
   const std::string problem = on_root([&] {
-    const std::optional<worker::LoadedCheckpoint> found = disk_->load_newest();
+    const std::optional<worker::LoadedCheckpoint> found = worker::load_newest(disk_->checkpoints);
     if (!found) return;
     require_kind(*found, optimizer);
     bytes = worker::to_tensor(*found->optimizer.find(kOptimizer));

@@ -43,6 +43,14 @@ void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
 
 }  // namespace
 
+std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints) {
+  std::vector<std::string> warnings;
+  std::optional<LoadedCheckpoint> newest = checkpoints.load_newest(warnings);
+  for (const std::string& warning : warnings)
+    log::warning(warning);
+  return newest;
+}
+
 Keeper::Keeper(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
@@ -53,10 +61,7 @@ Position Keeper::restore(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
   if (parts_.group.is_root() && job.resume != "never") {
-    std::vector<std::string> warnings;
-    if (checkpoints_) checkpoint = checkpoints_->load_newest(warnings);
-    for (const std::string& warning : warnings)
-      log::warning(warning);
+    if (checkpoints_) checkpoint = load_newest(*checkpoints_);
     if (!checkpoint && job.resume != "auto") checkpoint = load_checkpoint(job.resume, job.trust);
   }
   if (checkpoint) require_same_job(*checkpoint, parts_.job);

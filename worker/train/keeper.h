@@ -16,6 +16,9 @@
 
 namespace ddp::worker {
 
+/// The newest checkpoint that verifies, or nothing; each that is passed over is logged.
+std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints);
+
 class Keeper {
  public:
   /// Everything outlives the keeper.
