@@ -4,6 +4,8 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <chrono>
@@ -63,6 +65,18 @@ TEST(CudaModule, LibTorchHasNotDecidedThatThereIsNoCudaBeforeTheModuleIsLoaded) 
   check_torch_version();  // what ddp-worker does before
   (void)load_cuda_module(DDP_CUDA_MODULE);
   EXPECT_TRUE(at::detail::getCUDAHooks().compiledWithCuDNN()) << "the hooks of a LibTorch without";
+}
+
+// What LibTorch calls where the host is about to wait for a stream; here it needs no GPU.
+TEST(CudaModule, TheLibraryHearsThatTheHostMayNotWait) {
+  const CudaModule& module = load_cuda_module(DDP_CUDA_MODULE);
+  auto* const about_to_wait =
+      reinterpret_cast<void (*)()>(::dlsym(RTLD_DEFAULT, "_ZN3c104cuda21warn_or_error_on_syncEv"));
+  ASSERT_NE(about_to_wait, nullptr);
+  module.forbid_host_sync(true);
+  EXPECT_THROW(about_to_wait(), c10::Error);
+  module.forbid_host_sync(false);
+  EXPECT_NO_THROW(about_to_wait());
 }
 
 TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {

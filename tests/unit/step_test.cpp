@@ -7,136 +7,41 @@
 #include <torch/torch.h>
 
 #include <map>
-#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tests/unit/ranks.h"
-#include "worker/data/memory_source.h"
-#include "worker/dist/ddp.h"
-#include "worker/model/state.h"
-#include "worker/plan/run_plan.h"
-#include "worker/train/optimizer.h"
+#include "tests/unit/step_rig.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr double kBound = 1e-12;
 
-std::shared_ptr<const Source> draw_source(std::int64_t count) {
-  ImageSet set{"drawn", count, 1, 2, 3, 4, {}, {}, {0.5F}, {0.25F}};
-  Random random(1, 2, 3);
-  for (std::int64_t i = 0; i < 6 * count; ++i)
-    set.pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
-  for (std::int64_t i = 0; i < count; ++i)
-    set.labels.push_back(static_cast<std::uint8_t>(random.below(4)));
-  return std::make_shared<MemorySource>(std::move(set));
-}
-
-/// A small net whose samples weigh 1, 1.37, 1.74 or 2.11, by their label; or all the same.
-class Weighing : public Task {
- public:
-  explicit Weighing(bool has_weight) : has_weight_(has_weight) {
-    // Ranks are threads here, and draw from one generator.
-    static std::mutex drawing;
-    const std::lock_guard lock(drawing);
-    torch::manual_seed(5);
-    net_->push_back(torch::nn::Linear(6, 8));
-    net_->push_back(torch::nn::Tanh());
-    net_->push_back(torch::nn::Linear(8, 4));
-    net_->to(at::kDouble);
-  }
-
-  torch::nn::Module& model() override { return *net_; }
-  Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
-  Loss loss(const Outputs& outputs, const Batch& batch) override {
-    const at::Tensor& labels = batch.targets[0].values;
-    if (!has_weight_) return {at::cross_entropy_loss(outputs[0], labels)};
-    const at::Tensor each = at::cross_entropy_loss(outputs[0], labels, {}, at::Reduction::None);
-    const at::Tensor weights = 1 + 0.37 * labels.to(at::kDouble);
-    return {(each * weights).sum(), {}, weights.sum()};
-  }
-  std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override {
-    return {{"right", outputs[0].argmax(1).eq(batch.targets[0].values).sum()}};
-  }
-
- private:
-  bool has_weight_;
-  torch::nn::Sequential net_;
-};
-
 struct Result {
   std::vector<at::Tensor> weights;
   std::vector<double> losses;  // of each step, over all ranks
 };
 
-struct Case {
-  OptimizerJob::Name optimizer = OptimizerJob::Name::sgd;
-  bool has_weight = false;
-  std::int64_t accumulate = 1;
-  std::int64_t size = 256;
-};
-
-/// All that a step takes, on one rank.
-class Rig {
- public:
-  Rig(Group& group, const Case& one)
-      : group_(group), task_(one.has_weight), loader_(draw_source(one.size), at::kDouble) {
-    job_.batch.accumulate = one.accumulate;
-    job_.batch.whole = 128;
-    const std::int64_t parts = group.world_size() * one.accumulate;
-    job_.batch.per_rank = (128 + parts - 1) / parts;
-    job_.epochs = 3;
-    job_.optimizer.name = one.optimizer;
-    job_.optimizer.weight_decay = 0.01;
-    plan_ = plan_run(job_, one.size, group.world_size(), group.rank());
-    DdpRequest request;
-    request.parameters = parameters_of(task_.model());
-    replica_.emplace(request, group);
-    optimizer_.emplace(job_.optimizer, *replica_, precision_);
-    step_.emplace(
-        Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
-    tally_.emplace(step_->settle({0, 1, 2}));
+Result train(Group& group, const Case& one) {
+  Rig rig(group, one);
+  Result result;
+  for (std::int64_t step = 0; step < rig.plan().steps; ++step) {
+    rig.run(step);
+    const std::vector<double> row = SumNames::to_row(rig.tally().take(true)->sums);
+    at::Tensor all = at::tensor(row, at::kDouble);
+    group.sum(all);
+    const double* const value = all.data_ptr<double>();
+    result.losses.push_back(rig.tally().names().to_sums(std::span(value, row.size())).mean_loss());
   }
-
-  void run(std::int64_t step) {
-    const std::int64_t epoch = step / plan_.steps_per_epoch;
-    const EpochDeal deal(plan_.deal, epoch);
-    step_->run(deal.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *tally_);
-  }
-
-  Result train() {
-    Result result;
-    for (std::int64_t step = 0; step < plan_.steps; ++step) {
-      run(step);
-      const std::vector<double> row = SumNames::to_row(tally_->take(true)->sums);
-      at::Tensor all = at::tensor(row, at::kDouble);
-      group_.sum(all);
-      const double* const value = all.data_ptr<double>();
-      result.losses.push_back(tally_->names().to_sums(std::span(value, row.size())).mean_loss());
-    }
-    for (const NamedTensor& one : replica_->parameters())
-      result.weights.push_back(one.tensor.data().clone());
-    return result;
-  }
-
- private:
-  Group& group_;
-  Job job_;
-  RunPlan plan_;
-  Weighing task_;
-  Loader loader_;
-  Precision precision_{AmpJob{}, at::kCPU};
-  Forward forward_{task_, precision_, at::kCPU};
-  ProgressPage page_;
-  std::optional<Ddp> replica_;
-  std::optional<Optimizer> optimizer_;
-  std::optional<Step> step_;
-  std::optional<Tally> tally_;
-};
+  for (const NamedTensor& one_of_all : rig.parameters())
+    result.weights.push_back(one_of_all.tensor.data().clone());
+  return result;
+}
 
 Result train(int ranks, const Case& one) {
-  return on_ranks(ranks, [&one](Group& group) { return Rig(group, one).train(); }).front();
+  return on_ranks(ranks, [&one](Group& group) { return train(group, one); }).front();
 }
 
 void expect_equal(const Result& many, const Result& alone, const std::string& what) {
@@ -215,12 +120,22 @@ class CountedOperators {
 
 TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
   const std::unique_ptr<Group> alone = make_alone();
-  for (const bool has_weight : {false, true}) {
-    // With SGD: the CPU's fused Adam reads its step counts, which on a device stay there.
-    Rig rig(*alone, {OptimizerJob::Name::sgd, has_weight, 2});
-    rig.run(0);
+  // With SGD: the CPU's fused Adam reads its step counts, which on a device stay there.
+  const Case plain{OptimizerJob::Name::sgd, false, 2};
+  std::vector<Case> cases(4, plain);
+  cases[1].has_weight = true;
+  cases[2].has_extras = true;
+  cases[3].type = at::kFloat;
+  cases[3].amp.level = 2;
+  cases[3].amp.type = AmpJob::Type::fp16;
+  for (const Case& one : cases) {
+    Rig rig(*alone, one);
+    (void)rig.run_and_hear(0);
+    (void)rig.run_and_hear(1);
     const CountedOperators counted;
-    rig.run(1);
+    const std::optional<AgreedStep> heard = rig.run_and_hear(2);
+    ASSERT_TRUE(heard);
+    EXPECT_EQ(heard->step, 1);
     EXPECT_GT(CountedOperators::counts()["aten::addmm"], 0) << "operators are counted";
     EXPECT_EQ(CountedOperators::host_reads(), 0);
     (void)at::ones({}).item<float>();

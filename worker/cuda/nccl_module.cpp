@@ -1,5 +1,6 @@
 // libddp-worker-cuda.so: NCCL for a program that is not linked to CUDA. See
 // worker/dist/cuda_module.h.
+#include <c10/cuda/CUDAFunctions.h>
 #include <torch/csrc/distributed/c10d/NCCLUtils.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
@@ -20,6 +21,12 @@ class NcclModule : public CudaModule {
     options->timeout = request.timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(
         request.store, request.rank, request.world_size, options);
+  }
+
+  void forbid_host_sync(bool is_forbidden) const override {
+    using c10::cuda::SyncDebugMode;
+    c10::cuda::warning_state().set_sync_debug_mode(is_forbidden ? SyncDebugMode::L_ERROR
+                                                                : SyncDebugMode::L_DISABLED);
   }
 };
 

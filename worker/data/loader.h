@@ -25,6 +25,7 @@ struct Batch {
   std::vector<std::int64_t> indices;  // of the samples
 
   [[nodiscard]] std::int64_t size() const { return input.size(0); }
+  /// Waits for no GPU.
   [[nodiscard]] Batch to(at::Device device) const;
 };
 

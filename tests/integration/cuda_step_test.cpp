@@ -1,0 +1,110 @@
+// A steady optimizer step on a GPU: nothing in it makes the host wait for a stream (label gpu).
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <chrono>
+#include <memory>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <vector>
+
+#include "tests/unit/step_rig.h"
+#include "worker/dist/alone.h"
+#include "worker/dist/cuda_module.h"
+#include "worker/dist/device.h"
+#include "worker/dist/gloo_group.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kWarmUp = 3;
+constexpr std::int64_t kSteps = 6;  // three epochs of two
+
+/// As long as it lives.
+class ForbiddenHostSync {
+ public:
+  explicit ForbiddenHostSync(const CudaModule& cuda) : cuda_(cuda) { cuda_.forbid_host_sync(true); }
+  ForbiddenHostSync(const ForbiddenHostSync&) = delete;
+  ForbiddenHostSync& operator=(const ForbiddenHostSync&) = delete;
+  ~ForbiddenHostSync() { cuda_.forbid_host_sync(false); }
+
+ private:
+  const CudaModule& cuda_;
+};
+
+Device choose_gpu() {
+  return choose_device(DeviceJob{}, WorkerIdentity{}, read_environment());
+}
+
+std::vector<Case> cases_on(const at::Device& device) {
+  const Case plain{OptimizerJob::Name::sgd, false, 1, 256, device, at::kFloat};
+  Case all = plain;
+  all.optimizer = OptimizerJob::Name::adamw;
+  all.has_weight = true;
+  all.accumulate = 2;
+  all.has_extras = true;
+  Case scaled = plain;  // a dynamic loss scale, and float32 masters
+  scaled.amp.level = 2;
+  scaled.amp.type = AmpJob::Type::fp16;
+  return {plain, all, scaled};
+}
+
+void train_without_a_wait(Group& group, const Device& gpu) {
+  for (const Case& one : cases_on(gpu.device)) {
+    Rig rig(group, one);
+    for (std::int64_t step = 0; step < kWarmUp; ++step)
+      (void)rig.run_and_hear(step);
+    const ForbiddenHostSync forbidden(*gpu.cuda);
+    std::int64_t heard = 0;
+    for (std::int64_t step = kWarmUp; step < kSteps; ++step) {
+      ASSERT_NO_THROW(heard = rig.run_and_hear(step)->step) << "step " << step;
+    }
+    EXPECT_EQ(heard, kSteps - 2) << "the sums of the steps have come";
+    EXPECT_THROW((void)at::ones({}, gpu.device).item<float>(), c10::Error) << "the test can fail";
+  }
+}
+
+TEST(Gpu, NothingInASteadyStepMakesTheHostWait) {
+  const Device gpu = choose_gpu();
+  ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
+  const std::unique_ptr<Group> alone = make_alone();
+  train_without_a_wait(*alone, gpu);
+}
+
+TEST(Gpu, NorWithNccl) {
+  GlooRequest request;
+  request.device = choose_gpu();
+  ASSERT_TRUE(request.device.nccl) << request.device.name;
+  request.store = c10::make_intrusive<c10d::HashStore>();
+  request.local_address = "127.0.0.1";
+  request.join_timeout = std::chrono::seconds(60);
+  request.collective_timeout = std::chrono::seconds(60);
+  const std::unique_ptr<Group> group = make_gloo_group(request);
+  train_without_a_wait(*group, request.device);
+  group->close();
+}
+
+TEST(Gpu, ABatchArrivesAsItWas) {
+  const Device gpu = choose_gpu();
+  ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
+  Batch batch;
+  batch.input = at::rand({64, 3, 8, 8}).contiguous(at::MemoryFormat::ChannelsLast);
+  batch.targets = {{at::arange(64), {}}, {at::rand({0, 5}), at::zeros({64}, at::kLong)}};
+  batch.indices = {1, 2, 3};
+  const Batch there = [&] {
+    const ForbiddenHostSync forbidden(*gpu.cuda);
+    return batch.to(gpu.device);
+  }();
+  const Batch back = there.to(at::kCPU);
+  EXPECT_EQ(there.input.device(), gpu.device);
+  EXPECT_EQ(there.input.strides(), batch.input.strides());
+  EXPECT_TRUE(back.input.equal(batch.input));
+  ASSERT_EQ(back.targets.size(), 2U);
+  EXPECT_TRUE(back.targets[0].values.equal(batch.targets[0].values));
+  EXPECT_FALSE(back.targets[0].rows.defined());
+  EXPECT_TRUE(back.targets[1].values.equal(batch.targets[1].values));
+  EXPECT_TRUE(back.targets[1].rows.equal(batch.targets[1].rows));
+  EXPECT_EQ(back.indices, batch.indices);
+}
+
+}  // namespace
+}  // namespace ddp::worker

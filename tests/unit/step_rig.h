@@ -1,0 +1,145 @@
+// A small run whose steps a test does one by one.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "worker/data/memory_source.h"
+#include "worker/dist/ddp.h"
+#include "worker/model/state.h"
+#include "worker/plan/run_plan.h"
+#include "worker/train/optimizer.h"
+#include "worker/train/step.h"
+#include "worker/train/vote.h"
+
+namespace ddp::worker {
+
+inline std::shared_ptr<const Source> draw_source(std::int64_t count) {
+  ImageSet set{"drawn", count, 1, 2, 3, 4, {}, {}, {0.5F}, {0.25F}};
+  Random random(1, 2, 3);
+  for (std::int64_t i = 0; i < 6 * count; ++i)
+    set.pixels.push_back(static_cast<std::uint8_t>(random.below(256)));
+  for (std::int64_t i = 0; i < count; ++i)
+    set.labels.push_back(static_cast<std::uint8_t>(random.below(4)));
+  return std::make_shared<MemorySource>(std::move(set));
+}
+
+/// A small net whose samples weigh 1, 1.37, 1.74 or 2.11, by their label; or all the same.
+class Weighing : public Task {
+ public:
+  explicit Weighing(bool has_weight) : has_weight_(has_weight) {
+    // Ranks are threads here, and draw from one generator.
+    static std::mutex drawing;
+    const std::lock_guard lock(drawing);
+    torch::manual_seed(5);
+    net_->push_back(torch::nn::Linear(6, 8));
+    net_->push_back(torch::nn::Tanh());
+    net_->push_back(torch::nn::Linear(8, 4));
+    net_->to(at::kDouble);
+  }
+
+  torch::nn::Module& model() override { return *net_; }
+  Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
+  Loss loss(const Outputs& outputs, const Batch& batch) override {
+    const at::Tensor& labels = batch.targets[0].values;
+    if (!has_weight_) return {at::cross_entropy_loss(outputs[0], labels)};
+    const at::Tensor each = at::cross_entropy_loss(outputs[0], labels, {}, at::Reduction::None);
+    const at::Tensor weights = 1 + 0.37 * labels.to(at::kDouble);
+    return {(each * weights).sum(), {}, weights.sum()};
+  }
+  std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override {
+    return {{"right", outputs[0].argmax(1).eq(batch.targets[0].values).sum()}};
+  }
+
+ private:
+  bool has_weight_;
+  torch::nn::Sequential net_;
+};
+
+struct Case {
+  OptimizerJob::Name optimizer = OptimizerJob::Name::sgd;
+  bool has_weight = false;
+  std::int64_t accumulate = 1;
+  std::int64_t size = 256;
+  at::Device device = at::kCPU;
+  at::ScalarType type = at::kDouble;  // of the weights
+  AmpJob amp{};
+  bool has_extras = false;  // clipped gradients, an average, steps that may be skipped
+};
+
+/// All that a step takes, on one rank.
+class Rig {
+ public:
+  Rig(Group& group, const Case& one)
+      : group_(group),
+        task_(one.has_weight),
+        loader_(draw_source(one.size), one.type),
+        precision_(one.amp, one.device),
+        forward_(task_, precision_, one.device) {
+    job_.batch.accumulate = one.accumulate;
+    job_.batch.whole = 128;
+    const std::int64_t parts = group.world_size() * one.accumulate;
+    job_.batch.per_rank = (128 + parts - 1) / parts;
+    job_.epochs = 3;
+    job_.optimizer.name = one.optimizer;
+    job_.optimizer.weight_decay = 0.01;
+    job_.amp = one.amp;
+    if (one.has_extras) {
+      job_.optimizer.clip_norm = 1;
+      job_.optimizer.ema_decay = 0.9;
+      job_.optimizer.ema_ramp = 10;
+      job_.optimizer.skips_non_finite = true;
+    }
+    plan_ = plan_run(job_, one.size, group.world_size(), group.rank());
+    task_.model().to(one.type);
+    precision_.prepare(task_.model());
+    task_.model().to(one.device);
+    DdpRequest request;
+    request.parameters = parameters_of(task_.model());
+    replica_.emplace(request, group);
+    optimizer_.emplace(job_.optimizer, *replica_, precision_);
+    step_.emplace(
+        Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
+    tally_.emplace(step_->settle({0, 1, 2}));
+    votes_.emplace(group_, *tally_);
+  }
+
+  void run(std::int64_t step) {
+    const std::int64_t epoch = step / plan_.steps_per_epoch;
+    const EpochDeal deal(plan_.deal, epoch);
+    step_->run(deal.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *tally_);
+  }
+
+  /// With what the trainer does after each step. Errors: PeerError.
+  std::optional<AgreedStep> run_and_hear(std::int64_t step) {
+    run(step);
+    return votes_->after_step({});
+  }
+
+  [[nodiscard]] const RunPlan& plan() const { return plan_; }
+  [[nodiscard]] Tally& tally() { return *tally_; }
+  [[nodiscard]] const std::vector<NamedTensor>& parameters() const {
+    return replica_->parameters();
+  }
+
+ private:
+  Group& group_;
+  Job job_;
+  RunPlan plan_;
+  Weighing task_;
+  Loader loader_;
+  Precision precision_;
+  Forward forward_;
+  ProgressPage page_;
+  std::optional<Ddp> replica_;
+  std::optional<Optimizer> optimizer_;
+  std::optional<Step> step_;
+  std::optional<Tally> tally_;
+  std::optional<Votes> votes_;
+};
+
+}  // namespace ddp::worker
