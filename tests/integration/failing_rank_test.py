@@ -70,6 +70,31 @@ class OwnExceptions(FailingRank):
                 self.assertNotRegex(text, r"\[0:1\] .*lost a peer")
                 self.assertRegex(report, r"(?m)^  rank 0 \(local_rank: 0, pid: \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
 
+    MISFIT = "c10::Error: The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
+    OF_LIBTORCH = {
+        "shapes": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x784 and 3x5)",
+        "scalar": "c10::Error: grad can be implicitly created only for scalar outputs",
+        "metric": MISFIT,
+        "augment": MISFIT,
+        "step-hook": MISFIT,
+    }
+    WITH_ITS_OWN = ("eval.metrics=[failing]", "data.augment=[failing]")
+
+    def test_what_libtorch_throws_in_it_is_the_user_s_too(self):
+        for where, error in self.OF_LIBTORCH.items():
+            with self.subTest(where):
+                command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml"]
+                text = self.run_program(*command, *self.JOB_OF_ITS, *self.WITH_ITS_OWN, f"name={where}", expect=1, FAIL=where)
+                report = self.report_of(text)
+                self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
+                self.assertIn(f"  traceback : {error}\n", report)
+                self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
+                self.assertRegex(report, r"(?m)^  rank 0 \(local_rank: 0, pid: \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
+
+    def test_a_lack_of_memory_is_the_system_s(self):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
+        self.assertIn("DefaultCPUAllocator", self.report_of(self.run_program(*command, expect=125, FAIL="memory")))
+
     def test_its_peers_are_victims(self):
         for where in ("forward", "backward"):
             with self.subTest(where):

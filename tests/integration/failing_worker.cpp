@@ -1,5 +1,6 @@
 // A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
-// "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "thread",
+// "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "shapes",
+// "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "thread",
 // "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate.
 #include <torch/torch.h>
 
@@ -50,6 +51,26 @@ void fail_in_threads(int count, void (*fail)()) {
     threads.emplace_back(fail);
 }
 
+/// LibTorch throws.
+void add_what_does_not_fit() {
+  (void)(at::ones({2}) + at::ones({3}));
+}
+
+/// Of the samples that rank 1 has read, from the tenth on.
+void augment(Sample& /*sample*/, Random& /*random*/, const Source& /*source*/) {
+  static int samples = 0;
+  if (++samples == 10 && failure() == "augment") add_what_does_not_fit();
+}
+
+class FailingMetric : public Metric {
+ public:
+  void update(const Outputs& /*outputs*/, const Batch& /*batch*/) override {
+    if (failure() == "metric") add_what_does_not_fit();
+  }
+  void merge(Group& /*group*/) override {}
+  [[nodiscard]] NamedValues values() const override { return {{"nothing", 0}}; }
+};
+
 struct Identity : torch::autograd::Function<Identity> {
   static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
     return x.clone();
@@ -72,6 +93,8 @@ class FailingModel : public ImageModel {
     if (!is_training() || ++steps_ != kStep) return scores;
     const std::string where = failure();
     if (where == "forward") throw std::runtime_error("no forward in step 5");
+    if (where == "shapes") (void)x.flatten(1).matmul(at::ones({3, 5}));
+    if (where == "memory") (void)at::empty({std::int64_t{1} << 60});
     if (where == "backward") return Identity::apply(scores);
     if (where == "tensor-hook") {
       scores.register_hook([](const at::Tensor& /*gradient*/) { refuse("tensor hook"); });
@@ -103,9 +126,18 @@ int main(int argc, char** argv) {
     return [criterion = cross_entropy(job), steps = 0](const at::Tensor& scores,
                                                        const at::Tensor& labels) mutable {
       if (++steps == kStep && failure() == "loss") refuse("loss");
-      return criterion(scores, labels);
+      Loss loss = criterion(scores, labels);
+      if (steps == kStep && failure() == "scalar") loss.total = loss.total.expand({2});
+      return loss;
     };
   };
+  registry.augments["failing"] = augment;
+  registry.metrics["failing"] = [](const DataFacts& /*facts*/) {
+    return std::make_unique<FailingMetric>();
+  };
+  registry.on_step.push_back([](const StepEvent& event) {
+    if (event.step == kStep && failure() == "step-hook") add_what_does_not_fit();
+  });
   registry.on_epoch.push_back([](const EpochEvent& /*event*/) {
     if (failure() == "epoch-hook") refuse("epoch hook");
   });

@@ -4,6 +4,7 @@
 //   resume N [wide]  as train without the comparison, from the newest checkpoint to step N; saves
 //                each; wide: another model
 //   throw        rank 1 throws in step 3
+//   shapes       rank 1 gives Ddp::backward() a loss of two numbers in step 3
 //   model        rank 1 has another model
 //   unused       as train, with a layer that no rank uses, found
 //   plain        loss.backward() in place of Ddp's
@@ -114,7 +115,8 @@ int main(int argc, char** argv) {
       const auto only_adds = replica.no_sync();
       replica.backward(loss_of(parts[0]));
     }
-    const at::Tensor loss = loss_of(parts[1]);
+    at::Tensor loss = loss_of(parts[1]);
+    if (mode == "shapes" && context.rank() == 1 && step == 3) loss = loss.expand({2});
     if (mode == "plain")
       loss.backward();
     else

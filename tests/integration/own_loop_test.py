@@ -69,6 +69,14 @@ class OwnLoop(ProcessTest):
         self.assertIn("  traceback : std::out_of_range: no sample 7\n", report)
         self.assertNotRegex(text, r"core dumped|SIGABRT")
 
+    def test_so_is_what_libtorch_throws_in_it(self):
+        text = self.launch(2, "shapes", expect=1)
+        error = "c10::Error: grad can be implicitly created only for scalar outputs"
+        self.assertIn(f"[0:1] loop_worker: {error}\n", text)
+        report = text[text.index("Root Cause") :]
+        self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
+        self.assertIn(f"  traceback : {error}\n", report)
+
     def test_ranks_that_went_apart_are_told(self):
         self.assertIn("the ranks have other weights than each other", self.launch(2, "plain"))
         self.assertNotIn("other weights", self.launch(2, "train"))

@@ -1,5 +1,7 @@
 #include "worker/train/uncaught.h"
 
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -57,6 +59,38 @@ TEST(Uncaught, ALostPeerIsToldByItsType) {
   EXPECT_EQ(error_of([] { throw gloo::OfGloo("reset"); }).code(), 97);
   // The text alone does not make one.
   EXPECT_EQ(error_of([] { throw std::runtime_error("Connection closed by peer"); }).code(), 1);
+}
+
+/// What it is when it leaves code of the program's own.
+template <typename Throw>
+Error own_error_of(Throw fail) {
+  return error_of([&] {
+    try {
+      fail();
+    } catch (const c10::Error& error) {
+      throw_as_own(error);
+    }
+  });
+}
+
+TEST(Uncaught, LibTorchsInCodeOfTheProgramsOwnIsTheProgramsWithTypeAndText) {
+  const Error shapes = own_error_of([] { (void)at::ones({2, 3}).matmul(at::ones({4, 5})); });
+  EXPECT_EQ(shapes.code(), 1);
+  EXPECT_STREQ(shapes.what(),
+               "c10::Error: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+  const Error typed = own_error_of([] { C10_THROW_ERROR(ValueError, "not that value"); });
+  EXPECT_EQ(typed.code(), 1);
+  EXPECT_THAT(typed.what(), StartsWith("c10::ValueError: not that value"));
+}
+
+TEST(Uncaught, ALostPeerALackOfMemoryAndAFailingDeviceAreNotTheProgramsAnywhere) {
+  EXPECT_EQ(own_error_of([] { C10_THROW_ERROR(DistNetworkError, "reset"); }).code(), 97);
+  EXPECT_EQ(own_error_of([] { C10_THROW_ERROR(OutOfMemoryError, "80 GiB"); }).code(), 125);
+  EXPECT_EQ(own_error_of([] { (void)at::empty({std::int64_t{1} << 60}); }).code(), 125);
+  const c10::SourceLocation here{"", "", 0};
+  EXPECT_EQ(
+      own_error_of([&] { throw c10::AcceleratorError(here, 1, "fallen off the bus"); }).code(),
+      125);
 }
 
 TEST(Uncaught, LibTorchsOwnAndALackOfMemoryAreTheSystems) {

@@ -7,10 +7,11 @@
 
 #include "worker/plan/shard.h"
 #include "worker/train/tally.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 
-NamedValues Evaluation::run() {
+NamedValues Evaluation::run() try {
   const torch::NoGradGuard no_grad;
   const Ema* const ema = parts_.ema;
   parts_.replica.sync_buffers(ema != nullptr ? ema->buffer_averages() : std::vector<NamedTensor>{});
@@ -46,6 +47,8 @@ NamedValues Evaluation::run() {
   for (const auto& [name, value] : passes.names().part_means(sums))
     values.emplace_back("loss/" + name, value);
   return values;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
 }
 
 }  // namespace ddp::worker

@@ -14,6 +14,7 @@
 #include "worker/dist/group.h"
 #include "worker/plan/named_values.h"
 #include "worker/save/metrics_writer.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 
@@ -92,10 +93,12 @@ class HookCaller {
 
  private:
   template <typename Event, typename... More>
-  void call(const HookList<Event>& list, More&&... more) {
+  void call(const HookList<Event>& list, More&&... more) try {
     const HookContext context{model_, group_.rank(), group_.world_size(), wants_end_};
     for (const auto& hook : list)
       hook(Event{context, more...});
+  } catch (const c10::Error& error) {
+    throw_as_own(error);
   }
 
   const Hooks& hooks_;

@@ -24,6 +24,7 @@
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
 #include "worker/train/task_setup.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -70,13 +71,15 @@ void require_sizes(const DataJob& job, const Sources& data) {
   require("data.test_size", job.test_size, data.test->facts());
 }
 
-Sources read_data(const Registry& registry, const DataJob& job) {
+Sources read_data(const Registry& registry, const DataJob& job) try {
   const DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
   const auto set = registry.data_sets.find(job.name);
   Sources sources = set != registry.data_sets.end() ? make_sources(set->second(request))
                                                     : registry.sources.at(job.name)(request);
   request.args.require_all_read(job.name);
   return sources;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
 }
 
 // Loads the data on every rank; a problem is known to all before anyone leaves, and said once.

@@ -7,6 +7,7 @@
 
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -23,7 +24,7 @@ std::vector<at::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
 
 }  // namespace
 
-SumNames Step::settle(const std::vector<std::int64_t>& samples) {
+SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
   // The reducer starts with one bucket and orders them anew after its first backward, a static
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
   // layout; so each run, new or resumed, has these before its first step. In training mode, as a
@@ -45,9 +46,11 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) {
   SumNames names = sums.names();
   parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
 }
 
-void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) {
+void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) try {
   // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
@@ -80,6 +83,8 @@ void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally
   parts_.replica.zero_gradients();
   const FiniteCheck* const check = parts_.optimizer.finite_check();
   tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+} catch (const c10::Error& error) {
+  throw_as_own(error);
 }
 
 void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {

@@ -14,6 +14,7 @@
 #include "worker/save/weights.h"
 #include "worker/task/classification.h"
 #include "worker/train/precision.h"
+#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -37,7 +38,7 @@ TaskRequest request_for(const Job& job,
 std::unique_ptr<Task> make_task(const Job& job,
                                 const DataFacts& data,
                                 const Registry& registry,
-                                Group& group) {
+                                Group& group) try {
   // The same seed on every rank draws the same weights (rank 0's are broadcast all the same).
   at::manual_seed(job.seed);
   const auto synced = std::make_shared<int>(0);  // shared with the request: a model may keep it
@@ -57,6 +58,8 @@ std::unique_ptr<Task> make_task(const Job& job,
   freeze(model, job.model.freeze);
   use_layout(model, job.model.layout);
   return task;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
 }
 
 at::MemoryFormat layout_of(const torch::nn::Module& model) {

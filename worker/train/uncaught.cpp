@@ -1,6 +1,5 @@
 #include "worker/train/uncaught.h"
 
-#include <c10/util/Exception.h>
 #include <cxxabi.h>
 #include <sys/prctl.h>
 
@@ -32,12 +31,37 @@ std::string with_type(const std::string& type, const std::string& text) {
   return type + (text.empty() ? "" : ": " + text);
 }
 
+/// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
+/// that is told by its text.
+bool is_lack_of_memory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         error.msg().find("DefaultCPUAllocator") != std::string::npos;
+}
+
+/// Of a program whose main thread is its own from end to end.
+Error as_own_error(const std::exception& error) {
+  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
+  if (torch == nullptr) return as_error(error);
+  try {
+    throw_as_own(*torch);
+  } catch (const std::exception& own) {
+    return as_error(own);
+  }
+}
+
 /// Of an int that was thrown, say, its type is all that is known.
 Error explain(const std::string& where, const std::type_info* thrown) {
   return SystemError(where + (thrown == nullptr ? "unknown exception" : demangled(*thrown)));
 }
 
 }  // namespace
+
+void throw_as_own(const c10::Error& error) {
+  if (is_peer_error(error) || is_lack_of_memory(error) ||
+      dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
+    throw;
+  throw Error(with_type(demangled(typeid(error)), message_of(error)), kUncaught);
+}
 
 Error as_error(const std::exception& error) {
   if (const auto* const ours = dynamic_cast<const Error*>(&error)) return *ours;
@@ -60,7 +84,7 @@ Error as_terminating_error(bool may_have_left_main) {
   } catch (const PeerError& error) {
     return {(may_have_left_main ? "" : where) + error.what(), error.code()};
   } catch (const std::exception& error) {
-    if (may_have_left_main) return as_error(error);
+    if (may_have_left_main) return as_own_error(error);
     const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
     if (is_peer_error(error)) return PeerError(text);
     return SystemError(text);

@@ -2,6 +2,8 @@
 // says what it is.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <exception>
 #include <string>
 
@@ -12,6 +14,12 @@ namespace ddp::worker {
 /// What a Python script leaves with, too, when nobody catches its exception.
 inline constexpr int kUncaught = 1;
 
+/// To be thrown on where LibTorch fails in code of the program's own (its model, loss, metric,
+/// augmentation, optimizer or hook): kUncaught, its type before its text, as for shapes that do not
+/// match. A lost peer, a lack of memory and a failing device are not the program's: they go on as
+/// they are.
+[[noreturn]] void throw_as_own(const c10::Error& error);
+
 /// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of
 /// LibTorch and a lack of memory 125. All else is an exception of the program's own (of its model,
 /// data set, loss or hook): kUncaught, and its type stands before its text.
@@ -19,7 +27,7 @@ Error as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
 /// peer is 97, all else 125. One that may have left main is as in as_error(). To be called by the
-/// handler.
+/// handler: all of such a program is its own, so throw_as_own() holds for it too.
 Error as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker
