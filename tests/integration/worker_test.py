@@ -473,6 +473,42 @@ class Resume(WorkerTest):
         self.assertTrue(newest.with_name(newest.name + ".bad").exists())
         self.assert_resumed(text, self.STEPS, self.STEPS)
 
+    def damage_all(self):
+        """Of the newest run. Returns their names."""
+        names = [p.name for p in (self.run_dir() / "checkpoints").iterdir() if re.fullmatch(r"step-\d+", p.name)]
+        for name in names:
+            file = self.run_dir() / "checkpoints" / name / "model.safetensors"
+            file.write_bytes(file.read_bytes()[:-1])
+        return names
+
+    def test_when_all_are_damaged_each_is_named_and_training_says_from_where_it_starts(self):
+        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        names = self.damage_all()
+        self.assertGreater(len(names), 1)
+        text = self.train("train.epochs=3")
+        for name in names:
+            self.assertRegex(text, rf"(?m)checkpoint {name} is damaged \(.*\)$")
+        self.assertEqual(text.count("none of this run's checkpoints can be used: training starts from the beginning\n"), 1, text)
+        self.assertNotIn("resumes at step", text)
+
+    def test_the_checkpoint_that_the_job_names_is_started_from_again_and_refused_when_damaged(self):
+        self.train("output=other")
+        there = self.folder / "other" / "job" / "checkpoints"
+        saved = min(there.glob("step-*"))
+        # A later round goes on with its own, or else from that one again.
+        launch = (self.bin / "ddp-launch", "--nproc-per-node", 3, "--max-restarts", 1, "job.yaml", *self.COMMON)
+        running = self.start(*launch, "train.epochs=4", f"checkpoint.resume={saved}")
+        running.wait_for("epoch 2/4")
+        pids = running.wait_for_pids(3)
+        self.damage_all()
+        os.kill(pids[1], signal.SIGKILL)
+        self.assertEqual(running.finish(), 0, running.text)
+        self.assertIn(f"training starts from {saved}, as checkpoint.resume says\n", running.text)
+        self.assertEqual(running.text.count(f"from {saved}\n"), 2, running.text)
+        (saved / "model.safetensors").write_bytes(b"")
+        text = self.launch(3, *self.COMMON, "name=again", f"checkpoint.resume={saved}", expect=2)
+        self.assertIn(f"cannot load checkpoint {saved}: model.safetensors: expected ", text)
+
 
 class BadInput(WorkerTest):
     def test_a_port_where_somebody_else_listens_is_no_store(self):

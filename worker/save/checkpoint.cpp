@@ -257,8 +257,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
     }
   }
   const std::string instead =
-      loaded ? "; resuming from " + loaded->path.filename().string()
-             : "; no older checkpoint is left, so training starts from the beginning";
+      loaded ? "; resuming from " + loaded->path.filename().string() : std::string();
   for (const std::string& reason : reasons)
     warnings.push_back(reason + instead);
   return loaded;

@@ -69,9 +69,9 @@ class Checkpoints {
   std::filesystem::path save(const CheckpointContent& content);
 
   /// The newest one that verifies, or nothing. A damaged one becomes step-N.bad; one that cannot be
-  /// read just now stays as it is. Each one passed over adds a
-  /// line to `warnings`, ready to be logged: "checkpoint step-000900 is damaged (model.safetensors:
-  /// checksum differs); resuming from step-000600".
+  /// read just now stays as it is. Each one passed over adds a line to `warnings`, ready to be
+  /// logged: "checkpoint step-000900 is damaged (model.safetensors: checksum differs); resuming
+  /// from step-000600". Where none is left, nobody can say here what happens instead.
   std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);
 
   /// Writes the text file `best`, so that the checkpoint of that step is kept.

@@ -43,11 +43,14 @@ void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
 
 }  // namespace
 
-std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints) {
+std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
+                                            const std::string& otherwise) {
   std::vector<std::string> warnings;
   std::optional<LoadedCheckpoint> newest = checkpoints.load_newest(warnings);
   for (const std::string& warning : warnings)
     log::warning(warning);
+  if (!newest && !warnings.empty())
+    log::warning("none of this run's checkpoints can be used: training starts from " + otherwise);
   return newest;
 }
 
@@ -61,8 +64,13 @@ Position Keeper::restore(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
   if (parts_.group.is_root() && job.resume != "never") {
-    if (checkpoints_) checkpoint = load_newest(*checkpoints_);
-    if (!checkpoint && job.resume != "auto") checkpoint = load_checkpoint(job.resume, job.trust);
+    const bool has_path = job.resume != "auto";
+    if (checkpoints_) {
+      checkpoint = load_newest(
+          *checkpoints_,
+          has_path ? job.resume + ", as checkpoint.resume says" : std::string(kBeginning));
+    }
+    if (!checkpoint && has_path) checkpoint = load_checkpoint(job.resume, job.trust);
   }
   if (checkpoint) require_same_job(*checkpoint, parts_.job);
   const Position position =

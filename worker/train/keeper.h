@@ -16,8 +16,12 @@
 
 namespace ddp::worker {
 
-/// The newest checkpoint that verifies, or nothing; each that is passed over is logged.
-std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints);
+inline constexpr const char* kBeginning = "the beginning";
+
+/// The newest checkpoint that verifies, or nothing; each that is passed over is logged. So is, when
+/// none of them is left, from where training starts instead.
+std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
+                                            const std::string& otherwise = kBeginning);
 
 class Keeper {
  public:
