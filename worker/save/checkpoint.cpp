@@ -234,7 +234,7 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
   directory.sync();
   directory.remove(temporary);  // the old one of that step, if they changed places
   replace_file(directory, "latest", name + "\n");
-  remove_old(directory);
+  remove_old(directory, content.head.step);
   return directory.path() / name;
 }
 
@@ -245,7 +245,6 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
   for (const auto& [step, name] : list(directory)) {
     try {
       loaded = read_own(directory, name);
-      verified_ = step;
       break;
     } catch (const SystemError& error) {
       // Not its fault: a network disk that is away, too many open files. It stays where it is.
@@ -272,14 +271,16 @@ void Checkpoints::remove_leftovers(const OwnedDir& directory) {
     if (name.find(kTemporary) != std::string::npos) directory.remove(name);
 }
 
-void Checkpoints::remove_old(const OwnedDir& directory) const {
+void Checkpoints::remove_old(const OwnedDir& directory, std::int64_t newest) const {
   if (!directory.problem_of("best").empty()) return;  // which one is the best cannot be told
   std::set<std::string> kept;
   if (const std::optional<std::string> best = read_file(directory, "best"))
     kept.insert(best->substr(0, best->find('\n')));
   int newer = 0;
   for (const auto& [step, name] : list(directory)) {
-    if (newer++ < keep_ || step == verified_ || kept.contains(name)) continue;
+    // Trap: one of a later step could not be read when this run began: it is none of those that are
+    // newer.
+    if (step > newest || newer++ < keep_ || kept.contains(name)) continue;
     // Renamed first, so that a crash in between leaves no checkpoint with half its files.
     const std::string doomed = name + std::string(kTemporary) + "old";
     const int fd = directory.fd();

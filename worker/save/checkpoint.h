@@ -56,9 +56,9 @@ LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, bool trust =
 /// The checkpoints of one run, in `<run directory>/checkpoints`. Used by rank 0 alone.
 class Checkpoints {
  public:
-  /// Keeps the newest `keep` (at least 2), the one named in `best`, and the one that load_newest()
-  /// verified last. `run_id` makes temporary names; it may be empty (then the pid is used).
-  /// `run_dir` outlives this.
+  /// Keeps the newest `keep` (at least 2) up to the step that was saved last, and the one named in
+  /// `best`. `run_id` makes temporary names; it may be empty (then the pid is used). `run_dir`
+  /// outlives this.
   Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id);
 
   /// Writes `step-NNNNNN`, makes it durable, points `latest` at it, removes old ones and what dead
@@ -81,12 +81,11 @@ class Checkpoints {
  private:
   [[nodiscard]] OwnedDir directory() const;
   static void remove_leftovers(const OwnedDir& directory);
-  void remove_old(const OwnedDir& directory) const;
+  void remove_old(const OwnedDir& directory, std::int64_t newest) const;
 
   const OwnedDir& run_dir_;
   int keep_;
   std::string run_id_;
-  std::optional<std::int64_t> verified_;  // the step that load_newest() returned
 };
 
 }  // namespace ddp::worker
