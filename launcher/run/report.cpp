@@ -57,8 +57,8 @@ std::string what_happened(const WorkerReport& worker) {
   const Ending& ending = worker.ending;
   if (ending.status.is_success() && ending.opened_page) {
     return "left with exit code 0 in phase " + std::string(to_text(ending.phase)) +
-           ", before it had finished (what is done says so on its page: progress.finish(), or "
-           "ddp_progress_finish())";
+           ", before it had finished (what is done says so on its page: progress.finish(), "
+           "ddp_progress_finish(), or context.finish() of a ddp::Context)";
   }
   std::string text = to_text(ending.status);
   if (ending.status.signal != 0) text += " received by pid " + std::to_string(worker.pid);

@@ -7,14 +7,17 @@
 //   shapes       rank 1 gives Ddp::backward() a loss of two numbers in step 3
 //   model        rank 1 has another model
 //   unused       as train, with a layer that no rank uses, found
+//   found        as unused, not found
+//   leave        rank 1 returns from main in step 3, without finish()
 //   plain        loss.backward() in place of Ddp's
 //   rows         gathers rows of another width on rank 1
-//   pause        rank 1 waits for nothing in step 3
+//   pause [S]    rank 1 waits for nothing in step 3; the others for S seconds at most
 #include <ddp/ddp.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -78,15 +81,17 @@ double sum_of(const Net& net) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "train";
-  auto context = ddp::Context::from_environment();
+  ddp::ContextOptions wish;
+  if (mode == "pause" && argc > 2) wish.timeout = std::chrono::seconds(std::stoi(argv[2]));
+  auto context = ddp::Context::from_environment(wish);
   at::set_num_threads(1);
-  const bool has_idle = mode == "unused";
+  const bool has_idle = mode == "unused" || mode == "found";
   const bool is_wide = argc > 3 || (mode == "model" && context.rank() == 1);
   const auto net = make_net(is_wide ? 9 : 8, has_idle);
   const at::Tensor x = torch::randn({kSamples, 6}, at::kDouble);
   const at::Tensor y = x.sin().sum(1, true);
   ddp::DdpOptions options;
-  options.find_unused = has_idle;
+  options.find_unused = mode == "unused";
   if (context.rank() == 1) {  // rank 0's go to all
     net->gain.fill_(7);
     net->frozen.fill_(7);
@@ -103,6 +108,7 @@ int main(int argc, char** argv) {
   const std::int64_t last = saves ? std::stoll(argv[2]) : 6;
   for (; step < last; ++step) {
     if (mode == "throw" && context.rank() == 1 && step == 3) throw std::out_of_range("no sample 7");
+    if (mode == "leave" && context.rank() == 1 && step == 3) return 0;
     if (mode == "pause" && context.rank() == 1 && step == 3) ::pause();
     const at::Tensor mine =
         at::tensor(context.shard(kSamples, step)).narrow(0, 0, kBatch / context.world_size());

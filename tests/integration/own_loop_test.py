@@ -92,6 +92,19 @@ class OwnLoop(ProcessTest):
         report = text[text.index("Root Cause") :]
         self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
 
+    def test_messages_name_what_such_a_program_sets(self):
+        text = self.launch(2, "found", expect=2)
+        self.assertIn("no gradient for idle.weight, idle.bias on rank ", text)
+        self.assertIn("Set DdpOptions::find_unused to true, or call requires_grad_(false) on them", text)
+        text = self.launch(2, "pause", 2, expect=124)
+        self.assertIn("after 2s (ContextOptions::timeout): rank 1 of 2 did not come.", text)
+        self.assertIn("or raise ContextOptions::timeout.", text)
+        self.assertNotRegex(text, r"ddp\.(timeout|find_unused)")
+
+    def test_one_that_leaves_without_finish_is_told_what_to_call(self):
+        text = self.launch(2, "leave", expect=125)
+        self.assertIn("or context.finish() of a ddp::Context)", text)
+
     def test_half_an_environment_is_refused(self):
         self.assertIn("loop_worker: ", self.run_program(self.PROGRAM, "train", RANK="0", expect=2))
 

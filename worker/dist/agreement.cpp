@@ -92,8 +92,8 @@ Finding absence(const Voters& voters, const Question& question) {
   if (missing.empty()) missing.push_back(0);  // all have answered, but nobody compared
   return {exit_code::kTimeout,
           name_ranks(missing) + " of " + std::to_string(voters.world_size) + " " +
-              question.absence + " within " + format_duration(voters.timeout) +
-              " (ddp.join_timeout). Is it running, and does it reach the store?"};
+              question.absence + " within " + format_duration(voters.timeout) + " (" +
+              voters.timeout_name + "). Is it running, and does it reach the store?"};
 }
 
 /// Of those that have answered.

@@ -10,6 +10,8 @@
 #include <chrono>
 #include <string>
 
+#include "worker/plan/lost_peers.h"
+
 namespace ddp::worker {
 
 enum class Rule { equal, distinct };
@@ -27,6 +29,7 @@ struct Voters {
   int rank = 0;
   int world_size = 1;
   std::chrono::milliseconds timeout{0};  // for the last of them to answer
+  std::string timeout_name = TimeoutNames().join;
 };
 
 /// Blocks: until all ranks have answered, at most the timeout (rank 0 a little longer where it ends

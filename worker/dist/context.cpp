@@ -53,14 +53,15 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Device& device,
                             const std::string& digest,
                             std::chrono::milliseconds timeout,
-                            std::chrono::milliseconds collective_timeout) {
+                            std::chrono::milliseconds collective_timeout,
+                            const TimeoutNames& timeout_names) {
   if (self.world_size == 1) return make_alone();
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
   // A prefix per round makes the keys of an earlier round harmless, whoever serves the store.
   const std::string prefix = "run/" + self.user_run_id + "/" + std::to_string(self.restart_count);
   const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, open.store);
-  const Voters voters{store, self.rank, self.world_size, timeout};
+  const Voters voters{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
   agree(voters, {"join", "release or job", "did not join"}, world + releases(device) + digest);
@@ -86,6 +87,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   request.device = device;
   request.join_timeout = timeout;
   request.collective_timeout = collective_timeout;
+  request.timeout_names = timeout_names;
   request.rank_0_serves_store = !self.agent_store;
   return make_gloo_group(request);
 }

@@ -12,6 +12,7 @@
 #include "common/identity.h"
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
+#include "worker/plan/lost_peers.h"
 
 namespace ddp::worker {
 
@@ -30,6 +31,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
                             const Device& device,
                             const std::string& digest,
                             std::chrono::milliseconds timeout,
-                            std::chrono::milliseconds collective_timeout = kCollectiveTimeout);
+                            std::chrono::milliseconds collective_timeout = kCollectiveTimeout,
+                            const TimeoutNames& timeout_names = {});
 
 }  // namespace ddp::worker

@@ -58,6 +58,19 @@ std::string not_reached_from(const at::Tensor& loss, const std::vector<NamedTens
   return listed(names);
 }
 
+/// Where parameters got no gradient and should have.
+std::string what_to_do(const DdpRequest& request) {
+  if (request.static_graph) {
+    return std::string(", as it did in the first step. Set ") +
+           (request.has_job_file ? "ddp.static_graph=false."
+                                 : "DdpOptions::static_graph to false.");
+  }
+  return request.has_job_file ? ". Set ddp.find_unused=true, or take them out of the training with "
+                                "model.freeze."
+                              : ". Set DdpOptions::find_unused to true, or call "
+                                "requires_grad_(false) on them before the ddp::Ddp is made.";
+}
+
 /// As long as it lives, `page` says from the moment on that this rank is in a collective at which
 /// the backward of `loss` has computed all. The reducer waits for its buckets in a callback at the
 /// end of backward; one that was queued when backward began runs before it. Null: no page.
@@ -222,11 +235,7 @@ void Ddp::finish_reduction(const at::Tensor& loss) {
     const std::string names = not_reached_from(loss, request_.parameters);
     if (names.empty()) throw;
     throw UsageError("no gradient for " + names + " on rank " + std::to_string(group_.rank()) +
-                     ": the loss does not depend on them" +
-                     (request_.static_graph
-                          ? ", as it did in the first step. Set ddp.static_graph=false."
-                          : ". Set ddp.find_unused=true, or take them out of the training "
-                            "with model.freeze."));
+                     ": the loss does not depend on them" + what_to_do(request_));
   }
   set_unused_aside();
 }

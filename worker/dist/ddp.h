@@ -42,6 +42,7 @@ struct DdpRequest {
   // Gradients are views into buckets, and those of unused parameters are taken away (see
   // backward()); else they are copies, and whoever zeroes them decides, as in Python.
   bool has_views = true;
+  bool has_job_file = true;  // whose keys errors name; else those of ddp::DdpOptions
   CommHook hook = CommHook::none;
   BufferSync buffer_sync = BufferSync::automatic;
   bool has_sync_batch_norm = false;  // for c10d's own log

@@ -78,6 +78,7 @@ class GlooGroup : public Group {
   at::Device device_;
   std::chrono::milliseconds join_timeout_;
   std::chrono::milliseconds collective_timeout_;
+  TimeoutNames timeout_names_;
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // that may not have ended
   int questions_ = 0;
@@ -88,6 +89,7 @@ GlooGroup::GlooGroup(const GlooRequest& request)
       device_(request.device.device),
       join_timeout_(request.join_timeout),
       collective_timeout_(request.collective_timeout),
+      timeout_names_(request.timeout_names),
       rank_0_serves_store_(request.rank_0_serves_store) {
   auto options = c10d::ProcessGroupGloo::Options::create(request.join_timeout);
   if (request.interface.empty()) {
@@ -177,8 +179,9 @@ at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
 void GlooGroup::agree(const std::string& what, const std::string& text) {
   const InCollective waiting = enter();
   const std::string key = "agree/" + std::to_string(questions_++);
-  ddp::worker::agree(
-      {store_, rank(), world_size(), join_timeout_}, {key, what, "did not say its " + what}, text);
+  ddp::worker::agree({store_, rank(), world_size(), join_timeout_, timeout_names_.join},
+                     {key, what, "did not say its " + what},
+                     text);
 }
 
 PeerError GlooGroup::explain_loss(const std::string& during,
@@ -195,6 +198,7 @@ PeerError GlooGroup::explain_loss(const std::string& during,
   loss.own = {rank(), waited >= collective_timeout_, during};
   loss.world_size = world_size();
   loss.timeout = collective_timeout_;
+  loss.timeout_name = timeout_names_.collective;
   loss.is_on_rank_0 = rank_0_serves_store_;
   loss.cause = cause;
   // Another rank that came first may have given up, and closed its connections. Where this one came

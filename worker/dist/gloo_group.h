@@ -10,6 +10,7 @@
 
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
+#include "worker/plan/lost_peers.h"
 
 namespace ddp::worker {
 
@@ -22,6 +23,7 @@ struct GlooRequest {
   Device device;              // its GPU is current already
   std::chrono::milliseconds join_timeout{0};
   std::chrono::milliseconds collective_timeout{0};
+  TimeoutNames timeout_names;
   bool rank_0_serves_store = false;  // else somebody outside of the ranks
 };
 

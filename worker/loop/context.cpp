@@ -53,7 +53,8 @@ Context Context::from_environment(const ContextOptions& options) {
                               state->device,
                               "a loop of its own\n",
                               options.join_timeout,
-                              options.timeout);
+                              options.timeout,
+                              {"ContextOptions::join_timeout", "ContextOptions::timeout"});
   state->group->show_on(page);
   page.phase = Phase::loading;
   touch(page);

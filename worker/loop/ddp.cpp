@@ -19,6 +19,7 @@ worker::DdpRequest request_for(const torch::nn::Module& model, const DdpOptions&
   request.find_unused = options.find_unused;
   request.static_graph = options.static_graph;
   request.has_views = false;  // torch::optim's zero_grad() detaches them, which views refuse
+  request.has_job_file = false;
   request.hook = options.hook;
   request.buffer_sync =
       options.broadcast_buffers ? worker::BufferSync::automatic : worker::BufferSync::never;

@@ -62,19 +62,19 @@ std::string describe(const PeerLoss& loss) {
   const std::vector<int> missing = loss.reports ? missing_ranks(loss) : std::vector{0};
   if (missing.size() == 1) {
     return name_ranks(missing) + " of " + std::to_string(loss.world_size) +
-           " did not come. It is stopped, hangs or is late: see what it does, or raise "
-           "ddp.timeout.";
+           " did not come. It is stopped, hangs or is late: see what it does, or raise " +
+           loss.timeout_name + ".";
   }
   if (!missing.empty()) {
     return name_ranks(missing) + " of " + std::to_string(loss.world_size) +
-           " did not come. They are stopped, hang or are late: see what they do, or raise "
-           "ddp.timeout.";
+           " did not come. They are stopped, hang or are late: see what they do, or raise " +
+           loss.timeout_name + ".";
   }
   const std::string places = places_of(loss);
   return (places.empty() ? "every rank has come by now" : places) +
          ". One was late, or the network between them is stuck" +
          (places.empty() ? "" : ", or they do not call the same collectives in the same order") +
-         ": raise ddp.timeout, or check that.";
+         ": raise " + loss.timeout_name + ", or check that.";
 }
 
 }  // namespace
@@ -107,8 +107,8 @@ PeerFailure explain(const PeerLoss& loss) {
     return {exit_code::kLostPeer, "lost a peer during " + loss.own.during + ": " + loss.cause};
   }
   return {exit_code::kTimeout,
-          "time-out in " + loss.own.during + " after " + format_duration(loss.timeout) +
-              " (ddp.timeout): " + describe(loss) + " (" + loss.cause + ")"};
+          "time-out in " + loss.own.during + " after " + format_duration(loss.timeout) + " (" +
+              loss.timeout_name + "): " + describe(loss) + " (" + loss.cause + ")"};
 }
 
 }  // namespace ddp::worker

@@ -26,10 +26,17 @@ std::string to_line(const FailureReport& report);
 /// The reports in `lines`. What is none is left out.
 std::vector<FailureReport> read_reports(std::string_view lines);
 
+/// What a user sets to wait longer, as messages name it.
+struct TimeoutNames {
+  std::string join = "ddp.join_timeout";
+  std::string collective = "ddp.timeout";
+};
+
 struct PeerLoss {
   FailureReport own;
   int world_size = 2;
   std::chrono::milliseconds timeout{0};  // of a collective
+  std::string timeout_name = TimeoutNames().collective;
   /// Those of all ranks that left one in time. Nothing: not asked for, or the store did not answer.
   std::optional<std::vector<FailureReport>> reports;
   bool is_on_rank_0 = false;  // the store: it stands still when rank 0 does
