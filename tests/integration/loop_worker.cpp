@@ -9,6 +9,7 @@
 //   unused       as train, with a layer that no rank uses, found
 //   found        as unused, not found
 //   leave        rank 1 returns from main in step 3, without finish()
+//   twice        makes a second context
 //   plain        loss.backward() in place of Ddp's
 //   rows         gathers rows of another width on rank 1
 //   pause [S]    rank 1 waits for nothing in step 3; the others for S seconds at most
@@ -85,6 +86,7 @@ int main(int argc, char** argv) {
   if (mode == "pause" && argc > 2) wish.timeout = std::chrono::seconds(std::stoi(argv[2]));
   auto context = ddp::Context::from_environment(wish);
   at::set_num_threads(1);
+  if (mode == "twice") (void)ddp::Context::from_environment(wish);
   const bool has_idle = mode == "unused" || mode == "found";
   const bool is_wide = argc > 3 || (mode == "model" && context.rank() == 1);
   const auto net = make_net(is_wide ? 9 : 8, has_idle);

@@ -105,6 +105,10 @@ class OwnLoop(ProcessTest):
         text = self.launch(2, "leave", expect=125)
         self.assertIn("or context.finish() of a ddp::Context)", text)
 
+    def test_a_second_context_is_refused_in_words(self):
+        text = self.run_program(self.PROGRAM, "twice", expect=1)
+        self.assertIn("loop_worker: std::logic_error: Context::from_environment() was called a second time", text)
+
     def test_half_an_environment_is_refused(self):
         self.assertIn("loop_worker: ", self.run_program(self.PROGRAM, "train", RANK="0", expect=2))
 

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
@@ -18,6 +20,7 @@
 #include "worker/save/safetensors.h"
 #include "worker/task/classification.h"
 #include "worker/train/console.h"
+#include "worker/train/registry.h"
 #include "worker/train/snapshot.h"
 #include "worker/train/tally.h"
 #include "worker/train/versions.h"
@@ -326,6 +329,76 @@ TEST(TopK, CountsALabelAmongTheHighestScores) {
   metric->merge(*make_alone());
   EXPECT_EQ(metric->values(), (NamedValues{{"top2_accuracy", 0.5}}));
   EXPECT_THROW(make_top_k(5, 4), UsageError);
+}
+
+TEST(TopK, WhatIsNotScoresOfClassesIsRefusedWithItsShape) {
+  const auto refusal = [](const Outputs& outputs, const Batch& batch) -> std::string {
+    try {
+      make_top_k(2, 4)->update(outputs, batch);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const at::Tensor input = at::zeros({2, 6});
+  const Batch labels{input, {{at::zeros({2}, at::kLong), {}}}, {0, 1}};
+  const Batch boxes{input, {{at::zeros({5, 4}), at::tensor({2, 3}, at::kLong)}}, {0, 1}};
+  EXPECT_EQ(refusal({at::zeros({2, 4})}, labels), "");
+  EXPECT_EQ(refusal({at::zeros({2, 4, 3})}, labels),
+            "eval.metrics: top-2 needs scores of [samples, classes], of 2 classes or more, and a "
+            "label for each sample; this task gives outputs of [2x4x3] and targets of [2]. Remove "
+            "it.");
+  EXPECT_THAT(refusal({at::zeros({2, 4})}, boxes), HasSubstr("targets of [5x4]"));
+  EXPECT_THAT(refusal({at::zeros({2, 1})}, labels), HasSubstr("outputs of [2x1]"));
+  EXPECT_THAT(refusal({at::zeros({3, 4})}, labels), HasSubstr("outputs of [3x4]"));
+  EXPECT_THAT(refusal({at::zeros({2, 4})}, {input, {}, {0, 1}}), HasSubstr("no targets"));
+  EXPECT_THAT(refusal({}, labels), HasSubstr("no outputs"));
+}
+
+/// Keeps states of these names, and does nothing.
+class Keeping : public UpdateRule {
+ public:
+  explicit Keeping(std::vector<std::string> names) : names_(std::move(names)) {}
+  [[nodiscard]] std::vector<State> state() const override {
+    std::vector<State> states;
+    for (const std::string& name : names_)
+      states.push_back({name});
+    return states;
+  }
+  void step(const UpdateLists& /*lists*/, double /*lr*/, double /*decay*/) const override {}
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST(UpdateRules, StatesWithoutANameOfTheirOwnAreRefusedWithIt) {
+  const auto refusal = [](const std::vector<std::string>& names) -> std::string {
+    Registry registry = built_in();
+    registry.optimizers["keeping"] = [&names](const OptimizerJob& /*job*/) {
+      return std::make_unique<Keeping>(names);
+    };
+    Job job;
+    job.optimizer.name = OptimizerJob::Name::own;
+    job.optimizer.name_in_job = "keeping";
+    try {
+      make_rule(registry, job);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal({}), "");
+  EXPECT_EQ(refusal({"first", "second"}), "");
+  EXPECT_EQ(refusal({"first", "first"}),
+            "optimizer.name: keeping keeps a state called \"first\" (UpdateRule::state()), which "
+            "is taken. Give each state a name of its own.");
+  EXPECT_THAT(refusal({"first", ""}),
+              HasSubstr("a state called \"\" (UpdateRule::state()), which "
+                        "is not a name"));
+  EXPECT_THAT(refusal({"master"}), HasSubstr("\"master\""));
+  EXPECT_THAT(refusal({"ema"}), HasSubstr("\"ema\""));
+  Job sgd;  // keeps its momentum under the parameter's own name
+  EXPECT_NO_THROW(make_rule(built_in(), sgd));
 }
 
 TEST(Versions, HeadersAndLibraryAgree) {

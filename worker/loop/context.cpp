@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <exception>
 #include <iostream>
 #include <sstream>
@@ -23,6 +24,12 @@
 namespace ddp {
 
 Context Context::from_environment(const ContextOptions& options) {
+  static std::atomic<bool> is_called{false};
+  if (is_called.exchange(true)) {
+    throw std::logic_error(
+        "Context::from_environment() was called a second time: a process is one rank, and has one "
+        "Context. Make it in main and hand it on.");
+  }
   secure_streams();
   worker::LastWords& words = worker::last_words();
   words.program = program_invocation_short_name;

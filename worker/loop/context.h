@@ -36,7 +36,7 @@ class Context {
   /// Chooses the device and joins the other ranks. Call it first thing in main, before the first
   /// tensor; once. It takes over std::set_terminate and SIGUSR2 (stacks of a hang). Blocks: until
   /// all ranks are there, at most `join_timeout`. Errors: UsageError (half an environment, no such
-  /// device), PeerError.
+  /// device), PeerError; std::logic_error the second time.
   static Context from_environment(const ContextOptions& options = {});
 
   Context(const Context&) = delete;

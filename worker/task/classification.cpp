@@ -21,6 +21,7 @@ class TopK : public Metric {
   explicit TopK(int k) : k_(k) {}
 
   void update(const Outputs& outputs, const Batch& batch) override {
+    require_scores(outputs, batch);
     const at::Tensor best = std::get<1>(outputs[0].topk(k_, 1));  // [B, k]
     sums_.add({{"right", best.eq(labels_of(batch).unsqueeze(1)).sum()},
                {"samples", at::full({}, batch.size(), outputs[0].options().dtype(at::kDouble))}});
@@ -34,6 +35,26 @@ class TopK : public Metric {
   }
 
  private:
+  void require_scores(const Outputs& outputs, const Batch& batch) const {
+    const auto shape = [](const at::Tensor& tensor) {
+      return "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]";
+    };
+    std::string found = "no outputs";
+    if (!outputs.empty()) {
+      found = "outputs of " + shape(outputs[0]);
+      found += batch.targets.empty() ? " and no targets"
+                                     : " and targets of " + shape(batch.targets[0].values);
+      const at::Tensor& scores = outputs[0];
+      if (scores.dim() == 2 && scores.size(0) == batch.size() && scores.size(1) >= k_ &&
+          !batch.targets.empty() && labels_of(batch).sizes() == scores.sizes().slice(0, 1))
+        return;
+    }
+    const std::string k = std::to_string(k_);
+    throw UsageError("eval.metrics: top-" + k + " needs scores of [samples, classes], of " + k +
+                     " classes or more, and a label for each sample; this task gives " + found +
+                     ". Remove it.");
+  }
+
   int k_;
   NamedSums sums_;
 };

@@ -1,5 +1,6 @@
 #include "worker/train/registry.h"
 
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -34,6 +35,21 @@ void require(const std::vector<std::string_view>& known,
                      " It has: " + (list.empty() ? "none" : list) + ".");
 }
 
+/// Errors: UsageError for names with which a checkpoint would lose a tensor.
+void require_names(const UpdateRule& rule, const OptimizerJob& job) {
+  std::set<std::string> names;
+  for (const UpdateRule::State& state : rule.state()) {
+    const std::string& name = state.name;
+    // The built-in ones may keep one under the parameter's own name.
+    const bool is_taken = name == "master" || name == "ema" || !names.insert(name).second;
+    if (!is_taken && !(name.empty() && job.name == OptimizerJob::Name::own)) continue;
+    throw UsageError("optimizer.name: " + job.name_in_job + " keeps a state called \"" + name +
+                     "\" (UpdateRule::state()), which " +
+                     (name.empty() ? "is not a name" : "is taken") +
+                     ". Give each state a name of its own.");
+  }
+}
+
 std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
@@ -63,6 +79,7 @@ std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) 
   const std::string& name = job.optimizer.name_in_job;
   std::unique_ptr<UpdateRule> rule = registry.optimizers.at(name)(job.optimizer);
   job.optimizer.args.require_all_read(name);
+  require_names(*rule, job.optimizer);
   return rule;
 }
 

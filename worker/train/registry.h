@@ -58,7 +58,7 @@ Registry built_in();
 /// no images in classes.
 Model make_image_model(const TaskRequest& request);
 
-/// The update rule of the job. Errors: UsageError.
+/// The update rule of the job. Errors: UsageError, also for states without a name of their own.
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
 
 /// Errors: UsageError with every name of the job that the registry does not have.

@@ -25,7 +25,7 @@ class UpdateRule {
  public:
   /// What is kept for each parameter, zero at first.
   struct State {
-    std::string name;        // in checkpoints PARAMETER.name; of its own, and not "master"
+    std::string name;        // in checkpoints PARAMETER.name; of its own, and not "master" or "ema"
     bool is_number = false;  // [] of float32; else of the parameter's shape, strides and dtype
   };
 
