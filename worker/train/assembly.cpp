@@ -135,7 +135,8 @@ int train_task(const Session& session,
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
-  const bool has_own_metric = task->metric() != nullptr;
+  const Metrics metrics = make_metrics();  // for their names
+  const bool has_own_metric = metrics.size() > job.evaluation.metrics.size();
   Evaluation evaluation({data.test->facts().count,
                          job.evaluation.batch,
                          group,
@@ -146,9 +147,8 @@ int train_task(const Session& session,
                          make_metrics,
                          has_own_metric,
                          session.page});
-  const std::vector<std::string> tested =
-      test_names(make_metrics(),
-                 has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
+  const std::vector<std::string> tested = test_names(
+      metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
   Judge judge(job, task->watched(), tested);
   Keeper keeper({job,
                  group,
