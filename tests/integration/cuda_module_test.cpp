@@ -54,6 +54,11 @@ TEST(CudaModule, OneOfAnotherBuildIsRefusedWithBoth) {
       HasSubstr("it is of another build, this program of " + std::string(kCudaModuleBuild)));
 }
 
+// As the tests on a GPU need it; the RUNPATH of this program has the directory.
+TEST(CudaModule, IsFoundWhereTheProgramFindsItsLibraries) {
+  EXPECT_EQ(find_cuda_module(), DDP_CUDA_MODULE);
+}
+
 TEST(CudaModule, ItLoadsWithoutADriverAndTellsItsNccl) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_THAT(load_cuda_module(DDP_CUDA_MODULE).nccl_version(), MatchesRegex("2\\.[0-9.]+"));
