@@ -210,6 +210,28 @@ Parsed parse_text_list(const YamlNode& node) {
   return {texts, ""};
 }
 
+Parsed parse_part_list(const YamlNode& node) {
+  const Parsed wrong{{}, "a list of names, some with arguments, as [flip, {crop: {padding: 4}}]"};
+  if (node.kind != YamlNode::Kind::sequence) return wrong;
+  std::vector<JobPart> parts;
+  for (const YamlNode& item : node.items) {
+    JobPart& part = parts.emplace_back();
+    if (item.kind == YamlNode::Kind::scalar) {
+      part.name = item.text;
+    } else if (item.kind == YamlNode::Kind::map && item.entries.size() == 1) {
+      part.name = item.entries[0].key;
+      const YamlNode& args = item.entries[0].value;
+      if (args.kind != YamlNode::Kind::null) {
+        const Parsed parsed = parse_text_map(args);
+        if (!parsed.expected.empty()) return wrong;
+        part.args = std::get<TextMap>(parsed.value);
+      }
+    }
+    if (!is_name(part.name)) return wrong;
+  }
+  return {parts, ""};
+}
+
 std::string expected_choice(const JobKey& key, const std::string& text) {
   std::string expected = "one of " + join(key.choices);
   if (const std::optional<std::string> word = did_you_mean(text, key.choices)) {
@@ -250,6 +272,8 @@ Parsed parse_node(const JobKey& key, const YamlNode& node) {
       return parse_integer_list(key, node);
     case JobType::text_list:
       return parse_text_list(node);
+    case JobType::part_list:
+      return parse_part_list(node);
   }
   throw std::logic_error("unknown job type");
 }
@@ -287,7 +311,7 @@ std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, J
            ".";
   }
   const bool is_collection = key.type == JobType::text_map || key.type == JobType::integer_list ||
-                             key.type == JobType::text_list;
+                             key.type == JobType::text_list || key.type == JobType::part_list;
   const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
   Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
   if (!parsed.expected.empty()) return path + ": " + show(node) + " is not " + parsed.expected;
@@ -303,12 +327,21 @@ JobValue default_of(const JobKey& key) {
   return value;
 }
 
-/// Where each entry of a map stands in the file.
+/// Where each entry of a map, or each part and its arguments, stands in the file.
 TextMap origins_of(const YamlDocument& file, const JobKey& key, const YamlNode& node) {
   TextMap origins;
-  if (key.type != JobType::text_map) return origins;
-  for (const YamlNode::Entry& entry : node.entries)
-    origins[entry.key] = locate(file.name, entry.value.mark);
+  if (key.type == JobType::text_map) {
+    for (const YamlNode::Entry& entry : node.entries)
+      origins[entry.key] = locate(file.name, entry.value.mark);
+  }
+  if (key.type != JobType::part_list) return origins;
+  for (std::size_t i = 0; i < node.items.size(); ++i) {
+    const YamlNode& item = node.items[i];
+    origins[std::to_string(i)] = locate(file.name, item.mark);
+    if (item.kind != YamlNode::Kind::map) continue;
+    for (const YamlNode::Entry& entry : item.entries.at(0).value.entries)
+      origins[std::to_string(i) + "." + entry.key] = locate(file.name, entry.value.mark);
+  }
   return origins;
 }
 
@@ -525,6 +558,15 @@ std::string to_text(const JobKey& key, const JobValue& value) {
       return key.type == JobType::integer ? text : quote_yaml(text);
     }
     std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
+    std::string operator()(const std::vector<JobPart>& parts) const {
+      std::string text;
+      for (const JobPart& part : parts) {
+        const std::string name = quote_yaml(part.name);
+        text += (text.empty() ? "" : ", ") +
+                (part.args.empty() ? name : "{" + name + ": " + (*this)(part.args) + "}");
+      }
+      return "[" + text + "]";
+    }
     std::string operator()(const TextMap& map) const {
       std::string text;
       for (const auto& [name, entry] : map) {

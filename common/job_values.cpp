@@ -51,6 +51,9 @@ const std::vector<std::int64_t>& JobValues::integers(std::string_view path) cons
 const std::vector<std::string>& JobValues::texts(std::string_view path) const {
   return get<std::vector<std::string>>(*this, path);
 }
+const std::vector<JobPart>& JobValues::parts(std::string_view path) const {
+  return get<std::vector<JobPart>>(*this, path);
+}
 std::optional<std::int64_t> JobValues::maybe_integer(std::string_view path) const {
   if (is_null(path)) return {};
   return integer(path);

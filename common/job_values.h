@@ -13,6 +13,15 @@
 namespace ddp {
 
 using TextMap = std::map<std::string, std::string>;
+
+/// One entry of a list of parts, as `flip` or `{crop: {padding: 4}}`.
+struct JobPart {
+  std::string name;
+  TextMap args;
+
+  bool operator==(const JobPart&) const = default;
+};
+
 using JobValue = std::variant<std::monostate,  // null
                               bool,
                               std::int64_t,  // integer and bytes
@@ -21,14 +30,16 @@ using JobValue = std::variant<std::monostate,  // null
                               std::chrono::milliseconds,
                               TextMap,
                               std::vector<std::int64_t>,
-                              std::vector<std::string>>;
+                              std::vector<std::string>,
+                              std::vector<JobPart>>;
 
 class JobValues {
  public:
   struct Setting {
     JobValue value;
     std::string origin;  // "default", "job.yaml:3:8", or the origin of an override
-    TextMap origins{};   // of a TextMap's entries, by their names
+    // Of a TextMap's entries, by their names; of parts and their arguments, as "0" and "0.padding".
+    TextMap origins{};
   };
 
   /// Accessors by path. Errors: std::logic_error for a path or type that the table does not have.
@@ -41,6 +52,7 @@ class JobValues {
   [[nodiscard]] const TextMap& text_map(std::string_view path) const;
   [[nodiscard]] const std::vector<std::int64_t>& integers(std::string_view path) const;
   [[nodiscard]] const std::vector<std::string>& texts(std::string_view path) const;
+  [[nodiscard]] const std::vector<JobPart>& parts(std::string_view path) const;
   [[nodiscard]] std::optional<std::int64_t> maybe_integer(std::string_view path) const;
   [[nodiscard]] std::optional<double> maybe_real(std::string_view path) const;
   [[nodiscard]] std::optional<bool> maybe_flag(std::string_view path) const;

@@ -54,10 +54,18 @@ std::vector<JobKey> training_keys() {
        .max = kMany,
        .help = "test samples, as data.train_size"},
       {.path = "data.augment",
-       .type = JobType::text_list,
+       .type = JobType::part_list,
        .default_value = "[]",
-       .help = "what changes samples of the training set, in this order; names that the program "
-               "itself registers"},
+       .help = "what changes samples of the training set, in this order, as [{crop: {padding: 4}}, flip]; "
+               "also names that the program itself registers"},
+      {.path = "data.max_bad",
+       .type = JobType::real,
+       .default_value = "0.01",
+       .min = 0,
+       .max = 1,
+       .may_differ = true,
+       .help = "share of the samples of an epoch that may be bad (damaged, empty, gone): they are replaced and "
+               "listed; with more of them the run ends"},
       {.path = "data.args",
        .type = JobType::text_map,
        .default_value = "{}",
@@ -68,7 +76,7 @@ std::vector<JobKey> training_keys() {
        .min = 0,
        .max = 1024,
        .may_differ = true,
-       .help = "decode threads of a rank; sets that live in memory need none"},
+       .help = "threads of a rank that load batches ahead; 0: it loads each batch when it takes it"},
 
       {.path = "task.name",
        .type = JobType::choice,

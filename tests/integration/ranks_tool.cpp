@@ -43,7 +43,7 @@ int run(const std::vector<std::string>& arguments) {
       join(self, environment, Device{}, "ranks_tool", std::chrono::minutes(2));
 
   const auto source = std::make_shared<MemorySource>(draw_digits(1, DigitsSplit::train, 512));
-  const Loader loader(source, at::kDouble);
+  const Loader loader(source, {.type = at::kDouble});
   at::manual_seed(1 + static_cast<std::uint64_t>(
                           group->rank()));  // different on purpose: rank 0's weights must win
   const Model model = build_model({"convnet", 1, 28, 28, 10});

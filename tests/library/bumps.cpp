@@ -101,13 +101,15 @@ int main(int argc, char** argv) {
         std::make_shared<Lines>("lines train", request.train_size.value_or(600), request.seed),
         std::make_shared<Lines>("lines test", request.test_size.value_or(101), request.seed + 1)};
   };
-  registry.augments["mirror"] = [](Sample& sample, Random& random, const Source&) {
-    if (random.below(2) == 0) return;
-    auto* const line = reinterpret_cast<float*>(sample.input.bytes.data());
-    std::reverse(line, line + kCells);
-    auto* const bumps = reinterpret_cast<std::int64_t*>(sample.targets[0].bytes.data());
-    for (std::int64_t i = 0; i < sample.targets[0].count(); ++i)
-      bumps[i] = kCells - 1 - bumps[i];
+  registry.augments["mirror"] = [](const Args& args, const DataFacts&) -> Augment {
+    return [share = args.real("share", 0, 1, 0.5)](Sample& sample, Random& random, const Source&) {
+      if (random.uniform() >= share) return;
+      auto* const line = reinterpret_cast<float*>(sample.input.bytes.data());
+      std::reverse(line, line + kCells);
+      auto* const bumps = reinterpret_cast<std::int64_t*>(sample.targets[0].bytes.data());
+      for (std::int64_t i = 0; i < sample.targets[0].count(); ++i)
+        bumps[i] = kCells - 1 - bumps[i];
+    };
   };
   registry.on_step.push_back([](const StepEvent& event) {
     event.values.emplace_back("steps_left", 570.0 - static_cast<double>(event.step));

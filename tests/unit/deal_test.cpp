@@ -119,5 +119,17 @@ TEST(Deal, WhatCannotBeDealtIsRefused) {
   EXPECT_THROW(EpochDeal(request_of(0, 3, 3, 1), 0), std::logic_error);
 }
 
+TEST(DealWalk, GoesOverTheBordersOfEpochs) {
+  const DealRequest request = request_of(50, 20, 2, 4);
+  DealWalk walk(request, 1, 2);
+  for (const auto& [epoch, step] : {std::pair{1, 2}, {2, 0}, {2, 1}, {2, 2}, {3, 0}}) {
+    for (const auto& micro : EpochDeal(request, epoch).step(step).micro_steps) {
+      const MicroBatch next = walk.next();
+      EXPECT_EQ(next.indices, micro) << epoch << ":" << step;
+      EXPECT_EQ(next.epoch, epoch);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ddp::worker

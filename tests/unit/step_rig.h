@@ -77,7 +77,7 @@ class Rig {
   Rig(Group& group, const Case& one)
       : group_(group),
         task_(one.has_weight),
-        loader_(draw_source(one.size), one.type),
+        loader_(draw_source(one.size), {.type = one.type}),
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;
@@ -105,6 +105,7 @@ class Rig {
     step_.emplace(
         Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
     tally_.emplace(step_->settle({0, 1, 2}));
+    step_->start(plan_.deal, 0, 0);
     votes_.emplace(group_, *tally_);
   }
 

@@ -1,10 +1,7 @@
 #include "worker/data/loader.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
-#include <cstring>
-#include <string>
+#include <stdexcept>
 #include <utility>
 
 #include "common/error.h"
@@ -12,144 +9,201 @@
 namespace ddp::worker {
 namespace {
 
-at::Tensor per_channel(const std::vector<float>& values, at::ScalarType type) {
-  const at::Tensor tensor =
-      at::empty({1, static_cast<std::int64_t>(values.size()), 1, 1}, at::kFloat);
-  std::copy(values.begin(), values.end(), tensor.data_ptr<float>());
-  return tensor.to(type);
-}
+// A batch goes to the threads in that many parts, so that a single one is not waited for.
+constexpr std::size_t kParts = 8;
+// So many bad samples one after the other are no accident.
+constexpr int kMaxBadInARow = 100;
 
-at::ScalarType scalar_type(NumberType type) {
-  switch (type) {
-    case NumberType::uint8:
-      return at::kByte;
-    case NumberType::int64:
-      return at::kLong;
-    case NumberType::float32:
-      return at::kFloat;
-  }
-  throw std::logic_error("unknown type of numbers");
-}
-
-std::string to_text(at::IntArrayRef shape) {
-  return shape.empty() ? "one number" : shape_text({shape.data(), shape.size()});
-}
-
-/// Puts the arrays of a batch's samples together, in one tensor.
-class Stack {
- public:
-  Stack(std::string what, std::size_t samples) : what_(std::move(what)), samples_(samples) {}
-
-  /// With `has_rows` the first dimension may differ, and is counted. Errors: UsageError for a type
-  /// or other dimensions that are not those of the first array.
-  void add(const Array& array, bool has_rows) {
-    const std::size_t inner = has_rows && !array.shape.empty() ? 1 : 0;
-    const at::IntArrayRef row = at::IntArrayRef(array.shape).slice(inner);
-    if (rows_.empty()) {
-      type_ = array.type;
-      row_.assign(row.begin(), row.end());
-      bytes_.reserve(array.bytes.size() * samples_);
-    } else if (array.type != type_ || row != at::IntArrayRef(row_) || has_rows != (inner == 1)) {
-      throw UsageError("samples of one batch differ in their " + what_ + ": " + to_text(row) +
-                       " after " + to_text(row_) + ". An augmentation can make them alike.");
-    }
-    rows_.push_back(has_rows ? array.shape[0] : 1);
-    bytes_.insert(bytes_.end(), array.bytes.begin(), array.bytes.end());
-  }
-
-  [[nodiscard]] at::Tensor values() const {
-    std::vector<std::int64_t> shape{0};
-    for (const std::int64_t rows : rows_)
-      shape[0] += rows;
-    shape.insert(shape.end(), row_.begin(), row_.end());
-    const at::Tensor values = at::empty(shape, scalar_type(type_));
-    if (!bytes_.empty()) std::memcpy(values.data_ptr(), bytes_.data(), bytes_.size());
-    return values;
-  }
-
-  [[nodiscard]] at::Tensor rows() const {
-    const at::Tensor rows = at::empty({static_cast<std::int64_t>(rows_.size())}, at::kLong);
-    std::copy(rows_.begin(), rows_.end(), rows.data_ptr<std::int64_t>());
-    return rows;
-  }
-
- private:
-  std::string what_;
-  std::size_t samples_;
-  NumberType type_ = NumberType::uint8;
-  std::vector<std::int64_t> row_;
-  std::vector<std::int64_t> rows_;  // of each sample
-  std::vector<std::uint8_t> bytes_;
-};
+using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-Batch Batch::to(at::Device device) const {
-  // Trap: the host waits for a copy to a GPU that begins in pageable memory. LibTorch keeps pinned
-  // memory until the copy is done.
-  const auto move = [device](const at::Tensor& tensor) {
-    if (!tensor.defined()) return tensor;
-    const at::TensorOptions there = tensor.options().device(device);
-    return device.is_cuda() && tensor.is_cpu()
-               ? tensor.pin_memory().to(there, /*non_blocking=*/true)
-               : tensor.to(there);
-  };
-  Batch there{move(input), {}, indices};
-  for (const Target& target : targets)
-    there.targets.push_back({move(target.values), move(target.rows)});
-  return there;
+Loader::Loader(std::shared_ptr<const Source> source, LoaderRequest request)
+    : source_(std::move(source)), request_(std::move(request)) {
+  const DataFacts& facts = source_->facts();
+  if (!facts.mean.empty()) table_.emplace(facts.mean, facts.deviation, request_.type);
+  for (int i = 0; i < request_.threads + 2; ++i)
+    free_.push_back(make_slot());
 }
 
-Loader::Loader(std::shared_ptr<const Source> source,
-               at::ScalarType type,
-               at::MemoryFormat layout,
-               std::vector<Augment> augments,
-               std::uint64_t seed)
-    : source_(std::move(source)),
-      type_(type),
-      layout_(layout),
-      augments_(std::move(augments)),
-      seed_(seed) {
-  const DataFacts& facts = source_->facts();
-  if (facts.mean.empty()) return;
-  mean_ = per_channel(facts.mean, type);
-  deviation_ = per_channel(facts.deviation, type);
+Loader::~Loader() {
+  const std::lock_guard lock(mutex_);
+  is_stopping_ = true;
+  work_there_.notify_all();
+}
+
+std::unique_ptr<Loader::Slot> Loader::make_slot() const {
+  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, request_.layout);
 }
 
 Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) const {
-  Stack inputs("inputs", indices.size());
-  std::vector<Stack> targets;
-  std::vector<bool> has_rows;
+  const std::unique_ptr<Slot> slot = make_slot();
+  slot->plan = {{indices.begin(), indices.end()}, epoch};
+  slot->slab.begin(indices.size());
   Sample sample;
-  for (const std::int64_t index : indices) {
-    source_->read(index, sample);
-    Random random(seed_, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
-    for (const Augment& augment : augments_)
-      augment(sample, random, *source_);
-    inputs.add(sample.input, /*has_rows=*/false);
-    for (std::size_t i = targets.size(); i < sample.targets.size(); ++i) {
-      targets.emplace_back("target " + std::to_string(i), indices.size());
-      has_rows.push_back(!sample.targets[i].shape.empty());
-    }
-    for (std::size_t i = 0; i < targets.size(); ++i)
-      targets[i].add(sample.targets.at(i), has_rows[i]);
-  }
-  Batch batch;
-  batch.input = inputs.values();
-  if (mean_.defined() && batch.input.scalar_type() == at::kByte)
-    batch.input = normalised(batch.input);
-  for (std::size_t i = 0; i < targets.size(); ++i)
-    batch.targets.push_back({targets[i].values(), has_rows[i] ? targets[i].rows() : at::Tensor()});
-  batch.indices.assign(indices.begin(), indices.end());
-  return batch;
+  Bad bad;
+  fill(*slot, 0, indices.size(), sample, bad);
+  return slot->slab.take();
 }
 
-at::Tensor Loader::normalised(const at::Tensor& bytes) const {
-  // Divided, not multiplied by the reciprocal: bit for bit what Python's users compute.
-  const at::Tensor pixels = bytes.to(type_).div_(255).sub_(mean_).div_(deviation_);
-  // By to(), not contiguous(): one channel counts as channels-last already, and the strides would
-  // stay.
-  return pixels.to(pixels.options(), false, /*copy=*/true, layout_);
+void Loader::fill(
+    Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const {
+  for (std::size_t i = first; i < last; ++i) {
+    if (read(slot.plan.indices[i], slot.plan.epoch, sample, bad)) slot.slab.put(i, sample);
+  }
+}
+
+bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const {
+  const auto count = std::max<std::int64_t>(source_->facts().count, 1);
+  for (int tries = 0;; ++tries) {
+    sample.index = (index + tries) % count;
+    // The source judges what is outside of it.
+    if (tries == 0) sample.index = index;
+    try {
+      source_->read(sample.index, sample);
+      Random random(request_.seed,
+                    static_cast<std::uint64_t>(epoch),
+                    static_cast<std::uint64_t>(index));
+      for (const Augment& augment : request_.augments)
+        augment(sample, random, *source_);
+      return true;
+    } catch (const BadSample& reason) {
+      bad.emplace(sample.index, reason.what());
+      if (request_.on_bad == LoaderRequest::OnBad::leave_out) return false;
+      if (tries + 1 < kMaxBadInARow) continue;
+      throw UsageError(source_->facts().name + ": " + std::to_string(kMaxBadInARow) +
+                       " samples one after the other cannot be read, the last one: " +
+                       reason.what());
+    }
+  }
+}
+
+void Loader::start(Plans plans) {
+  std::unique_lock lock(mutex_);
+  is_planned_ = true;
+  for (const auto& slot : under_way_)
+    slot->claimed = slot->plan.indices.size();
+  batch_there_.wait(lock, [this] { return working_ == 0 && !is_planning_; });
+  while (!under_way_.empty()) {
+    free_.push_back(std::move(under_way_.front()));
+    under_way_.pop_front();
+  }
+  plans_ = std::move(plans);
+  is_planned_ = false;
+  while (static_cast<int>(threads_.size()) < request_.threads)
+    threads_.emplace_back([this] { work(); });
+  work_there_.notify_all();
+}
+
+// Outside the lock: the plan of an epoch's first batch puts all samples in their order.
+void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
+  is_planning_ = true;
+  std::unique_ptr<Slot> slot = std::move(free_.back());
+  free_.pop_back();
+  lock.unlock();
+  std::optional<MicroBatch> plan;
+  slot->error = {};
+  slot->bad.clear();
+  slot->claimed = slot->done = 0;
+  try {
+    plan = plans_();
+    if (plan) {
+      slot->plan = std::move(*plan);
+      slot->slab.begin(slot->plan.indices.size());
+    }
+  } catch (...) {
+    plan.emplace();  // next() throws it
+    slot->plan = {};
+    slot->error = std::current_exception();
+  }
+  lock.lock();
+  is_planning_ = false;
+  if (plan) {
+    under_way_.push_back(std::move(slot));
+  } else {
+    is_planned_ = true;
+    free_.push_back(std::move(slot));
+  }
+}
+
+std::optional<Loader::Claim> Loader::claim() {
+  for (const auto& slot : under_way_) {
+    const std::size_t size = slot->plan.indices.size();
+    if (slot->claimed == size) continue;
+    const std::size_t first = slot->claimed;
+    slot->claimed = std::min(size, first + (size + kParts - 1) / kParts);
+    return Claim{slot.get(), first, slot->claimed};
+  }
+  return {};
+}
+
+void Loader::work() {
+  Sample sample;
+  std::unique_lock lock(mutex_);
+  while (!is_stopping_) {
+    const std::optional<Claim> mine = claim();
+    if (!mine) {
+      if (!is_planned_ && !is_planning_ && !free_.empty()) {
+        plan_one(lock);
+        work_there_.notify_all();
+        batch_there_.notify_all();
+      } else {
+        work_there_.wait(lock);
+      }
+      continue;
+    }
+    ++working_;
+    lock.unlock();
+    Bad bad;
+    std::exception_ptr error;
+    try {
+      fill(*mine->slot, mine->first, mine->last, sample, bad);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    --working_;
+    mine->slot->bad.merge(bad);
+    if (error && !mine->slot->error) mine->slot->error = error;
+    mine->slot->done += mine->last - mine->first;
+    batch_there_.notify_all();
+  }
+}
+
+Batch Loader::next() {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock lock(mutex_);
+  if (request_.threads == 0) {
+    if (!is_planned_) plan_one(lock);
+    if (!under_way_.empty() && !under_way_.front()->error) {
+      Slot& slot = *under_way_.front();
+      try {
+        fill(slot, 0, slot.plan.indices.size(), sample_, slot.bad);
+      } catch (...) {
+        slot.error = std::current_exception();
+      }
+    }
+  } else {
+    batch_there_.wait(lock, [this] {
+      if (under_way_.empty()) return is_planned_ && !is_planning_;
+      return under_way_.front()->done == under_way_.front()->plan.indices.size();
+    });
+  }
+  if (under_way_.empty()) throw std::logic_error("a loader was asked for more than was planned");
+  std::unique_ptr<Slot> slot = std::move(under_way_.front());
+  under_way_.pop_front();
+  lock.unlock();
+  const std::exception_ptr error = slot->error;
+  Batch batch;
+  if (!error) batch = slot->slab.take();
+  bad_.merge(slot->bad);
+  lock.lock();
+  free_.push_back(std::move(slot));
+  lock.unlock();
+  work_there_.notify_all();
+  waited_ += Clock::now() - start;
+  if (error) std::rethrow_exception(error);
+  return batch;
 }
 
 }  // namespace ddp::worker

@@ -1,58 +1,118 @@
-// Batches from a source: samples are read and augmented, put together, and normalised.
+// Batches from a source, ahead of who takes them: threads read samples, augment them and write them
+// straight into the memory of a batch.
+// Promises: a batch depends on its plan alone, byte for byte; not on the number of threads, nor on
+// what was loaded before.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
+#include "worker/data/batch.h"
+#include "worker/data/pixel_table.h"
+#include "worker/data/slab.h"
 #include "worker/data/source.h"
+#include "worker/plan/deal.h"
 
 namespace ddp::worker {
 
-/// One target of all samples of a batch.
-struct Target {
-  at::Tensor values;  // [B] for one number a sample, else [sum of rows, ...], sample after sample
-  at::Tensor rows;    // [B] of int64: how many are each sample's; undefined: one number each
-};
-
-/// Units: pixels are (pixel / 255 - mean) / deviation.
-struct Batch {
-  at::Tensor input;  // [B, ...]; pixels become numbers of the loader's type
-  std::vector<Target> targets;
-  std::vector<std::int64_t> indices;  // of the samples
-
-  [[nodiscard]] std::int64_t size() const { return input.size(0); }
-  /// Waits for no GPU.
-  [[nodiscard]] Batch to(at::Device device) const;
+struct LoaderRequest {
+  at::ScalarType type = at::kFloat;  // of pixels that became numbers
+  at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
+  std::vector<Augment> augments{};
+  std::uint64_t seed = 0;  // augmentations are drawn from it, the epoch and the sample's index
+  int threads = 0;         // 0: who takes a batch loads it
+  /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
+  /// step; or the batch is shorter.
+  enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
 };
 
 class Loader {
  public:
-  /// `type` and `layout` are those of pixels that became numbers. Augmentations are drawn from
-  /// `seed`, the epoch and the sample's index.
-  Loader(std::shared_ptr<const Source> source,
-         at::ScalarType type,
-         at::MemoryFormat layout = at::MemoryFormat::ChannelsLast,
-         std::vector<Augment> augments = {},
-         std::uint64_t seed = 0);
+  Loader(std::shared_ptr<const Source> source, LoaderRequest request);
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+  /// Its threads end.
+  ~Loader();
 
-  /// The samples of these indices, in this order. Errors: those of the source; UsageError for
-  /// inputs, or targets, of different shapes.
+  /// One batch, loaded here and now. Errors: those of the source; UsageError for inputs, or
+  /// targets, of different shapes.
   [[nodiscard]] Batch load(std::span<const std::int64_t> indices, std::int64_t epoch = 0) const;
 
+  /// From now on next() gives the batches of `plans`, until it gives none. It is called by one
+  /// thread at a time, ahead of next(). What was loaded ahead of other plans is thrown away.
+  using Plans = std::function<std::optional<MicroBatch>()>;
+  void start(Plans plans);
+  /// Blocks: until the batch is loaded. Errors: as load(); std::logic_error beyond the last plan.
+  [[nodiscard]] Batch next();
+
+  [[nodiscard]] const DataFacts& facts() const { return source_->facts(); }
+  /// What next() has waited so far.
+  [[nodiscard]] std::chrono::nanoseconds waited() const { return waited_; }
+
+  /// Bad samples, by their index, and why they are bad: those in the batches that next() has given
+  /// since they were taken.
+  using Bad = std::map<std::int64_t, std::string>;
+  [[nodiscard]] std::size_t bad_count() const { return bad_.size(); }
+  [[nodiscard]] Bad take_bad_samples() { return std::exchange(bad_, {}); }
+
  private:
-  [[nodiscard]] at::Tensor normalised(const at::Tensor& bytes) const;
+  /// A batch under way.
+  struct Slot {
+    Slot(const PixelTable* table, at::MemoryFormat layout) : slab(table, layout) {}
+    MicroBatch plan;
+    Slab slab;
+    std::size_t claimed = 0;  // samples that a thread has begun, or done
+    std::size_t done = 0;
+    std::exception_ptr error;  // the first
+    Bad bad;
+  };
+  /// Some samples of a slot, for one thread.
+  struct Claim {
+    Slot* slot = nullptr;
+    std::size_t first = 0;
+    std::size_t last = 0;  // exclusive
+  };
+
+  [[nodiscard]] std::unique_ptr<Slot> make_slot() const;
+  void fill(Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const;
+  [[nodiscard]] bool read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const;
+
+  void work();
+  [[nodiscard]] std::optional<Claim> claim();
+  void plan_one(std::unique_lock<std::mutex>& lock);
+  [[nodiscard]] Batch give(Slot& slot);
 
   std::shared_ptr<const Source> source_;
-  at::ScalarType type_;
-  at::MemoryFormat layout_;
-  std::vector<Augment> augments_;
-  std::uint64_t seed_;
-  at::Tensor mean_;       // [1, C, 1, 1]; undefined: bytes are not normalised
-  at::Tensor deviation_;  // [1, C, 1, 1]
+  LoaderRequest request_;
+  std::optional<PixelTable> table_;  // nothing: bytes are not normalised
+  std::chrono::nanoseconds waited_{0};
+  Bad bad_;
+  Sample sample_;  // of who takes batches
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable work_there_;
+  std::condition_variable batch_there_;
+  Plans plans_;
+  bool is_stopping_ = false;
+  bool is_planned_ = true;  // to the last plan
+  bool is_planning_ = false;
+  int working_ = 0;  // threads that hold a claim
+  std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()
+  std::vector<std::unique_ptr<Slot>> free_;
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace ddp::worker

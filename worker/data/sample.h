@@ -49,9 +49,9 @@ struct Array {
 
   /// Takes a copy of `numbers`. Errors: std::logic_error when they do not fill `dimensions`.
   template <typename Number>
-  void assign(std::vector<std::int64_t> dimensions, std::span<const Number> numbers) {
+  void assign(const std::vector<std::int64_t>& dimensions, std::span<const Number> numbers) {
     type = number_type<Number>();
-    shape = std::move(dimensions);
+    shape = dimensions;
     if (count() != static_cast<std::int64_t>(numbers.size()))
       throw std::logic_error("an array's numbers do not fill its shape");
     bytes.resize(numbers.size_bytes());

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,13 @@ struct DataFacts {
   bool operator==(const DataFacts&) const = default;
 };
 
+/// A sample that cannot be read: damaged, empty, too large, gone. Says which file, and why. It is
+/// replaced or left out, counted and listed (data.max_bad).
+class BadSample : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class Source {
  public:
   Source() = default;
@@ -34,8 +42,8 @@ class Source {
   [[nodiscard]] virtual const DataFacts& facts() const = 0;
 
   /// Fills `into`, whose buffers may hold another sample. Called by several threads at once, each
-  /// with a sample of its own. `index` is in [0, facts().count). Errors: UsageError for data that
-  /// cannot be read.
+  /// with a sample of its own. `index` is in [0, facts().count). Errors: BadSample; UsageError for
+  /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
 };
 

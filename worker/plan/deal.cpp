@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <stdexcept>
+#include <utility>
 
 namespace ddp::worker {
 namespace {
@@ -45,6 +46,22 @@ StepDeal EpochDeal::step(std::int64_t step) const {
     begin += size;
   }
   return deal;
+}
+
+MicroBatch DealWalk::next() {
+  if (left_.empty()) {
+    if (step_ == steps_per_epoch(request_)) {
+      ++epoch_;
+      step_ = 0;
+      deal_.reset();
+    }
+    if (!deal_) deal_.emplace(request_, epoch_);
+    left_ = deal_->step(step_++).micro_steps;
+    std::ranges::reverse(left_);
+  }
+  MicroBatch next{std::move(left_.back()), epoch_};
+  left_.pop_back();
+  return next;
 }
 
 }  // namespace ddp::worker

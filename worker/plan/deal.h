@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "worker/plan/shard.h"
@@ -21,6 +22,12 @@ struct DealRequest {
   int rank = 0;
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
+};
+
+/// The samples of one batch, in this order.
+struct MicroBatch {
+  std::vector<std::int64_t> indices;
+  std::int64_t epoch = 0;
 };
 
 /// One rank's part of one optimizer step.
@@ -48,6 +55,24 @@ class EpochDeal {
  private:
   DealRequest request_;
   std::vector<std::int64_t> order_;
+};
+
+/// One rank's micro-batches of a whole run, one after the other, from a step of an epoch on, without
+/// an end.
+class DealWalk {
+ public:
+  /// Errors: as EpochDeal, from next().
+  DealWalk(const DealRequest& request, std::int64_t epoch, std::int64_t step)
+      : request_(request), epoch_(epoch), step_(step) {}
+
+  MicroBatch next();
+
+ private:
+  DealRequest request_;
+  std::int64_t epoch_;
+  std::int64_t step_;  // of the epoch: the next one
+  std::optional<EpochDeal> deal_;
+  std::vector<std::vector<std::int64_t>> left_;  // of the last step, the next one at the end
 };
 
 }  // namespace ddp::worker

@@ -170,6 +170,26 @@ CheckpointJob make_checkpoint(const JobValues& values) {
   return checkpoint;
 }
 
+std::vector<AugmentJob> make_augment(const JobValues& values) {
+  const JobValues::Setting& setting = values.setting("data.augment");
+  const std::vector<JobPart>& parts = values.parts("data.augment");
+  std::vector<AugmentJob> augment;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string place = std::to_string(i);
+    TextMap origins;
+    for (const auto& [name, text] : parts[i].args) {
+      const auto origin = setting.origins.find(place + "." + name);
+      if (origin != setting.origins.end()) origins[name] = origin->second;
+    }
+    augment.push_back({parts[i].name,
+                       Args("data.augment[" + place + "]." + parts[i].name,
+                            parts[i].args,
+                            std::move(origins),
+                            setting.origin)});
+  }
+  return augment;
+}
+
 DataJob make_data(const JobValues& values) {
   DataJob data;
   data.name = values.text("data.name");
@@ -177,7 +197,9 @@ DataJob make_data(const JobValues& values) {
   data.seed = static_cast<std::uint64_t>(values.integer("data.seed"));
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
-  data.augment = values.texts("data.augment");
+  data.threads = static_cast<int>(values.integer("data.workers"));
+  data.augment = make_augment(values);
+  data.max_bad = values.real("data.max_bad");
   data.args = make_args(values, "data.args");
   return data;
 }

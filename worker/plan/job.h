@@ -15,13 +15,21 @@
 
 namespace ddp::worker {
 
+/// One entry of data.augment.
+struct AugmentJob {
+  std::string name;
+  Args args;
+};
+
 struct DataJob {
   std::string name;
   std::filesystem::path root;
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
-  std::vector<std::string> augment;  // names, in order; of the training set
+  int threads = 0;                  // of each rank's loader
+  std::vector<AugmentJob> augment;  // of the training set, in order
+  double max_bad = 0.01;            // share of an epoch's samples
   Args args;
 };
 

@@ -30,7 +30,8 @@ struct Figure {
   std::string_view name;
   std::string_view tag;  // in TensorBoard
 };
-constexpr std::array<Figure, 6> kFigures{{{"forward_ms", "ddp/forward_ms"},
+constexpr std::array<Figure, 7> kFigures{{{"data_wait", "data/wait"},
+                                          {"forward_ms", "ddp/forward_ms"},
                                           {"backward_ms", "ddp/backward_ms"},
                                           {"communication_ms", "ddp/communication_ms"},
                                           {"overlap_ms", "ddp/overlap_ms"},

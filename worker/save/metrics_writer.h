@@ -34,7 +34,7 @@ struct EpochRecord {
   NamedValues test{};     // "loss", the task's metric, "loss/PART"; empty: not evaluated
   double images_per_s = 0;
   double seconds = 0;
-  // What c10d measured, as means over the steps that it samples, in milliseconds per step:
+  // data_wait: the share of the time that rank 0 waited for its loader. What c10d measured, as means over the steps that it samples, in milliseconds per step:
   // forward_ms, backward_ms, communication_ms, and overlap_ms, the part of communication while
   // backward still ran. Where steps may be skipped: loss_scale, skipped_steps so far.
   NamedValues figures{};

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/loader.h"
+#include "worker/data/batch.h"
 #include "worker/dist/group.h"
 #include "worker/model/named_tensor.h"
 #include "worker/plan/named_values.h"

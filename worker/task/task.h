@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/data/loader.h"
+#include "worker/data/batch.h"
 #include "worker/task/loss.h"
 #include "worker/task/metric.h"
 

@@ -40,13 +40,6 @@ at::ScalarType input_type(const Ddp& replica) {
   return is_double ? at::kDouble : at::kFloat;
 }
 
-std::vector<Augment> augments_of(const Job& job, const Registry& registry) {
-  std::vector<Augment> augments;
-  for (const std::string& name : job.data.augment)
-    augments.push_back(registry.augments.at(name));
-  return augments;
-}
-
 // As many as a micro-step may have.
 std::vector<std::int64_t> first_samples(const DealRequest& deal) {
   std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(deal.per_rank, deal.size)));
@@ -127,9 +120,17 @@ int train_task(const Session& session,
                  ": the rate hardly reaches optimizer.lr. Train longer, or warm up less.");
   }
   const at::MemoryFormat layout = layout_of(task->model());
-  const Loader train_loader(
-      data.train, input_type(replica), layout, augments_of(job, session.registry), job.seed);
-  const Loader test_loader(data.test, input_type(replica), layout);
+  Loader train_loader(data.train,
+                      {.type = input_type(replica),
+                       .layout = layout,
+                       .augments = make_augments(session.registry, job.data, facts),
+                       .seed = job.seed,
+                       .threads = job.data.threads});
+  Loader test_loader(data.test,
+                     {.type = input_type(replica),
+                      .layout = layout,
+                      .threads = job.data.threads,
+                      .on_bad = LoaderRequest::OnBad::leave_out});
   const Forward forward(*task, precision, device.device);
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
   Tally tally(step.settle(first_samples(plan.deal)));
@@ -167,6 +168,7 @@ int train_task(const Session& session,
                  plan.steps_per_epoch,
                  train_names(tally.names()),
                  tested});
+  BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,
                    plan,
@@ -174,6 +176,9 @@ int train_task(const Session& session,
                    step,
                    tally,
                    votes,
+                   train_loader,
+                   test_loader,
+                   bad_data,
                    evaluation,
                    judge,
                    keeper,

@@ -3,6 +3,7 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <optional>
 #include <span>
 
 #include "worker/plan/shard.h"
@@ -10,6 +11,17 @@
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
+namespace {
+
+/// The first `size` of `left`, which are gone from it then.
+std::optional<MicroBatch> next_batch(std::span<const std::int64_t>& left, std::int64_t size) {
+  if (left.empty()) return {};
+  const auto batch = left.first(std::min(static_cast<std::size_t>(size), left.size()));
+  left = left.subspan(batch.size());
+  return MicroBatch{{batch.begin(), batch.end()}};
+}
+
+}  // namespace
 
 NamedValues Evaluation::run() try {
   const torch::NoGradGuard no_grad;
@@ -20,13 +32,15 @@ NamedValues Evaluation::run() try {
   task.model().eval();
   const std::vector<std::int64_t> samples =
       evaluation_shard(parts_.samples, parts_.group.world_size(), parts_.group.rank());
+  parts_.loader.start([left = std::span(samples), size = parts_.batch]() mutable {
+    return next_batch(left, size);
+  });
   const Metrics metrics = parts_.make_metrics();
   PassSums passes;
-  for (std::span<const std::int64_t> left = samples; !left.empty();) {
-    const std::size_t size = std::min(static_cast<std::size_t>(parts_.batch), left.size());
-    const Pass pass =
-        parts_.forward.run(parts_.loader.load(left.first(size)), Forward::Mode::evaluation);
-    left = left.subspan(size);
+  for (auto left = static_cast<std::int64_t>(samples.size()); left > 0; left -= parts_.batch) {
+    const Batch batch = parts_.loader.next();
+    if (batch.size() == 0) continue;  // none of its samples can be read
+    const Pass pass = parts_.forward.run(batch, Forward::Mode::evaluation);
     passes.add(task, pass);
     for (const auto& metric : metrics)
       metric->update(pass.outputs, pass.batch);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/progress_page.h"
+#include "worker/data/loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -29,7 +30,7 @@ class Evaluation {
     Ddp& replica;
     const Forward& forward;
     const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
-    const Loader& loader;      // of the test set
+    Loader& loader;  // of the test set
     std::function<Metrics()> make_metrics;
     bool has_own_metric = false;  // the task
     ProgressPage& page;

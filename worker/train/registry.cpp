@@ -83,6 +83,17 @@ std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) 
   return rule;
 }
 
+std::vector<Augment> make_augments(const Registry& registry,
+                                   const DataJob& job,
+                                   const DataFacts& data) {
+  std::vector<Augment> augments;
+  for (const AugmentJob& augment : job.augment) {
+    augments.push_back(registry.augments.at(augment.name)(augment.args, data));
+    augment.args.require_all_read(augment.name);
+  }
+  return augments;
+}
+
 Model make_image_model(const TaskRequest& request) {
   const DataFacts& data = request.data;
   if (data.shape.size() != 3 || data.classes < 1) {
@@ -107,8 +118,8 @@ void require_known(const Registry& registry, const Job& job) {
   for (const std::string_view name : names_of(registry.sources))
     data.push_back(name);
   require(data, "data.name", job.data.name, problems);
-  for (const std::string& name : job.data.augment)
-    require(names_of(registry.augments), "data.augment", name, problems);
+  for (const AugmentJob& augment : job.data.augment)
+    require(names_of(registry.augments), "data.augment", augment.name, problems);
   require(names_of(registry.tasks), "task.name", job.task.name, problems);
   require(names_of(registry.models), "model.name", job.model.name, problems);
   require(names_of(registry.losses), "loss.name", job.loss.name, problems);

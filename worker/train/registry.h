@@ -29,6 +29,8 @@ using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
 /// For data as these, at the start of each evaluation. Errors: UsageError.
 using MetricFactory = std::function<std::unique_ptr<Metric>(const DataFacts&)>;
+/// An entry of data.augment, for samples as `data` has them. Errors: UsageError.
+using AugmentFactory = std::function<Augment(const Args& args, const DataFacts& data)>;
 using OptimizerFactory = std::function<std::unique_ptr<UpdateRule>(const OptimizerJob&)>;
 
 struct TaskRequest {
@@ -48,7 +50,7 @@ struct Registry : Hooks {
   std::map<std::string, OptimizerFactory> optimizers;  // by optimizer.name
   std::map<std::string, DataSetFactory> data_sets;     // by data.name
   std::map<std::string, SourceFactory> sources;        // by data.name
-  std::map<std::string, Augment> augments;             // by the names in data.augment
+  std::map<std::string, AugmentFactory> augments;      // by the names in data.augment
 };
 
 /// What the job file's reference lists.
@@ -60,6 +62,11 @@ Model make_image_model(const TaskRequest& request);
 
 /// The update rule of the job. Errors: UsageError, also for states without a name of their own.
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
+
+/// Those of data.augment, for the training set. Errors: UsageError.
+std::vector<Augment> make_augments(const Registry& registry,
+                                   const DataJob& job,
+                                   const DataFacts& data);
 
 /// Errors: UsageError with every name of the job that the registry does not have.
 void require_known(const Registry& registry, const Job& job);

@@ -50,6 +50,11 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
   throw_as_own(error);
 }
 
+void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch) {
+  parts_.loader.start(
+      [walk = DealWalk(deal, epoch, step_in_epoch)]() mutable { return walk.next(); });
+}
+
 void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) try {
   // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
   at::manual_seed(counted_seed(parts_.job.seed,
@@ -62,7 +67,7 @@ void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally
     const bool reduce = i + 1 == deal.micro_steps.size();
     if (reduce) parts_.replica.prepare_to_reduce();
     set_phase(Phase::data);
-    const Batch batch = parts_.loader.load(deal.micro_steps[i], place.epoch);
+    const Batch batch = parts_.loader.next();
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training);
     set_phase(Phase::backward);

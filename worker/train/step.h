@@ -30,7 +30,7 @@ class Step {
     const Forward& forward;
     Precision& precision;
     Optimizer& optimizer;
-    const Loader& loader;  // of the training set
+    Loader& loader;  // of the training set
     ProgressPage& page;
   };
 
@@ -40,6 +40,10 @@ class Step {
   /// at least one, from which the names of a pass are known. Buffers are as before. `samples` are
   /// what a pass may take. Errors: PeerError; UsageError when ranks have other names to show.
   SumNames settle(const std::vector<std::int64_t>& samples);
+
+  /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other; their
+  /// samples are loaded ahead.
+  void start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch);
 
   struct Place {
     std::int64_t step = 0;  // optimizer steps done in the run

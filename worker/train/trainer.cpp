@@ -15,6 +15,7 @@ int Trainer::run() {
   parts_.ledger.open(position_, parts_.plan.steps);
   if (position_.step >= parts_.plan.steps && position_.step_in_epoch == 0)
     parts_.ledger.say(nothing_left_line(parts_.job, position_.epoch));
+  parts_.step.start(parts_.plan.deal, position_.epoch, position_.step_in_epoch);
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
     // The newest checkpoint is whole.
@@ -67,6 +68,9 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   heard_.stop += agreed.wishes.stop;
   heard_.save += agreed.wishes.save;
   if (agreed.wishes.finish > 0) is_finished_ = true;
+  if (parts_.bad_data.is_too_many(agreed.wishes.bad, parts_.train_data.facts())) {
+    if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
+  }
   const NamedValues more = parts_.hooks.take_step_values(agreed.step);
   if (parts_.ledger.is_due(agreed.step))
     parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
@@ -113,10 +117,14 @@ Trainer::End Trainer::between_steps() {
 Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step) {
   if (const End end = hear_rest()) return end;
   if (const End end = agree()) return end;
+  if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
   EpochRecord record = parts_.ledger.start_record(position_, parts_.tally.names());
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
   record.images_per_s = static_cast<double>(samples) / record.seconds;
+  const std::chrono::duration<double> waited = parts_.train_data.waited() - waited_;
+  waited_ = parts_.train_data.waited();
+  record.figures.emplace_back(kDataWait, waited.count() / record.seconds);
   const bool is_whole = position_.step_in_epoch == parts_.plan.steps_per_epoch;
   const auto is_due = [&](std::int64_t every) {
     return is_whole && every > 0 && (position_.epoch + 1) % every == 0;
@@ -142,6 +150,7 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
 Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   parts_.ledger.set_phase(Phase::evaluating);
   test = parts_.evaluation.run();
+  if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
   parts_.ledger.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
@@ -166,7 +175,8 @@ Trainer::End Trainer::save(const Position& position, bool is_last, bool is_best)
 Wishes Trainer::wishes() const {
   return {parts_.stop_requested ? 1.0 : 0.0,
           parts_.keeper.is_time() ? 1.0 : 0.0,
-          parts_.hooks.wants_end() ? 1.0 : 0.0};
+          parts_.hooks.wants_end() ? 1.0 : 0.0,
+          static_cast<double>(parts_.train_data.bad_count())};
 }
 
 double Trainer::rate_of(std::int64_t step) const {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "worker/plan/run_plan.h"
+#include "worker/train/bad_data.h"
 #include "worker/train/evaluation.h"
 #include "worker/train/hooks.h"
 #include "worker/train/judge.h"
@@ -28,6 +29,9 @@ class Trainer {
     Step& step;
     Tally& tally;
     Votes& votes;
+    Loader& train_data;
+    Loader& test_data;
+    BadData& bad_data;
     Evaluation& evaluation;
     Judge& judge;
     Keeper& keeper;
@@ -40,7 +44,7 @@ class Trainer {
 
   /// Trains to the end, or to the step at which all ranks agree to stop.
   /// Returns the exit code: 0, 143 (stopped after a checkpoint), 96 (loss or weights not finite, or
-  /// replicas differ), 125 (the last checkpoint, or too many in a row, could not be saved).
+  /// replicas differ), 2 (too many samples cannot be read), 125 (the last checkpoint, or too many in a row, could not be saved).
   /// Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
 
@@ -65,6 +69,7 @@ class Trainer {
   Parts parts_;
   Position position_;
   Wishes heard_;              // of all ranks, that were not acted on yet
+  std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
   bool is_finished_ = false;  // all agree that the run ends here
 };
 

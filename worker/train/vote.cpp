@@ -26,7 +26,7 @@ std::vector<AgreedStep> Votes::rest(const Wishes& mine) {
 
 void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
   assert(!pending_);
-  std::vector<double> values{mine.stop, mine.save, mine.finish};
+  std::vector<double> values{mine.stop, mine.save, mine.finish, mine.bad};
   const std::vector<double> row = SumNames::to_row(closed.sums);
   values.insert(values.end(), row.begin(), row.end());
   pending_ = Pending{closed.step,
@@ -42,8 +42,8 @@ std::optional<AgreedStep> Votes::take() {
                                        static_cast<std::size_t>(sum.numel()));
   AgreedStep agreed{pending_->step,
                     pending_->at,
-                    {values[0], values[1], values[2]},
-                    tally_.names().to_sums(values.subspan(3)),
+                    {values[0], values[1], values[2], values[3]},
+                    tally_.names().to_sums(values.subspan(4)),
                     pending_->skips};
   pending_.reset();
   return agreed;

@@ -19,6 +19,7 @@ struct Wishes {
   double stop = 0;    // with a checkpoint, to be continued: it was asked to
   double save = 0;    // its clock says that it is time
   double finish = 0;  // a hook wants the run to end here
+  double bad = 0;     // samples of this epoch that could not be read
 };
 
 /// A step as all ranks have done it.

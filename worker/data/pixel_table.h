@@ -1,0 +1,34 @@
+// Bytes of pixels to the numbers that a model takes: a table of 256 numbers per channel, so that
+// normalising, the change of type and the change of layout are one pass over an image.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace ddp::worker {
+
+class PixelTable {
+ public:
+  /// (pixel / 255 - mean) / deviation of each channel, in `type` (float or double), bit for bit as
+  /// torch computes it. Errors: std::logic_error for another type.
+  PixelTable(const std::vector<float>& mean,
+             const std::vector<float>& deviation,
+             at::ScalarType type);
+
+  [[nodiscard]] std::int64_t channels() const { return numbers_.size(0); }
+  [[nodiscard]] at::ScalarType type() const { return numbers_.scalar_type(); }
+
+  /// Writes one image, [C, H, W] in C order, to row `row` of `batch`, [B, C, H, W] of this type and
+  /// of any dense layout.
+  void write(std::span<const std::uint8_t> pixels,
+             const at::Tensor& batch,
+             std::int64_t row) const;
+
+ private:
+  at::Tensor numbers_;  // [C, 256]
+};
+
+}  // namespace ddp::worker
