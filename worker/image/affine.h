@@ -1,0 +1,44 @@
+// Rotation, scale, shear and translation in one: torchvision's affine and rotate of a uint8 tensor.
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+enum class Interpolation { nearest, bilinear };
+
+/// Rotate, scale and shear around a point, then translate.
+struct Affine {
+  double angle = 0;                   // degrees, clockwise
+  std::array<double, 2> translate{};  // pixels, right and down
+  double scale = 1;
+  std::array<double, 2> shear{};                // degrees
+  std::optional<std::array<double, 2>> center;  // x, y in pixels; absent: the middle of the image
+
+  bool operator==(const Affine&) const = default;
+};
+
+/// torchvision's rotate(angle): counter-clockwise.
+inline Affine rotation(double angle) {
+  Affine affine;
+  affine.angle = -angle;
+  return affine;
+}
+
+/// From points (x, y) of the image to where they go: x' = m[0] x + m[1] y + m[2],
+/// y' = m[3] x + m[4] y + m[5]. Pixel (0, 0) has its middle at (0.5, 0.5).
+std::array<double, 6> affine_matrix(const Affine& affine, ImageSize image);
+
+/// The image, moved; its size stays. Without `fill` what comes from outside is black, and at the
+/// image's edge bilinear pixels are mixed with black; with one torchvision's formula is used.
+/// Errors: std::logic_error when the scale is not positive.
+void move_affine(const Image& from,
+                 const Affine& affine,
+                 Interpolation interpolation,
+                 std::optional<Color> fill,
+                 Image& into);
+
+}  // namespace ddp::worker

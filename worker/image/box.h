@@ -1,0 +1,41 @@
+// Where an object is in an image, and where it is after the image was flipped, cropped, resized or
+// moved: to every function of worker/image/geometry, resize and affine that moves pixels, the one
+// that moves boxes with them.
+#pragma once
+
+#include <optional>
+
+#include "worker/image/affine.h"
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+/// Units: pixels; right and bottom are where it ends, so a box around the whole image is {0, 0,
+/// width, height}.
+struct Box {
+  float left = 0;
+  float top = 0;
+  float right = 0;
+  float bottom = 0;
+
+  bool operator==(const Box&) const = default;
+};
+
+/// 0 when it is empty.
+float area(const Box& box);
+
+/// What of `box` is inside of the image. Nothing when that is less than `least` of its area, or
+/// empty.
+std::optional<Box> clip(const Box& box, ImageSize image, float least = 0);
+
+Box flip_horizontal(const Box& box, ImageSize image);
+
+/// For crops and pads; clipped as by clip().
+std::optional<Box> crop(const Box& box, const Region& region, float least = 0);
+
+Box resize(const Box& box, ImageSize from, ImageSize to);
+
+/// Around the moved corners, and not clipped.
+Box move_affine(const Box& box, const Affine& affine, ImageSize image);
+
+}  // namespace ddp::worker

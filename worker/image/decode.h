@@ -1,0 +1,55 @@
+// The bytes of a JPEG, PNG or WebP file as an image. They are told apart by their first bytes, not
+// by a name. Believes nothing a header says: it is checked before anything is allocated.
+// The pixels are those of Pillow's Image.open(file).convert("RGB") (or "L"), which torchvision's
+// ImageFolder uses: a transparent image loses its alpha and nothing else, colour profiles and the
+// orientation in EXIF are passed over.
+// Two exceptions: a JPEG in which data is missing or damaged is refused, where Pillow fills in
+// grey; of 16 bits the upper eight are taken, also where Pillow would clip (grey PNG). Promise: the
+// same bytes give the same pixels, every time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+enum class ImageFormat { jpeg, png, webp };
+
+struct ImageHeader {
+  ImageFormat format = ImageFormat::jpeg;
+  ImageSize size;
+
+  bool operator==(const ImageHeader&) const = default;
+};
+
+/// What is wanted of a file.
+struct DecodeWish {
+  int channels = 3;  // 1 or 3
+  /// The smallest size that is still of use. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its size
+  /// as long as neither side is below: many times faster, and already an average over the pixels.
+  std::optional<ImageSize> at_least;
+};
+
+/// What a file may be; more is refused.
+struct DecodeLimits {
+  std::int64_t pixels = 178'956'970;         // twice of which Pillow refuses, too
+  std::size_t bytes = std::size_t{1} << 30;  // of the file
+};
+
+/// What the header says, without decoding.
+/// Errors: BadImage when it is no JPEG, PNG or WebP, or its header is damaged or cut off.
+ImageHeader read_image_header(std::span<const std::uint8_t> file);
+
+/// Decodes a whole file. Returns the size in the file: that of `into` unless it was decoded
+/// smaller. Shapes: `into` is [wish.channels, height, width]. Errors: BadImage; `into` then holds
+/// anything. std::logic_error for a wish that is none.
+ImageSize decode_image(std::span<const std::uint8_t> file,
+                       const DecodeWish& wish,
+                       const DecodeLimits& limits,
+                       Image& into);
+
+}  // namespace ddp::worker

@@ -1,0 +1,38 @@
+// Pixels that move but keep their values: flips, crops, borders, erased rectangles.
+// `from` and `into` are never the same image.
+#pragma once
+
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+/// What lies outside of an image.
+struct Border {
+  /// fill: one colour. reflect: mirrored at the outermost pixels, which are not repeated (d c b | a
+  /// b c d | c b a). edge: the outermost pixel goes on.
+  enum class Kind { fill, reflect, edge };
+  Kind kind = Kind::fill;
+  Color color{};  // of fill
+
+  bool operator==(const Border&) const = default;
+};
+
+/// Mirrors left and right, in place.
+void flip_horizontal(Image& image);
+
+/// Cuts a region out. It may reach out of the image, or lie outside: there the border is. So it
+/// pads, too: one pixel all around is the region {-1, -1, height + 2, width + 2}.
+/// Errors: std::logic_error when the region or `from` has no pixel.
+void crop(const Image& from, const Region& region, const Border& border, Image& into);
+
+/// The region of torchvision's center_crop, which pads an image that is smaller: of a half pixel
+/// the even neighbour is taken.
+Region center_region(ImageSize image, ImageSize crop);
+
+/// The region of an image with `left`, `top`, ... pixels around it.
+Region padded_region(ImageSize image, int left, int top, int right, int bottom);
+
+/// Paints a rectangle, in place (cutout, random erasing). What of it lies outside is left alone.
+void erase(Image& image, const Region& region, Color color);
+
+}  // namespace ddp::worker

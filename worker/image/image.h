@@ -1,0 +1,80 @@
+// One picture as bytes, without Torch: the value that this room decodes, moves and colours.
+// Pixels are planar, [channels, height, width], as the rest of the worker takes them: the bytes go
+// into a sample as they are, and what treats a channel by itself (resize, flips, tables) runs over
+// contiguous rows. Decoders give pixels one after the other and are split once, row by row, in the
+// cache.
+// Images are filled in place ("into"): one that is used again and again keeps its memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+namespace ddp::worker {
+
+struct ImageSize {
+  int height = 0;
+  int width = 0;
+
+  bool operator==(const ImageSize&) const = default;
+};
+
+/// A rectangle of pixels. Where a function says so, it may reach out of the image.
+struct Region {
+  int top = 0;
+  int left = 0;
+  int height = 0;
+  int width = 0;
+
+  [[nodiscard]] ImageSize size() const { return {height, width}; }
+  bool operator==(const Region&) const = default;
+};
+
+/// Red, green, blue; of a grey image the first alone counts.
+using Color = std::array<std::uint8_t, 3>;
+
+struct Image {
+  int channels = 0;  // 1 (grey) or 3 (red, green, blue)
+  int height = 0;
+  int width = 0;
+  std::vector<std::uint8_t> bytes;  // [channels, height, width]
+
+  /// Gives it another shape. The bytes are then anything.
+  void reshape(int new_channels, ImageSize size) {
+    channels = new_channels;
+    height = size.height;
+    width = size.width;
+    bytes.resize(static_cast<std::size_t>(channels) * plane_size());
+  }
+
+  [[nodiscard]] ImageSize size() const { return {height, width}; }
+  [[nodiscard]] std::size_t plane_size() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width);
+  }
+  [[nodiscard]] std::span<std::uint8_t> plane(int channel) {
+    return std::span(bytes).subspan(static_cast<std::size_t>(channel) * plane_size(), plane_size());
+  }
+  [[nodiscard]] std::span<const std::uint8_t> plane(int channel) const {
+    return std::span(bytes).subspan(static_cast<std::size_t>(channel) * plane_size(), plane_size());
+  }
+  [[nodiscard]] std::uint8_t* row(int channel, int y) {
+    return plane(channel).data() + static_cast<std::size_t>(y) * static_cast<std::size_t>(width);
+  }
+  [[nodiscard]] const std::uint8_t* row(int channel, int y) const {
+    return plane(channel).data() + static_cast<std::size_t>(y) * static_cast<std::size_t>(width);
+  }
+
+  bool operator==(const Image&) const = default;
+};
+
+/// A file that is damaged, too large, or of a kind that is not read. The message says what is wrong
+/// ("it is cut off"); the caller says which file.
+class BadImage : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,23 @@
+// Each value becomes another by a table: posterize, solarize, autocontrast, equalize, invert. In
+// place, each channel by itself; the values are torchvision's, exactly.
+#pragma once
+
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+/// Keeps the upper `bits`. Errors: std::logic_error when not in [0, 8].
+void posterize(Image& image, int bits);
+
+/// Inverts what is not below `threshold`. Errors: std::logic_error when it is above 255.
+void solarize(Image& image, double threshold);
+
+void invert(Image& image);
+
+/// Stretches each channel from its smallest and largest value to 0 and 255.
+void autocontrast(Image& image);
+
+/// Makes all values about equally frequent.
+void equalize(Image& image);
+
+}  // namespace ddp::worker

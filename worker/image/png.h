@@ -1,0 +1,23 @@
+// PNG files, read and written; the door to libpng. Readers go through worker/image/decode.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/image/decode.h"
+
+namespace ddp::worker {
+
+/// The image as a PNG file, grey or RGB of 8 bits: the same bytes for the same image.
+/// Errors: std::logic_error for an image without pixels.
+std::vector<std::uint8_t> encode_png(const Image& image);
+
+/// Errors: BadImage.
+ImageSize read_png_size(std::span<const std::uint8_t> file);
+
+/// Shapes: `into` is [channels, height, width]. Precondition: the size was checked.
+/// Errors: BadImage.
+void decode_png(std::span<const std::uint8_t> file, int channels, Image& into);
+
+}  // namespace ddp::worker
