@@ -27,7 +27,7 @@ Usage: ./make.sh COMMAND
 
 Variables
   DDP_TORCH           a directory that holds torch/ and nvidia/ side by side, instead of getting LibTorch
-  DDP_PYTHON          a Python that imports torch, numpy, safetensors and tensorboard, for the interop tests
+  DDP_PYTHON          a Python that imports torch, torchvision, numpy, safetensors and tensorboard, for the interop tests
   DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
   DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
 TEXT
@@ -37,7 +37,7 @@ readonly torch_version=2.11.0
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 # nvidia-cuda-crt: headers that those of the CUDA runtime include, and that torch does not ask for.
-readonly python_wheels=("torch==$torch_version" nvidia-cuda-crt==13.0.88 numpy safetensors tensorboard)
+readonly python_wheels=("torch==$torch_version" nvidia-cuda-crt==13.0.88 numpy safetensors tensorboard torchvision==0.26.0 pillow)
 readonly torch1_version=1.13.1
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
@@ -47,6 +47,7 @@ readonly build_packages=(
   g++ cmake ninja-build ccache mold
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
   libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev libprotozero-dev
+  libjpeg62-turbo-dev libpng-dev libwebp-dev
   python3 python3-pip python3-venv)
 readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml)
 readonly lint_packages=(clang-format-14 shellcheck git)
@@ -199,7 +200,8 @@ get_torch() {
 
 # The tests against Python do without when it cannot be had: they are then skipped, with the reason, and counted.
 need_python() {
-  [[ "$build_worker" != OFF && -z "$(python_for_tests)" ]] || return 0
+  [[ "$build_worker" != OFF && -z "${DDP_PYTHON:-}" ]] || return 0
+  [[ "$(cat "$cache/python-$torch_version/complete" 2>/dev/null)" != "${python_wheels[*]}" ]] || return 0
   alone_in_cache get_python || say "no Python with torch, so the interop tests will be skipped"
 }
 
@@ -213,7 +215,10 @@ require_python() {
 
 get_python() {
   local target="$cache/python-$torch_version" log="$cache/pip.log" site
-  [[ ! -e "$target/complete" ]] || return 0
+  if [[ -e "$target/complete" ]]; then
+    add_wheels "$target" "${python_wheels[@]}"
+    return
+  fi
   say "getting Python's side of torch $torch_version for the interop tests (about 2 GB to load, 5 GB in $target), once per machine"
   new_python python3 "$target" || return 1
   if [[ -e "$cache/torch-$torch_version/complete" ]]; then
@@ -221,7 +226,7 @@ get_python() {
     site="$("$target/bin/python" -c "$site_of")"
     cp --archive --link "$cache/torch-$torch_version"/*/ "$site/"
   fi
-  fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch; torch.ones(1)' "${python_wheels[@]}"
+  fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch, torchvision; torch.ones(1)' "${python_wheels[@]}"
 }
 
 # An old torch, whose client of the store is another. It has no wheels for a Python that is newer than 3.11.
@@ -280,6 +285,20 @@ fill_python() {
   fi
   rm -rf "$filling/tmp"
   printf '%s' "$*" >"$filling/complete"
+}
+
+# add_wheels DIRECTORY WHEELS...: what an environment of another day lacks of them. Without them it stays as it is.
+add_wheels() {
+  local target="$1"
+  shift
+  [[ "$(cat "$target/complete")" != "$*" ]] || return 0
+  say "adding what is missing in $target of: $*"
+  if ! "$target/bin/python" -m pip install --quiet --no-cache-dir --only-binary=:all: "$@" >"$log" 2>&1; then
+    grep -i error "$log" | tail -n 2 >&2 || true
+    say "pip cannot add them, so the tests that need them will fail (lines of pip: $log). Is there a network?"
+    return 0
+  fi
+  printf '%s' "$*" >"$target/complete"
 }
 
 # --- CMake -------------------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ endif()
 
 set(package_dir lib/cmake/ddp)
 set_target_properties(ddp_worker PROPERTIES EXPORT_NAME worker)
-install(TARGETS ddp_worker ddp_worker_files ddp_worker_image ddp_worker_plan ddp_common ddp_settings ddp_warnings ddp_spdlog ddp_yaml_cpp
+install(TARGETS ddp_worker ddp_worker_files ddp_worker_image ddp_worker_plan ddp_common ddp_settings ddp_warnings ddp_spdlog ddp_yaml_cpp ddp_pictures
   EXPORT ddp ARCHIVE DESTINATION lib)
 install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake)
 install(DIRECTORY common worker DESTINATION include/ddp

@@ -25,3 +25,15 @@ target_link_libraries(ddp_spdlog INTERFACE fmt::fmt-header-only Threads::Threads
 
 find_path(DDP_XXHASH_INCLUDE xxhash.h REQUIRED)
 find_path(DDP_PROTOZERO_INCLUDE protozero/pbf_writer.hpp REQUIRED)
+
+# Readers of pictures. libjpeg itself and not TurboJPEG: its warnings have numbers, and rows come one by one, while they are in the
+# cache.
+find_path(DDP_JPEG_INCLUDE jpeglib.h REQUIRED)
+find_path(DDP_PNG_INCLUDE png.h REQUIRED)
+find_path(DDP_WEBP_INCLUDE webp/decode.h REQUIRED)
+find_library(DDP_JPEG_STATIC libjpeg.a REQUIRED)
+find_library(DDP_PNG_STATIC libpng16.a REQUIRED)
+find_library(DDP_WEBP_STATIC libwebp.a REQUIRED)
+add_library(ddp_pictures INTERFACE)
+target_include_directories(ddp_pictures SYSTEM INTERFACE "$<BUILD_INTERFACE:${DDP_JPEG_INCLUDE};${DDP_PNG_INCLUDE};${DDP_WEBP_INCLUDE}>")
+target_link_libraries(ddp_pictures INTERFACE "${DDP_JPEG_STATIC}" "${DDP_PNG_STATIC}" "${DDP_WEBP_STATIC}" ZLIB::ZLIB Threads::Threads)

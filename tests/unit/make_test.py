@@ -19,9 +19,12 @@ USER = {"id": "echo 1000", "sudo": "exit 1"}
 
 
 class System:
-    """Runs make.sh where these commands do what these lines of shell say. A command that is None is not there."""
+    """Runs make.sh where these commands do what these lines of shell say. A command that is None is not there.
 
-    def __init__(self, commands, *arguments, before=(), **variables):
+    `cached` is what the cache holds before: programs, by their names. `show` names files of the tests' Python to look at.
+    """
+
+    def __init__(self, commands, *arguments, before=(), cached=None, show=(), **variables):
         with tempfile.TemporaryDirectory() as folder:
             tools = pathlib.Path(folder, "bin")
             tools.mkdir()
@@ -41,12 +44,18 @@ class System:
             shutil.copy(ROOT / "make.sh", checkout)
             for name in ("cmake", "configs", "tests", "CMakePresets.json"):
                 (checkout / name).symlink_to(ROOT / name)
+            for name, content in (cached or {}).items():
+                file = pathlib.Path(folder, "cache", "ddp", name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content)
+                file.chmod(0o755)
             environment = {"PATH": path, "XDG_CACHE_HOME": f"{folder}/cache", "TMPDIR": folder} | variables
             run = subprocess.run(
                 [*before, checkout / "make.sh", *arguments], env=environment, capture_output=True, text=True, check=False, timeout=60
             )
             self.code, self.text = run.returncode, run.stdout + run.stderr
             cache = pathlib.Path(folder, "cache", "ddp")
+            self.shown = {name: (cache / "python-2.11.0" / name).read_text() for name in show}
             self.cached = sorted(path.name for path in cache.iterdir()) if cache.exists() else []
 
 
@@ -110,6 +119,19 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"verify_torch: \S+/torch/lib/libtorch_cpu.so: missing")
         self.assertEqual(system.cached, ["lock", "pip.log"])
+
+    def test_what_an_older_cache_lacks_is_added_to_it(self):
+        wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", (ROOT / "make.sh").read_text())[1].replace('"', "")
+        wheels = wheels.replace("$torch_version", "2.11.0")
+        commands = {"dpkg-query": ALL_INSTALLED, "cmake": "exit 0", "ctest": "exit 0"}
+        for pip, complete in (("exit 0", wheels), ('echo "ERROR: no network"; exit 1', "torch==2.11.0 numpy")):
+            python = f'#!/bin/sh\ncase "$*" in *"pip install"*) echo "pip got $*" >"$(dirname "$0")/../asked"; {pip};; esac\n'
+            cached = {"torch-2.11.0/complete": "", "python-1.13.1/complete": "", "python-2.11.0/complete": "torch==2.11.0 numpy"}
+            system = System(commands, "test", cached=cached | {"python-2.11.0/bin/python": python}, show=("asked", "complete"))
+            self.assertIn("make.sh: adding what is missing in ", system.text)
+            self.assertTrue(system.shown["asked"].endswith(f" {wheels}\n"), system.shown)
+            self.assertEqual(system.shown["complete"], complete)
+        self.assertIn("ERROR: no network\nmake.sh: pip cannot add them", system.text)
 
     def test_build_makes_the_programs_alone_and_says_what_is_next(self):
         commands = {"dpkg-query": ALL_INSTALLED, "cmake": 'echo "cmake $*" >&2'}

@@ -30,23 +30,26 @@ struct ImageHeader {
 struct DecodeWish {
   int channels = 3;  // 1 or 3
   /// The smallest size that is still of use. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its size
-  /// as long as neither side is below: many times faster, and already an average over the pixels.
+  /// as long as neither side is below: faster, and each pixel is an average already.
   std::optional<ImageSize> at_least;
 };
 
 /// What a file may be; more is refused.
 struct DecodeLimits {
-  std::int64_t pixels = 178'956'970;         // twice of which Pillow refuses, too
+  std::int64_t pixels = 178'956'970;         // above them Pillow refuses, too
   std::size_t bytes = std::size_t{1} << 30;  // of the file
 };
 
+/// Errors: BadImage when a file of that size is not to be decoded.
+void require_within(const DecodeLimits& limits, ImageSize size);
+
 /// What the header says, without decoding.
-/// Errors: BadImage when it is no JPEG, PNG or WebP, or its header is damaged or cut off.
+/// Errors: BadImage when it is not a JPEG, PNG or WebP, or its header is damaged or cut off.
 ImageHeader read_image_header(std::span<const std::uint8_t> file);
 
 /// Decodes a whole file. Returns the size in the file: that of `into` unless it was decoded
 /// smaller. Shapes: `into` is [wish.channels, height, width]. Errors: BadImage; `into` then holds
-/// anything. std::logic_error for a wish that is none.
+/// anything. std::logic_error for channels other than 1 and 3.
 ImageSize decode_image(std::span<const std::uint8_t> file,
                        const DecodeWish& wish,
                        const DecodeLimits& limits,

@@ -11,8 +11,10 @@ namespace ddp::worker {
 /// Errors: BadImage.
 ImageSize read_jpeg_size(std::span<const std::uint8_t> file);
 
-/// Shapes: `into` is [wish.channels, height, width], maybe at a part of the file's size.
-/// Precondition: the size was checked. Errors: BadImage.
-void decode_jpeg(std::span<const std::uint8_t> file, const DecodeWish& wish, Image& into);
+/// As decode_image(), of a file of this format.
+ImageSize decode_jpeg(std::span<const std::uint8_t> file,
+                      const DecodeWish& wish,
+                      const DecodeLimits& limits,
+                      Image& into);
 
 }  // namespace ddp::worker

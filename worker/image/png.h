@@ -16,8 +16,10 @@ std::vector<std::uint8_t> encode_png(const Image& image);
 /// Errors: BadImage.
 ImageSize read_png_size(std::span<const std::uint8_t> file);
 
-/// Shapes: `into` is [channels, height, width]. Precondition: the size was checked.
-/// Errors: BadImage.
-void decode_png(std::span<const std::uint8_t> file, int channels, Image& into);
+/// As decode_image(), of a file of this format.
+ImageSize decode_png(std::span<const std::uint8_t> file,
+                     const DecodeWish& wish,
+                     const DecodeLimits& limits,
+                     Image& into);
 
 }  // namespace ddp::worker

@@ -12,8 +12,10 @@ namespace ddp::worker {
 /// Errors: BadImage.
 ImageSize read_webp_size(std::span<const std::uint8_t> file);
 
-/// Shapes: `into` is [channels, height, width]. Precondition: the size was checked.
-/// Errors: BadImage.
-void decode_webp(std::span<const std::uint8_t> file, int channels, Image& into);
+/// As decode_image(), of a file of this format.
+ImageSize decode_webp(std::span<const std::uint8_t> file,
+                      const DecodeWish& wish,
+                      const DecodeLimits& limits,
+                      Image& into);
 
 }  // namespace ddp::worker

@@ -1,0 +1,163 @@
+"""Our reader of JPEG, PNG and WebP against Pillow's Image.open(file).convert("RGB"), and our writer of PNG.
+
+Run by hand: DDP_IMAGE_TOOL=build/release/tests/image_tool $DDP_PYTHON tests/interop/image_files_test.py
+"""
+
+import io
+import pathlib
+import struct
+import tempfile
+import unittest
+import zlib
+
+import numpy
+import PIL.Image
+from image_tool import MODES, check, decode, difference, image_tool, picture, pillow, planes
+
+
+class FilesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def saved(self, name, image, **options):
+        path = self.folder / name
+        image.save(path, **options)
+        return path
+
+    def test_jpegs_of_every_kind_are_pillow_s(self):
+        rgb = PIL.Image.fromarray(picture())
+        paths = [
+            self.saved(f"{subsampling}-{progressive}-{quality}.jpg", rgb, subsampling=subsampling, progressive=progressive, quality=quality)
+            for subsampling in (0, 1, 2)
+            for progressive in (False, True)
+            for quality in (30, 75, 95)
+        ]
+        paths += [
+            self.saved("grey.jpg", rgb.convert("L")),
+            self.saved("grey-progressive.jpg", rgb.convert("L"), progressive=True),
+            self.saved("keep-rgb.jpg", rgb, keep_rgb=True),
+            self.saved("restart.jpg", rgb, restart_marker_blocks=3),
+            self.saved("optimized.jpg", rgb, optimize=True),
+            self.saved("cmyk.jpg", rgb.convert("CMYK")),
+            self.saved("one.jpg", rgb.crop((0, 0, 1, 1))),
+            self.saved("profile.jpg", rgb, icc_profile=b"x" * 3000, comment=b"words"),
+        ]
+        check(self, paths)
+
+    def test_the_orientation_in_exif_is_passed_over(self):
+        exif = PIL.Image.Exif()
+        exif[0x0112] = 6
+        check(self, [self.saved("turned.jpg", PIL.Image.fromarray(picture()), exif=exif)])
+
+    def test_pngs_of_every_kind_are_pillow_s(self):
+        rgb = PIL.Image.fromarray(picture())
+        grey = rgb.convert("L")
+        alpha = rgb.copy()
+        alpha.putalpha(grey)
+        paths = [self.saved(f"{image.mode}.png", image) for image in (rgb, grey, alpha, grey.convert("LA"), grey.convert("1"))]
+        palette = rgb.quantize(200)
+        paths += [self.saved(f"palette-{bits}.png", rgb.quantize(2**bits), bits=bits) for bits in (1, 2, 4, 8)]
+        paths += [
+            self.saved("palette-alpha.png", palette, transparency=3),
+            self.saved("palette-alphas.png", palette, transparency=bytes(range(200))),
+            self.saved("rgb-key.png", rgb, transparency=(0, 0, 0)),
+            self.saved("grey-key.png", grey, transparency=0),
+            self.saved("one.png", rgb.crop((0, 0, 1, 1))),
+        ]
+        check(self, paths)
+
+    def test_interlaced_pngs_and_those_of_16_bits_are_read(self):
+        pixels = picture()
+        deep = pixels.astype(numpy.uint16) * 256 + 77
+        for interlaced in (False, True):
+            for channels, kind in ((1, 0), (3, 2), (2, 4), (4, 6)):
+                for depth in (8, 16):
+                    source = numpy.concatenate([pixels, pixels[..., :1]], -1) if depth == 8 else numpy.concatenate([deep, deep[..., :1]], -1)
+                    samples = source[..., [0, 3]] if channels == 2 else source[..., :channels]
+                    path = self.folder / f"{interlaced}-{channels}-{depth}.png"
+                    path.write_bytes(png_file(samples, kind, depth, interlaced))
+                    colors = pixels if channels > 2 else pixels[..., :1].repeat(3, -1)
+                    (ours,) = decode([path])
+                    with self.subTest(path.name):
+                        self.assertEqual(difference(ours, planes(colors)), 0)
+                        if depth == 8 or channels > 1:  # of 16 bits of grey Pillow keeps 16
+                            self.assertEqual(difference(ours, pillow(path)), 0)
+
+    def test_webps_are_pillow_s(self):
+        rgb = PIL.Image.fromarray(picture())
+        alpha = rgb.copy()
+        alpha.putalpha(rgb.convert("L").point(lambda value: max(value, 1)))
+        paths = [self.saved(f"{quality}.webp", rgb, quality=quality) for quality in (20, 80, 100)]
+        paths += [self.saved("lossless.webp", rgb, lossless=True), self.saved("one.webp", rgb.crop((0, 0, 1, 1)))]
+        paths += [self.saved("alpha.webp", alpha), self.saved("alpha-lossless.webp", alpha, lossless=True, exact=True)]
+        check(self, paths)
+
+    def test_an_animated_webp_is_refused(self):
+        rgb = PIL.Image.fromarray(picture())
+        path = self.saved("animated.webp", rgb, save_all=True, append_images=[rgb.rotate(90)])
+        self.assertEqual(decode([path]), ["it is an animated WebP, which is not read"])
+
+    def test_other_formats_are_named(self):
+        rgb = PIL.Image.fromarray(picture())
+        paths = [self.saved(f"x.{ending}", rgb) for ending in ("gif", "bmp", "tif", "ppm", "jp2")]
+        names = [reason.split(",")[0] for reason in decode(paths)]
+        self.assertEqual(names, ["it is a GIF", "it is a BMP", "it is a TIFF", "it is a PPM", "it is a JPEG 2000"])
+
+    def test_a_jpeg_decoded_smaller_is_pillow_s_draft(self):
+        path = self.saved("x.jpg", PIL.Image.fromarray(picture(301, 403)), quality=95)
+        for at_least, wanted in (((302, 403), (301, 403)), ((301, 403), (301, 403)), ((151, 202), (151, 202)), ((152, 10), (301, 403)),
+                                 ((100, 100), (151, 202)), ((70, 80), (76, 101)), ((1, 1), (38, 51))):
+            with self.subTest(at_least), PIL.Image.open(path) as image:
+                image.draft("RGB", (wanted[1] - 1, wanted[0] - 1))  # at 1/2 Pillow takes 151 for 150.5, and not for 151
+                (ours,) = decode([path], at_least=at_least)
+                self.assertEqual(ours.shape[1:], wanted)
+                self.assertEqual(difference(ours, planes(image)), 0)
+
+    def test_a_jpeg_cut_anywhere_is_refused_where_pillow_refuses_it(self):
+        for progressive in (False, True):
+            whole = self.saved("whole.jpg", PIL.Image.fromarray(picture()), progressive=progressive).read_bytes()
+            sizes = [*range(0, len(whole), 97), *range(len(whole) - 8, len(whole) + 1)]
+            paths = [self.folder / f"{size}.jpg" for size in sizes]
+            for path, size in zip(paths, sizes, strict=True):
+                path.write_bytes(whole[:size])
+            refused = {path.name for path, ours in zip(paths, decode(paths), strict=True) if isinstance(ours, str)}
+            self.assertEqual(refused, {path.name for path in paths if not is_read_by_pillow(path)})
+            self.assertGreater(len(refused), len(sizes) - 5)
+
+    def test_pillow_reads_what_we_write_and_each_pixel_is_the_same(self):
+        for height, width in ((1, 1), (61, 83), (200, 3)):
+            path = self.saved("x.png", PIL.Image.fromarray(picture(height, width)))
+            for channels in (1, 3):
+                with PIL.Image.open(io.BytesIO(image_tool("encode-png", channels, path))) as image:
+                    self.assertEqual((image.format, image.mode), ("PNG", MODES[channels]))
+                    self.assertEqual(difference(planes(image), pillow(path, channels)), 0)
+
+
+def is_read_by_pillow(path):
+    try:
+        pillow(path)
+    except OSError:
+        return False
+    return True
+
+
+def png_file(samples, kind, depth, interlaced):
+    """What Pillow does not write: interlaced, and colour of 16 bits."""
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    height, width = samples.shape[:2]
+    passes = [(0, 0, 8, 8), (0, 4, 8, 8), (4, 0, 8, 4), (0, 2, 4, 4), (2, 0, 4, 2), (0, 1, 2, 2), (1, 0, 2, 1)] if interlaced else [(0, 0, 1, 1)]
+    rows = b""
+    for top, left, down, across in passes:
+        part = samples[top::down, left::across]
+        if part.size:
+            rows += b"".join(b"\0" + row.astype(">u2" if depth == 16 else "u1").tobytes() for row in part)
+    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, interlaced)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,276 @@
+#include "worker/image/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <webp/encode.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>  // jpeglib.h wants it before itself
+#include <cstdlib>
+#include <string>
+
+#include <jpeglib.h>
+
+#include "worker/image/png.h"
+
+namespace ddp::worker {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+using testing::HasSubstr;
+
+Image colors(int height, int width) {
+  Image image;
+  image.reshape(3, {height, width});
+  for (int channel = 0; channel < 3; ++channel) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x)
+        image.row(channel, y)[x] =
+            static_cast<std::uint8_t>(channel == 0 ? x * 7 : y * 5 + channel);
+    }
+  }
+  return image;
+}
+
+Bytes interleaved(const Image& image) {
+  Bytes bytes;
+  for (std::size_t i = 0; i < image.plane_size(); ++i) {
+    for (int channel = 0; channel < 3; ++channel)
+      bytes.push_back(image.plane(channel)[i]);
+  }
+  return bytes;
+}
+
+enum class Scans { one, progressive, one_per_channel };
+
+Bytes jpeg_file(const Image& image, Scans scans = Scans::one) {
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = ::jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* file = nullptr;
+  unsigned long size = 0;
+  ::jpeg_mem_dest(&info, &file, &size);
+  info.image_width = static_cast<JDIMENSION>(image.width);
+  info.image_height = static_cast<JDIMENSION>(image.height);
+  info.input_components = 3;
+  info.in_color_space = JCS_RGB;
+  ::jpeg_set_defaults(&info);
+  if (scans == Scans::progressive) ::jpeg_simple_progression(&info);
+  const jpeg_scan_info first{1, {0}, 0, 63, 0, 0};
+  std::array<jpeg_scan_info, 3> channels{first, first, first};
+  for (int i = 0; i < 3; ++i)
+    channels[static_cast<std::size_t>(i)].component_index[0] = i;
+  if (scans == Scans::one_per_channel) {
+    info.scan_info = channels.data();
+    info.num_scans = 3;
+  }
+  ::jpeg_start_compress(&info, TRUE);
+  Bytes pixels = interleaved(image);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels.data() + std::size_t{info.next_scanline} * info.image_width * 3;
+    ::jpeg_write_scanlines(&info, &row, 1);
+  }
+  ::jpeg_finish_compress(&info);
+  Bytes bytes(file, file + size);
+  std::free(file);
+  ::jpeg_destroy_compress(&info);
+  return bytes;
+}
+
+Bytes webp_file(const Image& image) {
+  std::uint8_t* file = nullptr;
+  const std::size_t size = ::WebPEncodeLosslessRGB(
+      interleaved(image).data(), image.width, image.height, image.width * 3, &file);
+  Bytes bytes(file, file + size);
+  ::WebPFree(file);
+  return bytes;
+}
+
+std::vector<Bytes> one_of_each(const Image& image) {
+  return {
+      jpeg_file(image), jpeg_file(image, Scans::progressive), encode_png(image), webp_file(image)};
+}
+
+Image decoded(const Bytes& file, const DecodeWish& wish = {}) {
+  Image image;
+  decode_image(file, wish, {}, image);
+  return image;
+}
+
+std::string reason(const Bytes& file, const DecodeLimits& limits = {}) {
+  Image image;
+  try {
+    decode_image(file, {}, limits, image);
+  } catch (const BadImage& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+/// Puts a 16-bit number, high byte first.
+void put(Bytes& file, std::size_t place, unsigned number) {
+  file.at(place) = static_cast<std::uint8_t>(number >> 8);
+  file.at(place + 1) = static_cast<std::uint8_t>(number);
+}
+
+std::size_t find(const Bytes& file, std::initializer_list<std::uint8_t> wanted) {
+  const auto place = std::search(file.begin(), file.end(), wanted.begin(), wanted.end());
+  EXPECT_NE(place, file.end());
+  return static_cast<std::size_t>(place - file.begin());
+}
+
+TEST(DecodeTest, WhatIsWrittenWithoutLossIsReadAgain) {
+  for (const ImageSize size : {ImageSize{1, 1}, ImageSize{3, 70}, ImageSize{33, 5}}) {
+    const Image image = colors(size.height, size.width);
+    EXPECT_EQ(decoded(encode_png(image)), image);
+    EXPECT_EQ(decoded(webp_file(image)), image);
+  }
+}
+
+TEST(DecodeTest, GreyIsWrittenAndSpreadOverThreeChannels) {
+  const Image grey = decoded(encode_png(colors(4, 6)), {.channels = 1, .at_least = {}});
+  EXPECT_EQ(grey.channels, 1);
+  const Image again = decoded(encode_png(grey));
+  for (int channel = 0; channel < 3; ++channel)
+    EXPECT_TRUE(std::equal(grey.bytes.begin(), grey.bytes.end(), again.plane(channel).begin()));
+}
+
+TEST(DecodeTest, TheHeaderIsReadAlone) {
+  const std::vector<Bytes> files = one_of_each(colors(30, 20));
+  const std::vector<ImageFormat> formats{
+      ImageFormat::jpeg, ImageFormat::jpeg, ImageFormat::png, ImageFormat::webp};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const ImageHeader wanted{formats[i], {30, 20}};
+    EXPECT_EQ(read_image_header(files[i]), wanted) << i;
+  }
+}
+
+TEST(DecodeTest, AnImageThatIsUsedAgainKeepsItsMemoryAndNothingElse) {
+  Image image;
+  decode_image(encode_png(colors(50, 50)), {}, {}, image);
+  const std::uint8_t* memory = image.bytes.data();
+  for (const Bytes& file : one_of_each(colors(40, 30))) {
+    decode_image(file, {}, {}, image);
+    EXPECT_EQ(image, decoded(file));
+    EXPECT_EQ(image.bytes.data(), memory);
+  }
+}
+
+TEST(DecodeTest, AJpegIsDecodedSmallerAsFarAsItIsOfUse) {
+  const Bytes file = jpeg_file(colors(64, 96));
+  const auto size = [&](ImageSize at_least) {
+    Image image;
+    EXPECT_EQ(decode_image(file, {.channels = 3, .at_least = at_least}, {}, image),
+              (ImageSize{64, 96}));
+    return image.size();
+  };
+  EXPECT_EQ(size({8, 12}), (ImageSize{8, 12}));
+  EXPECT_EQ(size({9, 12}), (ImageSize{16, 24}));
+  EXPECT_EQ(size({8, 25}), (ImageSize{32, 48}));
+  EXPECT_EQ(size({33, 1}), (ImageSize{64, 96}));
+  EXPECT_EQ(size({500, 500}), (ImageSize{64, 96}));
+}
+
+TEST(DecodeTest, AFileThatEndsTooSoonIsRefusedWhereverItEnds) {
+  // All of each file is needed, but for the marker of the end in a plain JPEG and WebP's padding.
+  for (const Bytes& file : one_of_each(colors(40, 30))) {
+    for (std::size_t size = 0; size + 12 < file.size(); size += 1 + size / 40) {
+      const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
+      EXPECT_NE(reason(cut), "none") << size << " of " << file.size();
+    }
+    const Bytes half(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(file.size() / 2));
+    EXPECT_EQ(reason(half), "it is cut off");
+  }
+  EXPECT_EQ(reason({}), "it is empty");
+}
+
+TEST(DecodeTest, DamagedFilesAreRefused) {
+  Bytes png = encode_png(colors(40, 30));
+  png.at(png.size() / 2) ^= 1;  // its checksum says so
+  EXPECT_THAT(reason(png), HasSubstr("it is a damaged PNG (libpng: "));
+
+  Bytes jpeg = jpeg_file(colors(40, 30));
+  const std::size_t scan = find(jpeg, {0xff, 0xda});
+  Bytes ends_early(jpeg.begin(), jpeg.begin() + static_cast<std::ptrdiff_t>(scan + 40));
+  ends_early.insert(ends_early.end(), {0xff, 0xd9});
+  EXPECT_THAT(reason(ends_early), HasSubstr("premature end of data segment"));
+
+  Bytes lossless = jpeg;
+  lossless.at(find(lossless, {0xff, 0xc0}) + 1) = 0xc3;
+  EXPECT_EQ(
+      reason(lossless),
+      "it is damaged, or not a JPEG that is read (libjpeg: Unsupported JPEG process: SOF type "
+      "0xc3)");
+
+  Bytes webp = webp_file(colors(40, 30));
+  webp.at(24) ^= 0xff;
+  EXPECT_NE(reason(webp), "none");
+}
+
+TEST(DecodeTest, AHugeHeaderIsRefusedBeforeAnythingIsAllocated) {
+  Bytes jpeg = jpeg_file(colors(8, 8));
+  const std::size_t frame = find(jpeg, {0xff, 0xc0});
+  put(jpeg, frame + 5, 60'000);
+  put(jpeg, frame + 7, 60'000);
+  EXPECT_EQ(reason(jpeg), "its header says 60000 x 60000 pixels, more than the 178956970 allowed");
+
+  Bytes png = encode_png(colors(8, 8));
+  put(png, 16, 0x7fff);
+  put(png, 20, 0x7fff);
+  EXPECT_EQ(reason(png),
+            "its header says 2147418120 x 2147418120 pixels, more than the 178956970 allowed");
+  put(png, 16, 0xffff);
+  EXPECT_THAT(reason(png), HasSubstr("it is a damaged PNG (its header says 4294901768 x "));
+
+  EXPECT_EQ(reason(webp_file(colors(40, 30)), {.pixels = 1199, .bytes = 10'000}),
+            "its header says 30 x 40 pixels, more than the 1199 allowed");
+  EXPECT_EQ(reason(webp_file(colors(40, 30)), {.pixels = 1200, .bytes = 10'000}), "none");
+}
+
+TEST(DecodeTest, AFileOfTooManyBytesIsRefused) {
+  EXPECT_EQ(reason(Bytes(1001), {.pixels = 100, .bytes = 1000}),
+            "it has 1001 bytes, more than the 1000 allowed");
+}
+
+TEST(DecodeTest, AnImageWithoutPixelsIsRefused) {
+  Bytes png = encode_png(colors(8, 8));
+  png.at(19) = 0;
+  EXPECT_EQ(reason(png), "its header says 0 x 8 pixels, which is not an image");
+}
+
+TEST(DecodeTest, AJpegOfEndlessScansIsRefused) {
+  Bytes file = jpeg_file(colors(64, 64), Scans::one_per_channel);
+  EXPECT_EQ(reason(file), "none");
+  // Its last scan over and over: a pass over the image for a few bytes each.
+  constexpr std::array<std::uint8_t, 2> kScan{0xff, 0xda};
+  const Bytes scan(std::find_end(file.begin(), file.end(), kScan.begin(), kScan.end()),
+                   file.end() - 2);
+  for (const auto& [more, wanted] :
+       {std::pair{197, "none"}, std::pair{198, "it is a JPEG of more than 200 scans"}}) {
+    Bytes longer(file.begin(), file.end() - 2);
+    for (int i = 0; i < more; ++i)
+      longer.insert(longer.end(), scan.begin(), scan.end());
+    longer.insert(longer.end(), file.end() - 2, file.end());
+    EXPECT_EQ(reason(longer), wanted);
+  }
+}
+
+TEST(DecodeTest, OtherFormatsAreNamed) {
+  const auto of = [](const std::string& text) { return reason(Bytes(text.begin(), text.end())); };
+  EXPECT_EQ(of("GIF89a....."), "it is a GIF, and not a JPEG, PNG or WebP");
+  EXPECT_EQ(of("<!DOCTYPE html>"), "it is a text (HTML or SVG?), and not a JPEG, PNG or WebP");
+  EXPECT_EQ(of("RIFF"), "it is not a JPEG, PNG or WebP");
+  EXPECT_EQ(of(std::string("II*\0....", 8)), "it is a TIFF, and not a JPEG, PNG or WebP");
+}
+
+TEST(DecodeTest, OtherChannelsAreAMistakeOfTheCaller) {
+  Image image;
+  EXPECT_THROW(decode_image(encode_png(colors(2, 2)), {.channels = 2, .at_least = {}}, {}, image),
+               std::logic_error);
+  EXPECT_THROW(encode_png(Image{}), std::logic_error);
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,87 @@
+#include "worker/image/decode.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "worker/image/jpeg.h"
+#include "worker/image/png.h"
+#include "worker/image/webp.h"
+
+namespace ddp::worker {
+namespace {
+
+struct Magic {
+  std::string_view head;
+  std::string_view name;
+};
+// Formats that others read, to be named.
+constexpr std::array<Magic, 9> kNotRead{{{"GIF8", "a GIF"},
+                                         {"BM", "a BMP"},
+                                         {{"II*\0", 4}, "a TIFF"},
+                                         {{"MM\0*", 4}, "a TIFF"},
+                                         {"P5", "a PGM"},
+                                         {"P6", "a PPM"},
+                                         {{"\0\0\0\x0cjP  ", 8}, "a JPEG 2000"},
+                                         {"\xff\x0a", "a JPEG XL"},
+                                         {"<", "a text (HTML or SVG?)"}}};
+
+ImageFormat format_of(std::span<const std::uint8_t> file) {
+  if (file.empty()) throw BadImage("it is empty");
+  const std::string_view head(reinterpret_cast<const char*>(file.data()), file.size());
+  if (head.starts_with("\xff\xd8\xff")) return ImageFormat::jpeg;
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return ImageFormat::png;
+  if (head.starts_with("RIFF") && head.size() >= 12 && head.substr(8, 4) == "WEBP")
+    return ImageFormat::webp;
+  for (const Magic& magic : kNotRead) {
+    if (head.starts_with(magic.head))
+      throw BadImage("it is " + std::string(magic.name) + ", and not a JPEG, PNG or WebP");
+  }
+  throw BadImage("it is not a JPEG, PNG or WebP");
+}
+
+}  // namespace
+
+void require_within(const DecodeLimits& limits, ImageSize size) {
+  const std::string text = std::to_string(size.width) + " x " + std::to_string(size.height);
+  if (size.width <= 0 || size.height <= 0)
+    throw BadImage("its header says " + text + " pixels, which is not an image");
+  if (std::int64_t{size.width} * size.height > limits.pixels)
+    throw BadImage("its header says " + text + " pixels, more than the " +
+                   std::to_string(limits.pixels) + " allowed");
+}
+
+ImageHeader read_image_header(std::span<const std::uint8_t> file) {
+  const ImageFormat format = format_of(file);
+  switch (format) {
+    case ImageFormat::jpeg:
+      return {format, read_jpeg_size(file)};
+    case ImageFormat::png:
+      return {format, read_png_size(file)};
+    case ImageFormat::webp:
+      return {format, read_webp_size(file)};
+  }
+  throw std::logic_error("an image format without a reader");
+}
+
+ImageSize decode_image(std::span<const std::uint8_t> file,
+                       const DecodeWish& wish,
+                       const DecodeLimits& limits,
+                       Image& into) {
+  if (wish.channels != 1 && wish.channels != 3)
+    throw std::logic_error("an image is decoded to 1 or 3 channels");
+  if (file.size() > limits.bytes)
+    throw BadImage("it has " + std::to_string(file.size()) + " bytes, more than the " +
+                   std::to_string(limits.bytes) + " allowed");
+  switch (format_of(file)) {
+    case ImageFormat::jpeg:
+      return decode_jpeg(file, wish, limits, into);
+    case ImageFormat::png:
+      return decode_png(file, wish, limits, into);
+    case ImageFormat::webp:
+      return decode_webp(file, wish, limits, into);
+  }
+  throw std::logic_error("an image format without a reader");
+}
+
+}  // namespace ddp::worker

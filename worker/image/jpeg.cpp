@@ -1,0 +1,187 @@
+#include "worker/image/jpeg.h"
+
+#include <algorithm>
+#include <array>
+#include <csetjmp>
+#include <cstdio>  // jpeglib.h wants it before itself
+#include <new>
+#include <string>
+#include <vector>
+
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "worker/image/pixel_rows.h"
+
+namespace ddp::worker {
+namespace {
+
+// Real progressive files have about ten. Each costs a pass over the whole image, and only a few
+// bytes of the file.
+constexpr int kMaxScans = 200;
+
+/// libjpeg warns when pixels are missing or wrong, and goes on with grey. These are errors here;
+/// not so what does no harm, as bytes between two segments.
+bool is_damage(int message) {
+  constexpr std::array<int, 5> kDamage{
+      JWRN_JPEG_EOF, JWRN_HIT_MARKER, JWRN_HUFF_BAD_CODE, JWRN_ARITH_BAD_CODE, JWRN_MUST_RESYNC};
+  return std::find(kDamage.begin(), kDamage.end(), message) != kDamage.end();
+}
+
+struct JumpingErrors : jpeg_error_mgr {
+  std::jmp_buf back{};
+  bool too_many_scans = false;
+};
+
+[[noreturn]] void jump_back(j_common_ptr info) {
+  std::longjmp(static_cast<JumpingErrors*>(info->err)->back, 1);
+}
+
+/// a * b / 255, rounded, for a and b up to 255.
+int times(int a, int b) {
+  const int product = a * b + 128;
+  return ((product >> 8) + product) >> 8;
+}
+
+/// Adobe's CMYK, which is inverted, as Pillow takes it: ink is taken away from the light that black
+/// leaves. In place, into red, green, blue and a byte that is not used.
+void cmyk_to_rgb(std::uint8_t* row, int width) {
+  for (int x = 0; x < width; ++x, row += 4) {
+    const int light = row[3];
+    for (int i = 0; i < 3; ++i)
+      row[i] = static_cast<std::uint8_t>(light - times(255 - row[i], light));
+  }
+}
+
+/// One file being read. libjpeg leaves by longjmp when something is wrong, so every call of it is
+/// inside of guarded().
+class JpegReader {
+ public:
+  JpegReader() {
+    info_.err = ::jpeg_std_error(&errors_);
+    errors_.error_exit = jump_back;
+    errors_.output_message = [](j_common_ptr) {};
+    errors_.emit_message = [](j_common_ptr info, int level) {
+      if (level < 0 && is_damage(info->err->msg_code)) jump_back(info);
+    };
+    progress_.progress_monitor = [](j_common_ptr info) {
+      auto& errors = *static_cast<JumpingErrors*>(info->err);
+      errors.too_many_scans =
+          reinterpret_cast<j_decompress_ptr>(info)->input_scan_number > kMaxScans;
+      if (errors.too_many_scans) jump_back(info);
+    };
+    guarded([&] { jpeg_create_decompress(&info_); });
+    info_.progress = &progress_;
+  }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+  ~JpegReader() { ::jpeg_destroy_decompress(&info_); }
+
+  ImageSize read_size(std::span<const std::uint8_t> file) {
+    guarded([&] {
+      ::jpeg_mem_src(&info_, file.data(), file.size());
+      ::jpeg_read_header(&info_, TRUE);
+    });
+    return {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)};
+  }
+
+  /// After read_size().
+  void decode(const DecodeWish& wish, Image& into) {
+    choose_color();
+    if (wish.at_least) choose_scale(*wish.at_least);
+    guarded([&] { ::jpeg_start_decompress(&info_); });
+    into.reshape(wish.channels,
+                 {static_cast<int>(info_.output_height), static_cast<int>(info_.output_width)});
+    row_.resize(info_.output_width * static_cast<std::size_t>(info_.output_components));
+    guarded([&] { read_rows(into); });
+    // jpeg_finish_decompress() would look for the marker of the end, which some writers leave out.
+  }
+
+ private:
+  void choose_color() {
+    switch (info_.num_components) {
+      case 1:
+        info_.out_color_space = JCS_GRAYSCALE;
+        return;
+      case 3:
+        info_.out_color_space = JCS_EXT_RGBX;
+        return;
+      case 4:
+        info_.out_color_space = JCS_CMYK;
+        return;
+      default:
+        throw BadImage("it is a JPEG of " + std::to_string(info_.num_components) +
+                       " components; 1 (grey), 3 (colour) and 4 (CMYK) are read");
+    }
+  }
+
+  /// Powers of two, as the other eighths are slower than the whole image: only these have SIMD
+  /// code.
+  void choose_scale(ImageSize at_least) {
+    const auto scaled = [](unsigned size, unsigned part) { return (size + part - 1) / part; };
+    for (const unsigned part : {8U, 4U, 2U}) {
+      if (static_cast<int>(scaled(info_.image_height, part)) >= at_least.height &&
+          static_cast<int>(scaled(info_.image_width, part)) >= at_least.width) {
+        info_.scale_num = 1;
+        info_.scale_denom = part;
+        return;
+      }
+    }
+  }
+
+  void read_rows(Image& into) {
+    JSAMPROW row = row_.data();
+    for (int y = 0; y < into.height; ++y) {
+      ::jpeg_read_scanlines(&info_, &row, 1);
+      if (info_.out_color_space == JCS_CMYK) cmyk_to_rgb(row, into.width);
+      if (info_.out_color_space == JCS_GRAYSCALE)
+        spread_row(row, y, into);
+      else
+        split_row(row, y, into);
+    }
+  }
+
+  /// Precondition: `step` has nothing to destroy, as its frames are jumped over.
+  template <typename Step>
+  void guarded(Step step) {
+    if (setjmp(errors_.back) != 0) throw_reason();
+    step();
+  }
+
+  [[noreturn]] void throw_reason() {
+    if (errors_.too_many_scans)
+      throw BadImage("it is a JPEG of more than " + std::to_string(kMaxScans) + " scans");
+    if (errors_.msg_code == JWRN_JPEG_EOF || errors_.msg_code == JERR_INPUT_EOF)
+      throw BadImage("it is cut off");
+    if (errors_.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
+    std::array<char, JMSG_LENGTH_MAX> text{};
+    errors_.format_message(reinterpret_cast<j_common_ptr>(&info_), text.data());
+    throw BadImage(std::string("it is damaged, or not a JPEG that is read (libjpeg: ") +
+                   text.data() + ")");
+  }
+
+  JumpingErrors errors_{};
+  jpeg_progress_mgr progress_{};
+  jpeg_decompress_struct info_{};
+  std::vector<std::uint8_t> row_;
+};
+
+}  // namespace
+
+ImageSize read_jpeg_size(std::span<const std::uint8_t> file) {
+  return JpegReader().read_size(file);
+}
+
+ImageSize decode_jpeg(std::span<const std::uint8_t> file,
+                      const DecodeWish& wish,
+                      const DecodeLimits& limits,
+                      Image& into) {
+  JpegReader reader;
+  const ImageSize size = reader.read_size(file);
+  require_within(limits, size);
+  reader.decode(wish, into);
+  return size;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,244 @@
+#include "worker/image/png.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+#include "worker/image/pixel_rows.h"
+
+namespace ddp::worker {
+namespace {
+
+// As libpng: a size that is more is damage.
+constexpr std::uint32_t kMaxSide = 0x7fffffff;
+
+/// What libpng says when it gives up. It then leaves by longjmp, so every call of it is inside of a
+/// guarded().
+struct Complaint {
+  std::string text;
+};
+
+void complain(png_structp png, png_const_charp text) {
+  static_cast<Complaint*>(::png_get_error_ptr(png))->text = text;
+  ::png_longjmp(png, 1);
+}
+
+void ignore(png_structp, png_const_charp) {}
+
+/// Precondition: `step` has nothing to destroy, as its frames are jumped over.
+template <typename Step>
+bool guarded(png_structp png, Step step) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  step();
+  return true;
+}
+
+std::uint32_t read_word(std::span<const std::uint8_t> bytes) {
+  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
+         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
+}
+
+/// One file being read.
+class PngReader {
+ public:
+  explicit PngReader(std::span<const std::uint8_t> file) : rest_(file) {
+    png_ = ::png_create_read_struct(PNG_LIBPNG_VER_STRING, &complaint_, complain, ignore);
+    if (png_ == nullptr) throw std::bad_alloc();
+    info_ = ::png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      ::png_destroy_read_struct(&png_, nullptr, nullptr);
+      throw std::bad_alloc();
+    }
+  }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+  ~PngReader() { ::png_destroy_read_struct(&png_, &info_, nullptr); }
+
+  void decode(ImageSize size, int channels, Image& into) {
+    if (!guarded(png_, [&] { read_header(); })) throw_reason();
+    into.reshape(channels, size);
+    if (passes_ > 1)
+      decode_interlaced(into);
+    else
+      decode_plain(into);
+  }
+
+ private:
+  void read_header() {
+    ::png_set_read_fn(png_, this, take);
+    ::png_set_user_limits(png_, kMaxSide, kMaxSide);  // the size was checked
+    ::png_read_info(png_, info_);
+    const auto color = ::png_get_color_type(png_, info_);
+    is_grey_ = (color & PNG_COLOR_MASK_COLOR) == 0;
+    if (color == PNG_COLOR_TYPE_PALETTE) ::png_set_palette_to_rgb(png_);
+    if (is_grey_) ::png_set_expand_gray_1_2_4_to_8(png_);
+    ::png_set_strip_16(png_);
+    ::png_set_strip_alpha(png_);
+    if (!is_grey_) ::png_set_filler(png_, 0, PNG_FILLER_AFTER);
+    passes_ = ::png_set_interlace_handling(png_);
+    ::png_read_update_info(png_, info_);
+    row_bytes_ = ::png_get_rowbytes(png_, info_);
+  }
+
+  void decode_plain(Image& into) {
+    pixels_.resize(row_bytes_);
+    const bool done = guarded(png_, [&] {
+      for (int y = 0; y < into.height; ++y) {
+        ::png_read_row(png_, pixels_.data(), nullptr);
+        put(pixels_.data(), y, into);
+      }
+      ::png_read_end(png_, nullptr);
+    });
+    if (!done) throw_reason();
+  }
+
+  /// Each pass fills in pixels of all rows.
+  void decode_interlaced(Image& into) {
+    const auto height = static_cast<std::size_t>(into.height);
+    pixels_.resize(row_bytes_ * height);
+    const bool done = guarded(png_, [&] {
+      for (int pass = 0; pass < passes_; ++pass) {
+        for (std::size_t y = 0; y < height; ++y)
+          ::png_read_row(png_, pixels_.data() + y * row_bytes_, nullptr);
+      }
+      ::png_read_end(png_, nullptr);
+    });
+    if (!done) throw_reason();
+    for (std::size_t y = 0; y < height; ++y)
+      put(pixels_.data() + y * row_bytes_, static_cast<int>(y), into);
+  }
+
+  void put(const std::uint8_t* row, int y, Image& into) const {
+    if (is_grey_)
+      spread_row(row, y, into);
+    else
+      split_row(row, y, into);
+  }
+
+  static void take(png_structp png, png_bytep into, std::size_t size) {
+    PngReader& self = *static_cast<PngReader*>(::png_get_io_ptr(png));
+    if (size > self.rest_.size()) {
+      self.is_cut_off_ = true;
+      ::png_error(png, "cut off");
+    }
+    std::memcpy(into, self.rest_.data(), size);
+    self.rest_ = self.rest_.subspan(size);
+  }
+
+  [[noreturn]] void throw_reason() const {
+    if (is_cut_off_) throw BadImage("it is cut off");
+    throw BadImage("it is a damaged PNG (libpng: " + complaint_.text + ")");
+  }
+
+  std::span<const std::uint8_t> rest_;
+  bool is_cut_off_ = false;
+  Complaint complaint_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  bool is_grey_ = false;
+  int passes_ = 1;
+  std::size_t row_bytes_ = 0;
+  std::vector<std::uint8_t> pixels_;  // a row, or all of them
+};
+
+/// One file being written.
+class PngWriter {
+ public:
+  PngWriter() {
+    png_ = ::png_create_write_struct(PNG_LIBPNG_VER_STRING, &complaint_, complain, ignore);
+    if (png_ == nullptr) throw std::bad_alloc();
+    info_ = ::png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      ::png_destroy_write_struct(&png_, nullptr);
+      throw std::bad_alloc();
+    }
+  }
+  PngWriter(const PngWriter&) = delete;
+  PngWriter& operator=(const PngWriter&) = delete;
+  ~PngWriter() { ::png_destroy_write_struct(&png_, &info_); }
+
+  std::vector<std::uint8_t> encode(const Image& image) {
+    std::vector<std::uint8_t> row(image.bytes.size() / static_cast<std::size_t>(image.height));
+    if (!guarded(png_, [&] { write(image, row.data()); }))
+      throw std::runtime_error("cannot write an image as PNG: libpng says " + complaint_.text);
+    return std::move(file_);
+  }
+
+ private:
+  void write(const Image& image, std::uint8_t* row) {
+    ::png_set_write_fn(png_, this, append, nullptr);
+    ::png_set_IHDR(png_,
+                   info_,
+                   static_cast<png_uint_32>(image.width),
+                   static_cast<png_uint_32>(image.height),
+                   8,
+                   image.channels == 1 ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                   PNG_INTERLACE_NONE,
+                   PNG_COMPRESSION_TYPE_DEFAULT,
+                   PNG_FILTER_TYPE_DEFAULT);
+    ::png_write_info(png_, info_);
+    for (int y = 0; y < image.height; ++y) {
+      std::uint8_t* out = row;
+      for (int x = 0; x < image.width; ++x) {
+        for (int channel = 0; channel < image.channels; ++channel)
+          *out++ = image.row(channel, y)[x];
+      }
+      ::png_write_row(png_, row);
+    }
+    ::png_write_end(png_, nullptr);
+  }
+
+  static void append(png_structp png, png_bytep bytes, std::size_t size) {
+    std::vector<std::uint8_t>& file = static_cast<PngWriter*>(::png_get_io_ptr(png))->file_;
+    bool has_room = true;
+    try {
+      file.insert(file.end(), bytes, bytes + size);
+    } catch (const std::bad_alloc&) {
+      has_room = false;  // no exception may pass through libpng
+    }
+    if (!has_room) ::png_error(png, "out of memory");
+  }
+
+  Complaint complaint_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  std::vector<std::uint8_t> file_;
+};
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_png(const Image& image) {
+  if (image.bytes.empty()) throw std::logic_error("an image without pixels as PNG");
+  return PngWriter().encode(image);
+}
+
+ImageSize read_png_size(std::span<const std::uint8_t> file) {
+  // 8 bytes of signature, then the chunk that must be first: length, name, width, height.
+  if (file.size() < 24) throw BadImage("it is cut off");
+  const std::span<const std::uint8_t> name = file.subspan(12, 4);
+  if (!std::equal(name.begin(), name.end(), std::string_view("IHDR").begin()))
+    throw BadImage("it is a damaged PNG (it does not begin with an IHDR)");
+  const std::uint32_t width = read_word(file.subspan(16));
+  const std::uint32_t height = read_word(file.subspan(20));
+  if (std::max(width, height) > kMaxSide)
+    throw BadImage("it is a damaged PNG (its header says " + std::to_string(width) + " x " +
+                   std::to_string(height) + " pixels)");
+  return {static_cast<int>(height), static_cast<int>(width)};
+}
+
+ImageSize decode_png(std::span<const std::uint8_t> file,
+                     const DecodeWish& wish,
+                     const DecodeLimits& limits,
+                     Image& into) {
+  const ImageSize size = read_png_size(file);
+  require_within(limits, size);
+  PngReader(file).decode(size, wish.channels, into);
+  return size;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,66 @@
+#include "worker/image/webp.h"
+
+#include <webp/decode.h>
+
+#include <string>
+#include <vector>
+
+#include "worker/image/pixel_rows.h"
+
+namespace ddp::worker {
+namespace {
+
+[[noreturn]] void refuse(VP8StatusCode status) {
+  switch (status) {
+    case VP8_STATUS_OUT_OF_MEMORY:
+      throw std::bad_alloc();
+    case VP8_STATUS_NOT_ENOUGH_DATA:
+      throw BadImage("it is cut off");
+    case VP8_STATUS_UNSUPPORTED_FEATURE:
+      throw BadImage("it is a WebP of a kind that is not read (libwebp: unsupported feature)");
+    default:
+      throw BadImage("it is a damaged WebP (libwebp: status " + std::to_string(status) + ")");
+  }
+}
+
+WebPBitstreamFeatures read_features(std::span<const std::uint8_t> file) {
+  WebPBitstreamFeatures features{};
+  const VP8StatusCode status = ::WebPGetFeatures(file.data(), file.size(), &features);
+  if (status != VP8_STATUS_OK) refuse(status);
+  return features;
+}
+
+}  // namespace
+
+ImageSize read_webp_size(std::span<const std::uint8_t> file) {
+  const WebPBitstreamFeatures features = read_features(file);
+  return {features.height, features.width};
+}
+
+ImageSize decode_webp(std::span<const std::uint8_t> file,
+                      const DecodeWish& wish,
+                      const DecodeLimits& limits,
+                      Image& into) {
+  const WebPBitstreamFeatures features = read_features(file);
+  const ImageSize size{features.height, features.width};
+  require_within(limits, size);
+  if (features.has_animation != 0) throw BadImage("it is an animated WebP, which is not read");
+  const std::size_t row_bytes = static_cast<std::size_t>(size.width) * 4;
+  std::vector<std::uint8_t> pixels(row_bytes * static_cast<std::size_t>(size.height));
+  WebPDecoderConfig config{};
+  if (::WebPInitDecoderConfig(&config) == 0)
+    throw std::logic_error("libwebp is not of the version of its headers");
+  config.output.colorspace = MODE_RGBA;
+  config.output.is_external_memory = 1;
+  config.output.u.RGBA = {
+      .rgba = pixels.data(), .stride = static_cast<int>(row_bytes), .size = pixels.size()};
+  const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
+  ::WebPFreeDecBuffer(&config.output);
+  if (status != VP8_STATUS_OK) refuse(status);
+  into.reshape(wish.channels, size);
+  for (int y = 0; y < size.height; ++y)
+    split_row(pixels.data() + static_cast<std::size_t>(y) * row_bytes, y, into);
+  return size;
+}
+
+}  // namespace ddp::worker
