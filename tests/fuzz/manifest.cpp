@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "tests/fuzz/fuzz.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/error.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 
 namespace ddp::worker {
 namespace {

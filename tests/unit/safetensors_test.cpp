@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 
 namespace ddp::worker {
 namespace {

@@ -67,24 +67,8 @@ ImageSet take(IdxArray images,
                   .deviation = {normalisation.deviation}};
 }
 
-void check_root(const DataRequest& request) {
-  const std::string what = "cannot load " + request.name + ": ";
-  const std::string advice =
-      " Set data.root to the directory that holds its files, or data.name=digits, which needs "
-      "none.";
-  if (request.root.empty()) throw UsageError(what + "data.root is not set." + advice);
-  std::error_code error;
-  if (!fs::exists(request.root, error)) {
-    const std::string reason = error ? " (" + error.message() + ")" : "";
-    throw UsageError(what + "data.root " + request.root.string() + " does not exist" + reason +
-                     "." + advice);
-  }
-  if (!fs::is_directory(request.root, error))
-    throw UsageError(what + "data.root " + request.root.string() + " is no directory." + advice);
-}
-
 DataSet load_idx_set(const DataRequest& request, Normalisation normalisation) {
-  check_root(request);
+  require_root(request);
   std::vector<std::string> problems;
   const fs::path train_images = find_file(request, "train-images", "idx3-ubyte", problems);
   const fs::path train_labels = find_file(request, "train-labels", "idx1-ubyte", problems);
@@ -115,6 +99,22 @@ DataSet load_idx_set(const DataRequest& request, Normalisation normalisation) {
 }
 
 }  // namespace
+
+void require_root(const DataRequest& request) {
+  const std::string what = "cannot load " + request.name + ": ";
+  const std::string advice =
+      " Set data.root to the directory that holds its files, or data.name=digits, which needs "
+      "none.";
+  if (request.root.empty()) throw UsageError(what + "data.root is not set." + advice);
+  std::error_code error;
+  if (!fs::exists(request.root, error)) {
+    const std::string reason = error ? " (" + error.message() + ")" : "";
+    throw UsageError(what + "data.root " + request.root.string() + " does not exist" + reason +
+                     "." + advice);
+  }
+  if (!fs::is_directory(request.root, error))
+    throw UsageError(what + "data.root " + request.root.string() + " is no directory." + advice);
+}
 
 DataSet load_data_set(const DataRequest& request) {
   // The constants are those of every published recipe for the two sets.

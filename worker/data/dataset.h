@@ -37,7 +37,9 @@ struct DataRequest {
   std::uint64_t seed = 1;                    // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};  // data.args, for the sets of a program's own
+  Args args{};            // data.args, for the sets of a program's own
+  int image_size = 224;   // sets whose images vary in size: the side to which they are fitted
+  int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
 };
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
@@ -48,5 +50,8 @@ inline constexpr std::int64_t kDigitsTestSize = 2000;
 /// Errors: UsageError for an unknown name, a missing root or file (with all names that were tried),
 /// broken contents, and a train_size or test_size above what there is.
 DataSet load_data_set(const DataRequest& request);
+
+/// Errors: UsageError when data.root is not set, is not there, or is not a directory.
+void require_root(const DataRequest& request);
 
 }  // namespace ddp::worker

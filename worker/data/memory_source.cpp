@@ -13,6 +13,7 @@ MemorySource::MemorySource(ImageSet set) : set_(std::move(set)) {
             set_.classes,
             set_.mean,
             set_.deviation};
+  facts_.is_in_memory = true;
 }
 
 void MemorySource::read(std::int64_t index, Sample& into) const {

@@ -197,6 +197,7 @@ DataJob make_data(const JobValues& values) {
   data.seed = static_cast<std::uint64_t>(values.integer("data.seed"));
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
+  data.image_size = static_cast<int>(values.integer("data.image_size"));
   data.threads = static_cast<int>(values.integer("data.workers"));
   data.augment = make_augment(values);
   data.max_bad = values.real("data.max_bad");

@@ -27,6 +27,7 @@ struct DataJob {
   std::uint64_t seed = 1;
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
+  int image_size = 224;             // of sets whose images vary in size
   int threads = 0;                  // of each rank's loader
   std::vector<AugmentJob> augment;  // of the training set, in order
   double max_bad = 0.01;            // share of an epoch's samples

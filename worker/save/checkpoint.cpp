@@ -17,7 +17,7 @@
 #include "common/files.h"
 #include "common/one_line.h"
 #include "common/run_dir.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"
 #include "worker/save/read_bytes.h"

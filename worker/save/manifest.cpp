@@ -9,7 +9,7 @@
 
 #include "common/error.h"
 #include "common/one_line.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 
 namespace ddp::worker {
 namespace {

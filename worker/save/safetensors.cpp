@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 #include "worker/save/output_file.h"
 #include "worker/save/read_bytes.h"
 

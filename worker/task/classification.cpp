@@ -12,8 +12,10 @@
 namespace ddp::worker {
 namespace {
 
-const at::Tensor& labels_of(const Batch& batch) {
-  return batch.targets.at(0).values;  // [B]
+/// [B], or [B, classes]: shares of a label that was mixed.
+at::Tensor labels_of(const Batch& batch, const at::Tensor& scores) {
+  const at::Tensor& labels = batch.targets.at(0).values;
+  return labels.is_floating_point() ? labels.view_as(scores).to(scores.scalar_type()) : labels;
 }
 
 class TopK : public Metric {
@@ -23,7 +25,7 @@ class TopK : public Metric {
   void update(const Outputs& outputs, const Batch& batch) override {
     require_scores(outputs, batch);
     const at::Tensor best = std::get<1>(outputs[0].topk(k_, 1));  // [B, k]
-    sums_.add({{"right", best.eq(labels_of(batch).unsqueeze(1)).sum()},
+    sums_.add({{"right", best.eq(labels_of(batch, outputs[0]).unsqueeze(1)).sum()},
                {"samples", at::full({}, batch.size(), outputs[0].options().dtype(at::kDouble))}});
   }
   void merge(Group& group) override { sums_.merge(group); }
@@ -71,16 +73,18 @@ Outputs Classification::forward(const Batch& batch) {
 }
 
 Loss Classification::loss(const Outputs& outputs, const Batch& batch) {
-  return criterion_(outputs[0], labels_of(batch));
+  return criterion_(outputs[0], labels_of(batch, outputs[0]));
 }
 
 Loss Classification::test_loss(const Outputs& outputs, const Batch& batch) {
-  return test_criterion_(outputs[0], labels_of(batch));
+  return test_criterion_(outputs[0], labels_of(batch, outputs[0]));
 }
 
 std::vector<NamedTensor> Classification::counts(const Outputs& outputs, const Batch& batch) {
   const at::NoGradGuard no_grad;
-  return {{"accuracy", outputs[0].argmax(1).eq(labels_of(batch)).sum()}};
+  const at::Tensor labels = labels_of(batch, outputs[0]);
+  const at::Tensor likeliest = labels.is_floating_point() ? labels.argmax(1) : labels;
+  return {{"accuracy", outputs[0].argmax(1).eq(likeliest).sum()}};
 }
 
 std::unique_ptr<Metric> make_top_k(int k, int classes) {

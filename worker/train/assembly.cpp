@@ -129,6 +129,7 @@ int train_task(const Session& session,
   Loader test_loader(data.test,
                      {.type = input_type(replica),
                       .layout = layout,
+                      .augments = make_augments({}, {}, data.test->facts()),
                       .threads = job.data.threads,
                       .on_bad = LoaderRequest::OnBad::leave_out});
   const Forward forward(*task, precision, device.device);

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/spelling.h"
+#include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
 #include "worker/task/classification.h"
 
@@ -66,6 +67,8 @@ Registry built_in() {
   registry.models = built_in_models();
   for (const char* const name : {"digits", "mnist", "fashion-mnist"})
     registry.data_sets[name] = load_data_set;
+  registry.sources["image-folder"] = load_image_folder;
+  registry.augments = built_in_augments();
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);
   };
@@ -88,9 +91,10 @@ std::vector<Augment> make_augments(const Registry& registry,
                                    const DataFacts& data) {
   std::vector<Augment> augments;
   for (const AugmentJob& augment : job.augment) {
-    augments.push_back(registry.augments.at(augment.name)(augment.args, data));
+    augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments}));
     augment.args.require_all_read(augment.name);
   }
+  if (data.varies) augments.push_back(fit_to(static_cast<int>(data.shape.at(1))));
   return augments;
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "worker/data/augment.h"
 #include "worker/data/dataset.h"
 #include "worker/data/source.h"
 #include "worker/model/registry.h"
@@ -29,8 +30,6 @@ using SourceFactory = std::function<Sources(const DataRequest&)>;
 using LossFactory = std::function<Criterion(const LossJob&)>;
 /// For data as these, at the start of each evaluation. Errors: UsageError.
 using MetricFactory = std::function<std::unique_ptr<Metric>(const DataFacts&)>;
-/// An entry of data.augment, for samples as `data` has them. Errors: UsageError.
-using AugmentFactory = std::function<Augment(const Args& args, const DataFacts& data)>;
 using OptimizerFactory = std::function<std::unique_ptr<UpdateRule>(const OptimizerJob&)>;
 
 struct TaskRequest {

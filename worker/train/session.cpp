@@ -53,6 +53,7 @@ std::string describe_data(const Sources& data) {
     text += facts.name + ": " + std::to_string(facts.count) +
             (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
     if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
+    if (!facts.digest.empty()) text += ", files " + facts.digest;
     text += "\n";
   }
   return text;
@@ -72,7 +73,10 @@ void require_sizes(const DataJob& job, const Sources& data) {
 }
 
 Sources read_data(const Registry& registry, const DataJob& job) try {
-  const DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
+  DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
+  request.image_size = job.image_size;
+  // Augmentations may look at any part of an image, so they get all of it.
+  if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
   const auto set = registry.data_sets.find(job.name);
   Sources sources = set != registry.data_sets.end() ? make_sources(set->second(request))
                                                     : registry.sources.at(job.name)(request);

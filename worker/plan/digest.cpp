@@ -1,4 +1,4 @@
-#include "worker/save/digest.h"
+#include "worker/plan/digest.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

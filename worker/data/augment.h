@@ -1,0 +1,51 @@
+// The augmentations that a job file may name in data.augment, and how a program adds its own.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "worker/data/source.h"
+#include "worker/plan/args.h"
+
+namespace ddp::worker {
+
+struct AugmentRequest {
+  const Args& args;
+  const DataFacts& data;        // of the training set
+  std::vector<Augment> before;  // those that come before this one, in order
+};
+
+/// Makes one entry of data.augment. Errors: UsageError.
+using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
+
+/// By name. Those of positions and shapes move boxes, too (DataFacts::has_boxes).
+///   flip            {share: 0.5}: left becomes right
+///   crop            {size: as the data set's, padding: 0, border: zero | reflect | edge}: a part
+///                   of that size, of the image with `padding` pixels around it
+///   random-resized-crop {size: the data set's, min_area: 0.08, max_area: 1, min_ratio: 0.75,
+///                   max_ratio: 1.3333}: a part of the image, of any size, resized
+///   resize          {size}: the smaller side to that; or {height, width}
+///   center-crop     {size: the data set's}
+///   rotate          {degrees: 15}: by at most that, to both sides
+///   affine          {degrees: 0, translate: 0, min_scale: 1, max_scale: 1, shear: 0}: translate is
+///                   a share of the image's size, shear in degrees
+///   color-jitter    {brightness: 0, contrast: 0, saturation: 0, hue: 0}: by factors of at most 1
+///                   plus or minus these, in a random order; hue in turns
+///   cutout          {size: 8, count: 1}: squares of black
+///   mixup           {alpha: 0.2, share: 1}: a mean with another image, and of their labels
+///   cutmix          {alpha: 1, share: 1}: a rectangle of another image, and its share of the label
+///   rand-augment    {count: 2, magnitude: 9}: so many operations of a list, of a magnitude in 0 to
+///                   30
+/// Sources: DeVries and Taylor, arXiv:1708.04552; Zhang et al., arXiv:1710.09412; Yun et al.,
+/// arXiv:1905.04899; Cubuk et al., arXiv:1909.13719, with torchvision's ranges of magnitudes.
+std::map<std::string, AugmentFactory> built_in_augments();
+
+/// What ends the list for images that vary in size, and is the whole of it for a test set: unless it
+/// is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is taken.
+Augment fit_to(int side);
+/// The size below which fit_to() would have to enlarge.
+int fitted_side(int side);
+
+}  // namespace ddp::worker

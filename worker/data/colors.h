@@ -1,0 +1,11 @@
+// Augmentations that change the values of pixels: see worker/data/augment.h for their arguments.
+#pragma once
+
+#include "worker/data/augment.h"
+
+namespace ddp::worker {
+
+Augment make_color_jitter(const AugmentRequest& request);
+Augment make_rand_augment(const AugmentRequest& request);
+
+}  // namespace ddp::worker

@@ -1,0 +1,161 @@
+#include "worker/data/crops.h"
+
+#include <cmath>
+#include <utility>
+
+#include "common/error.h"
+#include "worker/data/sample_image.h"
+#include "worker/image/geometry.h"
+#include "worker/image/resize.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr int kMaxSide = 1 << 14;
+// A box of which less than that is left tells nothing of the object in it.
+constexpr float kLeastOfBox = 0.1F;
+constexpr double kFitted = 0.875;  // the share of the smaller side that the field's tests look at
+
+/// A side in pixels; by default that of the data set's images. Errors: UsageError.
+int side_of(const Args& args, const DataFacts& data, const char* name = "size") {
+  std::optional<std::int64_t> otherwise;
+  if (data.shape.size() == 3) otherwise = data.shape[1];
+  return static_cast<int>(args.integer(name, 1, kMaxSide, otherwise));
+}
+
+Border border_of(const Args& args) {
+  const std::string name = args.text("border", "zero");
+  if (name == "zero") return {};
+  if (name == "reflect") return {.kind = Border::Kind::reflect};
+  if (name == "edge") return {.kind = Border::Kind::edge};
+  throw UsageError(args.where("border") + ": " + name + " is not one of zero, reflect, edge.");
+}
+
+/// In [0, most].
+int draw(Random& random, int most) {
+  return most <= 0 ? 0 : static_cast<int>(random.below(static_cast<std::uint64_t>(most) + 1));
+}
+
+void cut(SampleImage& sample, const Region& region, const Border& border) {
+  sample.replace([&](const Image& from, Image& into) { crop(from, region, border, into); });
+  sample.move_boxes([&](const Box& box) { return crop(box, region, kLeastOfBox); });
+}
+
+/// A part in another size.
+void resize_part(SampleImage& sample, const Region& region, ImageSize size) {
+  thread_local Resizer resizer;
+  sample.replace(
+      [&](const Image& from, Image& into) { resizer.resize(from, region, size, into); });
+  sample.move_boxes([&](const Box& box) -> std::optional<Box> {
+    const std::optional<Box> left = crop(box, region, kLeastOfBox);
+    if (!left) return {};
+    return resize(*left, region.size(), size);
+  });
+}
+
+void resize_to(SampleImage& sample, ImageSize size) {
+  const ImageSize from = sample.image().size();
+  if (from != size) resize_part(sample, {0, 0, from.height, from.width}, size);
+}
+
+/// What random-resized-crop looks for.
+struct Part {
+  double min_area;
+  double max_area;
+  double min_ratio;  // width : height
+  double max_ratio;
+};
+
+/// As torchvision's RandomResizedCrop: ten tries, then the middle of the nearest allowed ratio.
+Region draw_part(const Part& part, ImageSize image, Random& random) {
+  const double area = static_cast<double>(image.height) * image.width;
+  for (int i = 0; i < 10; ++i) {
+    const double wanted = area * random.uniform(part.min_area, part.max_area);
+    const double ratio =
+        std::exp(random.uniform(std::log(part.min_ratio), std::log(part.max_ratio)));
+    const int width = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));
+    const int height = static_cast<int>(std::lround(std::sqrt(wanted / ratio)));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    const int top = draw(random, image.height - height);
+    const int left = draw(random, image.width - width);
+    return {top, left, height, width};
+  }
+  ImageSize size = image;
+  const double ratio = static_cast<double>(image.width) / image.height;
+  if (ratio < part.min_ratio)
+    size.height = static_cast<int>(std::lround(image.width / part.min_ratio));
+  if (ratio > part.max_ratio)
+    size.width = static_cast<int>(std::lround(image.height * part.max_ratio));
+  return {(image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
+}
+
+}  // namespace
+
+Augment make_crop(const AugmentRequest& request) {
+  const int side = side_of(request.args, request.data);
+  const int padding = static_cast<int>(request.args.integer("padding", 0, kMaxSide, 0));
+  const Border border = border_of(request.args);
+  return [side, padding, border](Sample& sample, Random& random, const Source&) {
+    SampleImage image(sample);
+    const ImageSize size = image.image().size();
+    const int top = draw(random, size.height + 2 * padding - side) - padding;
+    const int left = draw(random, size.width + 2 * padding - side) - padding;
+    cut(image, {top, left, side, side}, border);
+  };
+}
+
+Augment make_random_resized_crop(const AugmentRequest& request) {
+  const Args& args = request.args;
+  const int side = side_of(args, request.data);
+  Part part{};
+  part.min_area = args.real("min_area", 1e-4, 1, 0.08);
+  part.max_area = args.real("max_area", part.min_area, 1, 1.0);
+  part.min_ratio = args.real("min_ratio", 0.01, 100, 0.75);
+  part.max_ratio = args.real("max_ratio", part.min_ratio, 100, 4.0 / 3);
+  return [side, part](Sample& sample, Random& random, const Source&) {
+    SampleImage image(sample);
+    const Region region = draw_part(part, image.image().size(), random);
+    resize_part(image, region, {side, side});
+  };
+}
+
+Augment make_resize(const AugmentRequest& request) {
+  const Args& args = request.args;
+  if (args.has("height") || args.has("width")) {
+    const ImageSize size{static_cast<int>(args.integer("height", 1, kMaxSide)),
+                         static_cast<int>(args.integer("width", 1, kMaxSide))};
+    return [size](Sample& sample, Random&, const Source&) {
+      SampleImage image(sample);
+      resize_to(image, size);
+    };
+  }
+  const int side = side_of(args, request.data);
+  return [side](Sample& sample, Random&, const Source&) {
+    SampleImage image(sample);
+    resize_to(image, resized_smaller_side(image.image().size(), side));
+  };
+}
+
+Augment make_center_crop(const AugmentRequest& request) {
+  const int side = side_of(request.args, request.data);
+  return [side](Sample& sample, Random&, const Source&) {
+    SampleImage image(sample);
+    cut(image, center_region(image.image().size(), {side, side}), {});
+  };
+}
+
+int fitted_side(int side) {
+  return static_cast<int>(std::lround(side / kFitted));
+}
+
+Augment fit_to(int side) {
+  return [side](Sample& sample, Random&, const Source&) {
+    SampleImage image(sample);
+    const ImageSize wanted{side, side};
+    if (image.image().size() == wanted) return;
+    resize_to(image, resized_smaller_side(image.image().size(), fitted_side(side)));
+    cut(image, center_region(image.image().size(), wanted), {});
+  };
+}
+
+}  // namespace ddp::worker

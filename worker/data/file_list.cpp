@@ -1,0 +1,102 @@
+#include "worker/data/file_list.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <span>
+#include <string_view>
+#include <system_error>
+
+#include "common/error.h"
+#include "worker/plan/digest.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Links to folders are followed, as people keep sets that way; not without end.
+constexpr int kMaxDepth = 16;
+
+struct Found {
+  std::vector<std::string> folders;
+  std::vector<std::string> images;
+};
+
+bool is_hidden(const std::string& name) {
+  return name.starts_with('.');
+}
+
+Found read_folder(const fs::path& folder) {
+  Found found;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (is_hidden(name)) continue;
+    // What cannot be looked at is no folder, and is told when it is read.
+    std::error_code ignored;
+    if (at->is_directory(ignored)) {
+      found.folders.push_back(name);
+    } else if (is_image_name(name)) {
+      found.images.push_back(name);
+    }
+  }
+  if (error) {
+    throw UsageError("cannot read the folder " + folder.string() + ": " + error.message() +
+                     ". Set data.root to a folder that this user can read.");
+  }
+  std::ranges::sort(found.folders);
+  std::ranges::sort(found.images);
+  return found;
+}
+
+void add_images(const fs::path& root, const std::string& below, int depth, FileList& list) {
+  const Found found = read_folder(root / below);
+  for (const std::string& name : found.images) {
+    list.files.push_back(below + "/" + name);
+    list.labels.push_back(static_cast<std::int32_t>(list.classes.size()) - 1);
+  }
+  if (depth == kMaxDepth) return;
+  for (const std::string& name : found.folders)
+    add_images(root, below + "/" + name, depth + 1, list);
+}
+
+}  // namespace
+
+bool is_image_name(const std::string& name) {
+  std::string small = name;
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::array<std::string_view, 4> kEndings{".jpg", ".jpeg", ".png", ".webp"};
+  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return small.ends_with(ending); });
+}
+
+std::string FileList::digest() const {
+  std::string text;
+  for (const std::string& file : files)
+    text += file + "\n";
+  return worker::digest(std::as_bytes(std::span(text)));
+}
+
+FileList list_classes(const fs::path& root) {
+  FileList list;
+  list.root = root;
+  std::vector<std::string> problems;
+  for (const std::string& name : read_folder(root).folders) {
+    list.classes.push_back(name);
+    const std::size_t before = list.files.size();
+    add_images(root, name, 1, list);
+    if (list.files.size() == before) {
+      problems.push_back("the folder " + (root / name).string() +
+                         " holds no image (.jpg, .jpeg, .png, .webp). Remove it, or put some there.");
+    }
+  }
+  if (list.classes.empty()) {
+    problems.push_back("the folder " + root.string() +
+                       " holds no folders. An image folder has one for each class, with its images "
+                       "inside: " + (root / "cat" / "1.jpg").string() + ".");
+  }
+  if (!problems.empty()) throw UsageError(problems);
+  return list;
+}
+
+}  // namespace ddp::worker

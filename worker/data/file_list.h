@@ -1,0 +1,30 @@
+// The images of one half of an image folder, by class, in an order that is the same on every
+// machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddp::worker {
+
+struct FileList {
+  std::filesystem::path root;
+  std::vector<std::string> classes;  // names of the folders, sorted by their bytes
+  std::vector<std::string> files;    // below root, by class, then sorted by their bytes
+  std::vector<std::int32_t> labels;  // [files]: which class
+
+  /// What lists with the same files have in common, whatever their root: 32 hexadecimal digits.
+  [[nodiscard]] std::string digest() const;
+};
+
+/// Whether its name ends in .jpg, .jpeg, .png or .webp, in any case.
+bool is_image_name(const std::string& name);
+
+/// Every folder in `root` is a class, every image file in it or below it one of its images. Files of
+/// other names, and hidden ones, are passed over.
+/// Errors: UsageError when `root` cannot be read, has no folder, or a class has no image.
+FileList list_classes(const std::filesystem::path& root);
+
+}  // namespace ddp::worker

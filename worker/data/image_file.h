@@ -1,0 +1,21 @@
+// One file of an image set, as it is read while a job trains.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "worker/image/decode.h"
+
+namespace ddp::worker {
+
+/// Reads and decodes it. `wish.at_least` is a smaller side, in either direction. A file that cannot
+/// be read is tried three times: network disks forget (ESTALE) and remember.
+/// Blocks: less than a second, and what the disk takes. Returns the size in the file.
+/// Errors: BadSample, with the path, for whatever is wrong with it.
+ImageSize read_image(const std::filesystem::path& path,
+                     const DecodeWish& wish,
+                     const DecodeLimits& limits,
+                     Image& into);
+
+}  // namespace ddp::worker

@@ -1,0 +1,108 @@
+#include "worker/data/image_folder.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "common/error.h"
+#include "worker/data/augment.h"
+#include "worker/data/image_file.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+// As torchvision's weights expect them: the mean over ImageNet.
+const std::vector<float> kMean{0.485F, 0.456F, 0.406F};
+const std::vector<float> kDeviation{0.229F, 0.224F, 0.225F};
+
+fs::path find_half(const DataRequest& request, const std::vector<std::string>& names) {
+  std::string tried;
+  for (const std::string& name : names) {
+    std::error_code ignored;
+    if (fs::is_directory(request.root / name, ignored)) return request.root / name;
+    tried += (tried.empty() ? "" : ", ") + name;
+  }
+  throw UsageError("cannot load " + request.name + ": no folder in " + request.root.string() +
+                   " is called " + tried +
+                   ". Set data.root to the folder that holds train and val, with one folder for "
+                   "each class in both.");
+}
+
+/// Which class names are in one list alone. Empty: none.
+std::string odd_classes(const FileList& one, const FileList& other) {
+  std::vector<std::string> odd;
+  std::ranges::set_symmetric_difference(one.classes, other.classes, std::back_inserter(odd));
+  std::string text;
+  for (std::size_t i = 0; i < odd.size() && i < 5; ++i)
+    text += (text.empty() ? "" : ", ") + odd[i];
+  return text + (odd.size() > 5 ? ", ..." : "");
+}
+
+/// The first `wanted` of every class as near as that goes: each n-th file.
+void take(FileList& list, std::optional<std::int64_t> wanted, const char* key) {
+  if (!wanted) return;
+  const auto count = static_cast<std::int64_t>(list.files.size());
+  if (*wanted > count) {
+    throw UsageError(std::string("data.") + key + "=" + std::to_string(*wanted) + ": " +
+                     list.root.string() + " has " + std::to_string(count) +
+                     " images. Give a number from 1 to " + std::to_string(count) + ".");
+  }
+  for (std::int64_t i = 0; i < *wanted; ++i) {
+    const auto from = static_cast<std::size_t>(i * count / *wanted);
+    list.files[static_cast<std::size_t>(i)] = list.files[from];
+    list.labels[static_cast<std::size_t>(i)] = list.labels[from];
+  }
+  list.files.resize(static_cast<std::size_t>(*wanted));
+  list.labels.resize(static_cast<std::size_t>(*wanted));
+}
+
+}  // namespace
+
+ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least)
+    : list_(std::move(list)) {
+  facts_.name = std::move(name);
+  facts_.count = static_cast<std::int64_t>(list_.files.size());
+  facts_.shape = {3, side, side};
+  facts_.classes = static_cast<int>(list_.classes.size());
+  facts_.class_names = list_.classes;
+  facts_.mean = kMean;
+  facts_.deviation = kDeviation;
+  facts_.varies = true;
+  facts_.digest = list_.digest();
+  if (at_least > 0) wish_.at_least = ImageSize{at_least, at_least};
+}
+
+void ImageFolder::read(std::int64_t index, Sample& into) const {
+  const auto place = static_cast<std::size_t>(index);
+  Image image;
+  image.bytes.swap(into.input.bytes);
+  read_image(list_.root / list_.files.at(place), wish_, {}, image);
+  into.input.bytes.swap(image.bytes);
+  into.input.type = NumberType::uint8;
+  into.input.shape = {image.channels, image.height, image.width};
+  into.targets.resize(1);
+  const std::int64_t label = list_.labels[place];
+  into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
+}
+
+Sources load_image_folder(const DataRequest& request) {
+  require_root(request);
+  FileList train = list_classes(find_half(request, {"train"}));
+  FileList test = list_classes(find_half(request, {"val", "test", "valid", "validation"}));
+  if (train.classes != test.classes) {
+    throw UsageError(train.root.string() + " and " + test.root.string() +
+                     " do not have the same classes: only one of them has " +
+                     odd_classes(train, test) + ". Give both a folder for each class.");
+  }
+  take(train, request.train_size, "train_size");
+  take(test, request.test_size, "test_size");
+  const int side = request.image_size;
+  return {std::make_shared<ImageFolder>(
+              std::move(train), request.name + " train", side, request.train_at_least),
+          std::make_shared<ImageFolder>(
+              std::move(test), request.name + " test", side, fitted_side(side))};
+}
+
+}  // namespace ddp::worker

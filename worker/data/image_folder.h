@@ -1,0 +1,30 @@
+// Images in files, one folder per class: ROOT/train/cat/1.jpg. Read as they are needed.
+#pragma once
+
+#include "worker/data/dataset.h"
+#include "worker/data/file_list.h"
+#include "worker/data/source.h"
+#include "worker/image/decode.h"
+
+namespace ddp::worker {
+
+class ImageFolder : public Source {
+ public:
+  /// Samples have any size and three channels; they are to be fitted to `side` x `side`. With
+  /// `at_least` above 0 an image may come smaller than its file, but not below that side.
+  ImageFolder(FileList list, std::string name, int side, int at_least);
+
+  [[nodiscard]] const DataFacts& facts() const override { return facts_; }
+  /// Errors: BadSample.
+  void read(std::int64_t index, Sample& into) const override;
+
+ private:
+  FileList list_;
+  DataFacts facts_;
+  DecodeWish wish_;
+};
+
+/// ROOT/train and ROOT/val (or test, valid, validation), with the same classes. Errors: UsageError.
+Sources load_image_folder(const DataRequest& request);
+
+}  // namespace ddp::worker

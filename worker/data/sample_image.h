@@ -1,0 +1,36 @@
+// The image of a sample, and its boxes, as the room of images takes them. What is done to it is
+// there in the sample once this ends.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "worker/data/sample.h"
+#include "worker/image/box.h"
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+/// Rows of a sample's boxes: class, left, top, right, bottom; of float32, in pixels.
+inline constexpr std::int64_t kBoxRow = 5;
+
+class SampleImage {
+ public:
+  /// Errors: UsageError when the sample's input is not bytes of one or three channels.
+  explicit SampleImage(Sample& sample);
+  SampleImage(const SampleImage&) = delete;
+  SampleImage& operator=(const SampleImage&) = delete;
+  ~SampleImage();
+
+  Image& image() { return image_; }
+  /// The image becomes what `make` puts into another one.
+  void replace(const std::function<void(const Image& from, Image& into)>& make);
+  /// Each box becomes what `move` makes of it, or is dropped. Nothing happens without boxes.
+  void move_boxes(const std::function<std::optional<Box>(const Box&)>& move);
+
+ private:
+  Sample& sample_;
+  Image image_;
+};
+
+}  // namespace ddp::worker
