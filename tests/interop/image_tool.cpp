@@ -1,13 +1,21 @@
 // Shows what worker/image does to the Python program beside it: one verb, then its arguments.
 // Images are written as a line "CHANNELS HEIGHT WIDTH" and their planes.
 #include <fstream>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 #include "tests/interop/verbs.h"
+#include "worker/image/affine.h"
+#include "worker/image/box.h"
+#include "worker/image/color.h"
 #include "worker/image/decode.h"
+#include "worker/image/geometry.h"
+#include "worker/image/levels.h"
 #include "worker/image/png.h"
+#include "worker/image/resize.h"
 
 namespace ddp::worker {
 namespace {
@@ -41,6 +49,207 @@ void decode(const Arguments& arguments) {
   }
 }
 
+Image read_image() {
+  int channels = 0;
+  ImageSize size;
+  std::cin >> channels >> size.height >> size.width;
+  std::cin.ignore();
+  Image image;
+  image.reshape(channels, size);
+  std::cin.read(reinterpret_cast<char*>(image.bytes.data()), std::ssize(image.bytes));
+  return image;
+}
+
+/// Numbers of one request, in order.
+class Numbers {
+ public:
+  explicit Numbers(std::istream& from) : from_(from) {}
+  double next() {
+    double number = 0;
+    if (!(from_ >> number)) throw UsageError("a request of too few numbers");
+    return number;
+  }
+  operator double() { return next(); }
+  operator int() { return static_cast<int>(next()); }
+
+ private:
+  std::istream& from_;
+};
+
+ImageSize read_size(Numbers& numbers) {
+  const int height = numbers;
+  return {height, numbers};
+}
+
+Region read_region(Numbers& numbers) {
+  const int top = numbers;
+  const int left = numbers;
+  const ImageSize size = read_size(numbers);
+  return {top, left, size.height, size.width};
+}
+
+Color read_color(Numbers& numbers) {
+  Color color;
+  for (std::uint8_t& value : color)
+    value = static_cast<std::uint8_t>(numbers.next());
+  return color;
+}
+
+// ANGLE RIGHT DOWN SCALE SHEAR_X SHEAR_Y HAS_CENTER X Y
+Affine read_affine(Numbers& numbers) {
+  Affine affine;
+  affine.angle = numbers;
+  for (double& pixels : affine.translate)
+    pixels = numbers;
+  affine.scale = numbers;
+  for (double& degrees : affine.shear)
+    degrees = numbers;
+  const bool has_center = numbers.next() != 0;
+  std::array<double, 2> center{};
+  for (double& coordinate : center)
+    coordinate = numbers;
+  if (has_center) affine.center = center;
+  return affine;
+}
+
+using Operation = std::function<void(Numbers&, Image&, Image&)>;
+
+Operation in_place(void (*change)(Image&)) {
+  return [=](Numbers&, Image& image, Image& into) {
+    change(image);
+    std::swap(image, into);
+  };
+}
+
+template <typename Number>
+Operation in_place(void (*change)(Image&, Number)) {
+  return [=](Numbers& numbers, Image& image, Image& into) {
+    change(image, numbers);
+    std::swap(image, into);
+  };
+}
+
+const std::map<std::string, Operation>& operations() {
+  static Resizer resizer;
+  static const std::map<std::string, Operation> all{
+      {"flip", in_place([](Image& image) { flip_horizontal(image); })},
+      {"invert", in_place(invert)},
+      {"autocontrast", in_place(autocontrast)},
+      {"equalize", in_place(equalize)},
+      {"posterize", in_place<int>(posterize)},
+      {"solarize", in_place<double>(solarize)},
+      {"brightness", in_place<double>(adjust_brightness)},
+      {"contrast", in_place<double>(adjust_contrast)},
+      {"saturation", in_place<double>(adjust_saturation)},
+      {"hue", in_place<double>(adjust_hue)},
+      {"sharpness",
+       [](Numbers& numbers, Image& image, Image& into) { adjust_sharpness(image, numbers, into); }},
+      {"erase",
+       [](Numbers& numbers, Image& image, Image& into) {
+         const Region region = read_region(numbers);
+         erase(image, region, read_color(numbers));
+         std::swap(image, into);
+       }},
+      {"crop",  // KIND RED GREEN BLUE TOP LEFT HEIGHT WIDTH
+       [](Numbers& numbers, Image& image, Image& into) {
+         const auto kind = static_cast<Border::Kind>(static_cast<int>(numbers));
+         const Border border{kind, read_color(numbers)};
+         crop(image, read_region(numbers), border, into);
+       }},
+      {"pad",  // KIND RED GREEN BLUE LEFT TOP RIGHT BOTTOM
+       [](Numbers& numbers, Image& image, Image& into) {
+         const auto kind = static_cast<Border::Kind>(static_cast<int>(numbers));
+         const Border border{kind, read_color(numbers)};
+         std::array<int, 4> sides{};
+         for (int& side : sides)
+           side = numbers;
+         const auto [left, top, right, bottom] = sides;
+         crop(image, padded_region(image.size(), left, top, right, bottom), border, into);
+       }},
+      {"center-crop",
+       [](Numbers& numbers, Image& image, Image& into) {
+         crop(image, center_region(image.size(), read_size(numbers)), {}, into);
+       }},
+      {"resize",
+       [](Numbers& numbers, Image& image, Image& into) {
+         resizer.resize(image, read_size(numbers), into);
+       }},
+      {"resize-smaller-side",
+       [](Numbers& numbers, Image& image, Image& into) {
+         resizer.resize(image, resized_smaller_side(image.size(), numbers), into);
+       }},
+      {"resized-crop",
+       [](Numbers& numbers, Image& image, Image& into) {
+         const Region region = read_region(numbers);
+         resizer.resize(image, region, read_size(numbers), into);
+       }},
+      {"affine",  // IS_BILINEAR HAS_FILL RED GREEN BLUE and the move
+       [](Numbers& numbers, Image& image, Image& into) {
+         const bool is_bilinear = numbers.next() != 0;
+         const bool has_fill = numbers.next() != 0;
+         const Color color = read_color(numbers);
+         move_affine(image,
+                     read_affine(numbers),
+                     is_bilinear ? Interpolation::bilinear : Interpolation::nearest,
+                     has_fill ? std::optional(color) : std::nullopt,
+                     into);
+       }},
+      {"rotate", [](Numbers& numbers, Image& image, Image& into) {
+         const bool is_bilinear = numbers.next() != 0;
+         move_affine(image,
+                     rotation(numbers),
+                     is_bilinear ? Interpolation::bilinear : Interpolation::nearest,
+                     std::nullopt,
+                     into);
+       }}};
+  return all;
+}
+
+// operate: from stdin, requests of a line "NAME NUMBER..." and an image; writes the images.
+void operate(const Arguments&) {
+  Image into;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream request(line);
+    std::string name;
+    request >> name;
+    Numbers numbers(request);
+    Image image = read_image();
+    operations().at(name)(numbers, image, into);
+    put(into);
+  }
+}
+
+std::optional<Box> move_box(const std::string& name,
+                            const Box& box,
+                            ImageSize image,
+                            Numbers& numbers) {
+  if (name == "flip") return flip_horizontal(box, image);
+  if (name == "resize") return resize(box, image, read_size(numbers));
+  if (name == "affine") return clip(move_affine(box, read_affine(numbers), image), image);
+  if (name == "hull") return move_affine(box, read_affine(numbers), image);
+  if (name != "crop") throw UsageError(name + " is not a way to move a box");
+  const Region region = read_region(numbers);
+  return crop(box, region, static_cast<float>(numbers.next()));
+}
+
+// boxes: from stdin, lines "NAME LEFT TOP RIGHT BOTTOM HEIGHT WIDTH NUMBER..."; writes where the
+// box is then, or "dropped".
+void move_boxes(const Arguments&) {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream request(line);
+    std::string name;
+    Box box;
+    request >> name >> box.left >> box.top >> box.right >> box.bottom;
+    Numbers numbers(request);
+    const ImageSize image = read_size(numbers);
+    if (const std::optional<Box> moved = move_box(name, box, image, numbers))
+      std::cout << std::setprecision(9) << moved->left << " " << moved->top << " " << moved->right
+                << " " << moved->bottom << "\n";
+    else
+      std::cout << "dropped\n";
+  }
+}
+
 // encode-png CHANNELS FILE: that file, decoded, as a PNG.
 void encode(const Arguments& arguments) {
   Image image;
@@ -55,7 +264,11 @@ void encode(const Arguments& arguments) {
 }  // namespace
 
 int run(int argc, char** argv) {
-  return test::run_verb("image_tool", {{"decode", decode}, {"encode-png", encode}}, argc, argv);
+  return test::run_verb(
+      "image_tool",
+      {{"decode", decode}, {"encode-png", encode}, {"operate", operate}, {"boxes", move_boxes}},
+      argc,
+      argv);
 }
 
 }  // namespace ddp::worker

@@ -41,7 +41,8 @@ void posterize(Image& image, int bits) {
 }
 
 void solarize(Image& image, double threshold) {
-  if (!(threshold <= 255)) throw std::logic_error("solarize: a threshold above 255");
+  if (!(threshold >= 0 && threshold <= 255))
+    throw std::logic_error("solarize: a threshold outside of 0 to 255");
   Table table{};
   for (int value = 0; value < 256; ++value)
     table[static_cast<std::size_t>(value)] =

@@ -9,7 +9,7 @@ namespace ddp::worker {
 /// Keeps the upper `bits`. Errors: std::logic_error when not in [0, 8].
 void posterize(Image& image, int bits);
 
-/// Inverts what is not below `threshold`. Errors: std::logic_error when it is above 255.
+/// Inverts what is not below `threshold`. Errors: std::logic_error when not in [0, 255].
 void solarize(Image& image, double threshold);
 
 void invert(Image& image);

@@ -21,20 +21,29 @@ class Resizer {
   }
 
  private:
-  /// How one line of `from` pixels becomes one of `to`.
+  /// How a line of `from` pixels becomes one of `to`.
   struct Weights {
     int from = 0;
     int to = 0;
-    int width = 0;                      // weights of one pixel
-    int shift = 0;                      // the weights' sum is 1 << shift
-    std::vector<int> first;             // [to], the first pixel that counts
-    std::vector<std::int16_t> weights;  // [to, width]
+    int taps = 0;                       // pixels that one is made of
+    int stride = 0;                     // weights of one: its taps, and zeros up to whole vectors
+    int shift = 0;                      // what the sums are divided by, as a power of two
+    std::vector<int> first;             // [to], the pixel that gets the first weight
+    std::vector<std::int16_t> numbers;  // [to, stride]
+    std::vector<double> exact;          // [to, most taps]
     void prepare(int new_from, int new_to);
+    [[nodiscard]] const std::int16_t* weights(std::size_t pixel) const {
+      return numbers.data() + pixel * static_cast<std::size_t>(stride);
+    }
   };
+
+  void resize_rows(const Image& from, const Region& region, int channel, int width);
 
   Weights across_;
   Weights down_;
-  std::vector<std::uint8_t> rows_;  // [rows that count, new width]
+  std::vector<std::int16_t> row_;   // a row of the region, and zeros behind it
+  std::vector<std::int32_t> sums_;  // [new width]
+  std::vector<std::uint8_t> rows_;  // [height of the region, new width]
 };
 
 /// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, the other one
