@@ -1,0 +1,147 @@
+// Images in folders, one for each class.
+#include "worker/data/image_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "common/error.h"
+#include "tests/unit/scratch.h"
+#include "worker/image/png.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+void write(const fs::path& path, const std::vector<std::uint8_t>& bytes) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+std::vector<std::uint8_t> png(int height, int width, std::uint8_t value) {
+  Image image;
+  image.reshape(3, {height, width});
+  std::ranges::fill(image.bytes, value);
+  return encode_png(image);
+}
+
+class ImageFolders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* const half : {"train", "val"}) {
+      for (int i = 0; i < 3; ++i) {
+        write(root() / half / "cat" / (std::to_string(i) + ".png"), png(4 + i, 5, 10));
+        write(root() / half / "Zebra" / "deep" / (std::to_string(i) + ".PNG"), png(6, 6, 20));
+      }
+    }
+    write(root() / "train" / "cat" / "notes.txt", {1});
+    write(root() / "train" / "cat" / ".hidden.png", {1});
+  }
+  [[nodiscard]] const fs::path& root() const { return scratch_.path(); }
+  [[nodiscard]] DataRequest request() const {
+    DataRequest request{.name = "image-folder", .root = root()};
+    request.image_size = 4;
+    return request;
+  }
+  [[nodiscard]] std::string problem() const {
+    try {
+      (void)load_image_folder(request());
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+
+  Scratch scratch_;
+};
+
+TEST_F(ImageFolders, ClassesAndFilesAreSortedByTheirBytes) {
+  const FileList list = list_classes(root() / "train");
+  EXPECT_THAT(list.classes, ElementsAre("Zebra", "cat"));
+  EXPECT_THAT(list.files,
+              ElementsAre("Zebra/deep/0.PNG", "Zebra/deep/1.PNG", "Zebra/deep/2.PNG", "cat/0.png", "cat/1.png", "cat/2.png"));
+  EXPECT_THAT(list.labels, ElementsAre(0, 0, 0, 1, 1, 1));
+}
+
+TEST_F(ImageFolders, ReadsImagesAsTheyAre) {
+  const Sources sources = load_image_folder(request());
+  EXPECT_EQ(sources.train->facts().count, 6);
+  EXPECT_EQ(sources.train->facts().shape, (std::vector<std::int64_t>{3, 4, 4}));
+  EXPECT_THAT(sources.train->facts().class_names, ElementsAre("Zebra", "cat"));
+  Sample sample;
+  sources.train->read(5, sample);
+  EXPECT_EQ(sample.input.shape, (std::vector<std::int64_t>{3, 6, 5}));
+  EXPECT_EQ(sample.input.bytes[0], 10);
+  EXPECT_EQ(sample.targets.at(0).bytes[0], 1);
+}
+
+TEST_F(ImageFolders, D6ListsThatDifferHaveDifferentDigests) {
+  const std::string before = list_classes(root() / "train").digest();
+  EXPECT_EQ(list_classes(root() / "train").digest(), before);
+  EXPECT_EQ(list_classes(root() / "val").digest(), before) << "wherever they are";
+  write(root() / "train" / "cat" / "3.png", png(4, 4, 1));
+  EXPECT_NE(list_classes(root() / "train").digest(), before);
+}
+
+TEST_F(ImageFolders, D3BadFilesAreNamed) {
+  const auto message = [this](const std::vector<std::uint8_t>& bytes) {
+    write(root() / "train" / "Zebra" / "deep" / "0.PNG", bytes);
+    const Sources sources = load_image_folder(request());
+    Sample sample;
+    try {
+      sources.train->read(0, sample);
+    } catch (const BadSample& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  EXPECT_THAT(message({}), HasSubstr("train/Zebra/deep/0.PNG: it is empty"));
+  std::vector<std::uint8_t> cut = png(60, 60, 7);
+  cut.resize(cut.size() / 2);
+  EXPECT_THAT(message(cut), HasSubstr("train/Zebra/deep/0.PNG: "));
+  EXPECT_THAT(message({'h', 'e', 'l', 'l', 'o'}), HasSubstr("0.PNG: "));
+}
+
+TEST_F(ImageFolders, D4AFileThatIsGoneIsTriedAgainAndNamed) {
+  const Sources sources = load_image_folder(request());
+  fs::remove(root() / "train" / "cat" / "1.png");
+  Sample sample;
+  try {
+    sources.train->read(4, sample);
+    FAIL() << "it is gone";
+  } catch (const BadSample& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("train/cat/1.png"), HasSubstr("no such file")));
+  }
+  sources.train->read(5, sample);
+}
+
+TEST_F(ImageFolders, TheFirstOnesAreSpreadOverTheClasses) {
+  DataRequest some = request();
+  some.train_size = 2;
+  const Sources sources = load_image_folder(some);
+  Sample sample;
+  sources.train->read(0, sample);
+  EXPECT_EQ(sample.targets.at(0).bytes[0], 0);
+  sources.train->read(1, sample);
+  EXPECT_EQ(sample.targets.at(0).bytes[0], 1);
+  some.train_size = 7;
+  EXPECT_THROW((void)load_image_folder(some), UsageError);
+}
+
+TEST_F(ImageFolders, WhatIsMissingIsSaid) {
+  fs::remove_all(root() / "val" / "cat");
+  EXPECT_THAT(problem(), AllOf(HasSubstr("do not have the same classes"), HasSubstr("cat")));
+  fs::create_directory(root() / "val" / "cat");
+  EXPECT_THAT(problem(), HasSubstr("val/cat holds no image"));
+  fs::remove_all(root() / "val");
+  EXPECT_THAT(problem(), HasSubstr("is called val, test, valid, validation"));
+}
+
+}  // namespace
+}  // namespace ddp::worker
