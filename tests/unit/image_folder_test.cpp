@@ -116,7 +116,7 @@ TEST_F(ImageFolders, D4AFileThatIsGoneIsTriedAgainAndNamed) {
     sources.train->read(4, sample);
     FAIL() << "it is gone";
   } catch (const BadSample& error) {
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("train/cat/1.png"), HasSubstr("no such file")));
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("train/cat/1.png"), HasSubstr("No such file")));
   }
   sources.train->read(5, sample);
 }

@@ -28,6 +28,7 @@ class Alone : public Group {
   at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
   void agree(const std::string&, const std::string&) override {}
   void close() override {}
+  [[nodiscard]] c10d::Store* store() const override { return nullptr; }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
 
  private:

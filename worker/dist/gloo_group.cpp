@@ -64,6 +64,7 @@ class GlooGroup : public Group {
   [[nodiscard]] PeerError explain_loss(const std::string& during,
                                        Clock::time_point began,
                                        const std::string& cause) const override;
+  [[nodiscard]] c10d::Store* store() const override { return store_.get(); }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
     return group_;
   }

@@ -16,6 +16,7 @@
 
 namespace c10d {
 class ProcessGroup;
+class Store;
 }
 
 namespace ddp::worker {
@@ -71,6 +72,9 @@ class Group {
   [[nodiscard]] virtual PeerError explain_loss(const std::string& during,
                                                std::chrono::steady_clock::time_point began,
                                                const std::string& cause) const;
+
+  /// For what ranks tell each other outside of collectives, in this round alone; null when alone.
+  [[nodiscard]] virtual c10d::Store* store() const = 0;
 
   /// For c10d's Reducer; null when alone.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;

@@ -13,7 +13,6 @@
 #include "common/job_rules.h"
 #include "common/log.h"
 #include "common/units.h"
-#include "worker/data/memory_source.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/context.h"
 #include "worker/dist/device.h"
@@ -23,8 +22,8 @@
 #include "worker/plan/job.h"
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
+#include "worker/train/data_loading.h"
 #include "worker/train/task_setup.h"
-#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {
@@ -43,75 +42,6 @@ std::string job_digest(const JobValues& values) {
   for (const auto& [path, value] : job_identity(values, false))
     digest += path + ": " + value + "\n";
   return digest;
-}
-
-// Sets that differ would make epochs of different lengths: a hang in the last step.
-std::string describe_data(const Sources& data) {
-  std::string text;
-  for (const Source* const source : {data.train.get(), data.test.get()}) {
-    const DataFacts& facts = source->facts();
-    text += facts.name + ": " + std::to_string(facts.count) +
-            (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
-    if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
-    if (!facts.digest.empty()) text += ", files " + facts.digest;
-    text += "\n";
-  }
-  return text;
-}
-
-// A program's own data set may overlook what the job asks for. Errors: UsageError.
-void require_sizes(const DataJob& job, const Sources& data) {
-  const auto require =
-      [](const char* key, const std::optional<std::int64_t>& wanted, const DataFacts& facts) {
-        if (!wanted || *wanted == facts.count) return;
-        throw UsageError(std::string(key) + ": the job asks for " + std::to_string(*wanted) +
-                         " samples, and " + facts.name + " has " + std::to_string(facts.count) +
-                         ". This data set does not obey the key: remove it.");
-      };
-  require("data.train_size", job.train_size, data.train->facts());
-  require("data.test_size", job.test_size, data.test->facts());
-}
-
-Sources read_data(const Registry& registry, const DataJob& job) try {
-  DataRequest request{job.name, job.root, job.seed, job.train_size, job.test_size, job.args};
-  request.image_size = job.image_size;
-  // Augmentations may look at any part of an image, so they get all of it.
-  if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
-  const auto set = registry.data_sets.find(job.name);
-  Sources sources = set != registry.data_sets.end() ? make_sources(set->second(request))
-                                                    : registry.sources.at(job.name)(request);
-  request.args.require_all_read(job.name);
-  return sources;
-} catch (const c10::Error& error) {
-  throw_as_own(error);
-}
-
-// Loads the data on every rank; a problem is known to all before anyone leaves, and said once.
-// Returns an exit code when another rank says it. Errors: UsageError.
-std::optional<int> load_data(const Registry& registry,
-                             const DataJob& job,
-                             Group& group,
-                             Sources& data) {
-  std::string problem;
-  try {
-    data = read_data(registry, job);
-  } catch (const UsageError& error) {
-    problem = error.what();
-  }
-  const std::vector<std::string> problems = gather_texts(group, problem);
-  const auto first = std::find_if(
-      problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
-  if (first == problems.end()) return {};
-  const bool is_said =
-      problem.empty() || (first - problems.begin() < group.rank() && problem.starts_with(*first));
-  if (!is_said) throw UsageError(problem);
-  try {
-    (void)gather_texts(group,
-                       "");  // ends when the rank that says it has left: it must be the first
-  } catch (const PeerError&) {
-    // As expected.
-  }
-  return exit_code::kLostPeer;  // a victim
 }
 
 void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
@@ -202,7 +132,7 @@ int check_job(const Session& session) {
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
   Sources data;
-  (void)load_data(session.registry, job.data, *alone, data);
+  (void)load_data(session.registry, job.data, *alone, session.page, data);
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
   (void)make_augments(session.registry, job.data, data.train->facts());
@@ -264,7 +194,7 @@ int train(const Session& session) {
   }
   session.page.phase = Phase::loading;
   Sources data;
-  if (const std::optional<int> code = load_data(session.registry, job.data, *group, data))
+  if (const std::optional<int> code = load_data(session.registry, job.data, *group, session.page, data))
     return *code;
   group->agree("data", describe_data(data));
   require_sizes(job.data, data);

@@ -1,0 +1,257 @@
+#include "worker/train/data_loading.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+#include <utility>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "worker/data/memory_source.h"
+#include "worker/data/shared_set.h"
+#include "worker/train/uncaught.h"
+
+namespace ddp::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// For data that take their time to be prepared; a rank that is lost ends the job long before.
+constexpr std::chrono::hours kPatience{6};
+constexpr std::chrono::milliseconds kShortPause{2};
+constexpr std::chrono::milliseconds kLongPause{200};
+
+constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
+
+/// What processes share that can open each other's files in /proc.
+std::string node_id() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  std::error_code ignored;
+  const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
+  return std::string(name.data()) + " " + processes.string() + " " + std::to_string(::getuid());
+}
+
+/// Waits over the store, and shows that it lives. Errors: PeerError when `patience` is over, or
+/// whatever `is_there` throws.
+void wait_until(const std::function<bool()>& is_there, const std::string& what, ProgressPage& page) {
+  const Clock::time_point deadline = Clock::now() + kPatience;
+  for (auto pause = kShortPause; !is_there(); pause = std::min(2 * pause, kLongPause)) {
+    if (Clock::now() > deadline)
+      throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h", exit_code::kTimeout);
+    touch(page);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+/// The ranks of a node, one of which loads for all.
+class NodeTurn {
+ public:
+  NodeTurn(c10d::Store& store, ProgressPage& page) : store_(store), page_(page) {
+    const std::string mine = std::to_string(::getpid());
+    maker_ = store_.compareSet("data/maker/" + node_, std::string(), mine);
+    is_mine_ = maker_ == mine;
+  }
+
+  [[nodiscard]] bool is_mine() const { return is_mine_; }
+  void tell(const std::string& where) { store_.set("data/where/" + node_, where); }
+  /// What the one whose turn it is told. Errors: PeerError when it is gone.
+  std::string hear() {
+    const std::string key = "data/where/" + node_;
+    wait_until(
+        [&] {
+          if (store_.check({key})) return true;
+          if (::kill(std::stoi(maker_), 0) == 0 || errno != ESRCH) return false;
+          throw PeerError("the rank that loads the data of this node (pid " + maker_ + ") is gone");
+        },
+        "the rank that loads the data of this node (pid " + maker_ + ") has not done so",
+        page_);
+    return store_.get_to_str(key);
+  }
+
+ private:
+  c10d::Store& store_;
+  ProgressPage& page_;
+  std::string node_ = node_id();
+  std::string maker_;  // its pid
+  bool is_mine_ = false;
+};
+
+DataRequest request_for(const DataJob& job) {
+  DataRequest request;
+  request.name = job.name;
+  request.root = job.root;
+  request.seed = job.seed;
+  request.train_size = job.train_size;
+  request.test_size = job.test_size;
+  request.args = job.args;
+  request.image_size = job.image_size;
+  // Augmentations may look at any part of an image, so they get all of it.
+  if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
+  return request;
+}
+
+/// Errors: UsageError.
+DataSet read_set(const Registry& registry, const DataJob& job) try {
+  const DataRequest request = request_for(job);
+  DataSet set = registry.data_sets.at(job.name)(request);
+  request.args.require_all_read(job.name);
+  return set;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
+}
+
+/// Errors: UsageError.
+Sources open_sources(const Registry& registry, const DataJob& job) try {
+  const DataRequest request = request_for(job);
+  Sources sources = registry.sources.at(job.name)(request);
+  request.args.require_all_read(job.name);
+  return sources;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
+}
+
+/// Into memory that the node shares; nothing when there is not enough of it.
+std::unique_ptr<SharedSet> share(const DataSet& set) {
+  try {
+    return std::make_unique<SharedSet>(set);
+  } catch (const SystemError& error) {
+    log::warning(std::string(error.what()) + ": each rank of this node keeps a copy of its own");
+    return {};
+  }
+}
+
+/// Takes what the node shares. False when it cannot be opened, as across containers.
+bool take(const std::string& path, Sources& data) {
+  try {
+    data = map_shared_set(path);
+  } catch (const SystemError&) {
+    return false;
+  }
+  return true;
+}
+
+/// On one rank of several. Errors: UsageError; PeerError.
+void load_in_turn(const Registry& registry,
+                  const DataJob& job,
+                  NodeTurn& turn,
+                  std::unique_ptr<SharedSet>& shared,
+                  Sources& data) {
+  const bool is_set = registry.data_sets.contains(job.name);
+  if (!turn.is_mine()) {
+    const std::string path = turn.hear();
+    if (path != kOwn && take(path, data)) return;
+    data = is_set ? make_sources(read_set(registry, job)) : open_sources(registry, job);
+    return;
+  }
+  // Whatever becomes of it, the others are told.
+  std::string where = kOwn;
+  try {
+    if (is_set) {
+      DataSet set = read_set(registry, job);
+      shared = share(set);
+      if (shared && take(shared->path(), data))
+        where = shared->path();
+      else
+        data = make_sources(std::move(set));
+    } else {
+      data = open_sources(registry, job);
+    }
+  } catch (...) {
+    turn.tell(kOwn);
+    throw;
+  }
+  turn.tell(where);
+}
+
+/// Returns what is wrong, or nothing. Errors: PeerError.
+std::string load(const Registry& registry,
+                 const DataJob& job,
+                 Group& group,
+                 ProgressPage& page,
+                 Sources& data) {
+  const auto attempt = [](const auto& action) {
+    try {
+      action();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  c10d::Store* const store = group.store();
+  if (store == nullptr) {
+    return attempt([&] {
+      data = registry.data_sets.contains(job.name) ? make_sources(read_set(registry, job))
+                                                   : open_sources(registry, job);
+    });
+  }
+  NodeTurn turn(*store, page);
+  std::unique_ptr<SharedSet> shared;  // until everybody has it
+  std::string problem = attempt([&] { load_in_turn(registry, job, turn, shared, data); });
+  store->add("data/loaded", 1);
+  wait_until([&] { return store->add("data/loaded", 0) == group.world_size(); },
+             "some ranks have not loaded their data",
+             page);
+  return problem;
+}
+
+}  // namespace
+
+std::optional<int> load_data(const Registry& registry,
+                             const DataJob& job,
+                             Group& group,
+                             ProgressPage& page,
+                             Sources& data) {
+  const std::string problem = load(registry, job, group, page, data);
+  const std::vector<std::string> problems = gather_texts(group, problem);
+  const auto first = std::find_if(
+      problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
+  if (first == problems.end()) return {};
+  const bool is_said =
+      problem.empty() || (first - problems.begin() < group.rank() && problem.starts_with(*first));
+  if (!is_said) throw UsageError(problem);
+  try {
+    (void)gather_texts(group,
+                       "");  // ends when the rank that says it has left: it must be the first
+  } catch (const PeerError&) {
+    // As expected.
+  }
+  return exit_code::kLostPeer;  // a victim
+}
+
+std::string describe_data(const Sources& data) {
+  std::string text;
+  for (const Source* const source : {data.train.get(), data.test.get()}) {
+    const DataFacts& facts = source->facts();
+    text += facts.name + ": " + std::to_string(facts.count) +
+            (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
+    if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
+    if (!facts.digest.empty()) text += ", files " + facts.digest;
+    text += "\n";
+  }
+  return text;
+}
+
+void require_sizes(const DataJob& job, const Sources& data) {
+  const auto require =
+      [](const char* key, const std::optional<std::int64_t>& wanted, const DataFacts& facts) {
+        if (!wanted || *wanted == facts.count) return;
+        throw UsageError(std::string(key) + ": the job asks for " + std::to_string(*wanted) +
+                         " samples, and " + facts.name + " has " + std::to_string(facts.count) +
+                         ". This data set does not obey the key: remove it.");
+      };
+  require("data.train_size", job.train_size, data.train->facts());
+  require("data.test_size", job.test_size, data.test->facts());
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,34 @@
+// The data of a job on every rank: once per node in memory, and a problem said once.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "common/progress_page.h"
+#include "worker/data/source.h"
+#include "worker/dist/group.h"
+#include "worker/plan/job.h"
+#include "worker/train/registry.h"
+
+namespace ddp::worker {
+
+/// Loads the data on every rank. Of the ranks of a node one reads sets that are kept in memory, and
+/// the others take its memory; it goes first with sets of files, so that the others find their names
+/// in the node's memory. Nobody waits inside of a collective, however long it takes. A problem is
+/// known to all before anyone leaves.
+/// Blocks: until all ranks have loaded theirs. Returns an exit code when another rank says what is
+/// wrong. Errors: UsageError; PeerError.
+std::optional<int> load_data(const Registry& registry,
+                             const DataJob& job,
+                             Group& group,
+                             ProgressPage& page,
+                             Sources& data);
+
+/// What must be equal on all ranks: sets that differ would make epochs of different lengths, a hang
+/// in the last step.
+std::string describe_data(const Sources& data);
+
+/// A program's own data set may overlook what the job asks for. Errors: UsageError.
+void require_sizes(const DataJob& job, const Sources& data);
+
+}  // namespace ddp::worker
