@@ -87,6 +87,10 @@ void ImageFolder::read(std::int64_t index, Sample& into) const {
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
 }
 
+std::optional<std::int64_t> ImageFolder::label(std::int64_t index) const {
+  return list_.labels.at(static_cast<std::size_t>(index));
+}
+
 Sources load_image_folder(const DataRequest& request) {
   require_root(request);
   FileList train = list_classes(find_half(request, {"train"}));

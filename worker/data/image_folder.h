@@ -17,6 +17,7 @@ class ImageFolder : public Source {
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
   /// Errors: BadSample.
   void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:
   FileList list_;

@@ -56,9 +56,9 @@ void Loader::fill(
 bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& bad) const {
   const auto count = std::max<std::int64_t>(source_->facts().count, 1);
   for (int tries = 0;; ++tries) {
-    sample.index = (index + tries) % count;
     // The source judges what is outside of it.
-    if (tries == 0) sample.index = index;
+    const bool is_inside = index >= 0 && index < count * request_.repeats;
+    sample.index = is_inside ? (index + tries) % count : index;
     try {
       source_->read(sample.index, sample);
       Random random(request_.seed,

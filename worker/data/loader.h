@@ -33,6 +33,7 @@ struct LoaderRequest {
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
   std::uint64_t seed = 0;  // augmentations are drawn from it, the epoch and the sample's index
+  std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/deal)
   int threads = 0;         // 0: who takes a batch loads it
   /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
   /// step; or the batch is shorter.

@@ -47,6 +47,10 @@ void MemorySource::read(std::int64_t index, Sample& into) const {
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
 }
 
+std::optional<std::int64_t> MemorySource::label(std::int64_t index) const {
+  return labels_[static_cast<std::size_t>(index)];
+}
+
 Sources make_sources(DataSet data) {
   return {std::make_shared<MemorySource>(std::move(data.train)),
           std::make_shared<MemorySource>(std::move(data.test))};

@@ -23,6 +23,7 @@ class MemorySource : public Source {
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
   /// Errors: std::out_of_range for an index outside the set.
   void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:
   DataFacts facts_;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,6 +51,12 @@ class Source {
   /// with a sample of its own. `index` is in [0, facts().count). Errors: BadSample; UsageError for
   /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
+
+  /// The class of a sample, in [0, facts().classes), without reading it; nothing where that is not
+  /// known. Samplers that look at classes need it.
+  [[nodiscard]] virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const {
+    return {};
+  }
 };
 
 /// Changes a sample of the training set. It may read others of `source` (mosaic, mixup). Everything

@@ -15,7 +15,8 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
 }  // namespace
 
 std::int64_t steps_per_epoch(const DealRequest& request) {
-  return ceil_divide(request.size, request.batch);
+  return request.drop_last ? request.size / request.batch
+                           : ceil_divide(request.size, request.batch);
 }
 
 EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(request) {
@@ -23,8 +24,17 @@ EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(
       request.rank >= request.world_size) {
     throw std::logic_error("cannot deal a batch to these ranks");
   }
-  order_ =
-      permutation({.size = request.size, .seed = request.seed, .shuffle = request.shuffle}, epoch);
+  order_ = request.weights != nullptr ? request.weights->draw(request.size, request.seed, epoch)
+                                      : permutation({.size = request.size,
+                                                     .seed = request.seed,
+                                                     .shuffle = request.shuffle},
+                                                    epoch);
+  if (request.repeats == 1) return;
+  // From the end, as each place takes one before it, or its own.
+  for (std::int64_t i = request.size - 1; i >= 0; --i) {
+    order_[static_cast<std::size_t>(i)] =
+        order_[static_cast<std::size_t>(i / request.repeats)] + i % request.repeats * request.size;
+  }
 }
 
 StepDeal EpochDeal::step(std::int64_t step) const {

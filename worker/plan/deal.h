@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "worker/plan/shard.h"
+#include "worker/plan/sample_weights.h"
 
 namespace ddp::worker {
 
@@ -22,9 +24,15 @@ struct DealRequest {
   int rank = 0;
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
+  bool drop_last = false;    // no step with less than a whole batch
+  std::int64_t repeats = 1;  // how often a sample comes in a row
+  /// How often each sample is drawn, with replacement: [size]. Empty: each once. The epochs of a run
+  /// share it.
+  std::shared_ptr<const SampleWeights> weights{};
 };
 
-/// The samples of one batch, in this order.
+/// The samples of one batch, in this order. Of a sample that comes again in a row the index is above
+/// the data set's size, by once that for each time.
 struct MicroBatch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;
@@ -37,14 +45,14 @@ struct StepDeal {
   std::int64_t whole = 0;  // samples of all ranks
 };
 
-/// Optimizer steps of an epoch: size / batch, rounded up.
+/// Optimizer steps of an epoch: size / batch, rounded up, or down with drop_last.
 std::int64_t steps_per_epoch(const DealRequest& request);
 
 /// The steps of one epoch.
 class EpochDeal {
  public:
   /// Errors: std::logic_error for an empty set, a rank outside its world, fewer samples in the
-  /// batch than ranks, or more samples than kMaxShardedSize.
+  /// batch than ranks, weights of another size, or more samples than kMaxShardedSize.
   EpochDeal(const DealRequest& request, std::int64_t epoch);
 
   /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as

@@ -198,8 +198,18 @@ DataJob make_data(const JobValues& values) {
   data.train_size = values.maybe_integer("data.train_size");
   data.test_size = values.maybe_integer("data.test_size");
   data.image_size = static_cast<int>(values.integer("data.image_size"));
-  data.threads = static_cast<int>(values.integer("data.workers"));
+  const JobValue& workers = values.setting("data.workers").value;
+  if (const auto* const threads = std::get_if<std::int64_t>(&workers))
+    data.threads = static_cast<int>(*threads);
   data.augment = make_augment(values);
+  constexpr std::string_view kSamplers[] = {"shuffle", "sequential", "weighted", "class-balanced"};
+  data.sampler = choose<Sampler>(values, "data.sampler", kSamplers);
+  const Args weights = make_args(values, "data.class_weights");
+  for (const auto& [name, text] : values.text_map("data.class_weights"))
+    data.class_weights[name] = weights.real(name, 0, kAnyReal);
+  data.limit = values.maybe_integer("data.limit");
+  data.repeats = values.integer("data.repeats");
+  data.drop_last = values.flag("data.drop_last");
   data.max_bad = values.real("data.max_bad");
   data.args = make_args(values, "data.args");
   return data;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -21,6 +22,8 @@ struct AugmentJob {
   Args args;
 };
 
+enum class Sampler { shuffle, sequential, weighted, class_balanced };
+
 struct DataJob {
   std::string name;
   std::filesystem::path root;
@@ -28,8 +31,13 @@ struct DataJob {
   std::optional<std::int64_t> train_size;
   std::optional<std::int64_t> test_size;
   int image_size = 224;             // of sets whose images vary in size
-  int threads = 0;                  // of each rank's loader
+  std::optional<int> threads;       // of each rank's loader; nothing: as fits the data
   std::vector<AugmentJob> augment;  // of the training set, in order
+  Sampler sampler = Sampler::shuffle;
+  std::map<std::string, double> class_weights;  // by name or number
+  std::optional<std::int64_t> limit;            // batches
+  std::int64_t repeats = 1;
+  bool drop_last = false;
   double max_bad = 0.01;            // share of an epoch's samples
   Args args;
 };

@@ -24,6 +24,9 @@ po::options_description visible_flags() {
       "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
       "rank", po::value<std::string>()->value_name("R"), "this process's rank, from 0")(
       "world-size", po::value<std::string>()->value_name("N"), "how many processes there are")(
+      "output,o",
+      po::value<std::string>()->value_name("PNG"),
+      "of preview: where the picture goes (preview.png)")(
       "as-rank",
       po::value<std::string>()->value_name("R/N"),
       "alone, but with the data, seeds and rates of rank R of N; writes nothing: for a debugger");
@@ -76,6 +79,13 @@ void take_argument(const std::string& argument,
 
 Options parse_options(int argc, const char* const* argv) {
   Options options;
+  for (int i = 0; i < argc; ++i)
+    options.command += (i > 0 ? " " : "") + mask_secret(argv[i]);
+  const bool is_preview = argc > 1 && std::string(argv[1]) == "preview";
+  if (is_preview) {
+    --argc;
+    ++argv;  // the word stands where the program's name stood
+  }
   std::vector<std::string> problems;
   po::options_description flags = visible_flags();
   flags.add_options()("argument", po::value<std::vector<std::string>>());
@@ -106,9 +116,11 @@ Options parse_options(int argc, const char* const* argv) {
   }
   if (given.count("trust-checkpoint") > 0)
     options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
+  const std::optional<std::string> output = find_text(given, "output");
+  if (is_preview) options.preview = output.value_or("preview.png");
+  if (output && !is_preview)
+    problems.push_back("--output " + *output + ": is of preview: ddp-worker preview JOB.yaml -o PNG.");
   if (!problems.empty()) throw UsageError(problems);
-  for (int i = 0; i < argc; ++i)
-    options.command += (i > 0 ? " " : "") + mask_secret(argv[i]);
   return options;
 }
 
@@ -118,6 +130,7 @@ std::string help_text() {
           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
+          "  ddp-worker preview configs/digits.yaml -o digits.png    what the model is going to see\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
        << visible_flags() << "\nKeys of a job file, with their defaults:\n";

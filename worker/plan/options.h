@@ -22,6 +22,7 @@ struct Options {
   bool help = false;
   bool version = false;
   bool check = false;
+  std::optional<std::filesystem::path> preview;  // where the picture goes
   std::optional<std::filesystem::path> job_file;
   std::vector<JobOverride> overrides;
   InitMethod init_method;
@@ -29,7 +30,7 @@ struct Options {
   std::string command;            // as typed, for the run directory
 };
 
-/// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`.
+/// Reads `ddp-worker [preview] [JOB.yaml] [KEY=VALUE ...]`.
 /// Errors: UsageError with all that is wrong: unknown flags, arguments that are no override, a
 /// second job file.
 Options parse_options(int argc, const char* const* argv);

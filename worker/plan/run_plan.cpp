@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "common/error.h"
 
 namespace ddp::worker {
 
@@ -31,6 +34,16 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
   plan.deal.world_size = world_size;
   plan.deal.rank = rank;
   plan.deal.seed = job.seed;
+  plan.deal.shuffle = job.data.sampler != Sampler::sequential;
+  plan.deal.drop_last = job.data.drop_last;
+  plan.deal.repeats = job.data.repeats;
+  if (job.data.limit) plan.deal.size = std::min(samples, *job.data.limit * job.batch.whole);
+  if (job.data.drop_last && plan.deal.size < plan.deal.batch) {
+    throw UsageError("data.drop_last: the " + std::to_string(plan.deal.size) +
+                     " training samples are less than a batch of " +
+                     std::to_string(plan.deal.batch) +
+                     ", and no step would be left. Take a smaller batch, or drop_last=false.");
+  }
   plan.steps_per_epoch = steps_per_epoch(plan.deal);
   plan.steps = job.epochs * plan.steps_per_epoch;
   if (job.max_steps) plan.steps = std::min(plan.steps, *job.max_steps);

@@ -17,7 +17,7 @@ struct RunPlan {
   bool has_cut_warmup = false;  // it was longer than the run
 };
 
-/// `samples` are those of the training set.
+/// `samples` are those of the training set. Errors: UsageError when no step would be left.
 RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank);
 
 /// The job's schedule in steps. Units: `steps_per_epoch` and `steps` (of the run) are optimizer

@@ -14,6 +14,7 @@
 #include "worker/model/state.h"
 #include "worker/task/classification.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/sampling.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/trainer.h"
 
@@ -38,6 +39,11 @@ DdpRequest ddp_request(const Job& job, const torch::nn::Module& model) {
 at::ScalarType input_type(const Ddp& replica) {
   const bool is_double = replica.parameters().at(0).tensor.scalar_type() == at::kDouble;
   return is_double ? at::kDouble : at::kFloat;
+}
+
+int loader_threads(const DataJob& job, const DataFacts& data, at::Device device) {
+  // A sample in memory costs microseconds, and on a CPU a thread takes its time from the model.
+  return job.threads.value_or(data.is_in_memory && device.is_cpu() ? 0 : 2);
 }
 
 // As many as a micro-step may have.
@@ -111,7 +117,8 @@ int train_task(const Session& session,
     dynamic_cast<Classification&>(*task).compute_through(
         [&replicas](const at::Tensor& images) { return replicas->forward(images); });
   }
-  const RunPlan plan = plan_run(job, facts.count, group.world_size(), group.rank());
+  RunPlan plan = plan_run(job, facts.count, group.world_size(), group.rank());
+  plan.deal.weights = make_weights(job.data, *data.train, plan.deal.size);
   if (plan.has_cut_warmup && group.is_root()) {
     log::warning("schedule.warmup: " + std::to_string(plan.schedule.warmup) +
                  " steps of warm-up "
@@ -125,12 +132,13 @@ int train_task(const Session& session,
                        .layout = layout,
                        .augments = make_augments(session.registry, job.data, facts),
                        .seed = job.seed,
-                       .threads = job.data.threads});
+                       .repeats = job.data.repeats,
+                       .threads = loader_threads(job.data, facts, device.device)});
   Loader test_loader(data.test,
                      {.type = input_type(replica),
                       .layout = layout,
                       .augments = make_augments({}, {}, data.test->facts()),
-                      .threads = job.data.threads,
+                      .threads = loader_threads(job.data, data.test->facts(), device.device),
                       .on_bad = LoaderRequest::OnBad::leave_out});
   const Forward forward(*task, precision, device.device);
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});

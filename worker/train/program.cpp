@@ -12,6 +12,7 @@
 #include "common/streams.h"
 #include "worker/plan/options.h"
 #include "worker/train/last_words.h"
+#include "worker/train/preview.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
 #include "worker/train/uncaught.h"
@@ -96,16 +97,18 @@ void run(int argc, char** argv, const Registry& registry) {
     handle_stop_signals(**page);
     print_stacks_on_signal();
     const JobValues job = load_job(options);
-    const auto work = options.check ? check_job : train;
-    code = work({job,
-                 self,
-                 environment,
-                 options.command,
-                 registry,
-                 **page,
-                 stop_requested,
-                 options.as_rank.has_value(),
-                 own_run_dir});
+    const Session session{job,
+                          self,
+                          environment,
+                          options.command,
+                          registry,
+                          **page,
+                          stop_requested,
+                          options.as_rank.has_value(),
+                          own_run_dir};
+    code = options.preview ? preview(session, *options.preview)
+           : options.check ? check_job(session)
+                           : train(session);
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }

@@ -1,0 +1,28 @@
+// Samples that are drawn with replacement, some more often than others.
+// Promise: an epoch's draws are a pure function of the weights, the seed and the epoch.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace ddp::worker {
+
+class SampleWeights {
+ public:
+  /// How often each sample is drawn, in relation to the others. Errors: std::logic_error for a
+  /// negative weight, or none above 0.
+  explicit SampleWeights(const std::vector<double>& weights);
+
+  /// So that all classes are drawn equally often. `labels` are of all samples, in [0, classes).
+  static SampleWeights balanced(const std::vector<std::int64_t>& labels, int classes);
+
+  /// `count` indices of samples.
+  [[nodiscard]] std::vector<std::int64_t> draw(std::int64_t count,
+                                               std::uint64_t seed,
+                                               std::int64_t epoch) const;
+
+ private:
+  std::vector<double> sums_;  // of the weights up to and with each sample
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,185 @@
+#include "worker/train/preview.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "common/error.h"
+#include "worker/data/sample_image.h"
+#include "worker/dist/alone.h"
+#include "worker/image/drawing.h"
+#include "worker/image/geometry.h"
+#include "worker/image/png.h"
+#include "worker/image/resize.h"
+#include "worker/plan/deal.h"
+#include "worker/train/data_loading.h"
+#include "worker/train/registry.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr int kColumns = 8;
+constexpr std::int64_t kCells = 32;
+constexpr int kLeastSide = 96;  // smaller images are enlarged, so that people see something
+constexpr int kMostSide = 256;
+constexpr int kTextScale = 2;
+constexpr int kTextHeight = kLetterHeight * kTextScale + 6;
+constexpr Color kInk{255, 255, 255};
+constexpr Color kPaper{32, 32, 32};
+
+/// One augmented sample with what is written below it.
+struct Cell {
+  Image image;  // of three channels
+  std::string label;
+};
+
+std::string class_name(std::size_t number, const DataFacts& data) {
+  return number < data.class_names.size() ? data.class_names[number] : std::to_string(number);
+}
+
+template <typename Number>
+std::vector<Number> numbers_of(const Array& array) {
+  std::vector<Number> numbers(array.bytes.size() / sizeof(Number));
+  if (!numbers.empty()) std::memcpy(numbers.data(), array.bytes.data(), array.bytes.size());
+  return numbers;
+}
+
+/// The class, or the two largest shares of a mixed label.
+std::string label_of(const Sample& sample, const DataFacts& data) {
+  if (data.classes < 1 || data.has_boxes || sample.targets.empty()) return "";
+  const Array& target = sample.targets[0];
+  if (target.type == NumberType::int64)
+    return class_name(static_cast<std::size_t>(numbers_of<std::int64_t>(target).at(0)), data);
+  const std::vector<float> shares = numbers_of<float>(target);
+  std::vector<std::size_t> order(shares.size());
+  for (std::size_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::ranges::stable_sort(order, std::greater(), [&](std::size_t i) { return shares[i]; });
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, order.size()); ++i) {
+    const auto percent = std::lround(shares[order[i]] * 100);
+    if (percent > 0)
+      text += (i > 0 ? " " : "") + class_name(order[i], data) + " " + std::to_string(percent) + "%";
+  }
+  return text;
+}
+
+/// One per class, told apart by people.
+Color color_of(std::size_t number) {
+  constexpr Color kColors[] = {
+      {255, 64, 64}, {64, 200, 64}, {80, 140, 255}, {255, 200, 0}, {255, 80, 255}, {0, 220, 220}};
+  return kColors[number % std::size(kColors)];
+}
+
+void draw_boxes(const Sample& sample, const DataFacts& data, double scale, Image& image) {
+  if (!data.has_boxes || sample.targets.empty()) return;
+  const std::vector<float> rows = numbers_of<float>(sample.targets[0]);
+  for (std::size_t i = 0; i + kBoxRow <= rows.size(); i += kBoxRow) {
+    const auto place = [&](std::size_t k) { return static_cast<int>(std::lround(rows[i + k] * scale)); };
+    const auto number = static_cast<std::size_t>(rows[i]);
+    const Region region{place(2), place(1), place(4) - place(2), place(3) - place(1)};
+    draw_rectangle(image, region, 2, color_of(number));
+    draw_text(image, region.top + 4, region.left + 4, kTextScale, color_of(number), class_name(number, data));
+  }
+}
+
+Image three_channels(const Image& image) {
+  Image rgb;
+  rgb.reshape(3, image.size());
+  for (int channel = 0; channel < 3; ++channel)
+    std::ranges::copy(image.plane(std::min(channel, image.channels - 1)), rgb.plane(channel).begin());
+  return rgb;
+}
+
+Cell draw(Sample& sample, const DataFacts& data) {
+  Cell cell;
+  cell.label = label_of(sample, data);
+  Image image;
+  {
+    SampleImage view(sample);
+    image = three_channels(view.image());
+  }
+  const int largest = std::max(image.height, image.width);
+  const double scale = largest < kLeastSide  ? std::ceil(static_cast<double>(kLeastSide) / largest)
+                       : largest > kMostSide ? static_cast<double>(kMostSide) / largest
+                                             : 1.0;
+  const auto scaled = [scale](int side) {
+    return std::max(1, static_cast<int>(std::lround(side * scale)));
+  };
+  Resizer().resize(image, {scaled(image.height), scaled(image.width)}, cell.image);
+  draw_boxes(sample, data, scale, cell.image);
+  return cell;
+}
+
+/// The samples that one rank would see first.
+std::vector<Cell> draw_samples(const Session& session, const Job& job, const Source& source) {
+  const DataFacts& data = source.facts();
+  const std::vector<Augment> augments = make_augments(session.registry, job.data, data);
+  DealRequest request{.size = data.count, .batch = 1, .per_rank = 1, .seed = job.seed};
+  request.shuffle = job.data.sampler != Sampler::sequential;
+  DealWalk walk(request, 0, 0);
+  std::vector<Cell> cells;
+  for (std::int64_t i = 0; i < std::min(kCells, data.count); ++i) {
+    Sample sample;
+    sample.index = walk.next().indices.at(0);
+    try {
+      source.read(sample.index, sample);
+      Random random(job.seed, 0, static_cast<std::uint64_t>(sample.index));
+      for (const Augment& augment : augments)
+        augment(sample, random, source);
+      cells.push_back(draw(sample, data));
+    } catch (const BadSample& bad) {
+      std::cout << bad.what() << ": left out\n";
+    }
+  }
+  return cells;
+}
+
+Image grid_of(const std::vector<Cell>& cells) {
+  ImageSize cell;
+  for (const Cell& one : cells) {
+    cell.height = std::max(cell.height, one.image.height + kTextHeight);
+    cell.width = std::max(cell.width, one.image.width + 4);
+  }
+  const int count = static_cast<int>(cells.size());
+  const int rows = (count + kColumns - 1) / kColumns;
+  Image grid;
+  grid.reshape(3, {rows * cell.height, std::min(count, kColumns) * cell.width});
+  erase(grid, {0, 0, grid.height, grid.width}, kPaper);
+  for (int i = 0; i < count; ++i) {
+    const Cell& one = cells[static_cast<std::size_t>(i)];
+    const int top = i / kColumns * cell.height;
+    const int left = i % kColumns * cell.width;
+    for (int channel = 0; channel < 3; ++channel) {
+      for (int y = 0; y < one.image.height; ++y)
+        std::copy_n(one.image.row(channel, y), one.image.width, grid.row(channel, top + y) + left);
+    }
+    const auto letters = static_cast<std::size_t>(cell.width / (kLetterWidth * kTextScale));
+    draw_text(grid, top + one.image.height + 3, left, kTextScale, kInk, one.label.substr(0, letters));
+  }
+  return grid;
+}
+
+}  // namespace
+
+int preview(const Session& session, const std::filesystem::path& path) {
+  const Job job = make_job(session.job, session.self.world_size);
+  require_known(session.registry, job);
+  const std::unique_ptr<Group> alone = make_alone();
+  Sources data;
+  (void)load_data(session.registry, job.data, *alone, session.page, data);
+  const std::vector<Cell> cells = draw_samples(session, job, *data.train);
+  if (cells.empty()) throw UsageError("none of the first samples can be read: there is nothing to draw.");
+  const std::vector<std::uint8_t> png = encode_png(grid_of(cells));
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
+  if (!file.flush()) throw UsageError("cannot write " + path.string() + ": " + std::strerror(errno) + ". Give another path behind -o.");
+  std::cout << describe_data(data) << path.string() << ": " << cells.size() << " training samples, as the first epoch augments them" << std::endl;
+  return exit_code::kOk;
+}
+
+}  // namespace ddp::worker

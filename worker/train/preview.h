@@ -1,0 +1,15 @@
+// `ddp-worker preview`: what the model is going to see, as one picture.
+#pragma once
+
+#include <filesystem>
+
+#include "worker/train/session.h"
+
+namespace ddp::worker {
+
+/// Draws the first training samples of the job, augmented as in its first epoch, with their labels
+/// and boxes, and writes them to `path` as a PNG.
+/// Returns the exit code. Errors: UsageError; SystemError when it cannot be written.
+int preview(const Session& session, const std::filesystem::path& path);
+
+}  // namespace ddp::worker
