@@ -1,5 +1,6 @@
 #include "worker/image/affine.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <stdexcept>
@@ -46,14 +47,14 @@ std::array<double, 6> inverse_around_middle(const Affine& affine, ImageSize imag
   return m;
 }
 
-/// a * b + c with one rounding (to double and then to float, which differs from it once in 2^29).
-float multiply_add(float a, float b, float c) {
-  return static_cast<float>(static_cast<double>(a) * b + c);
-}
+// Pixels of a row that are treated together: their numbers stay on the stack, and loops over them
+// become vectors.
+constexpr std::size_t kBlock = 64;
 
 /// One coordinate of where the pixels of the moved image come from, in pixels: 0 is the middle of
 /// the first one. In torchvision's steps of float, over a grid from -1 to 1: what comes from just
-/// between two pixels would be taken from the other one else.
+/// between two pixels would be taken from the other one else. Where torch multiplies and adds with
+/// one rounding, it is double's and then float's here.
 class Coordinate {
  public:
   /// Of the row (a, b, c) of an inverse matrix, for a side of `size` pixels.
@@ -65,10 +66,14 @@ class Coordinate {
         left_(static_cast<float>(image.width - 1) * 0.5F),
         top_(static_cast<float>(image.height - 1) * 0.5F) {}
 
-  [[nodiscard]] float at(int x, int y) const {
-    const float of_x = (static_cast<float>(x) - left_) * across_;
-    const float grid = multiply_add(static_cast<float>(y) - top_, down_, of_x) + shift_;
-    return multiply_add(grid + 1, half_, -0.5F);
+  /// Of the pixels from `x` on in row `y`.
+  void fill(int x, int y, std::array<float, kBlock>& into) const {
+    const double of_y = (static_cast<double>(y) - top_) * down_;
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const float of_x = (static_cast<float>(x + static_cast<int>(i)) - left_) * across_;
+      const float grid = static_cast<float>(of_y + of_x) + shift_;
+      into[i] = static_cast<float>(static_cast<double>(grid + 1) * half_ - 0.5);
+    }
   }
 
  private:
@@ -84,11 +89,11 @@ int floor_of(float number) {
   return static_cast<int>(number + 2) - 2;
 }
 
-/// The nearest whole number, a half to the even one, for numbers above -2.
+/// The nearest whole number, a half to the even one, for numbers below 2^22: with 1.5 * 2^23 added
+/// there is no bit left for a fraction.
 int nearest_to(float number) {
-  const int below = floor_of(number);
-  const float rest = number - static_cast<float>(below);
-  return below + (rest > 0.5F || (rest == 0.5F && below % 2 != 0) ? 1 : 0);
+  constexpr float kNoFraction = 12'582'912;
+  return static_cast<int>(number + kNoFraction - kNoFraction);
 }
 
 /// Where the pixels of an image of this size come from.
@@ -101,79 +106,121 @@ struct Grid {
       : x(m[0], m[1], m[2], image.width, image), y(m[3], m[4], m[5], image.height, image) {}
 };
 
-bool is_inside(float x, float y, ImageSize image) {
-  return x > -1 && y > -1 && x < static_cast<float>(image.width) &&
-         y < static_cast<float>(image.height);
+/// Where the pixels of one block come from.
+struct Points {
+  std::array<float, kBlock> x;
+  std::array<float, kBlock> y;
+
+  Points(const Grid& grid, int first, int row) {
+    grid.x.fill(first, row, x);
+    grid.y.fill(first, row, y);
+  }
+  /// Whether a point has a pixel of `image` within one pixel of it. Others may be any number.
+  [[nodiscard]] bool is_near(std::size_t i, ImageSize image) const {
+    return bool((x[i] > -1) & (y[i] > -1) & (x[i] < static_cast<float>(image.width)) &
+                (y[i] < static_cast<float>(image.height)));
+  }
+};
+
+bool is_pixel(int column, int row, ImageSize image) {
+  return bool((column >= 0) & (row >= 0) & (column < image.width) & (row < image.height));
+}
+
+/// Calls `move`(first pixel, row, how many) for all of an image, block by block.
+template <typename Move>
+void for_each_block(ImageSize image, Move move) {
+  constexpr int kStep = static_cast<int>(kBlock);
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; x += kStep)
+      move(x, y, static_cast<std::size_t>(std::min(kStep, image.width - x)));
+  }
 }
 
 void move_nearest(const Image& from, const Grid& grid, Color fill, Image& into) {
-  for (int y = 0; y < from.height; ++y) {
-    for (int x = 0; x < from.width; ++x) {
-      const float from_x = grid.x.at(x, y);
-      const float from_y = grid.y.at(x, y);
-      int column = -1;
-      int row = -1;
-      if (is_inside(from_x, from_y, from.size())) {
-        column = nearest_to(from_x);
-        row = nearest_to(from_y);
-      }
-      const bool is_there = column >= 0 && row >= 0 && column < from.width && row < from.height;
-      for (int channel = 0; channel < from.channels; ++channel)
-        into.row(channel, y)[x] =
-            is_there ? from.row(channel, row)[column] : fill[static_cast<std::size_t>(channel)];
+  for_each_block(from.size(), [&](int first, int y, std::size_t count) {
+    const Points points(grid, first, y);
+    std::array<int, kBlock> places;  // -1: outside
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const bool is_near = points.is_near(i, from.size());
+      const int column = nearest_to(is_near ? points.x[i] : -1);
+      const int row = nearest_to(is_near ? points.y[i] : -1);
+      const bool is_there = is_pixel(column, row, from.size());
+      places[i] = is_there ? row * from.width + column : -1;
     }
+    for (int channel = 0; channel < from.channels; ++channel) {
+      const std::uint8_t* plane = from.row(channel, 0);
+      const std::uint8_t color = fill[static_cast<std::size_t>(channel)];
+      std::uint8_t* out = into.row(channel, y) + first;
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = places[i] < 0 ? color : plane[places[i]];
+    }
+  });
+}
+
+/// One of the four pixels around each point of a block. Where it is outside of the image it weighs
+/// nothing, and is read as the first one.
+struct Corner {
+  std::array<int, kBlock> places;
+  std::array<float, kBlock> weights;
+
+  Corner(const Points& points, bool is_right, bool is_below, ImageSize image) {
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const bool is_near = points.is_near(i, image);
+      const float x = is_near ? points.x[i] : 0;
+      const float y = is_near ? points.y[i] : 0;
+      const int left = floor_of(x);
+      const int top = floor_of(y);
+      const float right_part = x - static_cast<float>(left);
+      const float lower_part = y - static_cast<float>(top);
+      const int column = left + (is_right ? 1 : 0);
+      const int row = top + (is_below ? 1 : 0);
+      const bool is_there = is_near & is_pixel(column, row, image);
+      places[i] = is_there ? row * image.width + column : 0;
+      const float weight =
+          (is_right ? right_part : 1 - right_part) * (is_below ? lower_part : 1 - lower_part);
+      weights[i] = is_there ? weight : 0;
+    }
+  }
+};
+
+using Values = std::array<float, kBlock>;
+
+Values mean_of(const std::array<Corner, 4>& corners, const std::uint8_t* plane) {
+  const auto& [a, b, c, d] = corners;
+  Values values;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    values[i] = static_cast<float>(plane[a.places[i]]) * a.weights[i] +
+                static_cast<float>(plane[b.places[i]]) * b.weights[i] +
+                static_cast<float>(plane[c.places[i]]) * c.weights[i] +
+                static_cast<float>(plane[d.places[i]]) * d.weights[i];
+  }
+  return values;
+}
+
+/// torchvision's formula: what is mixed with black already is mixed with `color` again.
+void mix(Values& values, const std::array<Corner, 4>& corners, float color) {
+  const auto& [a, b, c, d] = corners;
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    const float weight = a.weights[i] + b.weights[i] + c.weights[i] + d.weights[i];
+    values[i] = (values[i] - color) * weight + color;
   }
 }
 
-/// The four pixels around a point. Those outside of the image weigh nothing, and are read as its
-/// first one.
-struct Corners {
-  std::array<std::size_t, 4> places{};
-  std::array<float, 4> weights{};
-
-  Corners(float x, float y, ImageSize image) {
-    const int left = floor_of(x);
-    const int top = floor_of(y);
-    const float right_part = x - static_cast<float>(left);
-    const float bottom_part = y - static_cast<float>(top);
-    for (int i = 0; i < 4; ++i) {
-      const int column = left + i % 2;
-      const int row = top + i / 2;
-      if (column < 0 || row < 0 || column >= image.width || row >= image.height) continue;
-      const auto corner = static_cast<std::size_t>(i);
-      places[corner] = static_cast<std::size_t>(row) * static_cast<std::size_t>(image.width) +
-                       static_cast<std::size_t>(column);
-      weights[corner] =
-          (i % 2 == 0 ? 1 - right_part : right_part) * (i / 2 == 0 ? 1 - bottom_part : bottom_part);
-    }
-  }
-
-  [[nodiscard]] float mean(std::span<const std::uint8_t> plane) const {
-    float sum = 0;
-    for (std::size_t i = 0; i < 4; ++i)
-      sum += static_cast<float>(plane[places[i]]) * weights[i];
-    return sum;
-  }
-  [[nodiscard]] float weight() const { return weights[0] + weights[1] + weights[2] + weights[3]; }
-};
-
 void move_bilinear(const Image& from, const Grid& grid, std::optional<Color> fill, Image& into) {
-  for (int y = 0; y < from.height; ++y) {
-    for (int x = 0; x < from.width; ++x) {
-      const float from_x = grid.x.at(x, y);
-      const float from_y = grid.y.at(x, y);
-      const bool is_there = is_inside(from_x, from_y, from.size());
-      const Corners corners(is_there ? from_x : 0, is_there ? from_y : 0, from.size());
-      for (int channel = 0; channel < from.channels; ++channel) {
-        float value = is_there ? corners.mean(from.plane(channel)) : 0;
-        if (fill) {
-          const float color = (*fill)[static_cast<std::size_t>(channel)];
-          value = (value - color) * (is_there ? corners.weight() : 0) + color;
-        }
-        into.row(channel, y)[x] = static_cast<std::uint8_t>(nearest_to(value));
-      }
+  for_each_block(from.size(), [&](int first, int y, std::size_t count) {
+    const Points points(grid, first, y);
+    const std::array<Corner, 4> corners{Corner(points, false, false, from.size()),
+                                        Corner(points, true, false, from.size()),
+                                        Corner(points, false, true, from.size()),
+                                        Corner(points, true, true, from.size())};
+    for (int channel = 0; channel < from.channels; ++channel) {
+      Values values = mean_of(corners, from.row(channel, 0));
+      if (fill) mix(values, corners, (*fill)[static_cast<std::size_t>(channel)]);
+      std::uint8_t* out = into.row(channel, y) + first;
+      for (std::size_t i = 0; i < count; ++i)
+        out[i] = static_cast<std::uint8_t>(nearest_to(values[i]));
     }
-  }
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 namespace ddp::worker {
@@ -37,13 +38,19 @@ struct Blend {
   float of_other;
 };
 
-double mean_luma(const Image& image) {
+float mean_luma(const Image& image) {
+  const std::uint8_t* red = image.plane(0).data();
+  const std::size_t count = image.plane_size();
   std::uint64_t sum = 0;  // of whole numbers, so exact
-  for (std::size_t i = 0; i < image.plane_size(); ++i)
-    sum += image.channels == 1 ? image.plane(0)[i]
-                               : static_cast<std::uint64_t>(
-                                     luma(image.plane(0)[i], image.plane(1)[i], image.plane(2)[i]));
-  return static_cast<double>(sum) / static_cast<double>(image.plane_size());
+  if (image.channels == 1) {
+    sum = std::accumulate(red, red + count, sum);
+  } else {
+    const std::uint8_t* green = image.plane(1).data();
+    const std::uint8_t* blue = image.plane(2).data();
+    for (std::size_t i = 0; i < count; ++i)
+      sum += static_cast<std::uint64_t>(static_cast<int>(luma(red[i], green[i], blue[i])));
+  }
+  return static_cast<float>(static_cast<double>(sum) / static_cast<double>(count));
 }
 
 }  // namespace
@@ -61,7 +68,7 @@ void adjust_brightness(Image& image, double factor) {
 void adjust_contrast(Image& image, double factor) {
   require_factor(factor);
   if (image.bytes.empty()) return;
-  const auto mean = static_cast<float>(mean_luma(image));
+  const float mean = mean_luma(image);
   const Blend blend(factor);
   std::array<std::uint8_t, 256> table{};
   for (std::size_t value = 0; value < table.size(); ++value)
@@ -129,13 +136,14 @@ void adjust_sharpness(const Image& from, double factor, Image& into) {
   std::copy(from.bytes.begin(), from.bytes.end(), into.bytes.begin());
   if (from.height <= 2 || from.width <= 2) return;
   const auto of_smooth = static_cast<float>(1 - factor);
+  const int last = from.width - 1;
   for (int channel = 0; channel < from.channels; ++channel) {
     for (int y = 1; y + 1 < from.height; ++y) {
       const std::uint8_t* __restrict above = from.row(channel, y - 1);
       const std::uint8_t* __restrict row = from.row(channel, y);
       const std::uint8_t* __restrict below = from.row(channel, y + 1);
       std::uint8_t* __restrict out = into.row(channel, y);
-      for (int x = 1; x + 1 < from.width; ++x) {
+      for (int x = 1; x < last; ++x) {
         const int sum = above[x - 1] + above[x] + above[x + 1] + row[x - 1] + 5 * row[x] +
                         row[x + 1] + below[x - 1] + below[x] + below[x + 1];
         // Of thirteenths none is a half, so this rounds rightly.

@@ -1,6 +1,7 @@
 #include "worker/image/levels.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <stdexcept>
 
@@ -43,11 +44,9 @@ void posterize(Image& image, int bits) {
 void solarize(Image& image, double threshold) {
   if (!(threshold >= 0 && threshold <= 255))
     throw std::logic_error("solarize: a threshold outside of 0 to 255");
-  Table table{};
-  for (int value = 0; value < 256; ++value)
-    table[static_cast<std::size_t>(value)] =
-        static_cast<std::uint8_t>(value >= threshold ? 255 - value : value);
-  look_up(image.bytes, table);
+  const auto first = static_cast<std::uint8_t>(std::ceil(threshold));
+  for (std::uint8_t& value : image.bytes)
+    value = static_cast<std::uint8_t>(value >= first ? 255 - value : value);
 }
 
 void invert(Image& image) {
