@@ -106,6 +106,8 @@ struct Grid {
       : x(m[0], m[1], m[2], image.width, image), y(m[3], m[4], m[5], image.height, image) {}
 };
 
+// No && between numbers that are there anyway: a branch would keep a loop from becoming a vector.
+
 /// Where the pixels of one block come from.
 struct Points {
   std::array<float, kBlock> x;
@@ -117,13 +119,16 @@ struct Points {
   }
   /// Whether a point has a pixel of `image` within one pixel of it. Others may be any number.
   [[nodiscard]] bool is_near(std::size_t i, ImageSize image) const {
-    return bool((x[i] > -1) & (y[i] > -1) & (x[i] < static_cast<float>(image.width)) &
-                (y[i] < static_cast<float>(image.height)));
+    const int above = static_cast<int>(x[i] > -1) & static_cast<int>(y[i] > -1);
+    const int below = static_cast<int>(x[i] < static_cast<float>(image.width)) &
+                      static_cast<int>(y[i] < static_cast<float>(image.height));
+    return (above & below) != 0;
   }
 };
 
 bool is_pixel(int column, int row, ImageSize image) {
-  return bool((column >= 0) & (row >= 0) & (column < image.width) & (row < image.height));
+  return (static_cast<int>(column >= 0) & static_cast<int>(row >= 0) &
+          static_cast<int>(column < image.width) & static_cast<int>(row < image.height)) != 0;
 }
 
 /// Calls `move`(first pixel, row, how many) for all of an image, block by block.
@@ -174,7 +179,7 @@ struct Corner {
       const float lower_part = y - static_cast<float>(top);
       const int column = left + (is_right ? 1 : 0);
       const int row = top + (is_below ? 1 : 0);
-      const bool is_there = is_near & is_pixel(column, row, image);
+      const bool is_there = is_near && is_pixel(column, row, image);
       places[i] = is_there ? row * image.width + column : 0;
       const float weight =
           (is_right ? right_part : 1 - right_part) * (is_below ? lower_part : 1 - lower_part);
