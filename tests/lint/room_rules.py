@@ -82,10 +82,13 @@ def cycles(checkout: Checkout):
 # What may be included only in places that match; tests may include everything.
 DOORS = [
     (re.compile(r"boost/asio\b"), re.compile(r"launcher/(os|net|run)/"), "Asio is for launcher/os, net and run"),
-    (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!plan/)"), "Torch is for worker/, and not its plan/"),
+    (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!(plan|image)/)"), "Torch is for worker/, and not its plan/ and image/"),
     (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its door is plan/options.cpp"),
     (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its door is common/yaml.cpp"),
     (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its door is common/log"),
+    (re.compile(r"(jpeglib|jerror)\.h$"), re.compile(r"worker/image/jpeg\.cpp$"), "its door is worker/image/jpeg.cpp"),
+    (re.compile(r"png\.h$"), re.compile(r"worker/image/png\.cpp$"), "its door is worker/image/png.cpp"),
+    (re.compile(r"webp/"), re.compile(r"worker/image/webp\.cpp$"), "its door is worker/image/webp.cpp"),
     (re.compile(r"(?!worker/)(.*/)?(nccl|cuda[^/]*)\.h$"), re.compile(r"worker/(.*/)?cuda"), "CUDA is for the CUDA module, worker/**/cuda*"),
 ]
 NOW = re.compile(r"::\s*now\s*\(")
