@@ -5,6 +5,7 @@ find_package(yaml-cpp REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
 find_package(Threads REQUIRED)
 
 find_path(DDP_SODIUM_INCLUDE sodium.h REQUIRED)

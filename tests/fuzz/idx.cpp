@@ -1,4 +1,4 @@
-// Any bytes as an IDX file, gzip or plain: one UsageError, or exactly the bytes that the shape
+// Any bytes as an IDX file, plain, gzip or xz: one UsageError, or exactly the bytes that the shape
 // says.
 #include "worker/data/idx.h"
 

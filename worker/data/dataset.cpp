@@ -1,125 +1,176 @@
 #include "worker/data/dataset.h"
 
+#include <sstream>
 #include <utility>
 
 #include "common/error.h"
+#include "common/files.h"
+#include "worker/data/cifar.h"
 #include "worker/data/digits.h"
 #include "worker/data/idx.h"
+#include "worker/data/set_files.h"
 
 namespace ddp::worker {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kClasses = 10;
-
 struct Normalisation {
-  float mean;
-  float deviation;
+  std::vector<float> mean;  // [channels], of pixel / 255
+  std::vector<float> deviation;
 };
 
-// The file of one part, by the names it goes by; nothing, and a line in `problems`, when none is
-// there.
-fs::path find_file(const DataRequest& request,
-                   const std::string& stem,
-                   const std::string& kind,
-                   std::vector<std::string>& problems) {
-  std::string tried;
-  for (const char* const separator : {"-", "."}) {
-    for (const char* const suffix : {"", ".gz"}) {
-      const std::string name = stem + separator + kind + suffix;
-      if (std::error_code ignored; fs::exists(request.root / name, ignored))
-        return request.root / name;
-      tried += (tried.empty() ? "" : ", ") + name;
-    }
+/// What differs between CIFAR-10 and CIFAR-100.
+struct CifarSet {
+  CifarForm form;
+  SetFiles files;
+  std::size_t train_files;  // the first of `files`; the last is the test set's
+  std::int64_t records;     // of a training file
+  const char* class_names;  // a file beside them, one name a line
+  Normalisation normalisation;
+};
+
+constexpr std::int64_t kCifarTestRecords = 10000;
+constexpr int kIdxClasses = 10;
+
+/// The first data.train_size or data.test_size of a set.
+void keep_first(ImageSet& set, const std::string& key, std::optional<std::int64_t> wanted) {
+  if (!wanted) return;
+  if (*wanted < 1 || *wanted > set.count) {
+    throw UsageError("data." + key + "=" + std::to_string(*wanted) + ": " + set.name + " has " +
+                     std::to_string(set.count) + " images. Give a number from 1 to " +
+                     std::to_string(set.count) + ".");
   }
-  problems.push_back("cannot load " + request.name + ": no " + stem + " file in " +
-                     request.root.string() + ", looked for " + tried +
-                     ". Set data.root to the directory that holds the four published files.");
-  return {};
+  set.count = *wanted;
+  set.pixels.resize(static_cast<std::size_t>(set.count * set.channels * set.height * set.width));
+  set.labels.resize(static_cast<std::size_t>(set.count));
 }
 
-// The first `wanted` of a pair of arrays, as an image set.
-ImageSet take(IdxArray images,
-              IdxArray labels,
-              const std::string& name,
-              const std::string& key,
-              std::optional<std::int64_t> wanted,
-              Normalisation normalisation) {
-  const std::int64_t found = images.shape[0];
-  if (wanted && (*wanted < 1 || *wanted > found)) {
-    throw UsageError("data." + key + "=" + std::to_string(*wanted) + ": " + name + " has " +
-                     std::to_string(found) + " images. Give a number from 1 to " +
-                     std::to_string(found) + ".");
+void keep_first(DataSet& set, const DataRequest& request) {
+  keep_first(set.train, "train_size", request.train_size);
+  keep_first(set.test, "test_size", request.test_size);
+}
+
+SetFiles idx_files(const std::string& set, const std::string& folder) {
+  SetFiles wanted{.set = set, .folder = folder, .files = {}, .other_form = ""};
+  for (const std::string stem : {"train-images", "train-labels", "t10k-images", "t10k-labels"}) {
+    const std::string kind = stem.ends_with("images") ? "idx3-ubyte" : "idx1-ubyte";
+    wanted.files.push_back({stem + "-" + kind, stem + "." + kind});
   }
-  const std::int64_t count = wanted.value_or(found);
-  images.bytes.resize(static_cast<std::size_t>(count * images.shape[1] * images.shape[2]));
-  labels.bytes.resize(static_cast<std::size_t>(count));
+  return wanted;
+}
+
+ImageSet read_idx_part(const std::string& name,
+                       const fs::path& images_path,
+                       const fs::path& labels_path,
+                       const Normalisation& normalisation) {
+  IdxArray images = read_idx(images_path, 3);
+  IdxArray labels = read_idx(labels_path, 1);
+  check_idx_pair(images, labels, kIdxClasses, images_path.string(), labels_path.string());
   return ImageSet{.name = name,
-                  .count = count,
+                  .count = images.shape[0],
                   .channels = 1,
                   .height = images.shape[1],
                   .width = images.shape[2],
-                  .classes = kClasses,
+                  .classes = kIdxClasses,
                   .pixels = std::move(images.bytes),
                   .labels = std::move(labels.bytes),
-                  .mean = {normalisation.mean},
-                  .deviation = {normalisation.deviation}};
+                  .mean = normalisation.mean,
+                  .deviation = normalisation.deviation};
 }
 
-DataSet load_idx_set(const DataRequest& request, Normalisation normalisation) {
-  require_root(request);
-  std::vector<std::string> problems;
-  const fs::path train_images = find_file(request, "train-images", "idx3-ubyte", problems);
-  const fs::path train_labels = find_file(request, "train-labels", "idx1-ubyte", problems);
-  const fs::path test_images = find_file(request, "t10k-images", "idx3-ubyte", problems);
-  const fs::path test_labels = find_file(request, "t10k-labels", "idx1-ubyte", problems);
-  if (!problems.empty()) throw UsageError(problems);
-
-  const auto load = [&](const fs::path& images_path,
-                        const fs::path& labels_path,
-                        const std::string& part,
-                        std::optional<std::int64_t> wanted) {
-    IdxArray images = read_idx(images_path, 3);
-    IdxArray labels = read_idx(labels_path, 1);
-    check_idx_pair(images, labels, kClasses, images_path.string(), labels_path.string());
-    return take(std::move(images),
-                std::move(labels),
-                request.name + " " + part,
-                part + "_size",
-                wanted,
-                normalisation);
-  };
-  DataSet set{.train = load(train_images, train_labels, "train", request.train_size),
-              .test = load(test_images, test_labels, "test", request.test_size)};
+DataSet load_idx_set(const DataRequest& request,
+                     const std::string& folder,
+                     const Normalisation& normalisation) {
+  const std::vector<fs::path> paths = find_set_files(idx_files(request.name, folder), request.root);
+  DataSet set{.train = read_idx_part(request.name + " train", paths[0], paths[1], normalisation),
+              .test = read_idx_part(request.name + " test", paths[2], paths[3], normalisation)};
   if (set.train.height != set.test.height || set.train.width != set.test.width)
-    throw UsageError(train_images.string() + " and " + test_images.string() +
+    throw UsageError(paths[0].string() + " and " + paths[2].string() +
                      " hold images of different sizes. Take all files from the same set.");
+  keep_first(set, request);
+  return set;
+}
+
+CifarSet cifar10() {
+  return {.form = kCifar10,
+          .files = {.set = "cifar10",
+                    .folder = "cifar-10-batches-bin",
+                    .files = {{"data_batch_1.bin"},
+                              {"data_batch_2.bin"},
+                              {"data_batch_3.bin"},
+                              {"data_batch_4.bin"},
+                              {"data_batch_5.bin"},
+                              {"test_batch.bin"}},
+                    .other_form = "cifar-10-batches-py"},
+          .train_files = 5,
+          .records = 10000,
+          .class_names = "batches.meta.txt",
+          .normalisation = {{0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F}}};
+}
+
+CifarSet cifar100() {
+  return {.form = kCifar100,
+          .files = {.set = "cifar100",
+                    .folder = "cifar-100-binary",
+                    .files = {{"train.bin"}, {"test.bin"}},
+                    .other_form = "cifar-100-python"},
+          .train_files = 1,
+          .records = 50000,
+          .class_names = "fine_label_names.txt",
+          .normalisation = {{0.5071F, 0.4865F, 0.4409F}, {0.2673F, 0.2564F, 0.2762F}}};
+}
+
+// The classes' names are not needed to train. But a list of them that is there and has another
+// length tells that these are the files of another set.
+void check_class_names(const fs::path& path, int classes) {
+  const std::optional<std::string> text = read_file(path, 1 << 16);
+  if (!text) return;
+  std::istringstream lines(*text);
+  int names = 0;
+  for (std::string line; std::getline(lines, line);)
+    names += line.find_first_not_of(" \t\r") == std::string::npos ? 0 : 1;
+  if (names == classes) return;
+  throw UsageError(path.string() + " names " + std::to_string(names) + " classes, expected " +
+                   std::to_string(classes) + ". Take all files from the same set.");
+}
+
+ImageSet image_set(CifarRecords records, const std::string& name, const CifarSet& cifar) {
+  return ImageSet{.name = name,
+                  .count = static_cast<std::int64_t>(records.labels.size()),
+                  .channels = kCifarChannels,
+                  .height = kCifarSide,
+                  .width = kCifarSide,
+                  .classes = cifar.form.classes,
+                  .pixels = std::move(records.pixels),
+                  .labels = std::move(records.labels),
+                  .mean = cifar.normalisation.mean,
+                  .deviation = cifar.normalisation.deviation};
+}
+
+DataSet load_cifar(const DataRequest& request, const CifarSet& cifar) {
+  const std::vector<fs::path> paths = find_set_files(cifar.files, request.root);
+  check_class_names(paths[0].parent_path() / cifar.class_names, cifar.form.classes);
+  CifarRecords train;
+  for (std::size_t i = 0; i < cifar.train_files; ++i)
+    read_cifar(paths[i], cifar.form, cifar.records, train);
+  CifarRecords test;
+  read_cifar(paths.back(), cifar.form, kCifarTestRecords, test);
+  DataSet set{.train = image_set(std::move(train), request.name + " train", cifar),
+              .test = image_set(std::move(test), request.name + " test", cifar)};
+  keep_first(set, request);
   return set;
 }
 
 }  // namespace
 
-void require_root(const DataRequest& request) {
-  const std::string what = "cannot load " + request.name + ": ";
-  const std::string advice =
-      " Set data.root to the directory that holds its files, or data.name=digits, which needs "
-      "none.";
-  if (request.root.empty()) throw UsageError(what + "data.root is not set." + advice);
-  std::error_code error;
-  if (!fs::exists(request.root, error)) {
-    const std::string reason = error ? " (" + error.message() + ")" : "";
-    throw UsageError(what + "data.root " + request.root.string() + " does not exist" + reason +
-                     "." + advice);
-  }
-  if (!fs::is_directory(request.root, error))
-    throw UsageError(what + "data.root " + request.root.string() + " is no directory." + advice);
-}
-
 DataSet load_data_set(const DataRequest& request) {
-  // The constants are those of every published recipe for the two sets.
-  if (request.name == "mnist") return load_idx_set(request, {0.1307F, 0.3081F});
-  if (request.name == "fashion-mnist") return load_idx_set(request, {0.2860F, 0.3530F});
+  // The constants are those of every published recipe for these sets.
+  if (request.name == "mnist") return load_idx_set(request, "MNIST/raw", {{0.1307F}, {0.3081F}});
+  if (request.name == "fashion-mnist")
+    return load_idx_set(request, "FashionMNIST/raw", {{0.2860F}, {0.3530F}});
+  if (request.name == "cifar10") return load_cifar(request, cifar10());
+  if (request.name == "cifar100") return load_cifar(request, cifar100());
   if (request.name == "digits") {
     return {.train = draw_digits(
                 request.seed, DigitsSplit::train, request.train_size.value_or(kDigitsTrainSize)),
@@ -127,7 +178,7 @@ DataSet load_data_set(const DataRequest& request) {
                 request.seed, DigitsSplit::test, request.test_size.value_or(kDigitsTestSize))};
   }
   throw UsageError("data.name=" + request.name +
-                   ": unknown data set. Allowed: digits, mnist, fashion-mnist.");
+                   ": unknown data set. Allowed: digits, mnist, fashion-mnist, cifar10, cifar100.");
 }
 
 }  // namespace ddp::worker

@@ -32,7 +32,7 @@ struct DataSet {
 };
 
 struct DataRequest {
-  std::string name = "digits";               // digits | mnist | fashion-mnist
+  std::string name = "digits";               // digits | mnist | fashion-mnist | cifar10 | cifar100
   std::filesystem::path root{};              // where the files are; not used by digits
   std::uint64_t seed = 1;                    // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
@@ -45,10 +45,11 @@ struct DataRequest {
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
 inline constexpr std::int64_t kDigitsTestSize = 2000;
 
-/// Reads or draws a data set by its name. Files are train-images-idx3-ubyte,
-/// train-labels-idx1-ubyte, t10k-... as published, also with a dot before idx, plain or .gz.
-/// Errors: UsageError for an unknown name, a missing root or file (with all names that were tried),
-/// broken contents, and a train_size or test_size above what there is.
+/// Reads or draws a data set by its name. Files are those that are published, by their names,
+/// plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version. They lie
+/// in `root` or in torchvision's folder below it. Errors: UsageError for an unknown name, a missing
+/// root or file (with what was expected where), broken contents, and a train_size or test_size
+/// above what there is.
 DataSet load_data_set(const DataRequest& request);
 
 /// Errors: UsageError when data.root is not set, is not there, or is not a directory.

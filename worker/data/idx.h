@@ -1,5 +1,5 @@
-// Reader of IDX files (MNIST's format), plain or gzip, that believes nothing a header says.
-// Promises: exact sizes (a short file and trailing bytes are errors, after a gzip stream too);
+// Reader of IDX files (MNIST's format), plain, gzip or xz, that believes nothing a header says.
+// Promises: exact sizes (a short file and trailing bytes are errors, after a packed stream too);
 // memory grows with the bytes that arrive, never with a header's word alone.
 // Trap: LibTorch's own reader ignores short reads and accepts any label; that trains on zeros
 // without a word.
@@ -21,11 +21,10 @@ struct IdxArray {
   bool operator==(const IdxArray&) const = default;
 };
 
-/// Reads a file with `rank` dimensions, gzip or plain (told apart by the first two bytes, not by
-/// the name).
+/// Reads a file with `rank` dimensions, plain or packed (byte_source.h).
 /// Errors: UsageError with the path and what was expected and found: no regular file, wrong magic,
 /// element type or rank, a size that overflows or exceeds 4 GiB, too few or too many bytes, a
-/// broken gzip stream. SystemError when reading fails.
+/// broken packed stream. SystemError when reading fails.
 IdxArray read_idx(const std::filesystem::path& path, int rank);
 
 /// The same for bytes in memory; `name` stands for the path in messages.

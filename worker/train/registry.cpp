@@ -65,7 +65,7 @@ Registry built_in() {
   Registry registry;
   registry.tasks["classification"] = make_classification;
   registry.models = built_in_models();
-  for (const char* const name : {"digits", "mnist", "fashion-mnist"})
+  for (const char* const name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100"})
     registry.data_sets[name] = load_data_set;
   registry.sources["image-folder"] = load_image_folder;
   registry.augments = built_in_augments();

@@ -1,0 +1,26 @@
+// Where the files of a published data set lie: in data.root itself, or in the folder below it where
+// torchvision and `ddp-worker fetch` put them.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace ddp::worker {
+
+/// The files of a set as they are published.
+struct SetFiles {
+  std::string set;                              // "mnist", as data.name says it
+  std::string folder;                           // below data.root: "MNIST/raw"
+  std::vector<std::vector<std::string>> files;  // each by all of its names, without .gz and .xz
+  std::string other_form;  // a folder that holds the set in a form that is not read; may be empty
+};
+
+/// The path of each of `wanted.files`, in their order: all from data.root, or all from the folder.
+/// Each is plain, .gz or .xz.
+/// Errors: UsageError when `root` is not a directory or files are missing: what was expected where,
+/// and the command that gets it.
+std::vector<std::filesystem::path> find_set_files(const SetFiles& wanted,
+                                                  const std::filesystem::path& root);
+
+}  // namespace ddp::worker
