@@ -46,7 +46,7 @@ readonly build_worker="${DDP_BUILD_WORKER:-ON}"
 readonly build_packages=(
   g++ cmake ninja-build ccache mold
   libboost1.81-dev libboost-program-options1.81-dev libboost-json1.81-dev
-  libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev liblzma-dev libprotozero-dev
+  libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev liblzma-dev libcurl4-gnutls-dev libprotozero-dev
   libjpeg62-turbo-dev libpng-dev libwebp-dev
   python3 python3-pip python3-venv)
 readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml)

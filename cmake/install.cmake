@@ -1,8 +1,8 @@
-# `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, share/ddp/configs; lib/libddp-worker-cuda.so, which
+# `cmake --install BUILD --prefix PREFIX`: bin/ddp-launch, bin/ddp-worker, bin/ddp-fetch, share/ddp/configs; lib/libddp-worker-cuda.so, which
 # bin/ddp-worker finds there; and ddp-worker as a library for programs with models of their own: include/ddp, lib/, and the CMake
 # package `ddp` with its target ddp::worker.
 include(CMakePackageConfigHelpers)
-foreach(program ddp-launch ddp-worker)
+foreach(program ddp-launch ddp-worker ddp-fetch)
   if(TARGET ${program})
     install(TARGETS ${program} RUNTIME DESTINATION bin)
   endif()
@@ -30,7 +30,7 @@ install(TARGETS ddp_worker ddp_worker_files ddp_worker_image ddp_worker_plan ddp
   EXPORT ddp ARCHIVE DESTINATION lib)
 install(EXPORT ddp NAMESPACE ddp:: DESTINATION ${package_dir} FILE ddp-targets.cmake)
 install(DIRECTORY common worker DESTINATION include/ddp
-  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/include" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "worker/dist/gloo" EXCLUDE PATTERN "worker/cuda" EXCLUDE PATTERN "worker/fetch" EXCLUDE PATTERN "worker/include" EXCLUDE)
 install(FILES worker/include/ddp/ddp.h DESTINATION include/ddp)
 configure_package_config_file(cmake/ddp-config.cmake.in ddp-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(ddp-config-version.cmake COMPATIBILITY ExactVersion)

@@ -6,6 +6,7 @@ find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(LibLZMA REQUIRED)
+find_package(CURL REQUIRED)
 find_package(Threads REQUIRED)
 
 find_path(DDP_SODIUM_INCLUDE sodium.h REQUIRED)

@@ -1,6 +1,34 @@
-// ddp-worker: one rank of a job with the built-in models and data sets.
+// ddp-worker: one rank of a job with the built-in models and data sets. `ddp-worker fetch` becomes
+// the program ddp-fetch, which lies beside it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <string_view>
+
+#include "common/exit_code.h"
 #include "worker/train/program.h"
 
+namespace {
+
+/// Returns only when that fails: the exit code.
+int become_fetch(char** arguments) {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string program = self.parent_path() / "ddp-fetch";
+  arguments[0] = const_cast<char*>(program.c_str());
+  ::execv(program.c_str(), arguments);
+  const int why = errno;
+  std::cerr << "ddp-worker: cannot start " << program << ": " << std::strerror(why)
+            << ". It belongs beside ddp-worker; install both.\n";
+  return why == ENOENT ? ddp::exit_code::kNotFound : ddp::exit_code::kCannotExecute;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "fetch") return become_fetch(argv + 1);
   ddp::worker::run(argc, argv);
 }

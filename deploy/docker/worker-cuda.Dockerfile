@@ -14,6 +14,8 @@ COPY configs configs
 RUN DDP_TORCH=/opt/torch DDP_PYTHON=/nowhere ./make.sh install /usr/local
 
 FROM debian:bookworm-slim
+# For `ddp-worker fetch` alone.
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates libcurl3-gnutls && rm -rf /var/lib/apt/lists/*
 COPY --from=build /opt/torch/torch/lib /opt/torch/torch/lib
 COPY --from=build /opt/torch/nvidia /opt/torch/nvidia
 COPY --from=build /usr/local/bin /usr/local/bin

@@ -115,6 +115,10 @@ class Readme(ProcessTest):
     def stand_in(self, command):
         """The command with a test's own names in place of those that a page leaves to its reader."""
         command = command.replace("/path/to/mnist", str(self.folder / "mnist")).replace("29500", str(self.port))
+        command = command.replace("data.root=data", f"data.root={self.folder / 'mnist'}")
+        # No network, and no hours.
+        command = re.sub(r"ddp-worker fetch .*", r"\g<0> --dry-run", command)
+        command = re.sub(r"ddp-launch (?=configs/cifar10)", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
         if OTHER_HOSTS.search(command):

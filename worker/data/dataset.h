@@ -52,7 +52,4 @@ inline constexpr std::int64_t kDigitsTestSize = 2000;
 /// above what there is.
 DataSet load_data_set(const DataRequest& request);
 
-/// Errors: UsageError when data.root is not set, is not there, or is not a directory.
-void require_root(const DataRequest& request);
-
 }  // namespace ddp::worker

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "worker/data/augment.h"
 #include "worker/data/image_file.h"
+#include "worker/data/set_files.h"
 
 namespace ddp::worker {
 namespace {
@@ -92,7 +93,10 @@ std::optional<std::int64_t> ImageFolder::label(std::int64_t index) const {
 }
 
 Sources load_image_folder(const DataRequest& request) {
-  require_root(request);
+  require_root(request.name,
+               request.root,
+               "Set it to the folder that holds train and val, with one folder for each class in "
+               "both.");
   FileList train = list_classes(find_half(request, {"train"}));
   FileList test = list_classes(find_half(request, {"val", "test", "valid", "validation"}));
   if (train.classes != test.classes) {

@@ -52,26 +52,26 @@ std::string how_to_get(const SetFiles& wanted, const fs::path& root) {
          ". Or set data.root to the directory that holds its files.";
 }
 
-void check_root(const SetFiles& wanted, const fs::path& root) {
-  const std::string what = "cannot load " + wanted.set + ": ";
-  const std::string advice =
-      " Set data.root to the directory that holds its files (ddp-worker fetch " + wanted.set +
-      " DIR gets them), or data.name=digits, which needs none.";
-  if (root.empty()) throw UsageError(what + "data.root is not set." + advice);
+}  // namespace
+
+void require_root(const std::string& set, const fs::path& root, const std::string& advice) {
+  const std::string what = "cannot load " + set + ": ";
+  if (root.empty()) throw UsageError(what + "data.root is not set. " + advice);
   std::error_code error;
   if (!fs::exists(root, error)) {
     const std::string reason = error ? " (" + error.message() + ")" : "";
-    throw UsageError(what + "data.root " + root.string() + " does not exist" + reason + "." +
+    throw UsageError(what + "data.root " + root.string() + " does not exist" + reason + ". " +
                      advice);
   }
   if (!fs::is_directory(root, error))
-    throw UsageError(what + "data.root " + root.string() + " is no directory." + advice);
+    throw UsageError(what + "data.root " + root.string() + " is not a directory. " + advice);
 }
 
-}  // namespace
-
 std::vector<fs::path> find_set_files(const SetFiles& wanted, const fs::path& root) {
-  check_root(wanted, root);
+  require_root(wanted.set,
+               root,
+               "Set data.root to the directory that holds its files (ddp-worker fetch " +
+                   wanted.set + " DIR gets them), or data.name=digits, which needs none.");
   const std::vector<fs::path> folders{root, root / wanted.folder};
   const auto lacks = [](const fs::path& path) { return path.empty(); };
   for (const fs::path& folder : folders) {

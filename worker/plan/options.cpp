@@ -131,6 +131,8 @@ std::string help_text() {
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
           "  ddp-worker preview configs/digits.yaml -o digits.png    what the model is going to see\n"
+          "  ddp-worker fetch mnist DIR            gets a published data set; ddp-worker fetch "
+          "--help\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
        << visible_flags() << "\nKeys of a job file, with their defaults:\n";

@@ -1,0 +1,542 @@
+"""ddp-worker fetch against servers that cut, stall, lie and refuse, and against disks that are full.
+
+Sets of a few bytes are got by fetch_tool, which is ddp-fetch with a set that the test makes up; the published ones by ddp-worker itself.
+Run by hand: DDP_BIN=build/release DDP_FETCH_TOOL=build/release/tests/fetch_tool PYTHONPATH=tests/support python3 tests/integration/fetch_test.py
+"""
+
+import hashlib
+import http.server
+import io
+import os
+import pathlib
+import pty
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import threading
+import unittest
+
+from processes import ProcessTest
+
+SHARED = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "shared" / "data"
+MNIST = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+LETTERS = bytes(i * 7 % 251 for i in range(300_000))
+DIGITS = b"0123456789" * 50
+
+
+class Server:
+    """Serves `files` by path. `acts` are what it does to the first requests instead, one each; `always` to all others."""
+
+    def __init__(self, files):
+        self.files = files
+        self.acts = []
+        self.always = None
+        self.requests = []  # (path, where its range begins)
+        self.is_over = threading.Event()
+        outer = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_GET(self):
+                self.close_connection = True
+                begin = int((re.match(r"bytes=(\d+)-$", self.headers.get("Range", "")) or [0, 0])[1])
+                outer.requests.append((self.path, begin))
+                act = outer.acts.pop(0) if outer.acts else outer.always
+                if self.path not in outer.files and act is None:
+                    act = answer(404)
+                (act or whole)(self, outer.files.get(self.path, b""), begin)
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_port}/"
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+
+    def close(self):
+        self.is_over.set()
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+
+def send(handler, status, body, length, *headers):
+    """`length`: what Content-Length says; None: nothing is said."""
+    lines = [f"HTTP/1.1 {status} x", "Connection: close", *headers]
+    if length is not None:
+        lines.append(f"Content-Length: {length}")
+    handler.wfile.write("\r\n".join([*lines, "", ""]).encode() + body)
+    handler.wfile.flush()
+
+
+def whole(handler, body, begin):
+    if begin == 0:
+        send(handler, 200, body, len(body))
+    elif begin >= len(body):
+        send(handler, 416, b"", 0, f"Content-Range: bytes */{len(body)}")
+    else:
+        send(handler, 206, body[begin:], len(body) - begin, f"Content-Range: bytes {begin}-{len(body) - 1}/{len(body)}")
+
+
+def without_ranges(handler, body, _begin):
+    send(handler, 200, body, len(body))
+
+
+def cut_after(size, act=whole):
+    """As `act` would, but for what comes after `size` bytes."""
+
+    def do(handler, body, begin):
+        kept = handler.wfile
+        handler.wfile = io.BytesIO()
+        act(handler, body, begin)
+        answer_bytes, handler.wfile = handler.wfile.getvalue(), kept
+        head = answer_bytes.index(b"\r\n\r\n") + 4
+        handler.wfile.write(answer_bytes[: head + size])
+
+    return do
+
+
+def answer(status, *headers):
+    return lambda handler, _body, _begin: send(handler, status, b"no", 2, *headers)
+
+
+def claiming(length, body=None):
+    """All of it, or another body, with a Content-Length of its own."""
+    return lambda handler, real, _begin: send(handler, 200, real if body is None else body, length)
+
+
+class FetchTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        self.tool = os.environ["DDP_FETCH_TOOL"]
+        self.server = Server({"/letters": LETTERS, "/digits": DIGITS})
+        self.addCleanup(self.server.close)
+        self.data = self.folder / "data"
+        self.publish({"letters": LETTERS, "digits": DIGITS})
+
+    def publish(self, files, archive=None, extras=()):
+        def words(name, content):
+            return f"{name} {len(content)} {hashlib.sha256(content).hexdigest()}\n"
+
+        lines = [f"set small {self.server.address} Small/raw\n", *("file " + words(*item) for item in files.items())]
+        if archive is not None:
+            lines.append("archive " + words("small.tar.gz", archive))
+            self.server.files["/small.tar.gz"] = archive
+        (self.folder / "table").write_text("".join([*lines, *(f"extra {name}\n" for name in extras)]), encoding="utf-8")
+
+    def start_fetch(self, *arguments, **variables):
+        return self.start(self.tool, "table", "small", self.data, "--stall-limit=1s", *arguments, **variables)
+
+    def fetch(self, expect=0, *arguments, **variables):
+        running = self.start_fetch(*arguments, **variables)
+        code = running.finish()
+        self.assertEqual(code, expect, running.text)
+        return running.text
+
+    def fail_to_fetch(self, *arguments):
+        """What it says of it, in one line; nothing there has the name of a file."""
+        text = self.fetch(125, *arguments)
+        last = text.splitlines()[-1]
+        self.assertRegex(last, r"\Addp-worker fetch: cannot ")
+        self.assertEqual(text.count("cannot "), 1, text)
+        self.assertFalse((self.data / "Small/raw/letters").exists())
+        return last
+
+    def assert_got(self):
+        self.assertEqual((self.data / "Small/raw/letters").read_bytes(), LETTERS)
+        self.assertEqual((self.data / "Small/raw/digits").read_bytes(), DIGITS)
+        self.assertEqual(self.names(), {"Small/raw/letters", "Small/raw/digits"})
+
+    def names(self):
+        """Of all files but the lock."""
+        files = (path for path in self.data.rglob("*") if not path.is_dir() and path.name != ".ddp-fetch.lock")
+        return {str(path.relative_to(self.data)) for path in files}
+
+    def begins(self, path="/letters"):
+        return [begin for name, begin in self.server.requests if name == path]
+
+
+class Servers(FetchTest):
+    def test_files_are_got_once(self):
+        self.assertIn("2 files, all as published. Train on it: data.name=small data.root=", self.fetch())
+        self.assert_got()
+        self.assertIn("they were there already", self.fetch())
+        self.assertEqual(len(self.server.requests), 2)
+
+    def test_a_missing_one_alone_is_got_again(self):
+        self.fetch()
+        (self.data / "Small/raw/digits").unlink()
+        self.fetch()
+        self.assert_got()
+        self.assertEqual([path for path, _ in self.server.requests], ["/letters", "/digits", "/digits"])
+
+    def test_another_address_is_taken(self):
+        self.server.files["/mirror/deep/letters"] = LETTERS
+        self.server.files["/mirror/deep/digits"] = DIGITS
+        self.fetch(0, "--from", self.server.address + "mirror/deep")
+        self.assert_got()
+        self.assertEqual(self.server.requests[0][0], "/mirror/deep/letters")
+
+    def test_what_is_cut_goes_on_where_it_stopped(self):
+        self.server.acts = [cut_after(100_000), cut_after(100_000)]
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [0, 100_000, 200_000])
+
+    def test_a_later_run_goes_on_with_the_part(self):
+        (self.data / "Small/raw").mkdir(parents=True)
+        (self.data / "Small/raw/letters.part").write_bytes(LETTERS[:123_456])
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [123_456])
+
+    def test_a_part_that_is_whole_needs_no_request(self):
+        (self.data / "Small/raw").mkdir(parents=True)
+        (self.data / "Small/raw/letters.part").write_bytes(LETTERS)
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [])
+
+    def test_a_server_without_ranges_starts_anew(self):
+        self.server.acts = [cut_after(100_000), without_ranges, without_ranges]
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [0, 100_000, 0])
+
+    def test_a_server_that_does_not_go_on_there_starts_anew(self):
+        self.server.acts = [cut_after(100_000), answer(416)]
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [0, 100_000, 0])
+
+    def test_a_part_of_another_file_is_thrown_away(self):
+        (self.data / "Small/raw").mkdir(parents=True)
+        for old in (b"x" * 1000, b"x" * len(LETTERS), b"x" * 400_000):
+            (self.data / "Small/raw/letters.part").write_bytes(old)
+            self.fetch()
+            self.assert_got()
+            (self.data / "Small/raw/letters").unlink()
+
+    def test_a_link_in_the_place_of_a_part_is_not_followed(self):
+        (self.data / "Small/raw").mkdir(parents=True)
+        (self.folder / "precious").write_bytes(b"mine")
+        (self.data / "Small/raw/letters.part").symlink_to(self.folder / "precious")
+        self.fetch()
+        self.assert_got()
+        self.assertEqual((self.folder / "precious").read_bytes(), b"mine")
+
+    def test_a_failure_that_may_pass_is_tried_again(self):
+        self.server.acts = [answer(503), answer(500), answer(429)]
+        self.fetch()
+        self.assert_got()
+
+    def test_a_proxy_of_the_environment_is_asked(self):
+        self.server.files["http://files.invalid/letters"] = LETTERS
+        self.server.files["http://files.invalid/digits"] = DIGITS
+        self.fetch(0, "--from=http://files.invalid", http_proxy=self.server.address)
+        self.assert_got()
+
+    def test_the_line_of_a_terminal_tells_how_far_it_is(self):
+        controller, terminal = pty.openpty()
+        with os.fdopen(controller, "rb", buffering=0) as screen:
+            command = [self.tool, "table", "small", str(self.data)]
+            with subprocess.Popen(command, stderr=terminal, cwd=self.folder, env=self.environment) as process:
+                os.close(terminal)
+                text = b""
+                try:
+                    while piece := screen.read(65536):
+                        text += piece
+                except OSError:
+                    pass  # the terminal has gone with the last who had it open
+                self.assertEqual(process.wait(60), 0)
+        self.assertRegex(text.decode(), r"\r\x1b\[Kddp-worker fetch: letters, \d+\.\d KiB of 293\.0 KiB\r\x1b\[K")
+
+
+class BadServers(FetchTest):
+    def test_cuts_without_an_end_are_given_up(self):
+        self.server.always = cut_after(0)
+        self.assertIn("and so it was in each of 3 more tries.", self.fail_to_fetch())
+        self.assertEqual(self.begins(), [0] * 4)
+        self.assertEqual(self.names(), set())
+
+    def test_cuts_at_one_place_without_ranges_are_given_up(self):
+        self.server.always = cut_after(100_000, without_ranges)
+        self.fail_to_fetch()
+        self.assertLess(len(self.begins()), 10)
+
+    def test_pieces_that_never_make_the_file_are_given_up(self):
+        self.server.files["/letters"] = bytes(len(LETTERS))
+        self.server.always = cut_after(100_000)
+        self.assertIn("but not its contents", self.fail_to_fetch())
+        self.assertEqual(self.begins(), [0, 100_000, 200_000] * 2)
+        self.assertEqual(self.names(), set())
+
+    def stall(self, handler, body, begin, sent):
+        send(handler, 200 if begin == 0 else 206, body[begin : begin + sent], len(body) - begin, f"Content-Range: bytes {begin}-{len(body) - 1}/{len(body)}")
+        self.server.is_over.wait()
+
+    def test_silence_is_given_up(self):
+        self.server.always = lambda handler, body, begin: self.stall(handler, body, begin, 100 if begin == 0 else 0)
+        self.assertIn(
+            "no byte came for 1s, and so it was in each of 3 more tries. What has come is kept; the same command goes on with it.",
+            self.fail_to_fetch(),
+        )
+        self.assertEqual(self.begins(), [0, 100, 100, 100])
+        self.assertEqual(self.names(), {"Small/raw/letters.part"})
+        self.server.always = None
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins()[4:], [100])
+
+    def test_silence_before_the_first_word_is_given_up(self):
+        self.server.always = lambda *_: self.server.is_over.wait()
+        self.assertIn("no byte came for 1s", self.fail_to_fetch())
+        self.assertEqual(self.names(), set())
+
+    def test_nobody_at_the_address_is_told(self):
+        with socket.socket() as chosen:  # bound, and nobody listens
+            chosen.bind(("127.0.0.1", 0))
+            self.assertIn("Failed to connect", self.fail_to_fetch(f"--from=http://127.0.0.1:{chosen.getsockname()[1]}"))
+
+    def test_a_length_that_is_not_the_file_s_is_refused_at_once(self):
+        for length, body in ((299_999, None), (300_001, LETTERS + b"x"), (2, b"no"), (0, b"")):
+            self.server.requests.clear()
+            self.server.always = claiming(length, body)
+            # Of nothing at all no byte comes that could be looked at.
+            wanted = f"the server offers {length} bytes, the published file has 300000" if length else "the server ended after 0 bytes"
+            self.assertIn(wanted, self.fail_to_fetch())
+            self.assertEqual(len(self.begins()), 1 if length else 4)
+            self.assertEqual(self.names(), set())
+
+    def test_a_length_that_is_longer_than_the_body_is_a_cut(self):
+        self.server.acts = [claiming(300_000, LETTERS[:5])]
+        self.fetch()
+        self.assert_got()
+        self.assertEqual(self.begins(), [0, 5])
+
+    def test_more_bytes_than_the_file_has_are_refused(self):
+        self.server.always = claiming(None, LETTERS + b"x")
+        self.assertIn("the server sends more than the 300000 bytes of the published file", self.fail_to_fetch())
+
+    def test_other_bytes_of_the_right_length_are_removed(self):
+        self.server.files["/letters"] = bytes(len(LETTERS))
+        self.assertIn("but not its contents (SHA-256 ", self.fail_to_fetch())
+        self.assertEqual(self.begins(), [0])
+        self.assertEqual(self.names(), set())
+
+    def test_a_refusal_is_told_at_once(self):
+        for status in (404, 403, 410):
+            self.server.requests.clear()
+            self.server.always = answer(status)
+            self.assertIn(f"the server answers {status}.", self.fail_to_fetch())
+            self.assertEqual(self.begins(), [0])
+            self.assertEqual(self.names(), set())
+
+    def test_no_redirection_leads_to_a_file_or_in_a_circle(self):
+        self.server.always = answer(302, "Location: file:///etc/passwd")
+        self.assertRegex(self.fail_to_fetch(), "(?i)protocol")
+        self.server.always = answer(302, "Location: /letters")
+        self.assertRegex(self.fail_to_fetch(), "(?i)redirect")
+
+
+class Directories(FetchTest):
+    def test_two_at_once_fetch_one_after_the_other(self):
+        may_go_on = threading.Event()
+
+        def wait(handler, body, begin):
+            may_go_on.wait(60)
+            whole(handler, body, begin)
+
+        self.server.acts = [wait]
+        first = self.start_fetch("--stall-limit=60s")
+        first.wait_for("getting ")
+        second = self.start_fetch()
+        second.wait_for("another process fetches into")
+        may_go_on.set()
+        self.assertEqual((first.finish(), second.finish()), (0, 0), first.text + second.text)
+        self.assertIn("they were there already", second.text)
+        self.assertEqual(len(self.server.requests), 2)
+        self.assert_got()
+
+    def test_one_that_is_killed_leaves_a_part_and_no_lock(self):
+        may_end = threading.Event()
+        self.addCleanup(may_end.set)
+
+        def half(handler, body, begin):
+            send(handler, 200, body[:100_000], len(body))
+            may_end.wait(60)
+
+        self.server.acts = [half]
+        first = self.start_fetch("--stall-limit=60s")
+        first.wait_for("getting ")
+        part = self.data / "Small/raw/letters.part"
+        second = self.start_fetch()
+        second.wait_for("another process fetches into")
+        while not part.exists() or part.stat().st_size < 100_000:  # it has a deadline: that of the process
+            self.assertIsNone(first.process.poll())
+        first.process.kill()
+        self.assertEqual((first.finish(), second.finish()), (137, 0), second.text)
+        self.assert_got()
+        self.assertEqual(self.begins(), [0, 100_000])
+
+    def test_a_file_of_somebody_s_own_is_not_touched(self):
+        (self.data / "Small/raw").mkdir(parents=True)
+        (self.data / "Small/raw/digits").write_bytes(b"mine")
+        text = self.fetch(2)
+        self.assertIn("digits is there and is not the published file. Remove it, or give another directory.", text)
+        self.assertEqual((self.data / "Small/raw/digits").read_bytes(), b"mine")
+        self.assertEqual(self.server.requests, [])
+
+    def test_what_is_not_a_directory_is_told(self):
+        self.data.write_bytes(b"mine")
+        self.assertIn("cannot make the directory ", self.fetch(2))
+        self.assertEqual(self.data.read_bytes(), b"mine")
+
+    def test_a_wrong_command_is_told(self):
+        for arguments, wanted in (
+            (("smal", "d"), r'smal: unknown data set, did you mean "small"\? There are: small\.'),
+            (("small",), "give the name of a set and a directory"),
+            (("small", "d", "--from", "ftp://x"), "--from ftp://x: not an http:// or https:// address"),
+            (("small", "d", "--stall-limit=3"), "--stall-limit 3: not a duration"),
+            (("small", "d", "--from"), "--from: needs a value"),
+            (("small", "d", "--from=http://[/"), r"http://\[/letters: not an address"),
+            (("small", "d", "--form=x"), "--form=x: unknown flag"),
+        ):
+            self.assertRegex(self.run_program(self.tool, "table", *arguments, expect=2), wanted)
+        self.assertEqual(list(self.folder.rglob("*letters*")), [])
+
+
+def tar_of(files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", format=tarfile.USTAR_FORMAT) as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+MEMBERS = {
+    "../evil": b"evil",
+    "Small/raw/../../../evil": b"evil",
+    "Small/raw/digits": DIGITS,
+    "Small/raw/readme.html": b"not asked for",
+    "Small/raw/names.txt": b"a\nb\n",
+    "Small/raw/letters": LETTERS,
+    "/etc/evil": b"evil",
+}
+
+
+class Archives(FetchTest):
+    def setUp(self):
+        super().setUp()
+        self.archive = tar_of(MEMBERS)
+        self.publish({"letters": LETTERS, "digits": DIGITS}, self.archive, ["names.txt"])
+
+    def assert_unpacked(self):
+        self.assertEqual(self.names(), {"Small/raw/letters", "Small/raw/digits", "Small/raw/names.txt"})
+        self.assertEqual((self.data / "Small/raw/letters").read_bytes(), LETTERS)
+        self.assertEqual((self.data / "Small/raw/digits").read_bytes(), DIGITS)
+        self.assertEqual(list(self.folder.rglob("evil")), [])
+
+    def test_only_what_belongs_to_the_set_is_unpacked(self):
+        self.fetch()
+        self.assert_unpacked()
+        self.assertIn("they were there already", self.fetch())
+        self.assertEqual(self.server.requests, [("/small.tar.gz", 0)])
+
+    def test_an_archive_that_was_not_unpacked_is_unpacked_without_a_request(self):
+        self.data.mkdir()
+        (self.data / "small.tar.gz").write_bytes(self.archive)
+        (self.data / "Small/raw").mkdir(parents=True)
+        (self.data / "Small/raw/letters.part").write_bytes(b"left by one that was killed")
+        self.fetch()
+        self.assert_unpacked()
+        self.assertEqual(self.server.requests, [])
+
+    def test_an_archive_without_a_file_of_the_set_is_told(self):
+        self.publish({"letters": LETTERS, "other": DIGITS}, self.archive)
+        self.assertIn("there is no Small/raw/other of 500 bytes in it", self.fetch(125).splitlines()[-1])
+
+    def test_a_member_with_other_contents_is_not_kept(self):
+        self.publish({"letters": bytes(len(LETTERS)), "digits": DIGITS}, self.archive)
+        self.assertRegex(self.fetch(125).splitlines()[-1], "cannot unpack .*the SHA-256 of letters is ")
+        self.assertEqual(self.names(), {"Small/raw/digits", "small.tar.gz"})
+
+
+class FullDisk(FetchTest):
+    """A disk of 200 KiB in memory, for files of 300."""
+
+    def setUp(self):
+        super().setUp()
+        self.data.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", self.data], check=True)
+        self.addCleanup(subprocess.run, ["umount", self.data], check=True)
+
+    def test_a_file_that_does_not_fit_is_told_and_goes_on_later(self):
+        line = self.fail_to_fetch()
+        self.assertRegex(line, r"No space left on device\. Make room for \S+ KiB more, or take another directory\. What has come is kept")
+        self.assertEqual(self.names(), {"Small/raw/letters.part"})
+        subprocess.run(["mount", "-o", "remount,size=600k", self.data], check=True)
+        self.fetch()
+        self.assert_got()
+        self.assertGreater(self.begins()[-1], 0)
+
+    def test_an_archive_that_does_not_fit_unpacked_leaves_no_half_file(self):
+        self.publish({"letters": LETTERS, "digits": DIGITS}, tar_of(MEMBERS))
+        line = self.fail_to_fetch()
+        self.assertRegex(line, r"No space left on device\. The files take 293\.5 KiB; the archive is kept, and the same command goes on with it\.")
+        self.assertEqual(self.names(), {"Small/raw/digits", "small.tar.gz"})
+
+
+class Published(ProcessTest):
+    """By ddp-worker itself."""
+
+    def setUp(self):
+        super().setUp()
+        self.worker = self.bin / "ddp-worker"
+
+    def test_addresses_sizes_and_digests_are_told(self):
+        text = self.run_program(self.worker, "fetch", "cifar100", "data", "--dry-run")
+        self.assertRegex(text, r"\Ahttps://\S+/cifar-100-binary\.tar\.gz 168513733 [0-9a-f]{64} data/cifar-100-binary\.tar\.gz\n\Z")
+        text = self.run_program(self.worker, "fetch", "--dry-run", "fashion-mnist", "data", "--from=http://h/x")
+        self.assertRegex(text, r"\A(http://h/x/(t10k|train)-(images-idx3|labels-idx1)-ubyte\.gz \d+ [0-9a-f]{64} data/FashionMNIST/raw/\S+\n){4}\Z")
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_the_help_tells_of_it(self):
+        self.assertIn("ddp-worker fetch", self.run_program(self.worker, "--help"))
+        self.assertIn("mnist, fashion-mnist, cifar10, cifar100", self.run_program(self.worker, "fetch", "--help"))
+
+    def test_a_worker_that_lies_alone_says_what_it_lacks(self):
+        (self.folder / "alone").mkdir()
+        shutil.copy(self.worker.resolve(), self.folder / "alone")
+        text = self.run_program(self.folder / "alone/ddp-worker", "fetch", "mnist", "data", expect=127)
+        self.assertRegex(text, r"cannot start \S+/alone/ddp-fetch: No such file or directory\. It belongs beside ddp-worker")
+
+
+class RealData(Published):
+    def test_mnist_is_got_and_trained_on(self):
+        server = Server({f"/{name}": (SHARED / "mnist" / name).read_bytes() for name in MNIST})
+        self.addCleanup(server.close)
+        server.acts = [cut_after(1_000_000)]
+        self.run_program(self.worker, "fetch", "mnist", "data", f"--from={server.address}")
+        for name in MNIST:
+            self.assertEqual((self.folder / "data/MNIST/raw" / name).read_bytes(), (SHARED / "mnist" / name).read_bytes())
+        (self.folder / "job.yaml").write_text("data: {name: mnist, root: data, batch: 64}\ntrain: {max_steps: 2}\neval: {every: 100}\n", encoding="utf-8")
+        self.run_program(self.worker, "job.yaml")
+
+
+if __name__ == "__main__":
+    if "FullDisk" in sys.argv and os.geteuid() != 0:
+        print("skipped: mounting a small disk needs root")
+        sys.exit(77)
+    if "RealData" in sys.argv and not SHARED.exists():
+        print("skipped: no ../shared/data beside the checkout")
+        sys.exit(77)
+    unittest.main(verbosity=2)

@@ -1,0 +1,49 @@
+#include "worker/fetch/published_sets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/error.h"
+#include "tests/unit/scratch.h"
+#include "worker/data/dataset.h"
+
+namespace ddp::worker {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+TEST(PublishedSets, TheirWordsAreWellFormed) {
+  for (const PublishedSet& set : published_sets()) {
+    EXPECT_THAT(set.address, MatchesRegex("https?://.*/")) << set.name;
+    std::vector<PublishedFile> files = set.files;
+    if (set.archive) files.push_back(*set.archive);
+    for (const PublishedFile& file : files) {
+      EXPECT_THAT(file.sha256, MatchesRegex("[0-9a-f]+")) << file.name;
+      EXPECT_EQ(file.sha256.size(), 64U) << file.name;
+      EXPECT_GT(file.size, 0U) << file.name;
+    }
+  }
+}
+
+// Two lists of the same names: what is fetched, and what is looked for.
+TEST(PublishedSets, WhatIsFetchedIsFoundBelowDataRoot) {
+  for (const PublishedSet& set : published_sets()) {
+    const Scratch scratch;
+    std::filesystem::create_directories(scratch.path() / set.folder);
+    for (const PublishedFile& file : set.files)
+      scratch.write(set.folder + "/" + file.name, "x");
+    try {
+      load_data_set({.name = set.name, .root = scratch.path()});
+      FAIL() << "accepted";
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("cannot read " + (scratch.path() / set.folder).string()))
+          << set.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ddp::worker

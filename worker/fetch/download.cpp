@@ -1,0 +1,265 @@
+#include "worker/fetch/download.h"
+
+#include <curl/curl.h>
+
+#include <array>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "common/error.h"
+#include "common/units.h"
+#include "worker/fetch/sha256.h"
+#include "worker/save/output_file.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMoreTries = 3;  // that bring nothing new
+
+/// How one transfer ended.
+enum class End {
+  complete,    // the server has sent what it wanted to
+  again,       // another try may go on
+  from_start,  // the server does not go on where we are
+  never,       // the server will not give this file
+};
+
+struct Outcome {
+  End end = End::complete;
+  std::string what;  // happened
+};
+
+/// What libcurl's callbacks share with the transfer.
+struct Transfer {
+  const DownloadRequest& request;
+  OutputFile& part;
+  CURL* handle;
+  std::uint64_t begin;  // where the part ended before
+  std::uint64_t size = begin;
+  Clock::time_point last_byte = Clock::now();
+  std::string refusal{};       // of what the server sends
+  bool has_stalled = false;    // no byte for the limit
+  std::exception_ptr error{};  // of our own side
+};
+
+/// Why what comes cannot be the file, before `more` bytes of it are written; empty: it can.
+std::string refuse_length(const Transfer& transfer, std::size_t more) {
+  const std::uint64_t wanted = transfer.request.file.size;
+  curl_off_t length = -1;  // unknown
+  curl_easy_getinfo(transfer.handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &length);
+  const std::uint64_t offered = transfer.begin + static_cast<std::uint64_t>(length);
+  if (transfer.size == transfer.begin && length >= 0 && offered != wanted) {
+    return "the server offers " + std::to_string(offered) + " bytes, the published file has " +
+           std::to_string(wanted);
+  }
+  if (transfer.size + more > wanted)
+    return "the server sends more than the " + std::to_string(wanted) +
+           " bytes of the published file";
+  return {};
+}
+
+extern "C" std::size_t on_bytes(char* bytes, std::size_t, std::size_t count, void* context) {
+  Transfer& transfer = *static_cast<Transfer*>(context);
+  transfer.refusal = refuse_length(transfer, count);
+  if (!transfer.refusal.empty()) return 0;
+  try {
+    transfer.part.write(std::as_bytes(std::span(bytes, count)));
+  } catch (const SystemError&) {
+    transfer.error = std::current_exception();  // libcurl is C: it goes on behind the transfer
+    return 0;
+  }
+  transfer.size += count;
+  transfer.last_byte = Clock::now();
+  transfer.request.progress(transfer.size);
+  return count;
+}
+
+// Called at least once a second, also while names are looked up and connections are made.
+extern "C" int on_time(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  Transfer& transfer = *static_cast<Transfer*>(context);
+  transfer.has_stalled = Clock::now() - transfer.last_byte >= transfer.request.stall_limit;
+  return transfer.has_stalled ? 1 : 0;
+}
+
+/// Errors: SystemError.
+void set_up(CURL* handle, Transfer& transfer, std::array<char, CURL_ERROR_SIZE>& reason) {
+  const auto set = [&](CURLoption option, auto value) {
+    const CURLcode code = curl_easy_setopt(handle, option, value);
+    if (code != CURLE_OK) {
+      throw SystemError("cannot prepare the transfer of " + transfer.request.url + ": " +
+                        curl_easy_strerror(code));
+    }
+  };
+  set(CURLOPT_URL, transfer.request.url.c_str());
+  set(CURLOPT_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_FOLLOWLOCATION, 1L);
+  set(CURLOPT_MAXREDIRS, 5L);
+  set(CURLOPT_FAILONERROR, 1L);
+  set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_USERAGENT, "ddp-worker");
+  set(CURLOPT_ERRORBUFFER, reason.data());
+  set(CURLOPT_RESUME_FROM_LARGE, static_cast<curl_off_t>(transfer.size));
+  set(CURLOPT_WRITEFUNCTION, &on_bytes);
+  set(CURLOPT_WRITEDATA, static_cast<void*>(&transfer));
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &on_time);
+  set(CURLOPT_XFERINFODATA, static_cast<void*>(&transfer));
+}
+
+/// Of an error that libcurl tells. `reason` is its own text for it.
+Outcome judge(CURLcode code, long status, const std::string& reason) {
+  switch (code) {
+    case CURLE_RANGE_ERROR:
+      return {End::from_start, "the server does not send parts of a file"};
+    case CURLE_HTTP_RETURNED_ERROR: {
+      const bool may_pass = status >= 500 || status == 408 || status == 429;
+      return {may_pass ? End::again : End::never, "the server answers " + std::to_string(status)};
+    }
+    case CURLE_PARTIAL_FILE:
+    case CURLE_RECV_ERROR:
+    case CURLE_SEND_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_HTTP2:
+    case CURLE_HTTP2_STREAM:
+    case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_CONNECT:
+      return {End::again, reason};
+    default:
+      return {End::never, reason};
+  }
+}
+
+/// One try, from where the part ends. Errors: SystemError of the disk; UsageError.
+Outcome transfer_once(const DownloadRequest& request, OutputFile& part, std::uint64_t& size) {
+  const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
+  if (!handle) throw SystemError("cannot start libcurl");
+  std::array<char, CURL_ERROR_SIZE> reason{};
+  Transfer transfer{.request = request, .part = part, .handle = handle.get(), .begin = size};
+  set_up(handle.get(), transfer, reason);
+  const CURLcode code = curl_easy_perform(handle.get());
+  size = transfer.size;
+  if (transfer.error) std::rethrow_exception(transfer.error);
+  if (!transfer.refusal.empty()) return {End::never, transfer.refusal};
+  if (transfer.has_stalled)
+    return {End::again, "no byte came for " + format_duration(request.stall_limit)};
+  long status = 0;
+  curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
+  // Before any answer it is the user's address, after one it is that of a redirection.
+  if (code == CURLE_URL_MALFORMAT && status == 0)
+    throw UsageError(request.url + ": not an address. Give --from as http://HOST/PATH.");
+  if (code != CURLE_OK)
+    return judge(code, status, reason[0] != 0 ? reason.data() : curl_easy_strerror(code));
+  // "Range not satisfiable" is no error to libcurl, which takes it for a file that is whole.
+  if (size > 0 && size == transfer.begin)
+    return {End::from_start, "the server does not go on at byte " + std::to_string(size)};
+  if (size < request.file.size)
+    return {End::again, "the server ended after " + std::to_string(size) + " bytes"};
+  return {End::complete, ""};
+}
+
+class Download {
+ public:
+  explicit Download(const DownloadRequest& request)
+      : request_(request), part_(request.target.string() + ".part") {}
+
+  void run() {
+    if (fs::is_regular_file(fs::symlink_status(part_))) size_ = fs::file_size(part_);
+    if (size_ == 0 || size_ > request_.file.size) start_anew();
+    farthest_ = size_;
+    while (!is_whole())
+      get_rest();
+    OutputFile(part_, OutputFile::Mode::append).sync();
+    fs::rename(part_, request_.target);
+  }
+
+ private:
+  /// False when there is more to get. Errors: SystemError when what was got in one piece is not the
+  /// file.
+  bool is_whole() {
+    if (size_ < request_.file.size) return false;
+    const std::string found = sha256_of(part_);
+    if (found == request_.file.sha256) return true;
+    const bool may_be_mixed = !is_of_one_piece_ && !has_restarted_;
+    start_anew();
+    // The file may have changed since its first part was got.
+    has_restarted_ = true;
+    if (may_be_mixed) return false;
+    fail("what came has the size of the published file, but not its contents (SHA-256 " + found +
+         ", expected " + request_.file.sha256 + "). It was removed");
+  }
+
+  /// Tries until one brings bytes, or none does. A server that cuts each time at the same place
+  /// brings nothing new, either.
+  void get_rest() {
+    std::string what;
+    for (int tries = 0; tries <= kMoreTries;) {
+      if (tries > 0) request_.note(what + "; trying again");
+      OutputFile part(part_, OutputFile::Mode::append);
+      const Outcome outcome = try_once(part);
+      what = outcome.what;
+      if (outcome.end == End::complete) return;
+      if (outcome.end == End::never) fail(what);
+      const bool is_new = size_ > farthest_;
+      farthest_ = std::max(farthest_, size_);
+      // Continued, it comes in one piece no longer.
+      if (outcome.end == End::from_start)
+        start_anew();
+      else if (size_ > 0)
+        is_of_one_piece_ = false;
+      tries = is_new ? 1 : tries + 1;
+    }
+    fail(what + ", and so it was in each of " + std::to_string(kMoreTries) + " more tries");
+  }
+
+  Outcome try_once(OutputFile& part) {
+    try {
+      return transfer_once(request_, part, size_);
+    } catch (const UsageError&) {
+      if (size_ == 0) start_anew();
+      throw;
+    } catch (const SystemError& error) {
+      fail(std::string(error.what()) + ". Make room for " +
+           format_bytes(static_cast<std::int64_t>(request_.file.size - size_)) +
+           " more, or take another directory");
+    }
+  }
+
+  /// Errors: SystemError when there is something that is not a file.
+  void start_anew() {
+    std::error_code error;
+    fs::remove(part_, error);
+    if (error) throw SystemError("cannot remove " + part_.string() + ": " + error.message());
+    size_ = 0;
+    is_of_one_piece_ = true;
+  }
+
+  [[noreturn]] void fail(const std::string& what) {
+    const bool is_kept = size_ > 0 && fs::exists(part_);
+    if (!is_kept) start_anew();
+    throw SystemError("cannot get " + request_.url + ": " + what + "." +
+                      (is_kept ? " What has come is kept; the same command goes on with it." : ""));
+  }
+
+  const DownloadRequest& request_;
+  fs::path part_;
+  std::uint64_t size_ = 0;        // of the part
+  std::uint64_t farthest_ = 0;    // that the part has ever been
+  bool is_of_one_piece_ = false;  // all of it came by one transfer of this run
+  bool has_restarted_ = false;    // as the pieces did not make the file
+};
+
+}  // namespace
+
+void download(const DownloadRequest& request) {
+  Download(request).run();
+}
+
+}  // namespace ddp::worker

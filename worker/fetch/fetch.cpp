@@ -1,0 +1,265 @@
+#include "worker/fetch/fetch.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "common/error.h"
+#include "common/streams.h"
+#include "common/units.h"
+#include "worker/data/byte_source.h"
+#include "worker/fetch/download.h"
+#include "worker/fetch/sha256.h"
+#include "worker/fetch/tar.h"
+#include "worker/save/output_file.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kProgram = "ddp-worker fetch";
+constexpr std::uint64_t kMaxExtra = 64 << 10;  // a list of names
+
+/// What a person sees of it.
+class Console {
+ public:
+  Console(std::ostream& out, bool is_terminal) : out_(out), is_terminal_(is_terminal) {}
+
+  void say(const std::string& line) {
+    out_ << (has_bar_ ? "\r\033[K" : "") << kProgram << ": " << line << std::endl;
+    has_bar_ = false;
+  }
+
+  /// On a terminal a line in place, some times a second.
+  void show(const PublishedFile& file, std::uint64_t done) {
+    const Clock::time_point now = Clock::now();
+    if (!is_terminal_ || now < next_) return;
+    next_ = now + std::chrono::milliseconds(200);
+    out_ << "\r\033[K" << kProgram << ": " << file.name << ", " << text(done) << " of "
+         << text(file.size) << std::flush;
+    has_bar_ = true;
+  }
+
+  static std::string text(std::uint64_t bytes) {
+    return format_bytes(static_cast<std::int64_t>(bytes));
+  }
+
+ private:
+  std::ostream& out_;
+  bool is_terminal_;
+  bool has_bar_ = false;
+  Clock::time_point next_{};
+};
+
+/// One process per directory, by a lock that ends with its process.
+class DirectoryLock {
+ public:
+  DirectoryLock(const fs::path& directory, Console& console) {
+    const fs::path path = directory / ".ddp-fetch.lock";
+    fd_ = check(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666),
+                "open",
+                path.string());
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    if (errno != EWOULDBLOCK) fail(path);
+    console.say("another process fetches into " + directory.string() + "; waiting for it");
+    // Without a limit: the lock goes with its owner, whose own waits have limits.
+    while (::flock(fd_, LOCK_EX) != 0) {
+      if (errno != EINTR) fail(path);
+    }
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  ~DirectoryLock() { ::close(fd_); }
+
+ private:
+  [[noreturn]] void fail(const fs::path& path) {
+    const int why = errno;
+    ::close(fd_);
+    throw SystemError(system_message("flock", path.string(), why));
+  }
+
+  int fd_ = -1;
+};
+
+/// True when it is there and is what was published. Errors: UsageError when it is another file:
+/// that is somebody's, and not ours to replace.
+bool is_there(const fs::path& path, const PublishedFile& file) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::not_found) return false;
+  if (error) throw SystemError("cannot look at " + path.string() + ": " + error.message());
+  const std::uint64_t size = fs::file_size(path, error);
+  if (!error && size == file.size && sha256_of(path) == file.sha256) return true;
+  throw UsageError(path.string() +
+                   " is there and is not the published file. Remove it, or give another "
+                   "directory.");
+}
+
+/// Errors: UsageError.
+void make_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error)
+    throw UsageError("cannot make the directory " + path.string() + ": " + error.message());
+}
+
+void get(const PublishedSet& set,
+         const FetchOptions& options,
+         const PublishedFile& file,
+         const fs::path& target,
+         Console& console) {
+  const std::string url = options.from.value_or(set.address) + file.name;
+  console.say("getting " + url + " (" + Console::text(file.size) + ")");
+  download({.url = url,
+            .target = target,
+            .file = file,
+            .stall_limit = options.stall_limit,
+            .progress = [&](std::uint64_t done) { console.show(file, done); },
+            .note = [&](const std::string& line) { console.say(line); }});
+}
+
+/// Copies the member into `path`, by way of `path`.part. An empty digest asks for nothing.
+/// Errors: SystemError, and then nothing of it is left.
+void unpack_member(TarReader& archive, const fs::path& path, const std::string& sha256) {
+  const fs::path part = path.string() + ".part";
+  fs::remove(part);
+  try {
+    OutputFile file(part, OutputFile::Mode::create);
+    Sha256 sum;
+    std::vector<std::uint8_t> buffer(std::size_t{1} << 20);
+    for (;;) {
+      const std::size_t size = archive.read(buffer);
+      const auto bytes = std::as_bytes(std::span(buffer).first(size));
+      file.write(bytes);
+      sum.update(bytes);
+      if (size < buffer.size()) break;
+    }
+    file.sync();
+    const std::string found = sum.finish();
+    if (!sha256.empty() && found != sha256)
+      throw SystemError("the SHA-256 of " + path.filename().string() + " is " + found +
+                        ", expected " + sha256);
+    fs::rename(part, path);
+  } catch (const std::exception&) {
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    throw;
+  }
+}
+
+/// The members that belong to the set, and no others: a name in an archive may lead anywhere.
+void unpack(const PublishedSet& set, const fs::path& archive_path, const fs::path& folder) {
+  TarReader archive(ByteSource::open(archive_path, "a tar archive"));
+  std::vector<PublishedFile> missing = set.files;
+  while (const std::optional<TarMember> member = archive.next()) {
+    if (!member->is_file || !member->name.starts_with(set.folder + "/")) continue;
+    const std::string name = member->name.substr(set.folder.size() + 1);
+    const auto wanted =
+        std::find_if(missing.begin(), missing.end(), [&](const PublishedFile& file) {
+          return file.name == name && file.size == member->size;
+        });
+    if (wanted != missing.end()) {
+      if (!is_there(folder / name, *wanted)) unpack_member(archive, folder / name, wanted->sha256);
+      missing.erase(wanted);
+    } else if (std::count(set.extras.begin(), set.extras.end(), name) > 0 &&
+               member->size <= kMaxExtra && !fs::exists(folder / name)) {
+      unpack_member(archive, folder / name, "");
+    }
+  }
+  if (!missing.empty())
+    throw SystemError("there is no " + set.folder + "/" + missing.front().name + " of " +
+                      std::to_string(missing.front().size) + " bytes in it");
+}
+
+void get_archive(const PublishedSet& set,
+                 const FetchOptions& options,
+                 const fs::path& folder,
+                 Console& console) {
+  const fs::path path = options.directory / set.archive->name;
+  // Left by a run that was ended before it had unpacked it.
+  if (!is_there(path, *set.archive)) get(set, options, *set.archive, path, console);
+  console.say("unpacking " + path.string());
+  std::uint64_t size = 0;
+  for (const PublishedFile& file : set.files)
+    size += file.size;
+  try {
+    unpack(set, path, folder);
+  } catch (const SystemError& error) {
+    throw SystemError("cannot unpack " + path.string() + ": " + error.what() + ". The files take " +
+                      Console::text(size) +
+                      "; the archive is kept, and the same command goes on with it.");
+  }
+  fs::remove(path);
+}
+
+}  // namespace
+
+void fetch(const PublishedSet& set,
+           const FetchOptions& options,
+           std::ostream& console_stream,
+           bool is_terminal) {
+  Console console(console_stream, is_terminal);
+  const fs::path folder = options.directory / set.folder;
+  make_directory(folder);
+  const DirectoryLock lock(options.directory, console);
+  // Beyond this point nobody else fetches into the directory.
+  std::vector<PublishedFile> missing;
+  for (const PublishedFile& file : set.files) {
+    if (!is_there(folder / file.name, file)) missing.push_back(file);
+  }
+  if (!missing.empty() && set.archive) {
+    get_archive(set, options, folder, console);
+  } else {
+    for (const PublishedFile& file : missing)
+      get(set, options, file, folder / file.name, console);
+  }
+  console.say(set.name + " is in " + folder.string() + ", " + std::to_string(set.files.size()) +
+              " files, all as published" + (missing.empty() ? " (they were there already)" : "") +
+              ". Train on it: data.name=" + set.name + " data.root=" + options.directory.string());
+}
+
+std::string describe_fetch(const PublishedSet& set, const FetchOptions& options) {
+  std::ostringstream text;
+  const auto add = [&](const PublishedFile& file, const fs::path& path) {
+    text << options.from.value_or(set.address) << file.name << ' ' << file.size << ' '
+         << file.sha256 << ' ' << path.string() << '\n';
+  };
+  if (set.archive) {
+    add(*set.archive, options.directory / set.archive->name);
+    return text.str();
+  }
+  for (const PublishedFile& file : set.files)
+    add(file, options.directory / set.folder / file.name);
+  return text.str();
+}
+
+int run_fetch(int argc, const char* const* argv, const std::vector<PublishedSet>& sets) {
+  secure_streams();
+  std::vector<std::string> names;
+  for (const PublishedSet& set : sets)
+    names.push_back(set.name);
+  try {
+    const FetchOptions options = parse_fetch_options({argv + 1, argv + argc}, names);
+    if (options.help) {
+      std::cout << fetch_help(names) << std::flush;
+      return exit_code::kOk;
+    }
+    const PublishedSet& set = *std::find_if(
+        sets.begin(), sets.end(), [&](const PublishedSet& any) { return any.name == options.set; });
+    if (options.dry_run)
+      std::cout << describe_fetch(set, options) << std::flush;
+    else
+      fetch(set, options, std::cerr, ::isatty(STDERR_FILENO) == 1);
+    return exit_code::kOk;
+  } catch (const std::exception& error) {
+    return explain(kProgram, error);
+  }
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,113 @@
+#include "worker/fetch/fetch_options.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/spelling.h"
+#include "common/units.h"
+
+namespace ddp::worker {
+namespace {
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words)
+    text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+bool is_address(const std::string& text) {
+  return text.starts_with("http://") || text.starts_with("https://");
+}
+
+/// Takes a value for its flag. A problem is said in `problems`.
+void take_value(const std::string& flag,
+                const std::string& value,
+                FetchOptions& options,
+                std::vector<std::string>& problems) {
+  if (flag == "--from") {
+    if (!is_address(value))
+      problems.push_back("--from " + value + ": not an http:// or https:// address.");
+    options.from = value.ends_with('/') ? value : value + "/";
+    return;
+  }
+  const std::optional<std::chrono::milliseconds> limit = parse_duration(value);
+  if (!limit || *limit < std::chrono::seconds(1)) {
+    problems.push_back("--stall-limit " + value + ": not a duration of 1s or more, as 30s.");
+    return;
+  }
+  options.stall_limit = *limit;
+}
+
+void check_set(const std::string& set,
+               const std::vector<std::string>& known,
+               std::vector<std::string>& problems) {
+  if (std::find(known.begin(), known.end(), set) != known.end()) return;
+  const std::optional<std::string> near =
+      did_you_mean(set, std::vector<std::string_view>(known.begin(), known.end()));
+  problems.push_back(set + ": unknown data set" +
+                     (near ? ", did you mean \"" + *near + "\"?" : ".") +
+                     " There are: " + join(known) + ".");
+}
+
+}  // namespace
+
+FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
+                                 const std::vector<std::string>& known) {
+  FetchOptions options;
+  std::vector<std::string> problems;
+  std::vector<std::string> positional;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const std::string flag = argument.substr(0, argument.find('='));
+    if (argument == "--help" || argument == "-h") {
+      options.help = true;
+    } else if (argument == "--dry-run") {
+      options.dry_run = true;
+    } else if (flag == "--from" || flag == "--stall-limit") {
+      const bool is_joined = flag.size() < argument.size();
+      if (!is_joined && i + 1 == arguments.size())
+        problems.push_back(flag + ": needs a value.");
+      else
+        take_value(
+            flag, is_joined ? argument.substr(flag.size() + 1) : arguments[++i], options, problems);
+    } else if (argument.starts_with('-')) {
+      problems.push_back(argument + ": unknown flag. Try ddp-worker fetch --help.");
+    } else {
+      positional.push_back(argument);
+    }
+  }
+  if (options.help) return options;
+  if (positional.size() != 2) {
+    problems.push_back(
+        "give the name of a set and a directory: ddp-worker fetch NAME DIR, NAME is " +
+        join(known) + ".");
+  } else {
+    options.set = positional[0];
+    options.directory = positional[1];
+    check_set(options.set, known, problems);
+  }
+  if (!problems.empty()) throw UsageError(problems);
+  return options;
+}
+
+std::string fetch_help(const std::vector<std::string>& known) {
+  return "Usage: ddp-worker fetch NAME DIR [--from URL] [--stall-limit 30s] [--dry-run]\n\n"
+         "Gets the files of a published data set into DIR, where data.root=DIR finds them.\n"
+         "NAME is " +
+         join(known) +
+         ".\n\n"
+         "Each file is checked by size and SHA-256 before it gets its name. What was cut off goes "
+         "on\n"
+         "where it stopped (NAME.part). Proxies are taken from http_proxy, https_proxy and "
+         "no_proxy.\n\n"
+         "  --from URL           take the files from below this address: a mirror\n"
+         "  --stall-limit TIME   without a byte for so long, try again, three times at most (30s)\n"
+         "  --dry-run            print addresses, sizes and digests; get nothing\n"
+         "  --help               show this text\n\n"
+         "Exit codes: 0 all files are there, 2 the command is wrong, 125 the set could not be "
+         "got.\n";
+}
+
+}  // namespace ddp::worker
