@@ -57,29 +57,34 @@ std::vector<JobKey> training_keys() {
        .default_value = "224",
        .min = 1,
        .max = 16384,
-       .help = "image-folder: side in pixels of the images that the model takes; others are fitted to it"},
+       .help = "image-folder: side in pixels of the images that the model takes; others are fitted "
+               "to it"},
       {.path = "data.sampler",
        .type = JobType::choice,
        .default_value = "shuffle",
        .choices = {"shuffle", "sequential", "weighted", "class-balanced"},
-       .help = "order of an epoch; the last two draw samples with replacement, by data.class_weights or so that all "
+       .help = "order of an epoch; the last two draw samples with replacement, by "
+               "data.class_weights or so that all "
                "classes come as often"},
       {.path = "data.class_weights",
        .type = JobType::text_map,
        .default_value = "{}",
-       .help = "weighted: how often samples of a class are drawn, by its name or number; 1 for those not named"},
+       .help = "weighted: how often samples of a class are drawn, by its name or number; 1 for "
+               "those not named"},
       {.path = "data.limit",
        .type = JobType::integer,
        .default_value = "null",
        .min = 1,
        .max = kMany,
-       .help = "training samples of so many whole batches, always the same ones: to see whether a model can learn them"},
+       .help = "training samples of so many whole batches, always the same ones: to see whether a "
+               "model can learn them"},
       {.path = "data.repeats",
        .type = JobType::integer,
        .default_value = "1",
        .min = 1,
        .max = 1000,
-       .help = "how often a sample comes in a row, augmented anew each time; an epoch has as many samples as without"},
+       .help = "how often a sample comes in a row, augmented anew each time; an epoch has as many "
+               "samples as without"},
       {.path = "data.drop_last",
        .type = JobType::boolean,
        .default_value = "false",
@@ -87,7 +92,8 @@ std::vector<JobKey> training_keys() {
       {.path = "data.augment",
        .type = JobType::part_list,
        .default_value = "[]",
-       .help = "what changes samples of the training set, in this order, as [{crop: {padding: 4}}, flip]; "
+       .help = "what changes samples of the training set, in this order, as [{crop: {padding: 4}}, "
+               "flip]; "
                "also names that the program itself registers"},
       {.path = "data.max_bad",
        .type = JobType::real,
@@ -95,7 +101,8 @@ std::vector<JobKey> training_keys() {
        .min = 0,
        .max = 1,
        .may_differ = true,
-       .help = "share of the samples of an epoch that may be bad (damaged, empty, gone): they are replaced and "
+       .help = "share of the samples of an epoch that may be bad (damaged, empty, gone): they are "
+               "replaced and "
                "listed; with more of them the run ends"},
       {.path = "data.args",
        .type = JobType::text_map,
@@ -108,7 +115,8 @@ std::vector<JobKey> training_keys() {
        .max = 1024,
        .choices = {"auto"},
        .may_differ = true,
-       .help = "threads of a rank that load batches ahead; 0: it loads each batch when it takes it; auto: 2, or 0 "
+       .help = "threads of a rank that load batches ahead; 0: it loads each batch when it takes "
+               "it; auto: 2, or 0 "
                "on a CPU for sets that live in memory"},
 
       {.path = "task.name",

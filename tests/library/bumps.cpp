@@ -102,7 +102,8 @@ int main(int argc, char** argv) {
         std::make_shared<Lines>("lines test", request.test_size.value_or(101), request.seed + 1)};
   };
   registry.augments["mirror"] = [](const AugmentRequest& request) -> Augment {
-    return [share = request.args.real("share", 0, 1, 0.5)](Sample& sample, Random& random, const Source&) {
+    return [share = request.args.real("share", 0, 1, 0.5)](
+               Sample& sample, Random& random, const Source&) {
       if (random.uniform() >= share) return;
       auto* const line = reinterpret_cast<float*>(sample.input.bytes.data());
       std::reverse(line, line + kCells);

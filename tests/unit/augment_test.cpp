@@ -53,7 +53,10 @@ std::vector<float> numbers(const Array& array) {
   return values;
 }
 
-Augment make(const std::string& name, TextMap args = {}, const DataFacts& data = {}, std::vector<Augment> before = {}) {
+Augment make(const std::string& name,
+             TextMap args = {},
+             const DataFacts& data = {},
+             std::vector<Augment> before = {}) {
   const Args given("data.augment[0]." + name, std::move(args));
   Augment augment = built_in_augments().at(name)({given, data, std::move(before)});
   given.require_all_read(name);
@@ -72,18 +75,20 @@ class Augments : public ::testing::Test {
 };
 
 TEST_F(Augments, AllAreDrawnFromTheirRandomNumbersAlone) {
-  const std::map<std::string, TextMap> lists{{"flip", {}},
-                                             {"crop", {{"size", "6"}, {"padding", "2"}}},
-                                             {"random-resized-crop", {{"size", "5"}}},
-                                             {"resize", {{"size", "5"}}},
-                                             {"center-crop", {{"size", "4"}}},
-                                             {"rotate", {{"degrees", "30"}}},
-                                             {"affine", {{"degrees", "10"}, {"translate", "0.2"}, {"min_scale", "0.8"}, {"shear", "5"}}},
-                                             {"color-jitter", {{"brightness", "0.4"}, {"contrast", "0.4"}, {"saturation", "0.4"}, {"hue", "0.1"}}},
-                                             {"cutout", {{"size", "3"}, {"count", "2"}}},
-                                             {"mixup", {}},
-                                             {"cutmix", {}},
-                                             {"rand-augment", {{"count", "3"}}}};
+  const std::map<std::string, TextMap> lists{
+      {"flip", {}},
+      {"crop", {{"size", "6"}, {"padding", "2"}}},
+      {"random-resized-crop", {{"size", "5"}}},
+      {"resize", {{"size", "5"}}},
+      {"center-crop", {{"size", "4"}}},
+      {"rotate", {{"degrees", "30"}}},
+      {"affine", {{"degrees", "10"}, {"translate", "0.2"}, {"min_scale", "0.8"}, {"shear", "5"}}},
+      {"color-jitter",
+       {{"brightness", "0.4"}, {"contrast", "0.4"}, {"saturation", "0.4"}, {"hue", "0.1"}}},
+      {"cutout", {{"size", "3"}, {"count", "2"}}},
+      {"mixup", {}},
+      {"cutmix", {}},
+      {"rand-augment", {{"count", "3"}}}};
   for (const auto& [name, factory] : built_in_augments()) {
     if (name == "colour-jitter") continue;
     const Augment augment = make(name, lists.at(name), facts_);
@@ -102,8 +107,10 @@ TEST_F(Augments, AllAreDrawnFromTheirRandomNumbersAlone) {
       different.insert(one.input.bytes);
     }
     const bool is_fixed = name == "resize" || name == "center-crop";
-    if (is_fixed) EXPECT_EQ(different.size(), 1U) << name;
-    else EXPECT_GT(different.size(), 1U) << name;
+    if (is_fixed)
+      EXPECT_EQ(different.size(), 1U) << name;
+    else
+      EXPECT_GT(different.size(), 1U) << name;
   }
 }
 

@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 void write(const fs::path& path, const std::vector<std::uint8_t>& bytes) {
   fs::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
 }
 
 std::vector<std::uint8_t> png(int height, int width, std::uint8_t value) {
@@ -65,7 +66,12 @@ TEST_F(ImageFolders, ClassesAndFilesAreSortedByTheirBytes) {
   const FileList list = list_classes(root() / "train");
   EXPECT_THAT(list.classes, ElementsAre("Zebra", "cat"));
   EXPECT_THAT(list.files,
-              ElementsAre("Zebra/deep/0.PNG", "Zebra/deep/1.PNG", "Zebra/deep/2.PNG", "cat/0.png", "cat/1.png", "cat/2.png"));
+              ElementsAre("Zebra/deep/0.PNG",
+                          "Zebra/deep/1.PNG",
+                          "Zebra/deep/2.PNG",
+                          "cat/0.png",
+                          "cat/1.png",
+                          "cat/2.png"));
   EXPECT_THAT(list.labels, ElementsAre(0, 0, 0, 1, 1, 1));
 }
 

@@ -113,7 +113,9 @@ class Slow : public Source {
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
   void read(std::int64_t index, Sample& into) const override {
     if (index >= facts_.count) throw UsageError("there is no sample " + std::to_string(index));
-    std::this_thread::sleep_for(std::chrono::microseconds((index * 7919) % 200));
+    // Some take much longer than others.
+    for (volatile std::int64_t i = 0; i < index * 7919 % 100 * 1000; i = i + 1) {
+    }
     ++reads;
     if (bad_every_ > 0 && index % bad_every_ == 0)
       throw BadSample("sample " + std::to_string(index) + " is damaged");
@@ -210,9 +212,13 @@ TEST(Loader, IsAheadByAFewBatches) {
     return MicroBatch{{1, 2, 3}};
   });
   (void)loader.next();
-  for (int i = 0; i < 500 && source->reads < 15; ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const auto wait_for = [&](int reads, std::chrono::milliseconds time) {
+    const auto deadline = std::chrono::steady_clock::now() + time;
+    while (source->reads < reads && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::yield();
+  };
+  wait_for(15, std::chrono::seconds(10));
+  wait_for(16, std::chrono::milliseconds(20));
   EXPECT_EQ(source->reads, 3 * (1 + 2 + 2)) << "as many as there are threads, and two more";
   (void)loader.next();
   loader.start([] { return std::optional<MicroBatch>(); });

@@ -98,7 +98,7 @@ TEST_F(SetFilesTest, Y6ARootThatIsNoDirectorySaysWhatToDo) {
                     HasSubstr("ddp-worker fetch letters DIR"),
                     HasSubstr("data.name=digits")));
   EXPECT_THAT(refusal("/no/such/place"), HasSubstr("/no/such/place does not exist."));
-  EXPECT_THAT(refusal("/dev/null"), HasSubstr("is no directory"));
+  EXPECT_THAT(refusal("/dev/null"), HasSubstr("is not a directory"));
 }
 
 }  // namespace

@@ -42,8 +42,8 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// arXiv:1905.04899; Cubuk et al., arXiv:1909.13719, with torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
 
-/// What ends the list for images that vary in size, and is the whole of it for a test set: unless it
-/// is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is taken.
+/// What ends the list for images that vary in size, and is the whole of it for a test set: unless
+/// it is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is taken.
 Augment fit_to(int side);
 /// The size below which fit_to() would have to enlarge.
 int fitted_side(int side);

@@ -48,8 +48,14 @@ double degrees(double factor) {
 const std::array<Operation, 14>& operations() {
   static const std::array<Operation, 14> all{
       color("identity", false, [](Image&, double) {}),
-      move("shear-x", [](ImageSize, double m) { return Affine{.shear = {degrees(0.3 * m), 0}}; }),
-      move("shear-y", [](ImageSize, double m) { return Affine{.shear = {0, degrees(0.3 * m)}}; }),
+      move("shear-x",
+           [](ImageSize, double m) {
+             return Affine{.shear = {degrees(0.3 * m), 0}};
+           }),
+      move("shear-y",
+           [](ImageSize, double m) {
+             return Affine{.shear = {0, degrees(0.3 * m)}};
+           }),
       move("translate-x",
            [](ImageSize image, double m) {
              return Affine{.translate = {150.0 / 331 * image.width * m, 0}};
@@ -59,13 +65,19 @@ const std::array<Operation, 14>& operations() {
              return Affine{.translate = {0, 150.0 / 331 * image.height * m}};
            }),
       move("rotate", [](ImageSize, double m) { return rotation(30 * m); }),
-      color("brightness", true, [](Image& image, double m) { adjust_brightness(image, 1 + 0.9 * m); }),
-      color("saturation", true, [](Image& image, double m) { adjust_saturation(image, 1 + 0.9 * m); }),
+      color("brightness",
+            true,
+            [](Image& image, double m) { adjust_brightness(image, 1 + 0.9 * m); }),
+      color("saturation",
+            true,
+            [](Image& image, double m) { adjust_saturation(image, 1 + 0.9 * m); }),
       color("contrast", true, [](Image& image, double m) { adjust_contrast(image, 1 + 0.9 * m); }),
       color("sharpness", true, [](Image& image, double m) { sharpen(image, 1 + 0.9 * m); }),
       color("posterize",
             false,
-            [](Image& image, double m) { posterize(image, 8 - static_cast<int>(std::lround(4 * m))); }),
+            [](Image& image, double m) {
+              posterize(image, 8 - static_cast<int>(std::lround(4 * m)));
+            }),
       color("solarize", false, [](Image& image, double m) { solarize(image, 255 * (1 - m)); }),
       color("autocontrast", false, [](Image& image, double) { autocontrast(image); }),
       color("equalize", false, [](Image& image, double) { equalize(image); })};

@@ -44,8 +44,7 @@ void cut(SampleImage& sample, const Region& region, const Border& border) {
 /// A part in another size.
 void resize_part(SampleImage& sample, const Region& region, ImageSize size) {
   thread_local Resizer resizer;
-  sample.replace(
-      [&](const Image& from, Image& into) { resizer.resize(from, region, size, into); });
+  sample.replace([&](const Image& from, Image& into) { resizer.resize(from, region, size, into); });
   sample.move_boxes([&](const Box& box) -> std::optional<Box> {
     const std::optional<Box> left = crop(box, region, kLeastOfBox);
     if (!left) return {};
@@ -86,7 +85,8 @@ Region draw_part(const Part& part, ImageSize image, Random& random) {
     size.height = static_cast<int>(std::lround(image.width / part.min_ratio));
   if (ratio > part.max_ratio)
     size.width = static_cast<int>(std::lround(image.height * part.max_ratio));
-  return {(image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
+  return {
+      (image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
 }
 
 }  // namespace

@@ -37,8 +37,8 @@ struct DataRequest {
   std::uint64_t seed = 1;                    // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};            // data.args, for the sets of a program's own
-  int image_size = 224;   // sets whose images vary in size: the side to which they are fitted
+  Args args{};             // data.args, for the sets of a program's own
+  int image_size = 224;    // sets whose images vary in size: the side to which they are fitted
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
 };
 

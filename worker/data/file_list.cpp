@@ -67,7 +67,8 @@ bool is_image_name(const std::string& name) {
   std::string small = name;
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   constexpr std::array<std::string_view, 4> kEndings{".jpg", ".jpeg", ".png", ".webp"};
-  return std::ranges::any_of(kEndings, [&](std::string_view ending) { return small.ends_with(ending); });
+  return std::ranges::any_of(kEndings,
+                             [&](std::string_view ending) { return small.ends_with(ending); });
 }
 
 std::string FileList::digest() const {
@@ -86,14 +87,16 @@ FileList list_classes(const fs::path& root) {
     const std::size_t before = list.files.size();
     add_images(root, name, 1, list);
     if (list.files.size() == before) {
-      problems.push_back("the folder " + (root / name).string() +
-                         " holds no image (.jpg, .jpeg, .png, .webp). Remove it, or put some there.");
+      problems.push_back(
+          "the folder " + (root / name).string() +
+          " holds no image (.jpg, .jpeg, .png, .webp). Remove it, or put some there.");
     }
   }
   if (list.classes.empty()) {
     problems.push_back("the folder " + root.string() +
                        " holds no folders. An image folder has one for each class, with its images "
-                       "inside: " + (root / "cat" / "1.jpg").string() + ".");
+                       "inside: " +
+                       (root / "cat" / "1.jpg").string() + ".");
   }
   if (!problems.empty()) throw UsageError(problems);
   return list;

@@ -1,10 +1,11 @@
 #include "worker/data/image_file.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
 #include <span>
 #include <string>
-#include <thread>
 
 #include "common/error.h"
 #include "common/input_file.h"
@@ -44,7 +45,7 @@ ImageSize read_image(const std::filesystem::path& path,
   thread_local std::vector<std::uint8_t> bytes;
   std::string why_not;
   for (int tries = 0; tries < kTries; ++tries) {
-    if (tries > 0) std::this_thread::sleep_for(kPause);
+    if (tries > 0) ::poll(nullptr, 0, static_cast<int>(kPause.count()));
     why_not = read_file(path, limits, bytes);
     if (why_not.empty()) break;
   }

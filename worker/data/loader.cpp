@@ -46,8 +46,7 @@ Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) co
   return slot->slab.take();
 }
 
-void Loader::fill(
-    Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const {
+void Loader::fill(Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const {
   for (std::size_t i = first; i < last; ++i) {
     if (read(slot.plan.indices[i], slot.plan.epoch, sample, bad)) slot.slab.put(i, sample);
   }
@@ -61,9 +60,8 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
     sample.index = is_inside ? (index + tries) % count : index;
     try {
       source_->read(sample.index, sample);
-      Random random(request_.seed,
-                    static_cast<std::uint64_t>(epoch),
-                    static_cast<std::uint64_t>(index));
+      Random random(
+          request_.seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
       for (const Augment& augment : request_.augments)
         augment(sample, random, *source_);
       return true;
@@ -71,9 +69,9 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
       bad.emplace(sample.index, reason.what());
       if (request_.on_bad == LoaderRequest::OnBad::leave_out) return false;
       if (tries + 1 < kMaxBadInARow) continue;
-      throw UsageError(source_->facts().name + ": " + std::to_string(kMaxBadInARow) +
-                       " samples one after the other cannot be read, the last one: " +
-                       reason.what());
+      throw UsageError(
+          source_->facts().name + ": " + std::to_string(kMaxBadInARow) +
+          " samples one after the other cannot be read, the last one: " + reason.what());
     }
   }
 }
@@ -111,7 +109,7 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
       slot->plan = std::move(*plan);
       slot->slab.begin(slot->plan.indices.size());
     }
-  } catch (...) {
+  } catch (const std::exception&) {
     plan.emplace();  // next() throws it
     slot->plan = {};
     slot->error = std::current_exception();
@@ -158,7 +156,7 @@ void Loader::work() {
     std::exception_ptr error;
     try {
       fill(*mine->slot, mine->first, mine->last, sample, bad);
-    } catch (...) {
+    } catch (const std::exception&) {
       error = std::current_exception();
     }
     lock.lock();
@@ -179,7 +177,7 @@ Batch Loader::next() {
       Slot& slot = *under_way_.front();
       try {
         fill(slot, 0, slot.plan.indices.size(), sample_, slot.bad);
-      } catch (...) {
+      } catch (const std::exception&) {
         slot.error = std::current_exception();
       }
     }

@@ -32,9 +32,9 @@ struct LoaderRequest {
   at::ScalarType type = at::kFloat;  // of pixels that became numbers
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
-  std::uint64_t seed = 0;  // augmentations are drawn from it, the epoch and the sample's index
+  std::uint64_t seed = 0;    // augmentations are drawn from it, the epoch and the sample's index
   std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/deal)
-  int threads = 0;         // 0: who takes a batch loads it
+  int threads = 0;           // 0: who takes a batch loads it
   /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
   /// step; or the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
@@ -110,7 +110,7 @@ class Loader {
   bool is_stopping_ = false;
   bool is_planned_ = true;  // to the last plan
   bool is_planning_ = false;
-  int working_ = 0;  // threads that hold a claim
+  int working_ = 0;                              // threads that hold a claim
   std::deque<std::unique_ptr<Slot>> under_way_;  // in the order of next()
   std::vector<std::unique_ptr<Slot>> free_;
   std::vector<std::jthread> threads_;

@@ -83,9 +83,13 @@ void mix_labels(Sample& sample, const Sample& other, double keep, int classes) {
 
 /// Draws another sample, with the same augmentations. Errors: those of the source; UsageError when
 /// it has another shape.
-void read_other(const Mixing& mixing, const Sample& sample, Random& random, const Source& source, Sample& other) {
-  other.index = static_cast<std::int64_t>(
-      random.below(static_cast<std::uint64_t>(source.facts().count)));
+void read_other(const Mixing& mixing,
+                const Sample& sample,
+                Random& random,
+                const Source& source,
+                Sample& other) {
+  other.index =
+      static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(source.facts().count)));
   source.read(other.index, other);
   for (const Augment& augment : mixing.before)
     augment(other, random, source);

@@ -52,11 +52,8 @@ void write_image(const std::uint8_t* pixels,
   auto* const out = batch.data_ptr<Number>() + row * batch.stride(0);
   if (channels == 3 && batch.stride(1) == 1) return write_rgb(pixels, count, table, out);
   for (std::int64_t c = 0; c < channels; ++c) {
-    write_channel(pixels + c * count,
-                  count,
-                  table + c * kBytes,
-                  out + c * batch.stride(1),
-                  batch.stride(3));
+    write_channel(
+        pixels + c * count, count, table + c * kBytes, out + c * batch.stride(1), batch.stride(3));
   }
 }
 

@@ -23,9 +23,7 @@ class PixelTable {
 
   /// Writes one image, [C, H, W] in C order, to row `row` of `batch`, [B, C, H, W] of this type and
   /// of any dense layout.
-  void write(std::span<const std::uint8_t> pixels,
-             const at::Tensor& batch,
-             std::int64_t row) const;
+  void write(std::span<const std::uint8_t> pixels, const at::Tensor& batch, std::int64_t row) const;
 
  private:
   at::Tensor numbers_;  // [C, 256]

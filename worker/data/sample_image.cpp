@@ -21,8 +21,9 @@ SampleImage::SampleImage(Sample& sample) : sample_(sample) {
   const std::vector<std::int64_t>& shape = sample.input.shape;
   if (sample.input.type != NumberType::uint8 || shape.size() != 3 ||
       (shape[0] != 1 && shape[0] != 3)) {
-    throw UsageError("data.augment: an augmentation of images needs bytes of 1 or 3 channels, and " +
-                     std::string("a sample is ") + shape_text(shape) + ". Leave it out.");
+    throw UsageError(
+        "data.augment: an augmentation of images needs bytes of 1 or 3 channels, and " +
+        std::string("a sample is ") + shape_text(shape) + ". Leave it out.");
   }
   image_.channels = static_cast<int>(shape[0]);
   image_.height = static_cast<int>(shape[1]);

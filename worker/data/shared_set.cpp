@@ -63,11 +63,13 @@ class Mapping {
   explicit Mapping(const std::filesystem::path& path) {
     const std::string what = "the data set that another rank of this node holds";
     const int fd = check(::open(path.c_str(), O_RDONLY | O_CLOEXEC), "open", what);
-    struct stat status{};
+    struct stat status {};
     const int result = ::fstat(fd, &status);
-    void* const start = result == 0 && status.st_size > 0
-                            ? ::mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, fd, 0)
-                            : MAP_FAILED;
+    void* const start =
+        result == 0 && status.st_size > 0
+            ? ::mmap(
+                  nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, fd, 0)
+            : MAP_FAILED;
     ::close(fd);
     if (start == MAP_FAILED) throw SystemError("cannot map " + what);
     bytes_ = {static_cast<const std::uint8_t*>(start), static_cast<std::size_t>(status.st_size)};
@@ -129,8 +131,7 @@ Sources map_shared_set(const std::filesystem::path& path) {
   Sizes sizes{};
   std::memcpy(sizes.data(), mapping->take(sizeof sizes).data(), sizeof sizes);
   const std::span<const std::uint8_t> text = mapping->take(sizes[0]);
-  const json::value halves =
-      json::parse({reinterpret_cast<const char*>(text.data()), text.size()});
+  const json::value halves = json::parse({reinterpret_cast<const char*>(text.data()), text.size()});
   std::array<std::shared_ptr<const Source>, 2> sources;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     const auto pixels = mapping->take(sizes[1 + 2 * i]);

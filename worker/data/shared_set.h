@@ -27,8 +27,8 @@ class SharedSet {
   int fd_ = -1;
 };
 
-/// The sets in there. Their pixels stay where they are. Errors: SystemError when it cannot be mapped
-/// or does not hold sets.
+/// The sets in there. Their pixels stay where they are. Errors: SystemError when it cannot be
+/// mapped or does not hold sets.
 Sources map_shared_set(const std::filesystem::path& path);
 
 }  // namespace ddp::worker

@@ -50,7 +50,7 @@ Target stack(const std::vector<const Array*>& targets, std::size_t number) {
   for (const Array* const one : targets) {
     if (one->type != first.type || one->shape.empty() == has_rows || row_of(*one) != row_of(first))
       refuse("target " + std::to_string(number), row_of(*one), row_of(first));
-    shape[0] += *rows++ = has_rows ? one->shape[0] : 1;
+    shape[0] += * rows++ = has_rows ? one->shape[0] : 1;
   }
   all.values = at::empty(shape, scalar_type(first.type));
   auto* to = static_cast<std::uint8_t*>(all.values.data_ptr());
@@ -118,7 +118,8 @@ Batch Slab::take() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
     if (!places_[i].is_there) continue;
     // Moved up over what was left out.
-    if (static_cast<std::size_t>(row) < i) memory_[row].copy_(memory_[static_cast<std::int64_t>(i)]);
+    if (static_cast<std::size_t>(row) < i)
+      memory_[row].copy_(memory_[static_cast<std::int64_t>(i)]);
     ++row;
     there.push_back(&places_[i]);
     batch.indices.push_back(places_[i].index);

@@ -43,11 +43,11 @@ class Slab {
   const PixelTable* table_;
   at::MemoryFormat layout_;
   std::vector<Place> places_;
-  std::mutex mutex_;          // of what follows
-  bool has_memory_ = false;   // for this batch
-  NumberType type_ = {};      // of all inputs of this batch
+  std::mutex mutex_;         // of what follows
+  bool has_memory_ = false;  // for this batch
+  NumberType type_ = {};     // of all inputs of this batch
   std::vector<std::int64_t> shape_;
-  at::Tensor memory_;         // [places, ...]
+  at::Tensor memory_;  // [places, ...]
 };
 
 }  // namespace ddp::worker

@@ -17,7 +17,7 @@
 namespace c10d {
 class ProcessGroup;
 class Store;
-}
+}  // namespace c10d
 
 namespace ddp::worker {
 

@@ -15,7 +15,7 @@ struct Affine {
   double angle = 0;                   // degrees, clockwise
   std::array<double, 2> translate{};  // pixels, right and down
   double scale = 1;
-  std::array<double, 2> shear{};                // degrees
+  std::array<double, 2> shear{};                  // degrees
   std::optional<std::array<double, 2>> center{};  // x, y in pixels; absent: the middle of the image
 
   bool operator==(const Affine&) const = default;

@@ -60,8 +60,7 @@ void draw_text(Image& image, int top, int left, int scale, Color color, std::str
     for (int y = 0; letter != std::end(kLetters) && y < kLetterHeight; ++y) {
       for (int x = 0; x < 3; ++x) {
         const char* const row = letter->rows[static_cast<std::size_t>(y)];
-        if (row[x] == '#')
-          erase(image, {top + y * scale, left + x * scale, scale, scale}, color);
+        if (row[x] == '#') erase(image, {top + y * scale, left + x * scale, scale, scale}, color);
       }
     }
     left += kLetterWidth * scale;

@@ -14,8 +14,9 @@ void draw_rectangle(Image& image, const Region& region, int thickness, Color col
 inline constexpr int kLetterHeight = 5;
 inline constexpr int kLetterWidth = 4;  // with the space behind it
 
-/// Small capitals of 3 x 5 pixels, `scale` times as large, from `top`, `left` to the right. Letters,
-/// digits and - . _ : % /; any other byte is a space. Precondition: the image has three channels.
+/// Small capitals of 3 x 5 pixels, `scale` times as large, from `top`, `left` to the right.
+/// Letters, digits and - . _ : % /; any other byte is a space. Precondition: the image has three
+/// channels.
 void draw_text(Image& image, int top, int left, int scale, Color color, std::string_view text);
 
 }  // namespace ddp::worker

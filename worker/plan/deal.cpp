@@ -24,11 +24,11 @@ EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(
       request.rank >= request.world_size) {
     throw std::logic_error("cannot deal a batch to these ranks");
   }
-  order_ = request.weights != nullptr ? request.weights->draw(request.size, request.seed, epoch)
-                                      : permutation({.size = request.size,
-                                                     .seed = request.seed,
-                                                     .shuffle = request.shuffle},
-                                                    epoch);
+  order_ =
+      request.weights != nullptr
+          ? request.weights->draw(request.size, request.seed, epoch)
+          : permutation({.size = request.size, .seed = request.seed, .shuffle = request.shuffle},
+                        epoch);
   if (request.repeats == 1) return;
   // From the end, as each place takes one before it, or its own.
   for (std::int64_t i = request.size - 1; i >= 0; --i) {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "worker/plan/shard.h"
 #include "worker/plan/sample_weights.h"
+#include "worker/plan/shard.h"
 
 namespace ddp::worker {
 
@@ -26,13 +26,13 @@ struct DealRequest {
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch
   std::int64_t repeats = 1;  // how often a sample comes in a row
-  /// How often each sample is drawn, with replacement: [size]. Empty: each once. The epochs of a run
-  /// share it.
+  /// How often each sample is drawn, with replacement: [size]. Empty: each once. The epochs of a
+  /// run share it.
   std::shared_ptr<const SampleWeights> weights{};
 };
 
-/// The samples of one batch, in this order. Of a sample that comes again in a row the index is above
-/// the data set's size, by once that for each time.
+/// The samples of one batch, in this order. Of a sample that comes again in a row the index is
+/// above the data set's size, by once that for each time.
 struct MicroBatch {
   std::vector<std::int64_t> indices;
   std::int64_t epoch = 0;
@@ -65,8 +65,8 @@ class EpochDeal {
   std::vector<std::int64_t> order_;
 };
 
-/// One rank's micro-batches of a whole run, one after the other, from a step of an epoch on, without
-/// an end.
+/// One rank's micro-batches of a whole run, one after the other, from a step of an epoch on,
+/// without an end.
 class DealWalk {
  public:
   /// Errors: as EpochDeal, from next().

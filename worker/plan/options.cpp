@@ -119,7 +119,8 @@ Options parse_options(int argc, const char* const* argv) {
   const std::optional<std::string> output = find_text(given, "output");
   if (is_preview) options.preview = output.value_or("preview.png");
   if (output && !is_preview)
-    problems.push_back("--output " + *output + ": is of preview: ddp-worker preview JOB.yaml -o PNG.");
+    problems.push_back("--output " + *output +
+                       ": is of preview: ddp-worker preview JOB.yaml -o PNG.");
   if (!problems.empty()) throw UsageError(problems);
   return options;
 }
@@ -130,7 +131,8 @@ std::string help_text() {
           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
-          "  ddp-worker preview configs/digits.yaml -o digits.png    what the model is going to see\n"
+          "  ddp-worker preview configs/digits.yaml -o digits.png    what the model is going to "
+          "see\n"
           "  ddp-worker fetch mnist DIR            gets a published data set; ddp-worker fetch "
           "--help\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "

@@ -27,8 +27,8 @@ SampleWeights SampleWeights::balanced(const std::vector<std::int64_t>& labels, i
 }
 
 std::vector<std::int64_t> SampleWeights::draw(std::int64_t count,
-                                        std::uint64_t seed,
-                                        std::int64_t epoch) const {
+                                              std::uint64_t seed,
+                                              std::int64_t epoch) const {
   std::vector<std::int64_t> drawn;
   for (std::int64_t i = 0; i < count; ++i) {
     Random random(seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(i));

@@ -30,7 +30,7 @@ struct Figure {
   std::string_view name;
   std::string_view tag;  // in TensorBoard
 };
-constexpr std::array<Figure, 7> kFigures{{{"data_wait", "data/wait"},
+constexpr std::array<Figure, 7> kFigures{{{"data_wait_ms", "data/wait_ms"},
                                           {"forward_ms", "ddp/forward_ms"},
                                           {"backward_ms", "ddp/backward_ms"},
                                           {"communication_ms", "ddp/communication_ms"},

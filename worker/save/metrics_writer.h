@@ -34,11 +34,13 @@ struct EpochRecord {
   NamedValues test{};     // "loss", the task's metric, "loss/PART"; empty: not evaluated
   double images_per_s = 0;
   double seconds = 0;
-  // data_wait: the share of the time that rank 0 waited for its loader. What c10d measured, as means over the steps that it samples, in milliseconds per step:
-  // forward_ms, backward_ms, communication_ms, and overlap_ms, the part of communication while
-  // backward still ran. Where steps may be skipped: loss_scale, skipped_steps so far.
+  // data_wait_ms: what rank 0 waited for its loader, per step. What c10d measured, as means over
+  // the steps that it samples, in milliseconds per step: forward_ms, backward_ms, communication_ms,
+  // and overlap_ms, the part of communication while backward still ran. Where steps may be skipped:
+  // loss_scale, skipped_steps so far.
   NamedValues figures{};
-  NamedValues more{};  // of hooks
+  NamedValues more{};                 // of hooks
+  std::optional<double> data_wait{};  // the share of the time in which rank 0 waited; not written
 };
 
 /// An evaluation in the middle of an epoch.

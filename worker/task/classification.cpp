@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "worker/data/sample.h"
 
 namespace ddp::worker {
 namespace {
@@ -48,7 +49,7 @@ class TopK : public Metric {
                                      : " and targets of " + shape(batch.targets[0].values);
       const at::Tensor& scores = outputs[0];
       if (scores.dim() == 2 && scores.size(0) == batch.size() && scores.size(1) >= k_ &&
-          !batch.targets.empty() && labels_of(batch).sizes() == scores.sizes().slice(0, 1))
+          !batch.targets.empty() && batch.targets[0].values.sizes() == scores.sizes().slice(0, 1))
         return;
     }
     const std::string k = std::to_string(k_);

@@ -23,8 +23,8 @@ struct Loss {
 };
 
 /// A loss of scores and labels.
-/// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64, or [B, classes]: shares, as
-/// of mixed images.
+/// Shapes: scores [B, classes] of float32 or float64, labels [B] of int64, or [B, classes]: shares,
+/// as of mixed images.
 using Criterion = std::function<Loss(const at::Tensor& scores, const at::Tensor& labels)>;
 
 /// Cross-entropy. With smoothing s, a label is 1 - s for its class and s / classes for every class;

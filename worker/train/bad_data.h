@@ -1,5 +1,5 @@
-// Samples that cannot be read: counted over all ranks, listed by rank 0, and the end of the run when
-// there are too many of them.
+// Samples that cannot be read: counted over all ranks, listed by rank 0, and the end of the run
+// when there are too many of them.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,8 @@ namespace ddp::worker {
 
 class BadData {
  public:
-  /// `share` of the samples of a set may be bad in each epoch (data.max_bad). The group outlives it.
+  /// `share` of the samples of a set may be bad in each epoch (data.max_bad). The group outlives
+  /// it.
   BadData(Group& group, double share) : group_(group), share_(share) {}
 
   /// `bad` of all ranks in an epoch so far.

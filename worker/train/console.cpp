@@ -53,8 +53,7 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
       fmt::format("epoch {}/{} | train{}", record.epoch + 1, epochs, to_text(record.train));
   if (!record.test.empty()) text += " | test" + to_text(record.test);
   text += fmt::format(" | {:.0f} images/s | {:.1f} s", record.images_per_s, record.seconds);
-  if (const std::optional<double> wait = find_value(record.figures, kDataWait))
-    text += fmt::format(", data wait {:.1f} %", *wait * 100);
+  if (record.data_wait) text += fmt::format(", data wait {:.1f} %", *record.data_wait * 100);
   return text;
 }
 

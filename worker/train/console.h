@@ -18,11 +18,8 @@ std::string rank_table(const std::vector<std::string>& ranks);
 /// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"
 std::string batch_line(const BatchPlan& batch, int world_size);
 
-/// A figure of an epoch: the share of its time in which rank 0 waited for its loader.
-inline constexpr const char* kDataWait = "data_wait";
-
-/// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s, data wait
-/// 0.1 %"
+/// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s, data
+/// wait 0.1 %"
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
 
 /// "step 500 | test loss 0.1234 accuracy 97.50 %"

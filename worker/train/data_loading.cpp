@@ -1,17 +1,15 @@
 #include "worker/train/data_loading.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <system_error>
-#include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
@@ -44,13 +42,16 @@ std::string node_id() {
 
 /// Waits over the store, and shows that it lives. Errors: PeerError when `patience` is over, or
 /// whatever `is_there` throws.
-void wait_until(const std::function<bool()>& is_there, const std::string& what, ProgressPage& page) {
+void wait_until(const std::function<bool()>& is_there,
+                const std::string& what,
+                ProgressPage& page) {
   const Clock::time_point deadline = Clock::now() + kPatience;
   for (auto pause = kShortPause; !is_there(); pause = std::min(2 * pause, kLongPause)) {
     if (Clock::now() > deadline)
-      throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h", exit_code::kTimeout);
+      throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h",
+                      exit_code::kTimeout);
     touch(page);
-    std::this_thread::sleep_for(pause);
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
 
@@ -71,7 +72,7 @@ class NodeTurn {
     wait_until(
         [&] {
           if (store_.check({key})) return true;
-          if (::kill(std::stoi(maker_), 0) == 0 || errno != ESRCH) return false;
+          if (std::filesystem::exists("/proc/" + maker_)) return false;
           throw PeerError("the rank that loads the data of this node (pid " + maker_ + ") is gone");
         },
         "the rank that loads the data of this node (pid " + maker_ + ") has not done so",
@@ -175,11 +176,8 @@ void load_in_turn(const Registry& registry,
 }
 
 /// Returns what is wrong, or nothing. Errors: PeerError.
-std::string load(const Registry& registry,
-                 const DataJob& job,
-                 Group& group,
-                 ProgressPage& page,
-                 Sources& data) {
+std::string load(
+    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data) {
   const auto attempt = [](const auto& action) {
     try {
       action();
@@ -207,11 +205,8 @@ std::string load(const Registry& registry,
 
 }  // namespace
 
-std::optional<int> load_data(const Registry& registry,
-                             const DataJob& job,
-                             Group& group,
-                             ProgressPage& page,
-                             Sources& data) {
+std::optional<int> load_data(
+    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data) {
   const std::string problem = load(registry, job, group, page, data);
   const std::vector<std::string> problems = gather_texts(group, problem);
   const auto first = std::find_if(

@@ -30,7 +30,7 @@ class Evaluation {
     Ddp& replica;
     const Forward& forward;
     const Ema* ema = nullptr;  // evaluated in place of the weights; null: none
-    Loader& loader;  // of the test set
+    Loader& loader;            // of the test set
     std::function<Metrics()> make_metrics;
     bool has_own_metric = false;  // the task
     ProgressPage& page;

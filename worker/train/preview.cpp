@@ -79,11 +79,18 @@ void draw_boxes(const Sample& sample, const DataFacts& data, double scale, Image
   if (!data.has_boxes || sample.targets.empty()) return;
   const std::vector<float> rows = numbers_of<float>(sample.targets[0]);
   for (std::size_t i = 0; i + kBoxRow <= rows.size(); i += kBoxRow) {
-    const auto place = [&](std::size_t k) { return static_cast<int>(std::lround(rows[i + k] * scale)); };
+    const auto place = [&](std::size_t k) {
+      return static_cast<int>(std::lround(rows[i + k] * scale));
+    };
     const auto number = static_cast<std::size_t>(rows[i]);
     const Region region{place(2), place(1), place(4) - place(2), place(3) - place(1)};
     draw_rectangle(image, region, 2, color_of(number));
-    draw_text(image, region.top + 4, region.left + 4, kTextScale, color_of(number), class_name(number, data));
+    draw_text(image,
+              region.top + 4,
+              region.left + 4,
+              kTextScale,
+              color_of(number),
+              class_name(number, data));
   }
 }
 
@@ -91,7 +98,8 @@ Image three_channels(const Image& image) {
   Image rgb;
   rgb.reshape(3, image.size());
   for (int channel = 0; channel < 3; ++channel)
-    std::ranges::copy(image.plane(std::min(channel, image.channels - 1)), rgb.plane(channel).begin());
+    std::ranges::copy(image.plane(std::min(channel, image.channels - 1)),
+                      rgb.plane(channel).begin());
   return rgb;
 }
 
@@ -159,7 +167,8 @@ Image grid_of(const std::vector<Cell>& cells) {
         std::copy_n(one.image.row(channel, y), one.image.width, grid.row(channel, top + y) + left);
     }
     const auto letters = static_cast<std::size_t>(cell.width / (kLetterWidth * kTextScale));
-    draw_text(grid, top + one.image.height + 3, left, kTextScale, kInk, one.label.substr(0, letters));
+    draw_text(
+        grid, top + one.image.height + 3, left, kTextScale, kInk, one.label.substr(0, letters));
   }
   return grid;
 }
@@ -173,12 +182,16 @@ int preview(const Session& session, const std::filesystem::path& path) {
   Sources data;
   (void)load_data(session.registry, job.data, *alone, session.page, data);
   const std::vector<Cell> cells = draw_samples(session, job, *data.train);
-  if (cells.empty()) throw UsageError("none of the first samples can be read: there is nothing to draw.");
+  if (cells.empty())
+    throw UsageError("none of the first samples can be read: there is nothing to draw.");
   const std::vector<std::uint8_t> png = encode_png(grid_of(cells));
   std::ofstream file(path, std::ios::binary);
   file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
-  if (!file.flush()) throw UsageError("cannot write " + path.string() + ": " + std::strerror(errno) + ". Give another path behind -o.");
-  std::cout << describe_data(data) << path.string() << ": " << cells.size() << " training samples, as the first epoch augments them" << std::endl;
+  if (!file.flush())
+    throw UsageError("cannot write " + path.string() + ": " + std::strerror(errno) +
+                     ". Give another path behind -o.");
+  std::cout << describe_data(data) << path.string() << ": " << cells.size()
+            << " training samples, as the first epoch augments them" << std::endl;
   return exit_code::kOk;
 }
 

@@ -41,12 +41,13 @@ std::size_t find_class(const std::string& text, const DataFacts& data) {
 }  // namespace
 
 std::shared_ptr<const SampleWeights> make_weights(const DataJob& job,
-                                            const Source& data,
-                                            std::int64_t size) {
+                                                  const Source& data,
+                                                  std::int64_t size) {
   if (job.sampler == Sampler::shuffle || job.sampler == Sampler::sequential) {
     if (!job.class_weights.empty()) {
       throw UsageError(
-          "data.class_weights: nobody reads them. Set data.sampler to weighted, or leave them out.");
+          "data.class_weights: nobody reads them. Set data.sampler to weighted, or leave them "
+          "out.");
     }
     return {};
   }

@@ -13,7 +13,7 @@ namespace ddp::worker {
 /// For the first `size` samples of `data`. Null: each once. Errors: UsageError for data without
 /// classes, and a class that there is not.
 std::shared_ptr<const SampleWeights> make_weights(const DataJob& job,
-                                            const Source& data,
-                                            std::int64_t size);
+                                                  const Source& data,
+                                                  std::int64_t size);
 
 }  // namespace ddp::worker

@@ -194,7 +194,8 @@ int train(const Session& session) {
   }
   session.page.phase = Phase::loading;
   Sources data;
-  if (const std::optional<int> code = load_data(session.registry, job.data, *group, session.page, data))
+  if (const std::optional<int> code =
+          load_data(session.registry, job.data, *group, session.page, data))
     return *code;
   group->agree("data", describe_data(data));
   require_sizes(job.data, data);

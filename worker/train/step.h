@@ -41,8 +41,8 @@ class Step {
   /// what a pass may take. Errors: PeerError; UsageError when ranks have other names to show.
   SumNames settle(const std::vector<std::int64_t>& samples);
 
-  /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other; their
-  /// samples are loaded ahead.
+  /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other;
+  /// their samples are loaded ahead.
   void start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch);
 
   struct Place {

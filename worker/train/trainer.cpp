@@ -124,7 +124,9 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   record.images_per_s = static_cast<double>(samples) / record.seconds;
   const std::chrono::duration<double> waited = parts_.train_data.waited() - waited_;
   waited_ = parts_.train_data.waited();
-  record.figures.emplace_back(kDataWait, waited.count() / record.seconds);
+  record.data_wait = waited.count() / record.seconds;
+  const auto steps = static_cast<double>(position_.step - first_step);
+  if (steps > 0) record.figures.emplace_back("data_wait_ms", 1000 * waited.count() / steps);
   const bool is_whole = position_.step_in_epoch == parts_.plan.steps_per_epoch;
   const auto is_due = [&](std::int64_t every) {
     return is_whole && every > 0 && (position_.epoch + 1) % every == 0;

@@ -44,8 +44,8 @@ class Trainer {
 
   /// Trains to the end, or to the step at which all ranks agree to stop.
   /// Returns the exit code: 0, 143 (stopped after a checkpoint), 96 (loss or weights not finite, or
-  /// replicas differ), 2 (too many samples cannot be read), 125 (the last checkpoint, or too many in a row, could not be saved).
-  /// Errors: PeerError, UsageError (a checkpoint that does not fit).
+  /// replicas differ), 2 (too many samples cannot be read), 125 (the last checkpoint, or too many
+  /// in a row, could not be saved). Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
 
  private:
@@ -68,9 +68,9 @@ class Trainer {
 
   Parts parts_;
   Position position_;
-  Wishes heard_;              // of all ranks, that were not acted on yet
+  Wishes heard_;                        // of all ranks, that were not acted on yet
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
-  bool is_finished_ = false;  // all agree that the run ends here
+  bool is_finished_ = false;            // all agree that the run ends here
 };
 
 }  // namespace ddp::worker

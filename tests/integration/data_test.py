@@ -1,0 +1,207 @@
+"""Data of files as ddp-worker meets it: folders of images, some of them bad; augmentations; memory shared by the ranks of a node.
+
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/data_test.py
+"""
+
+import json
+import os
+import pathlib
+import re
+import signal
+import struct
+import sys
+import unittest
+import zlib
+
+from processes import ProcessTest
+
+JOB = """
+name: job
+data: {name: image-folder, root: images, batch: 12, image_size: 16, augment: [{crop: {size: 16, padding: 2}}, flip]}
+model: {name: mlp}
+train: {epochs: 2, log_every: 1}
+"""
+
+CLASSES = ("ant", "bee", "cow")
+IMAGES = 20  # of each class to train on
+
+
+def png(height, width, color):
+    """A picture of one colour."""
+    rows = (b"\0" + bytes(color) * width) * height
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def records(run_dir, kind):
+    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+class DataTest(ProcessTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
+        for half, count in (("train", IMAGES), ("val", 5)):
+            for number, name in enumerate(CLASSES):
+                folder = self.folder / "images" / half / name
+                folder.mkdir(parents=True)
+                for i in range(count):
+                    color = [20 + i, 20, 20]
+                    color[number] = 200 + i
+                    (folder / f"{i:02}.png").write_bytes(png(16 + i % 3, 18, color))
+
+    def train_file(self, name):
+        return self.folder / "images" / "train" / name
+
+    def worker(self, *arguments, **keywords):
+        return self.run_program(self.bin / "ddp-worker", "job.yaml", *arguments, **keywords)
+
+    def launch(self, ranks, *arguments, **keywords):
+        return self.run_program(self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", *arguments, **keywords)
+
+    def losses(self, output):
+        return [record["loss"] for record in records(self.folder / output / "job", "step")]
+
+
+class Folders(DataTest):
+    def test_images_are_learned_from_their_folders(self):
+        text = self.launch(2, "train.epochs=6", "optimizer.lr=0.1")
+        self.assertIn("data wait", text)
+        self.assertGreater(records(self.folder / "runs" / "job", "epoch")[-1]["test_accuracy"], 0.9)
+
+    def test_batches_are_the_same_for_any_number_of_threads(self):
+        for threads in (0, 1, 2, 8):
+            self.launch(2, f"data.workers={threads}", f"output=threads{threads}")
+            self.assertEqual(self.losses(f"threads{threads}"), self.losses("threads0"))
+
+    def test_the_whole_batch_is_the_same_for_any_number_of_ranks(self):
+        for ranks in (1, 2, 3, 4):
+            self.launch(ranks, f"output=ranks{ranks}", "data.workers=2")
+            for one, other in zip(self.losses(f"ranks{ranks}"), self.losses("ranks1"), strict=True):
+                self.assertAlmostEqual(one, other, delta=1e-5)
+
+    def test_a_resume_in_the_middle_of_an_epoch_goes_on_with_the_same_samples(self):
+        self.worker("output=whole", "train.epochs=3")
+        self.worker("output=parts", "train.epochs=3", "train.max_steps=7", "checkpoint.every_steps=1")
+        checkpoint = sorted((self.folder / "parts" / "job" / "checkpoints").glob("step-*"))[-1]
+        self.worker("output=rest", "train.epochs=3", f"checkpoint.resume={checkpoint}")
+        self.assertEqual(self.losses("rest"), self.losses("whole")[7:])
+
+    def test_what_is_missing_is_said_once(self):
+        text = self.launch(2, "data.root=nowhere", expect=2)
+        self.assertEqual(len(re.findall(r"(?m)^\[0:\d+\] ddp-worker: .*nowhere does not exist", text)), 1, text)
+
+    def test_a_preview_is_drawn(self):
+        text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "seen.png", "data.augment=[mixup]")
+        self.assertIn("seen.png: 32 training samples", text)
+        self.assertEqual((self.folder / "seen.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertFalse((self.folder / "runs").exists())
+        text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "no/such/folder.png", expect=2)
+        self.assertIn("cannot write no/such/folder.png: No such file or directory", text)
+
+
+class BadFiles(DataTest):
+    def test_d3_bad_images_are_replaced_and_listed(self):
+        self.train_file("ant/03.png").write_bytes(b"")
+        self.train_file("bee/04.png").write_bytes(self.train_file("bee/04.png").read_bytes()[:60])
+        huge = struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)
+        whole = self.train_file("cow/05.png").read_bytes()
+        head = b"IHDR" + huge
+        self.train_file("cow/05.png").write_bytes(whole[:12] + head + struct.pack(">I", zlib.crc32(head)) + whole[33:])
+        text = self.launch(2, "data.max_bad=0.1")
+        self.assertIn("image-folder train: 3 samples of 60 cannot be read, others take their place", text)
+        for name, why in (("ant/03.png", "it is empty"), ("bee/04.png", ""), ("cow/05.png", "60000 x 60000")):
+            self.assertEqual(len(re.findall(rf"images/train/{name}: {why}", text)), 1, text)
+        self.launch(1, "data.max_bad=0.1", "output=alone")
+        for one, other in zip(self.losses("alone"), self.losses("runs"), strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-5)
+
+    def test_d3_too_many_bad_images_end_the_run_with_their_list(self):
+        for i in range(4):
+            self.train_file(f"ant/{i:02}.png").write_bytes(b"x")
+        text = self.launch(2, "data.max_bad=0.05", expect=2)
+        self.assertIn("cannot be read, more than data.max_bad allows", text)
+        self.assertRegex(text, r"images/train/ant/0\d\.png: ")
+
+    def test_d4_a_file_that_vanishes_while_it_trains_is_replaced(self):
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "train.epochs=40", "data.max_bad=0.1")
+        running.wait_for("epoch 2/40")
+        self.train_file("bee/07.png").unlink()
+        self.assertEqual(running.finish(), 0, running.text)
+        self.assertIn("images/train/bee/07.png: No such file or directory", running.text)
+        self.assertIn("epoch 40/40", running.text)
+
+    def test_bad_test_images_are_left_out(self):
+        (self.folder / "images" / "val" / "bee" / "01.png").write_bytes(b"")
+        text = self.launch(2, "data.max_bad=0.1")
+        self.assertIn("image-folder test: 1 sample of 15 cannot be read", text)
+
+    def test_d6_ranks_that_see_different_files_are_named(self):
+        other = self.folder / "other"
+        (self.folder / "images").rename(other)
+        script = self.folder / "place.sh"
+        script.write_text(
+            'cp -r other "images$RANK"\n[ "$RANK" = 0 ] || mv images1/train/bee/00.png images1/train/bee/99.png\n'
+            f'exec {self.bin}/ddp-worker job.yaml data.root="images$RANK" data.augment="[]"\n',
+            encoding="utf-8",
+        )
+        text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", "sh", "place.sh", expect=203)
+        self.assertRegex(text, r"rank 1 .*data|data.*rank 1")
+        self.assertIn("image-folder train: 60 images", text)
+
+
+class Sampling(DataTest):
+    def test_classes_with_a_weight_of_zero_are_never_drawn(self):
+        weights = "data.class_weights={ant: 0, bee: 1, cow: 0}"
+        self.worker("data.sampler=weighted", weights, "train.epochs=3", "optimizer.lr=0.1")
+        self.assertGreater(records(self.folder / "runs" / "job", "epoch")[-1]["train_accuracy"], 0.95)
+        text = self.worker("data.sampler=weighted", "data.class_weights={wasp: 2}", expect=2)
+        self.assertIn("data.class_weights.wasp: image-folder train has no such class", text)
+        text = self.worker("data.class_weights={ant: 2}", expect=2)
+        self.assertIn("nobody reads them", text)
+
+    def test_limit_repeats_and_drop_last_make_the_steps_that_are_asked_for(self):
+        self.worker("data.limit=2", "output=limited")
+        self.assertEqual(len(self.losses("limited")), 4)
+        self.worker("data.batch=25", "data.drop_last=true", "output=dropped")
+        self.assertEqual(len(self.losses("dropped")), 4)
+        self.worker("data.repeats=3", "output=repeated")
+        self.assertEqual(len(self.losses("repeated")), 10)
+        self.assertNotEqual(self.losses("repeated"), self.losses("dropped"))
+        text = self.worker("data.batch=61", "data.drop_last=true", expect=2)
+        self.assertIn("no step would be left", text)
+
+
+class Memory(DataTest):
+    def test_a_set_in_memory_is_there_once_for_the_ranks_of_a_node(self):
+        count = 40000
+        folder = self.folder / "mnist"
+        folder.mkdir()
+        for part, size in (("train", count), ("t10k", 10)):
+            (folder / f"{part}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, size) + bytes(size))
+            (folder / f"{part}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size))
+        running = self.start(
+            self.bin / "ddp-launch", "--nproc-per-node", 4, "job.yaml", "data.name=mnist", "data.root=mnist", "data.augment=[]", "data.batch=4000",
+            "train.epochs=2000"
+        )
+        running.wait_for("epoch 3/2000")
+        sizes = []
+        for pid in running.wait_for_pids(4).values():
+            smaps = pathlib.Path(f"/proc/{pid}/smaps").read_text(encoding="utf-8")
+            for mapping in re.split(r"(?m)^(?=[0-9a-f]+-[0-9a-f]+ )", smaps):
+                if "ddp-data" in mapping.partition("\n")[0]:
+                    sizes.append({key: int(size) << 10 for key, size in re.findall(r"(?m)^(Rss|Pss): +(\d+) kB", mapping)})
+        os.kill(running.process.pid, signal.SIGTERM)
+        self.assertEqual(running.finish(), 143, running.text)
+        self.assertEqual(len(sizes), 4)
+        for size in sizes:
+            self.assertGreater(size["Rss"], 0.9 * 784 * count, "each rank has read it")
+        total = sum(size["Pss"] for size in sizes)
+        self.assertLess(total, 1.2 * 784 * count)
+        self.assertGreater(total, 0.8 * 784 * count)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main(verbosity=2))
