@@ -30,14 +30,16 @@ Variables
   DDP_PYTHON          a Python that imports torch, torchvision, numpy, safetensors and tensorboard, for the interop tests
   DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
   DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
+  DDP_CUDA            ON: for GPUs, with NVIDIA's libraries; OFF: without. Else by whether this machine has an NVIDIA driver
 TEXT
 }
 
 readonly torch_version=2.11.0
 # The libraries that libtorch_cpu.so of this release needs beside itself.
 readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-# nvidia-cuda-crt: headers that those of the CUDA runtime include, and that torch does not ask for.
-readonly python_wheels=("torch==$torch_version" nvidia-cuda-crt==13.0.88 numpy safetensors tensorboard torchvision==0.26.0 pillow)
+# Headers that those of the CUDA runtime include, and that torch does not ask for.
+readonly cuda_headers=nvidia-cuda-crt==13.0.88
+readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensors tensorboard torchvision==0.26.0 pillow)
 readonly torch1_version=1.13.1
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
@@ -198,6 +200,77 @@ get_torch() {
   rm -rf "$new"
 }
 
+# --- CUDA: cmake/cuda_setup.py looks at driver, GPUs and torch ------------------------------------------------------------------
+
+# Sets `cuda` for CMake: ON with all that torch asks for, OFF, or AUTO: the module is built where its wheels happen to be.
+need_cuda() {
+  cuda=OFF
+  [[ "$build_worker" != OFF ]] || return 0
+  cuda="$(look_at_cuda choose)" || exit 1
+  [[ "$cuda" == ON ]] || return 0
+  if [[ -n "${DDP_TORCH:-}" ]]; then
+    [[ -e "$cuda_headers_dir/complete" ]] || alone_in_cache get_cuda_headers
+  elif [[ ! -e "$(torch_dir)/complete-cuda" ]]; then
+    alone_in_cache get_cuda
+  fi
+  look_at_cuda whole || exit 1
+}
+
+look_at_cuda() { python3 cmake/cuda_setup.py "$1" "$(torch_dir)"; }
+
+# say_cuda [MODULE]: what is used, and what was built; nothing without CUDA.
+say_cuda() {
+  [[ "$cuda" == ON ]] || return 0
+  [[ $# == 0 ]] || say "built for GPUs: $1 ($(du --apparent-size --block-size=1K "$1" | cut -f 1) KB)"
+  say "$(look_at_cuda describe)"
+}
+
+get_cuda() {
+  local target site new log="$cache/pip.log" filling total=4500 wheels=()
+  target="$(torch_dir)"
+  site="$cache/python-$torch_version/lib/$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages"
+  [[ ! -e "$target/complete-cuda" ]] || return 0
+  new="$(mktemp -d "$cache/cuda.new.XXXXXX")"
+  if [[ -e "$site/nvidia/nccl/lib/libnccl.so.2" && -e "$site/nvidia/cu13/include/crt/host_defines.h" ]]; then
+    say "CUDA: the Python of the tests has NVIDIA's libraries: used under a second name in $target, no second copy"
+    mkdir "$new/site"
+    cp --archive --link "$site"/nvidia* "$new/site/"
+  else
+    mapfile -t wheels < <(look_at_cuda wheels)
+    [[ "${#wheels[@]}" -gt 0 ]] || exit 1
+    say "CUDA: getting NVIDIA's libraries for torch $torch_version (about 2 GB to load, 2.8 GB in $target), once per machine: ${wheels[*]}"
+    filling="$new"
+    : >"$log"
+    if ! TMPDIR="$new" moving loaded_so_far "$log" python3 -m pip install --quiet --no-cache-dir --no-compile --target "$new/site" \
+      --only-binary=:all: "${wheels[@]}"; then
+      rm -rf "$new"
+      grep -i error "$log" | tail -n 2 >&2 || true
+      fail "CUDA: pip cannot get ${wheels[*]} (lines of pip: $log). Is there a network? Without one: unpack these wheels into a directory" \
+        "with torch's and set DDP_TORCH to it, or go without: DDP_CUDA=OFF"
+    fi
+  fi
+  # Some of these files are there: the same ones, as LibTorch cannot do without.
+  cp --archive --link --force "$new/site"/nvidia* "$target/"
+  rm -rf "$new"
+  look_at_cuda whole || exit 1
+  touch "$target/complete-cuda"
+  say "CUDA: $(megabytes "$target") MB in $target"
+}
+
+# The one wheel that a torch installed by pip lacks; nothing is written beside that torch.
+readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
+get_cuda_headers() {
+  [[ ! -e "$cuda_headers_dir/complete" ]] || return 0
+  say "CUDA: getting the headers of $cuda_headers (1 MB in $cuda_headers_dir), once per machine"
+  rm -rf "$cuda_headers_dir"
+  if ! python3 -m pip install --quiet --no-deps --no-cache-dir --only-binary=:all: --target "$cuda_headers_dir" "$cuda_headers" >"$cache/pip.log" 2>&1; then
+    rm -rf "$cuda_headers_dir"
+    fail "CUDA: pip cannot get $cuda_headers (lines of pip: $cache/pip.log). Is there a network? Without one: unpack that wheel into" \
+      "$cuda_headers_dir and touch $cuda_headers_dir/complete, or go without: DDP_CUDA=OFF"
+  fi
+  touch "$cuda_headers_dir/complete"
+}
+
 # The tests against Python do without when it cannot be had: they are then skipped, with the reason, and counted.
 need_python() {
   [[ "$build_worker" != OFF && -z "${DDP_PYTHON:-}" ]] || return 0
@@ -322,22 +395,26 @@ configure() {
 build() {
   need_packages "${build_packages[@]}"
   need_torch
+  need_cuda
   # A build directory that has the tests keeps them, for the next `test`.
   local tests=OFF
   if grep --quiet DDP_TESTS:BOOL=ON build/release/CMakeCache.txt 2>/dev/null; then tests=ON; fi
   configure_release "$tests"
   cmake --build --preset release --target programs
+  say_cuda build/release/libddp-worker-cuda.so
 }
 
 build_tests() {
   need_packages "${build_packages[@]}" "${test_packages[@]}"
   need_torch
+  need_cuda
   configure_release ON
   cmake --build --preset release
 }
 
 configure_release() {
-  configure release "-DDDP_TESTS=$1" "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
+  configure release "-DDDP_TESTS=$1" "-DDDP_BUILD_WORKER=$build_worker" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)" \
+    "-DDDP_CUDA=$cuda" "-DDDP_CUDA_HEADERS=$cuda_headers_dir"
 }
 
 # Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
@@ -426,6 +503,7 @@ test_others() {
   local python
   need_packages "${build_packages[@]}" "${test_packages[@]}"
   require_python "the programs of others need torch"
+  need_cuda
   alone_in_cache get_others || fail "${others_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
   configure_release ON
   build
@@ -516,6 +594,8 @@ case "$command" in
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
     need_torch
+    need_cuda
+    say_cuda
     ;;
   install)
     [[ $# == 1 ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"

@@ -1,9 +1,26 @@
 # What the CUDA module needs beside LibTorch: headers of NCCL and of the CUDA runtime, from the wheels that torch's metadata names.
 # They are looked for where LibTorch is, then beside the torch of DDP_PYTHON. No nvcc. There: ddp_torch_cuda. Not there: the worker
-# is built all the same, and computes on CPUs.
+# is built all the same, and computes on CPUs, unless the user's choice DDP_CUDA is ON.
+set(DDP_CUDA AUTO CACHE STRING "The module for GPUs: AUTO (where the CUDA wheels are found), ON, OFF")
+set_property(CACHE DDP_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(DDP_CUDA_HEADERS "" CACHE PATH "Where the wheel nvidia-cuda-crt is unpacked, if not with the other CUDA wheels")
+if(NOT DDP_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "DDP_CUDA is '${DDP_CUDA}'. Give AUTO, ON or OFF.")
+endif()
 if(NOT DDP_BUILD_WORKER)
   return()
 endif()
+if(DDP_CUDA STREQUAL "OFF")
+  message(STATUS "ddp-worker-cuda: not built, DDP_CUDA=OFF")
+  return()
+endif()
+
+function(ddp_without_cuda why)
+  if(DDP_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "ddp-worker-cuda: DDP_CUDA=ON, but ${why}. Run DDP_CUDA=ON ./make.sh deps, or go without: DDP_CUDA=OFF.")
+  endif()
+  message(STATUS "ddp-worker-cuda: not built, ${why}")
+endfunction()
 
 function(ddp_find_cuda_wheels result)
   set(places "${DDP_TORCH}")
@@ -24,19 +41,23 @@ endfunction()
 
 ddp_find_cuda_wheels(ddp_cuda_wheels)
 if(NOT ddp_cuda_wheels OR NOT EXISTS "${DDP_TORCH}/torch/lib/libtorch_cuda.so")
-  message(STATUS "ddp-worker-cuda: not built, no nvidia/nccl/include/nccl.h beside DDP_TORCH='${DDP_TORCH}' or the torch of DDP_PYTHON='${DDP_PYTHON}'")
+  ddp_without_cuda("there is no nvidia/nccl/include/nccl.h beside DDP_TORCH='${DDP_TORCH}' or the torch of DDP_PYTHON='${DDP_PYTHON}', or no libtorch_cuda.so")
   return()
 endif()
 # Some of its headers are in a wheel that torch does not ask for.
 include(CheckIncludeFileCXX)
 unset(DDP_CUDA_RUNTIME_COMPILES CACHE)
-set(CMAKE_REQUIRED_FLAGS "-idirafter ${ddp_cuda_wheels}/cu13/include")
+set(ddp_cuda_includes "-idirafter ${ddp_cuda_wheels}/cu13/include")
+if(DDP_CUDA_HEADERS)
+  string(APPEND ddp_cuda_includes " -idirafter ${DDP_CUDA_HEADERS}/nvidia/cu13/include")
+endif()
+set(CMAKE_REQUIRED_FLAGS "${ddp_cuda_includes}")
 set(CMAKE_REQUIRED_QUIET ON)
 check_include_file_cxx(cuda_runtime.h DDP_CUDA_RUNTIME_COMPILES)
 unset(CMAKE_REQUIRED_QUIET)
 unset(CMAKE_REQUIRED_FLAGS)
 if(NOT DDP_CUDA_RUNTIME_COMPILES)
-  message(STATUS "ddp-worker-cuda: not built, ${ddp_cuda_wheels}/cu13/include/cuda_runtime.h does not compile; the wheel nvidia-cuda-crt has what it includes")
+  ddp_without_cuda("${ddp_cuda_wheels}/cu13/include/cuda_runtime.h does not compile; the wheel nvidia-cuda-crt has what it includes")
   return()
 endif()
 message(STATUS "ddp-worker-cuda: built with ${ddp_cuda_wheels}")
@@ -45,7 +66,7 @@ add_library(ddp_torch_cuda INTERFACE)
 target_compile_definitions(ddp_torch_cuda INTERFACE USE_C10D_NCCL)
 target_compile_options(ddp_torch_cuda INTERFACE
   "SHELL:-idirafter ${ddp_cuda_wheels}/nccl/include"
-  "SHELL:-idirafter ${ddp_cuda_wheels}/cu13/include")
+  "SHELL:${ddp_cuda_includes}")
 # --no-as-needed: kernels register themselves, no symbol asks for them. The wheels' libraries may be absent where we build. RPATH,
 # not RUNPATH: it counts for what libtorch_cuda.so loads, too, when LibTorch's own directory lacks those wheels.
 target_link_options(ddp_torch_cuda INTERFACE "LINKER:--no-as-needed" "LINKER:--allow-shlib-undefined" "LINKER:--disable-new-dtags")

@@ -16,6 +16,7 @@ struct Gpu {
   std::string uuid;    // "GPU-..."; empty: not known
   std::string model;   // "NVIDIA H200"; empty: not known
   int numa_node = -1;  // -1: not known
+  int capability = 0;  // compute capability, 90 for 9.0; 0: not known
 };
 
 /// One entry of CUDA_VISIBLE_DEVICES that CUDA takes.

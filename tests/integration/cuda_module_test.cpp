@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include "common/error.h"
 #include "worker/dist/device.h"
@@ -64,6 +65,16 @@ TEST(CudaModule, ItLoadsWithoutADriverAndTellsItsNccl) {
   EXPECT_THAT(load_cuda_module(DDP_CUDA_MODULE).nccl_version(), MatchesRegex("2\\.[0-9.]+"));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   RecordProperty("seconds_to_load", std::to_string(took.count()));
+}
+
+TEST(CudaModule, ItTellsTheCudaThatItIsBuiltWith) {
+  EXPECT_EQ(load_cuda_module(DDP_CUDA_MODULE).cuda_version() / 1000, 13);
+}
+
+TEST(CudaModule, ItBringsTheReducersTimerForGpus) {
+  EXPECT_FALSE(c10d::TimerRegistry()->Has(c10::kCUDA));
+  (void)load_cuda_module(DDP_CUDA_MODULE);
+  EXPECT_TRUE(c10d::TimerRegistry()->Has(c10::kCUDA));
 }
 
 TEST(CudaModule, LibTorchHasNotDecidedThatThereIsNoCudaBeforeTheModuleIsLoaded) {

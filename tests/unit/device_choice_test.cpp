@@ -147,6 +147,28 @@ TEST(DeviceChoice, TooLittleFreeMemoryIsRefused) {
   EXPECT_EQ(choose_device(modest, kAlone, facts).gpu, 0);
 }
 
+TEST(DeviceChoice, ADriverOfAnOlderCudaThanLibTorchsIsTooOld) {
+  EXPECT_EQ(why_too_old({"550.54.15", 12040, 13000}),
+            "the NVIDIA driver 550.54.15 knows CUDA 12.4, LibTorch is built with 13.0: update the "
+            "driver to 580 or newer");
+  EXPECT_EQ(why_too_old({"580.65.06", 13000, 13010}), "") << "the same major number";
+  EXPECT_EQ(why_too_old({"590.1", 14000, 13000}), "");
+  EXPECT_EQ(why_too_old({"550.54.15", 0, 13000}), "") << "not known";
+}
+
+TEST(DeviceChoice, AGpuThatLibTorchHasNoKernelsForIsRefused) {
+  GpuFacts facts = node_with(1);
+  facts.cuda = {"580.65.06", 13000, 13000};
+  facts.gpus[0].capability = 61;
+  EXPECT_EQ(refusal(job_on("cuda"), kAlone, facts),
+            "cuda:0 (NVIDIA H200, 0000:00:00.0) has compute capability 6.1, and LibTorch's CUDA "
+            "13.0 needs 7.5. Take another GPU, or device=cpu.");
+  facts.gpus[0].capability = 75;
+  EXPECT_EQ(choose_device(job_on("cuda"), kAlone, facts).gpu, 0);
+  facts.gpus[0].capability = 0;
+  EXPECT_EQ(choose_device(job_on("cuda"), kAlone, facts).gpu, 0) << "not known";
+}
+
 TEST(DeviceChoice, OfUnlikeGpusNothingIsSaidUnlessTheirOrderIsKnown) {
   GpuFacts facts = node_with(2);
   facts.gpus[1].model = "NVIDIA T4";

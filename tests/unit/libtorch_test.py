@@ -1,4 +1,4 @@
-"""What cmake/libtorch.cmake makes of the user's choice and of what lies at DDP_TORCH.
+"""What cmake/libtorch.cmake and cmake/cuda.cmake make of the user's choices and of what lies at DDP_TORCH.
 
 A project of four lines stands for ours, so that a configuration takes milliseconds. Run by hand: python3 tests/unit/libtorch_test.py
 """
@@ -16,11 +16,12 @@ set(DDP_BUILD_WORKER AUTO CACHE STRING "")
 set(DDP_TORCH "" CACHE PATH "")
 list(APPEND CMAKE_MODULE_PATH "{MODULES}")
 include(libtorch)
+include(cuda)
 message(STATUS "worker=${{DDP_BUILD_WORKER}} choice=$CACHE{{DDP_BUILD_WORKER}}")
 """
 
 
-def configure(choice, version=None):
+def configure(choice, version=None, *more):
     """Exit code and text of cmake with this choice, and with a torch of this version, or none."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
@@ -29,7 +30,7 @@ def configure(choice, version=None):
         if version:
             (root / "torch/lib/libtorch_cpu.so").touch()
             (root / "torch/version.py").write_text(f"from typing import Optional\n__version__ = '{version}'\ndebug = False\n")
-        command = ["cmake", "-G", "Ninja", "-S", folder, "-B", f"{folder}/build", f"-DDDP_BUILD_WORKER={choice}", f"-DDDP_TORCH={folder}"]
+        command = ["cmake", "-G", "Ninja", "-S", folder, "-B", f"{folder}/build", f"-DDDP_BUILD_WORKER={choice}", f"-DDDP_TORCH={folder}", *more]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
         return run.returncode, " ".join((run.stdout + run.stderr).split())
 
@@ -64,6 +65,19 @@ class LibTorchTest(unittest.TestCase):
                     code, text = configure(choice, version)
                     self.assertNotEqual(code, 0)
                     self.assertIn(f"holds torch '{version.partition('+')[0]}', tested are: 2.11.0", text)
+
+    def test_cuda_is_left_out_when_its_wheels_are_not_there_unless_it_is_wanted(self):
+        for choice in ("AUTO", "OFF"):
+            code, text = configure("ON", "2.11.0+cu130", f"-DDDP_CUDA={choice}")
+            self.assertEqual(code, 0, text)
+            self.assertIn("ddp-worker-cuda: not built", text)
+        code, text = configure("ON", "2.11.0+cu130", "-DDDP_CUDA=ON")
+        self.assertNotEqual(code, 0)
+        self.assertIn("DDP_CUDA=ON, but there is no nvidia/nccl/include/nccl.h", text)
+        self.assertIn("Run DDP_CUDA=ON ./make.sh deps", text)
+        code, text = configure("ON", "2.11.0+cu130", "-DDDP_CUDA=yes")
+        self.assertNotEqual(code, 0)
+        self.assertIn("DDP_CUDA is 'yes'. Give AUTO, ON or OFF.", text)
 
 
 if __name__ == "__main__":

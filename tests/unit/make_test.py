@@ -162,6 +162,53 @@ class MakeTest(unittest.TestCase):
         system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_BUILD_WORKER="OFF")
         self.assertEqual((system.code, system.text), (0, ""))
 
+    def put_torch(self, *more):
+        """A LibTorch of the user's own, with CUDA in its name alone."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        lib = pathlib.Path(folder.name, "torch/lib")
+        lib.mkdir(parents=True)
+        for name in ("libtorch_cpu.so", *more):
+            (lib / name).touch()
+        (lib.parent / "version.py").write_text("__version__ = '2.11.0+cu130'\ncuda: Optional[str] = '13.0'\n", encoding="ascii")
+        return folder.name
+
+    def test_cuda_of_a_torch_of_ones_own_gets_one_wheel_and_writes_nothing_beside_that_torch(self):
+        torch = self.put_torch("libtorch_cuda.so")
+        real = shutil.which("python3")
+        pip = f'case "$*" in *"-m pip"*) while [ "$1" != --target ]; do shift; done; mkdir -p "$2";; *) exec {real} "$@";; esac'
+        commands = {"dpkg-query": ALL_INSTALLED, "python3": pip}
+        before = sorted(pathlib.Path(torch).rglob("*"))
+        system = System(commands, "deps", DDP_TORCH=torch, DDP_CUDA="ON")
+        self.assertRegex(system.text, r"make.sh: CUDA: getting the headers of nvidia-cuda-crt==13[\d.]+ \(1 MB in ")
+        # The library is an empty file here.
+        self.assertRegex(system.text, r"make.sh: CUDA: \S+/libtorch_cuda.so cannot be loaded .*, or go without: DDP_CUDA=OFF\n\Z")
+        self.assertEqual(system.code, 1)
+        self.assertEqual(sorted(pathlib.Path(torch).rglob("*")), before)
+        self.assertEqual([name for name in system.cached if name.startswith("nvidia")], ["nvidia-cuda-crt-13.0.88"])
+        self.assertEqual(System(commands, "deps", DDP_TORCH=torch, DDP_CUDA="OFF").text, "")
+        self.assertEqual(System(commands, "deps", DDP_TORCH=torch, DDP_SYSTEM_ROOT=torch).text, "", "no driver: nothing is got")
+
+    def test_cuda_that_is_wanted_of_a_torch_without_it_is_refused(self):
+        system = System({"dpkg-query": ALL_INSTALLED}, "deps", DDP_TORCH=self.put_torch(), DDP_CUDA="ON")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"\Amake.sh: CUDA: \S+ holds torch 2.11.0\+cu130, which is built without CUDA: .*\n\Z")
+
+    def test_cuda_that_cannot_be_had_leaves_the_torch_that_is_there(self):
+        # LibTorch is got, NVIDIA's libraries are not.
+        python = (
+            'case "$*" in *"-m pip"*nccl*) echo "ERROR: no network"; exit 1;; '
+            '*"-m pip"*) while [ "$1" != --target ]; do shift; done; mkdir -p "$2/torch/lib" "$2/torch-2.11.0.dist-info"; '
+            "touch \"$2/torch/lib/libtorch_cpu.so\" \"$2/torch/lib/libtorch_cuda.so\"; printf '%s\\n' \"__version__ = '2.11.0+cu130'\" "
+            "\"cuda = '13.0'\" >\"$2/torch/version.py\"; echo 'Requires-Dist: nvidia-nccl-cu13==1; platform_system == \"Linux\"' "
+            f'>"$2/torch-2.11.0.dist-info/METADATA";; *verify_torch*) exit 0;; *) exec {shutil.which("python3")} "$@";; esac'
+        )
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps", DDP_CUDA="ON")
+        self.assertEqual(system.code, 1)
+        self.assertIn("ERROR: no network", system.text)
+        self.assertRegex(system.text, r"CUDA: pip cannot get nvidia-nccl-cu13==1 .* or go without: DDP_CUDA=OFF\n\Z")
+        self.assertEqual(system.cached, ["lock", "pip.log", "torch-2.11.0"])
+
     def test_the_wheels_are_of_a_version_that_cmake_accepts(self):
         wanted = re.search(r"(?m)^readonly torch_version=(\S+)$", (ROOT / "make.sh").read_text())[1]
         tested = re.search(r"DDP_TORCH_TESTED_VERSIONS ([^)]+)\)", (ROOT / "cmake/libtorch.cmake").read_text())[1].split()

@@ -13,6 +13,8 @@ class NcclModule : public CudaModule {
  public:
   [[nodiscard]] std::string nccl_version() const override { return c10d::getNcclVersion(); }
 
+  [[nodiscard]] int cuda_version() const override { return CUDART_VERSION; }
+
   [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const override {
     // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread,

@@ -37,6 +37,9 @@ class CudaModule {
   /// "2.28.9"
   [[nodiscard]] virtual std::string nccl_version() const = 0;
 
+  /// Of the runtime that it is built with: 13000 is 13.0.
+  [[nodiscard]] virtual int cuda_version() const = 0;
+
   /// ProcessGroupNCCL, with no communicator yet.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const = 0;

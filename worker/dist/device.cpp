@@ -17,13 +17,15 @@ namespace {
 
 GpuFacts find_facts(const Environment& environment) {
   GpuFacts facts;
-  if (find_gpu_driver().empty()) {
+  facts.cuda.driver = find_gpu_driver();
+  if (facts.cuda.driver.empty()) {
     facts.problem = "there is no NVIDIA driver (/proc/driver/nvidia/version)";
     return facts;
   }
   NvmlGpus nvml = ask_nvml();
   facts.gpus = nvml.gpus.empty() ? find_gpus() : std::move(nvml.gpus);
   facts.uses = std::move(nvml.uses);
+  facts.cuda.of_driver = nvml.cuda;
   // Empty is a value here: it hides all GPUs.
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (visible != environment.end()) facts.visible = visible->second;
@@ -57,8 +59,11 @@ Device choose_device(const DeviceJob& job,
   if (job.device != "cpu") {
     facts = find_facts(environment);
     try {
-      if (facts.problem.empty() && !facts.gpus.empty())
+      if (facts.problem.empty() && !facts.gpus.empty()) {
         chosen.cuda = &load_cuda_module(find_cuda_module());
+        facts.cuda.of_libtorch = chosen.cuda->cuda_version();
+        facts.problem = why_too_old(facts.cuda);
+      }
     } catch (const UsageError& error) {
       facts.problem = error.what();
     }

@@ -102,6 +102,7 @@ NvmlGpus ask_nvml() {
   const Library nvml;
   unsigned int count = 0;
   if (!nvml.is_up() || nvml.call("nvmlDeviceGetCount_v2", &count) != kSuccess) return found;
+  if (nvml.call("nvmlSystemGetCudaDriverVersion_v2", &found.cuda) != kSuccess) found.cuda = 0;
   for (unsigned int index = 0; index < count; ++index) {
     Device device = nullptr;
     // One that a cgroup keeps from us is counted, but has no handle: CUDA does not see it either.
@@ -111,6 +112,10 @@ NvmlGpus ask_nvml() {
     gpu.pci = pci_of(nvml, device);
     gpu.uuid = text_of(nvml, "nvmlDeviceGetUUID", device);
     gpu.model = text_of(nvml, "nvmlDeviceGetName", device);
+    int major = 0;
+    int minor = 0;
+    if (nvml.call("nvmlDeviceGetCudaComputeCapability", device, &major, &minor) == kSuccess)
+      gpu.capability = 10 * major + minor;
     GpuUse use;
     Memory memory{};
     if (nvml.call("nvmlDeviceGetMemoryInfo", device, &memory) == kSuccess) {

@@ -13,6 +13,7 @@ namespace ddp::worker {
 struct NvmlGpus {
   std::vector<Gpu> gpus;  // by PCI address, those that this process may use
   std::vector<GpuUse> uses;
+  int cuda = 0;  // of the driver's library, 13000 for 13.0; 0: not known
 };
 
 /// Empty when the library is not there or does not answer.

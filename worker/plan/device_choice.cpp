@@ -1,5 +1,6 @@
 #include "worker/plan/device_choice.h"
 
+#include <array>
 #include <charconv>
 
 #include "common/error.h"
@@ -43,6 +44,26 @@ bool is_order_known(const GpuFacts& facts) {
     if (gpu.model != facts.gpus.front().model) return false;
   }
   return true;
+}
+
+/// What a CUDA takes, by its major number. Source: CUDA's release notes.
+struct CudaNeeds {
+  int major;
+  int driver;
+  int capability;
+};
+constexpr std::array<CudaNeeds, 2> kCudaNeeds{{{12, 525, 50}, {13, 580, 75}}};
+
+const CudaNeeds* needs_of(int cuda) {
+  for (const CudaNeeds& needs : kCudaNeeds) {
+    if (needs.major == cuda / 1000) return &needs;
+  }
+  return nullptr;
+}
+
+/// "13.0" of 13000.
+std::string cuda_text(int cuda) {
+  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10);
 }
 
 class Chooser {
@@ -133,7 +154,19 @@ class Chooser {
     const std::string& model = gpu.model.empty() ? "nvidia" + std::to_string(gpu.minor) : gpu.model;
     choice.name += " (" + model + (gpu.pci.empty() ? "" : ", " + gpu.pci) + ")";
     choice.identity = gpu.uuid.empty() ? gpu.pci : gpu.uuid;
+    check_kernels(gpu, choice);
     if (index < facts_.uses.size()) check_use(facts_.uses[index], choice);
+  }
+
+  void check_kernels(const Gpu& gpu, const DeviceChoice& choice) const {
+    const CudaNeeds* const needs = needs_of(facts_.cuda.of_libtorch);
+    if (needs == nullptr || gpu.capability == 0 || gpu.capability >= needs->capability) return;
+    const auto text = [](int capability) {
+      return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+    };
+    throw UsageError(choice.name + " has compute capability " + text(gpu.capability) +
+                     ", and LibTorch's CUDA " + cuda_text(facts_.cuda.of_libtorch) + " needs " +
+                     text(needs->capability) + ". Take another GPU, or device=cpu.");
   }
 
   void check_use(const GpuUse& use, DeviceChoice& choice) const {
@@ -161,6 +194,16 @@ class Chooser {
 };
 
 }  // namespace
+
+std::string why_too_old(const CudaVersions& versions) {
+  // Within a major number newer libraries run on older drivers.
+  const bool is_known = versions.of_driver > 0 && versions.of_libtorch > 0;
+  if (!is_known || versions.of_driver / 1000 >= versions.of_libtorch / 1000) return "";
+  const CudaNeeds* const needs = needs_of(versions.of_libtorch);
+  return "the NVIDIA driver " + versions.driver + " knows CUDA " + cuda_text(versions.of_driver) +
+         ", LibTorch is built with " + cuda_text(versions.of_libtorch) + ": update the driver" +
+         (needs == nullptr ? "" : " to " + std::to_string(needs->driver) + " or newer");
+}
 
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts) {
   return Chooser(job, place, facts).choose();

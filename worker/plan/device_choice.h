@@ -18,6 +18,16 @@ struct GpuUse {
   std::vector<int> owners;  // pids, this process left out
 };
 
+/// CUDA of the driver and of LibTorch, as CUDA writes it: 13000 is 13.0. 0: not known.
+struct CudaVersions {
+  std::string driver;  // "580.65.06"
+  int of_driver = 0;
+  int of_libtorch = 0;
+};
+
+/// "the NVIDIA driver ... knows CUDA ..."; empty when nothing speaks against it.
+std::string why_too_old(const CudaVersions& versions);
+
 /// What is known of this node's GPUs before CUDA is asked.
 struct GpuFacts {
   std::string problem;       // why none can be used, "there is no NVIDIA driver"; empty: none known
@@ -25,6 +35,7 @@ struct GpuFacts {
   std::vector<GpuUse> uses;  // of each, or empty
   std::optional<std::string> visible;  // CUDA_VISIBLE_DEVICES
   bool is_pci_order = false;           // CUDA_DEVICE_ORDER says that CUDA counts them so too
+  CudaVersions cuda{};
 };
 
 /// Where this rank stands among those of its node.
@@ -45,8 +56,8 @@ struct DeviceChoice {
 /// A rank takes the GPU of its local rank, or the only one that it sees when every rank sees one of
 /// its own (CUDA_VISIBLE_DEVICES). With gloo, ranks may share a GPU. Order of the facts' lists:
 /// CUDA's. Errors: UsageError, with the list of GPUs: more ranks than GPUs, no such GPU, two ranks
-/// of NCCL on one, less free memory than the job asks for, a GPU asked for and none that can be
-/// used.
+/// of NCCL on one, less free memory than the job asks for, one that LibTorch has no kernels for, a
+/// GPU asked for and none that can be used.
 DeviceChoice choose_device(const DeviceJob& job, const LocalPlace& place, const GpuFacts& facts);
 
 }  // namespace ddp::worker
