@@ -14,12 +14,15 @@ Usage: ./make.sh COMMAND
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
+  bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
   soak hostile        ten minutes of jobs with hostile clients at their port, with a token and without (DDP_SOAK_SECONDS each)
   test-slurm          set up, build, and run jobs on a Slurm of two nodes that is started on this machine
   test-others         accelerate, Lightning, transformers and tqdm under torchrun and ddp-launch, side by side; a quarter of an hour
+  test-gpu [ARG...]   what this machine can run of the tests for GPUs (--device cpu|cuda, names of cases); log and JSON in build/gpu
+  gpu-kit OUT         the same as a directory to carry to a machine with a GPU: no compiler, network or root is needed there
   lint                format, the project's own rules, shellcheck
   deps                install what building, testing and linting need: Debian packages, LibTorch
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
@@ -43,6 +46,7 @@ readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensor
 readonly torch1_version=1.13.1
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
+readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
 
 readonly build_packages=(
@@ -200,76 +204,10 @@ get_torch() {
   rm -rf "$new"
 }
 
-# --- CUDA: cmake/cuda_setup.py looks at driver, GPUs and torch ------------------------------------------------------------------
-
-# Sets `cuda` for CMake: ON with all that torch asks for, OFF, or AUTO: the module is built where its wheels happen to be.
-need_cuda() {
-  cuda=OFF
-  [[ "$build_worker" != OFF ]] || return 0
-  cuda="$(look_at_cuda choose)" || exit 1
-  [[ "$cuda" == ON ]] || return 0
-  if [[ -n "${DDP_TORCH:-}" ]]; then
-    [[ -e "$cuda_headers_dir/complete" ]] || alone_in_cache get_cuda_headers
-  elif [[ ! -e "$(torch_dir)/complete-cuda" ]]; then
-    alone_in_cache get_cuda
-  fi
-  look_at_cuda whole || exit 1
-}
-
-look_at_cuda() { python3 cmake/cuda_setup.py "$1" "$(torch_dir)"; }
-
-# say_cuda [MODULE]: what is used, and what was built; nothing without CUDA.
-say_cuda() {
-  [[ "$cuda" == ON ]] || return 0
-  [[ $# == 0 ]] || say "built for GPUs: $1 ($(du --apparent-size --block-size=1K "$1" | cut -f 1) KB)"
-  say "$(look_at_cuda describe)"
-}
-
-get_cuda() {
-  local target site new log="$cache/pip.log" filling total=4500 wheels=()
-  target="$(torch_dir)"
-  site="$cache/python-$torch_version/lib/$(python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages"
-  [[ ! -e "$target/complete-cuda" ]] || return 0
-  new="$(mktemp -d "$cache/cuda.new.XXXXXX")"
-  if [[ -e "$site/nvidia/nccl/lib/libnccl.so.2" && -e "$site/nvidia/cu13/include/crt/host_defines.h" ]]; then
-    say "CUDA: the Python of the tests has NVIDIA's libraries: used under a second name in $target, no second copy"
-    mkdir "$new/site"
-    cp --archive --link "$site"/nvidia* "$new/site/"
-  else
-    mapfile -t wheels < <(look_at_cuda wheels)
-    [[ "${#wheels[@]}" -gt 0 ]] || exit 1
-    say "CUDA: getting NVIDIA's libraries for torch $torch_version (about 2 GB to load, 2.8 GB in $target), once per machine: ${wheels[*]}"
-    filling="$new"
-    : >"$log"
-    if ! TMPDIR="$new" moving loaded_so_far "$log" python3 -m pip install --quiet --no-cache-dir --no-compile --target "$new/site" \
-      --only-binary=:all: "${wheels[@]}"; then
-      rm -rf "$new"
-      grep -i error "$log" | tail -n 2 >&2 || true
-      fail "CUDA: pip cannot get ${wheels[*]} (lines of pip: $log). Is there a network? Without one: unpack these wheels into a directory" \
-        "with torch's and set DDP_TORCH to it, or go without: DDP_CUDA=OFF"
-    fi
-  fi
-  # Some of these files are there: the same ones, as LibTorch cannot do without.
-  cp --archive --link --force "$new/site"/nvidia* "$target/"
-  rm -rf "$new"
-  look_at_cuda whole || exit 1
-  touch "$target/complete-cuda"
-  say "CUDA: $(megabytes "$target") MB in $target"
-}
-
-# The one wheel that a torch installed by pip lacks; nothing is written beside that torch.
-readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
-get_cuda_headers() {
-  [[ ! -e "$cuda_headers_dir/complete" ]] || return 0
-  say "CUDA: getting the headers of $cuda_headers (1 MB in $cuda_headers_dir), once per machine"
-  rm -rf "$cuda_headers_dir"
-  if ! python3 -m pip install --quiet --no-deps --no-cache-dir --only-binary=:all: --target "$cuda_headers_dir" "$cuda_headers" >"$cache/pip.log" 2>&1; then
-    rm -rf "$cuda_headers_dir"
-    fail "CUDA: pip cannot get $cuda_headers (lines of pip: $cache/pip.log). Is there a network? Without one: unpack that wheel into" \
-      "$cuda_headers_dir and touch $cuda_headers_dir/complete, or go without: DDP_CUDA=OFF"
-  fi
-  touch "$cuda_headers_dir/complete"
-}
+# need_cuda, say_cuda: NVIDIA's libraries, when they are wanted.
+cuda=AUTO
+# shellcheck disable=SC1091 # it is checked by itself
+source cmake/cuda_setup.sh
 
 # The tests against Python do without when it cannot be had: they are then skipped, with the reason, and counted.
 need_python() {
@@ -510,6 +448,20 @@ test_others() {
   DDP_PYTHON_OTHERS="$cache/others-$torch_version/bin/python" ctest --test-dir build/release -L others --verbose --no-tests=error
 }
 
+gpu_kit() {
+  build_tests
+  python3 -B tests/gpu/make_kit.py build/release "$1"
+}
+
+# run_gpu ARGUMENT...: the kit of this build, on this machine.
+run_gpu() {
+  local python kit=build/gpu/kit
+  require_python "the tests for GPUs compare with Python's DDP"
+  rm -rf "$kit"
+  gpu_kit "$kit"
+  "$kit/run.sh" --python "$python" "$@"
+}
+
 test_under() {
   say "tests under $1"
   configure "$1" "-DDDP_BUILD_WORKER=$2" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
@@ -530,7 +482,11 @@ run() {
 }
 
 bench() {
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, scale"
+  if [[ "${1:-}" == gpu ]]; then
+    bench_gpu "${@:2}"
+    return
+  fi
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -542,6 +498,13 @@ bench() {
   build_tests
   "$python" -B tests/bench/launcher.py build/release/ddp-launch --json build/release/bench-launcher.json
   "$python" -B tests/bench/store_bench.py build/release/ddp-launch build/release/tests/store_load build/release/tests/fake_worker
+}
+
+bench_gpu() {
+  local python
+  require_python "bench compares with Python's DDP"
+  build_tests
+  DDP_BIN=build/release "$python" -B tests/bench/gpu.py --json build/release/bench-gpu.json "$@"
 }
 
 soak() {
@@ -583,6 +546,11 @@ case "$command" in
     ;;
   test-slurm) test_slurm ;;
   test-others) test_others ;;
+  test-gpu) run_gpu --out build/gpu "$@" ;;
+  gpu-kit)
+    [[ $# == 1 ]] || fail "gpu-kit needs one directory, as in: ./make.sh gpu-kit /tmp/gpu-kit"
+    gpu_kit "$1"
+    ;;
   build)
     build
     say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: build/release/ddp-launch --nproc-per-node 2 train.py"

@@ -1,4 +1,4 @@
-// The CUDA module, loaded as ddp-worker loads it. The tests called Gpu need one (label gpu).
+// The CUDA module, loaded as ddp-worker loads it. The suite Gpu needs one.
 #include "worker/dist/cuda_module.h"
 
 #include <ATen/detail/CUDAHooksInterface.h>
@@ -8,6 +8,9 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <dlfcn.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
@@ -16,8 +19,12 @@
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 
 #include "common/error.h"
-#include "worker/dist/device.h"
+#include "common/exit_code.h"
+#include "common/identity.h"
+#include "gpu_of_test.h"
+#include "worker/dist/gloo_group.h"
 #include "worker/dist/nvml.h"
+#include "worker/train/last_words.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {
@@ -33,6 +40,14 @@ std::string refusal(const std::filesystem::path& path) {
   } catch (const UsageError& error) {
     return error.what();
   }
+}
+
+/// A function of the libraries that the module has loaded, by its symbol.
+template <typename Function>
+Function* function_of_libtorch(const char* symbol) {
+  void* const found = ::dlsym(RTLD_DEFAULT, symbol);
+  if (found == nullptr) throw std::runtime_error(std::string("LibTorch has no ") + symbol);
+  return reinterpret_cast<Function*>(found);
 }
 
 TEST(CudaModule, OneThatIsNotThereIsRefusedWithItsPath) {
@@ -77,6 +92,13 @@ TEST(CudaModule, ItBringsTheReducersTimerForGpus) {
   EXPECT_TRUE(c10d::TimerRegistry()->Has(c10::kCUDA));
 }
 
+TEST(CudaModule, TheSymbolsThatTestsOnGpusCallAreThere) {
+  (void)load_cuda_module(DDP_CUDA_MODULE);
+  EXPECT_NO_THROW(function_of_libtorch<void()>("_ZN2at4cuda5sleepEl"));
+  EXPECT_NO_THROW(function_of_libtorch<void()>("_ZN4c10d20dump_nccl_trace_jsonB5cxx11Ebb"));
+  EXPECT_THROW(function_of_libtorch<void()>("no_such_symbol"), std::runtime_error);
+}
+
 TEST(CudaModule, LibTorchHasNotDecidedThatThereIsNoCudaBeforeTheModuleIsLoaded) {
   check_torch_version();  // what ddp-worker does before
   (void)load_cuda_module(DDP_CUDA_MODULE);
@@ -96,7 +118,7 @@ TEST(CudaModule, TheLibraryHearsThatTheHostMayNotWait) {
 }
 
 TEST(Gpu, IsChosenAndCurrentBeforeAnyTensor) {
-  const Device device = choose_device(DeviceJob{}, WorkerIdentity{}, read_environment());
+  const Device device = gpu_of_test("nccl");
   ASSERT_TRUE(device.device.is_cuda()) << device.name;
   EXPECT_EQ(at::ones({1}, at::kCUDA).device(), device.device);
 }
@@ -105,22 +127,75 @@ TEST(Gpu, ItsMemoryIsKnownWithoutCuda) {
   const NvmlGpus found = ask_nvml();
   ASSERT_FALSE(found.gpus.empty());
   EXPECT_THAT(found.gpus[0].uuid, HasSubstr("GPU-"));
+  EXPECT_GE(found.gpus[0].capability, 75);
+  EXPECT_GE(found.cuda, 13000);
   EXPECT_GT(found.uses[0].free.value_or(0), 0);
   EXPECT_LE(found.uses[0].free.value_or(0), found.uses[0].total);
 }
 
-TEST(Gpu, NcclConnectsAndSumsInAWorldOfOne) {
-  const Device device = choose_device(DeviceJob{}, WorkerIdentity{}, read_environment());
-  ASSERT_NE(device.cuda, nullptr);
-  const auto nccl = device.cuda->make_nccl(
-      {c10::make_intrusive<c10d::HashStore>(), 0, 1, std::chrono::seconds(60)});
-  nccl->setSequenceNumberForGroup();
-  nccl->setBoundDeviceId(device.device);
-  nccl->eagerConnectSingleDevice(device.device);
-  std::vector<at::Tensor> tensors{at::full({1000}, 3.0, device.device)};
-  nccl->allreduce(tensors)->wait();
-  EXPECT_TRUE(tensors[0].cpu().equal(at::full({1000}, 3.0)));
-  nccl->shutdown();
+/// A world of one, by the group that ddp-worker makes.
+std::unique_ptr<Group> group_of_one(const Device& device, std::chrono::milliseconds timeout) {
+  GlooRequest request;
+  request.store = c10::make_intrusive<c10d::HashStore>();
+  request.local_address = "127.0.0.1";
+  request.device = device;
+  request.join_timeout = std::chrono::seconds(60);
+  request.collective_timeout = timeout;
+  return make_gloo_group(request);
+}
+
+TEST(Gpu, AWorldOfOneSumsBroadcastsAndGathersOverNccl) {
+  const Device device = gpu_of_test("nccl");
+  ASSERT_TRUE(device.nccl);
+  const std::unique_ptr<Group> group = group_of_one(device, std::chrono::seconds(60));
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble}) {
+    const at::Tensor expected = at::full({1000}, 3.0, type);
+    at::Tensor tensor = expected.to(device.device);
+    group->sum(tensor);
+    group->broadcast(tensor);
+    EXPECT_TRUE(tensor.cpu().equal(expected)) << type;
+    EXPECT_TRUE(group->gather(tensor).cpu()[0].equal(expected)) << type;
+  }
+  group->close();
+}
+
+TEST(Gpu, TheFlightRecorderNamesTheGroupAndTheCollective) {
+  const std::unique_ptr<Group> group = group_of_one(gpu_of_test("nccl"), std::chrono::seconds(60));
+  at::Tensor tensor = at::ones({8}, at::kCUDA);
+  group->sum(tensor);
+  const std::string all = function_of_libtorch<std::string(bool, bool)>(
+      "_ZN4c10d20dump_nccl_trace_jsonB5cxx11Ebb")(true, false);
+  EXPECT_THAT(all, HasSubstr("nccl:all_reduce"));
+  EXPECT_THAT(all, HasSubstr("default_pg"));
+  group->close();
+}
+
+/// Leaves a collective behind a kernel that runs for far longer than its time-out.
+void wait_for_a_collective_that_does_not_end(const std::string& error_file) {
+  last_words().error_file = error_file;
+  speak_on_terminate();
+  const std::unique_ptr<Group> group = group_of_one(gpu_of_test("nccl"), std::chrono::seconds(3));
+  at::Tensor tensor = at::ones({8}, at::kCUDA);
+  function_of_libtorch<void(std::int64_t)>("_ZN2at4cuda5sleepEl")(100'000'000'000);  // a minute
+  group->sum(tensor);
+  (void)tensor.cpu();
+}
+
+TEST(Gpu, NcclsWatchdogEndsTheRankByItsCodeAndTellsWhy) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // no fork of a process that has a GPU
+  const std::string file =
+      (std::filesystem::temp_directory_path() / ("watchdog-" + std::to_string(::getpid())))
+          .string();
+  // The child of the other style has the same environment, not the same pid.
+  ::setenv("DDP_TEST_ERROR_FILE", file.c_str(), /*overwrite=*/0);
+  EXPECT_EXIT(wait_for_a_collective_that_does_not_end(
+                  find_variable(read_environment(), "DDP_TEST_ERROR_FILE").value_or("")),
+              testing::ExitedWithCode(exit_code::kLostPeer),
+              "std::terminate in thread .*[Tt]imeout");
+  std::ifstream error(file);
+  const std::string text{std::istreambuf_iterator<char>(error), {}};
+  EXPECT_THAT(text, HasSubstr("ALLREDUCE"));
+  std::filesystem::remove(file);
 }
 
 }  // namespace

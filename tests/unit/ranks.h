@@ -21,12 +21,14 @@ namespace ddp::worker {
 
 inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
                                         int rank,
-                                        int world_size) {
+                                        int world_size,
+                                        const Device& device = {}) {
   if (world_size == 1) return make_alone();
   GlooRequest request;
   request.store = std::move(store);
   request.rank = rank;
   request.world_size = world_size;
+  request.device = device;
   request.local_address = "127.0.0.1";
   request.join_timeout = std::chrono::seconds(20);
   request.collective_timeout = std::chrono::seconds(20);
@@ -34,9 +36,10 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
 }
 
 /// What `work(group)` gives on each of `world_size` ranks, by rank. Errors: the first one of the
-/// lowest rank that fails; its group is gone by then, so that no other rank waits for it.
+/// lowest rank that fails; its group is gone by then, so that no other rank waits for it. On a GPU
+/// they share it.
 template <typename Work>
-auto on_ranks(int world_size, const Work& work) {
+auto on_ranks(int world_size, const Work& work, const Device& device = {}) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // read once, when the first group is made
   using Result = decltype(work(std::declval<Group&>()));
   std::vector<Result> results(static_cast<std::size_t>(world_size));
@@ -49,7 +52,7 @@ auto on_ranks(int world_size, const Work& work) {
         at::set_num_threads(1);
         const std::size_t slot = static_cast<std::size_t>(rank);
         try {
-          const std::unique_ptr<Group> group = make_rank(store, rank, world_size);
+          const std::unique_ptr<Group> group = make_rank(store, rank, world_size, device);
           // Inside, so that the group ends as in a program that goes well: it closes its sockets.
           try {
             results[slot] = work(*group);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gpu_of_test.h"
 #include "ranks.h"
 
 namespace ddp::worker {
@@ -20,6 +21,7 @@ struct Case {
   at::ScalarType type = at::kDouble;
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
   double mean = 1;
+  Device device = {};
 };
 
 struct Result {
@@ -36,7 +38,7 @@ struct Result {
 double difference(const at::Tensor& actual, const at::Tensor& expected) {
   if (expected.numel() == 0) return actual.numel() == 0 ? 0 : INFINITY;
   const at::Tensor wide = expected.to(at::kDouble);
-  return ((actual.to(at::kDouble) - wide).abs().max() / wide.abs().max()).item<double>();
+  return ((actual.to(at::kCPU, at::kDouble) - wide).abs().max() / wide.abs().max()).item<double>();
 }
 
 std::int64_t total(const Sizes& sizes) {
@@ -76,7 +78,10 @@ void expect_equal_to_the_joined_batch(const Case& one, double bound) {
   const std::vector<std::int64_t> shape{total(one.sizes), 3, 4, 5};
   const at::Tensor x = (torch::randn(shape, one.type) * 2 + one.mean).contiguous(one.format);
   const at::Tensor dy = torch::randn(shape, one.type).contiguous(one.format);
-  const Result joined = train(*prepared(batch_norm(), one.type), x, dy);
+  // On a GPU the reference is the CPU's, in double: the kernels are others.
+  const at::ScalarType reference = one.device.device.is_cpu() ? one.type : at::kDouble;
+  const Result joined =
+      train(*prepared(batch_norm(), reference), x.to(reference), dy.to(reference));
 
   const auto part = [&one](const at::Tensor& whole, int rank) {
     std::int64_t begin = 0;
@@ -84,12 +89,15 @@ void expect_equal_to_the_joined_batch(const Case& one, double bound) {
       begin += one.sizes[static_cast<std::size_t>(before)];
     return whole.narrow(0, begin, one.sizes[static_cast<std::size_t>(rank)]);
   };
-  const std::vector<Result> ranks = on_ranks(static_cast<int>(one.sizes.size()), [&](Group& group) {
+  const auto work = [&](Group& group) {
     const std::shared_ptr<Norm> norm = prepared(sync_batch_norm(group), one.type);
-    return train(*norm, part(x, group.rank()), part(dy, group.rank()));
-  });
-  at::Tensor weight_gradient = torch::zeros({3}, one.type);
-  at::Tensor bias_gradient = torch::zeros({3}, one.type);
+    const at::Device device = one.device.device;
+    norm->to(device);
+    return train(*norm, part(x, group.rank()).to(device), part(dy, group.rank()).to(device));
+  };
+  const std::vector<Result> ranks = on_ranks(static_cast<int>(one.sizes.size()), work, one.device);
+  at::Tensor weight_gradient = torch::zeros({3}, reference);
+  at::Tensor bias_gradient = torch::zeros({3}, reference);
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     SCOPED_TRACE("rank " + std::to_string(rank));
     const Result& mine = ranks[rank];
@@ -102,8 +110,8 @@ void expect_equal_to_the_joined_batch(const Case& one, double bound) {
     EXPECT_TRUE(mine.y.is_contiguous(one.format));
     EXPECT_TRUE(mine.dx.is_contiguous(one.format));
     EXPECT_EQ(mine.y.scalar_type(), one.type);
-    weight_gradient += mine.weight_gradient;
-    bias_gradient += mine.bias_gradient;
+    weight_gradient += mine.weight_gradient.to(at::kCPU, reference);
+    bias_gradient += mine.bias_gradient.to(at::kCPU, reference);
   }
   EXPECT_LE(difference(weight_gradient, joined.weight_gradient), bound);
   EXPECT_LE(difference(bias_gradient, joined.bias_gradient), bound);
@@ -144,6 +152,17 @@ TEST(SyncBatchNorm, AMeanFarFromZeroCostsNoDigits) {
   const Case far{{7, 3}, at::kDouble, at::MemoryFormat::Contiguous, 1e5};
   // x itself has a rounding of 1e5 * 1e-16 against a deviation of 2.
   expect_equal_to_the_joined_batch(far, 1e-9);
+}
+
+TEST(GpuSyncBatchNorm, ItsKernelsEqualTheCpuInDouble) {
+  constexpr double kKernelBound = 1e-5;  // single precision, and a sum in another order
+  const Device gpu = gpu_of_test("gloo");
+  for (const at::MemoryFormat format :
+       {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
+    expect_equal_to_the_joined_batch({{4, 4}, at::kFloat, format, 1, gpu}, kKernelBound);
+    expect_equal_to_the_joined_batch({{7, 3}, at::kFloat, format, 1, gpu}, kKernelBound);
+    expect_equal_to_the_joined_batch({{1, 6, 4}, at::kFloat, format, 1, gpu}, kKernelBound);
+  }
 }
 
 TEST(SyncBatchNorm, EvaluationAndAWorldOfOneAreBatchNorm) {

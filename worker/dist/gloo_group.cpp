@@ -71,6 +71,7 @@ class GlooGroup : public Group {
 
  private:
   void connect_gpus(const GlooRequest& request);
+  void set_names();
 
   c10::intrusive_ptr<c10d::Store> store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
@@ -112,13 +113,19 @@ GlooGroup::GlooGroup(const GlooRequest& request)
   if (device_.is_cuda()) group_->setBoundDeviceId(device_);
   group_->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::GLOO, gloo_);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-  group_->setGroupName("0");
-  group_->setGroupDesc("default_pg");
   if (request.device.nccl) {
     connect_gpus(request);
-  } else if (device_.is_cuda()) {
-    group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo_);
+  } else {
+    if (device_.is_cuda())
+      group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::GLOO, gloo_);
+    set_names();
   }
+}
+
+// Trap: names go to the backends that are set by now; NCCL's flight recorder shows them.
+void GlooGroup::set_names() {
+  group_->setGroupName("0");
+  group_->setGroupDesc("default_pg");
 }
 
 void GlooGroup::connect_gpus(const GlooRequest& request) {
@@ -129,6 +136,7 @@ void GlooGroup::connect_gpus(const GlooRequest& request) {
                                             request.collective_timeout});
     nccl_->setSequenceNumberForGroup();
     group_->setBackend(at::kCUDA, c10d::ProcessGroup::BackendType::NCCL, nccl_);
+    set_names();
     nccl_->eagerConnectSingleDevice(device_);
   } catch (const c10::Error& error) {
     throw PeerError("rank " + std::to_string(request.rank) + " cannot connect " +

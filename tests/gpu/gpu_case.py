@@ -1,0 +1,100 @@
+"""What the kit's cases share: jobs on the device under test, their records, and the reasons for which a case is not run."""
+
+import json
+import math
+import pathlib
+import struct
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from processes import ProcessTest  # noqa: E402
+
+
+def read_tensors(path):
+    """Name to (dtype, shape, bytes) of a safetensors file."""
+    raw = path.read_bytes()
+    (size,) = struct.unpack("<Q", raw[:8])
+    header = json.loads(raw[8 : 8 + size])
+    header.pop("__metadata__", None)
+    data = raw[8 + size :]
+    return {
+        name: (entry["dtype"], entry["shape"], data[entry["data_offsets"][0] : entry["data_offsets"][1]])
+        for name, entry in header.items()
+    }
+
+
+class GpuCase(ProcessTest):
+    """One rank per GPU over NCCL where the device has them, several ranks on one over Gloo."""
+
+    machine = None  # set before any case runs
+
+    JOB = """
+name: job
+data: {{name: digits, batch_per_rank: 16, train_size: 800, test_size: 200}}
+device: {device}
+optimizer: {{lr: 0.02}}
+schedule: {{warmup: 0.5}}
+train: {{epochs: 2, log_every: 1}}
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.device = self.machine.device
+        (self.folder / "job.yaml").write_text(self.JOB.format(device=self.device), encoding="utf-8")
+
+    def need_gpu(self):
+        if self.device != "cuda":
+            self.skipTest("needs an NVIDIA GPU")
+
+    def need_gpus(self, count):
+        if len(self.machine.gpus) < count or self.device != "cuda":
+            self.skipTest(f"needs {count} GPUs, here are {len(self.machine.gpus)}")
+
+    def worker(self, *arguments, **keywords):
+        """A world of one."""
+        return self.run_program(self.bin / "ddp-worker", "job.yaml", *arguments, **keywords)
+
+    def launch_command(self, ranks, *arguments):
+        """They may share a GPU, so gradients go by Gloo unless the arguments say otherwise."""
+        return [self.bin / "ddp-launch", "--nproc-per-node", ranks, "job.yaml", "backend=gloo", *arguments]
+
+    def launch(self, ranks, *arguments, **keywords):
+        return self.run_program(*self.launch_command(ranks, *arguments), **keywords)
+
+    def run_dir(self, output="runs", name="job"):
+        return self.folder / output / name
+
+    def records(self, kind, output="runs", name="job"):
+        lines = (self.run_dir(output, name) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+        return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+    def losses(self, output="runs", name="job"):
+        return [record["loss"] for record in self.records("step", output, name)]
+
+    def checkpoint(self, output="runs", name="job"):
+        """The newest one."""
+        checkpoints = self.run_dir(output, name) / "checkpoints"
+        return checkpoints / (checkpoints / "latest").read_text(encoding="utf-8").strip()
+
+    def assert_learned(self, output="runs", name="job"):
+        losses = self.losses(output, name)
+        self.assertTrue(all(map(math.isfinite, losses)), losses)
+        self.assertLess(sum(losses[-10:]), 0.7 * sum(losses[:10]), "it learned nothing")
+
+    def assert_close(self, ours, theirs, tolerance):
+        """Relative, of each step."""
+        self.assertEqual(len(ours), len(theirs))
+        worst = max(abs(a - b) / max(abs(b), 0.1) for a, b in zip(ours, theirs, strict=True))
+        print(f"{self.id()}: worst relative difference of a loss {worst:.2e}, allowed {tolerance:.0e}")
+        self.assertLess(worst, tolerance)
+
+    def assert_same_checkpoints(self, one, other):
+        """Bit for bit."""
+        for file in ("model.safetensors", "optimizer.safetensors"):
+            self.assertEqual(read_tensors(one / file), read_tensors(other / file), file)
+
+    def result(self, output="runs", name="job"):
+        return json.loads((self.run_dir(output, name) / "result.json").read_text(encoding="utf-8"))
+
+    def report_of(self, text):
+        return text[text.index("Root Cause") :]

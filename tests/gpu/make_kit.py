@@ -1,0 +1,83 @@
+"""Makes the kit: make_kit.py BUILD_DIRECTORY OUT, for ./make.sh gpu-kit. Programs, tests and scripts that need a Python with torch and
+nothing else: no compiler, no network, no root, no path of this machine.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+LIMIT = 64 << 20
+SCRIPTS = ("tests/gpu/*.py", "tests/support/processes.py", "tests/interop/reference_ddp.py", "tests/bench/gpu.py", "LICENSE*")
+README = """Tests and figures of ddp-launch and ddp-worker on GPUs. Needed: Linux x86_64, torch {torch} installed by pip, /bin/sh.
+
+./run.sh --python PYTHON                 all that this machine can run; writes gpu.log and gpu.json
+./run.sh --python PYTHON --device cpu    the part that needs no GPU
+./run.sh --python PYTHON --list          the names of the cases; a name or a shell pattern runs those alone
+./run.sh --python PYTHON bench           Python's DDP beside ours
+--site-packages DIR in place of --python: the directory in which pip has installed torch.
+"""
+
+
+def gpu_tests(build):
+    """Program and name of every GoogleTest with the label gpu."""
+    show = ["ctest", "--test-dir", build, "--show-only=json-v1", "-L", "^gpu$"]
+    listed = json.loads(subprocess.run(show, stdout=subprocess.PIPE, check=True).stdout)
+    for test in listed["tests"]:
+        name = next(word.partition("=")[2] for word in test["command"] if word.startswith("--gtest_filter="))
+        yield pathlib.Path(test["command"][0]), name
+
+
+def copy_program(source, folder):
+    """Without the directories of this machine in which it looks for libraries: run.sh says where they are."""
+    target = folder / source.name
+    shutil.copy2(source, target)
+    script = folder / "strip.cmake"
+    script.write_text(f'file(RPATH_REMOVE FILE "{target}")\n', encoding="utf-8")
+    subprocess.run(["cmake", "-P", script], check=True)
+    script.unlink()
+    subprocess.run(["strip", "--strip-unneeded", target], check=True)
+
+
+def size_of(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def main():
+    build, out = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    module = build / "libddp-worker-cuda.so"
+    if not module.exists():
+        sys.exit(f"gpu-kit: {module} is not built. Give it the CUDA wheels of torch: DDP_CUDA=ON ./make.sh gpu-kit {out}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        sys.exit(f"gpu-kit: {out} is there already, and is not an empty directory. Remove it, or give another one.")
+    for folder in ("bin", "lib", "tests/gpu"):
+        (out / folder).mkdir(parents=True, exist_ok=True)
+    tests = list(gpu_tests(build))
+    programs = {build / "ddp-launch", build / "ddp-worker", build / "tests/files_tool", *(program for program, _ in tests)}
+    for program in sorted(programs):
+        copy_program(program, out / "bin")
+    copy_program(module, out / "lib")
+    listed = [{"program": program.name, "name": name} for program, name in tests]
+    (out / "tests/gpu/gtests.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
+    for pattern in SCRIPTS:
+        for script in ROOT.glob(pattern):
+            target = out / script.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(script, target)
+    for name in ("make_kit.py", "gpu_kit_test.py"):
+        (out / "tests/gpu" / name).unlink()
+    shutil.copy2(ROOT / "tests/gpu/run.sh", out / "run.sh")
+    version = subprocess.run([build / "ddp-worker", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    (out / "README").write_text(README.format(torch=version.split()[-1]) + f"\nMade of {version}", encoding="utf-8")
+    size = size_of(out)
+    if size > LIMIT:
+        sys.exit(f"gpu-kit: {out} has {size} bytes, more than {LIMIT}")
+    print(f"gpu-kit: {out}: {size / 2**20:.1f} MiB, {len(tests)} GoogleTests for GPUs. There: ./run.sh --python PYTHON, see {out}/README")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    main()
