@@ -58,8 +58,10 @@ class Torch:
     def __init__(self, directory):
         self.directory = pathlib.Path(directory)
         self.libraries = self.directory / "torch/lib"
-        text = (self.directory / "torch/version.py").read_text(encoding="utf-8")
-        self.version = re.search(r"__version__ = '([^']*)'", text)[1]
+        file = self.directory / "torch/version.py"
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        version = re.search(r"__version__ = '([^']*)'", text)
+        self.version = version[1] if version else "of an unknown version"
         cuda = re.search(r"(?m)^cuda\b.*= '([^']*)'", text)
         self.cuda = cuda[1] if cuda else None
 

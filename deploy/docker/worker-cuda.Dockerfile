@@ -11,7 +11,7 @@ COPY launcher launcher
 COPY worker worker
 COPY deploy/progress deploy/progress
 COPY configs configs
-RUN DDP_TORCH=/opt/torch DDP_PYTHON=/nowhere ./make.sh install /usr/local
+RUN DDP_CUDA=ON DDP_TORCH=/opt/torch DDP_PYTHON=/nowhere ./make.sh install /usr/local
 
 FROM debian:bookworm-slim
 # For `ddp-worker fetch` alone.

@@ -371,10 +371,12 @@ class Maker {
     return find_variable(spec_.environment, "CUDA_VISIBLE_DEVICES").value_or("");
   }
 
-  /// The job needs a GPU for each of its workers.
-  [[nodiscard]] bool wants_gpus() const {
+  /// How many GPUs the job cannot do without. Workers of ours share one where gloo adds gradients.
+  [[nodiscard]] int wanted_gpus() const {
     const bool by_device = spec_.own_worker && job().text("device").starts_with("cuda");
-    return by_device || (spec_.virtual_local_rank && !spec_.facts.devices.empty());
+    if (spec_.virtual_local_rank && !spec_.facts.devices.empty()) return spec_.nproc;
+    if (!by_device) return 0;
+    return job().text("backend") == "gloo" ? 1 : spec_.nproc;
   }
 
   void check_gpus() {
@@ -386,7 +388,7 @@ class Maker {
           spec_.facts.refused_gpu + ", which is no GPU of this node or is named twice, and sees " +
           std::to_string(spec_.facts.gpus) + ". This node has: " + list_gpus(devices));
     }
-    if (wants_gpus() && spec_.nproc > spec_.facts.gpus) {
+    if (wanted_gpus() > spec_.facts.gpus) {
       problems_.push_back("cannot give each of " + std::to_string(spec_.nproc) +
                           " workers a GPU: " + std::to_string(spec_.facts.gpus) +
                           (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
@@ -470,10 +472,7 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
 }
 
 std::string device_of(const JobSpec& spec, int local_rank) {
-  if (spec.own_worker) {
-    const std::string& wanted = spec.job.text("device");
-    return wanted == "auto" ? "cpu" : wanted;  // this version of ddp-worker trains on CPUs
-  }
+  if (spec.own_worker && spec.job.text("device") != "auto") return spec.job.text("device");
   return local_rank < spec.facts.gpus ? "cuda:" + std::to_string(local_rank) : "cpu";
 }
 

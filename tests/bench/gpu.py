@@ -51,14 +51,16 @@ def play(args):
 
     device = torch.device(args.device)
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+    if args.trainer == "graphs":
+        os.environ["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "0"  # its watchdog and a capture do not go together
     dist.init_process_group("nccl" if args.device == "cuda" else "gloo", store=dist.HashStore(), rank=0, world_size=1)
     with open(args.images, "rb") as file:
         raw = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
     images = raw[args.count :].reshape(args.count, 1, 28, 28).to(device)
     labels = raw[: args.count].long().to(device)
     torch.manual_seed(1)
-    if args.device == "cuda":
-        torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = True  # as ddp-worker
+    torch.backends.cudnn.allow_tf32 = False
     side = torch.cuda.Stream() if args.trainer == "graphs" else None
     net = ConvNet().to(device).to(memory_format=torch.channels_last)
     if side is not None:

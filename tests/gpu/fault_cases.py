@@ -67,11 +67,11 @@ class Checkpoints(GpuCase):
 class Faults(GpuCase):
     """Long enough that the fault comes in the middle."""
 
-    LONG = ("data.train_size=8000", "train.epochs=50", "eval.every=0", "checkpoint.every=0")
+    LONG = ("data.train_size=1600", "train.epochs=900", "eval.every=0", "checkpoint.every=0")
 
-    def started(self, ranks, *arguments, line="epoch 1/50"):
+    def started(self, ranks, *arguments):
         running = self.start(*self.launch_command(ranks, *self.LONG, *arguments))
-        running.wait_for(line)
+        running.wait_for("epoch 1/900")
         return running, running.wait_for_pids(ranks)
 
     def test_a_killed_rank_ends_the_job_and_is_named(self):
@@ -86,10 +86,15 @@ class Faults(GpuCase):
         self.assertIn(f"signal SIGKILL (9) received by pid {pids[1]}", report)
 
     def test_a_hang_is_named_with_the_rank_that_hangs(self):
-        running, pids = self.started(2, "launch.hang_timeout=3s")
+        limit = 3 if self.device == "cpu" else 20  # a first step on a GPU takes seconds
+        running, pids = self.started(2, f"launch.hang_timeout={limit}s")
         os.kill(pids[1], signal.SIGSTOP)
         self.assertEqual(running.finish(), 124, running.text)
-        self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for 3 s, phase .*, step \d+; it is stopped")
+        self.assertRegex(running.text, rf"rank 1 \(pid {pids[1]}\) made no step for {limit} s, phase .*, step \d+; it is stopped")
+
+    def limit(self):
+        """Of a collective, in seconds. Two ranks on one GPU begin their first steps seconds apart."""
+        return 5 if self.device == "cpu" else 20
 
     def check_time_out(self, ranks, code, why, *arguments):
         """Ranks that no launcher watches: their own limit of a collective ends them. `why` is what rank 0 says."""
@@ -100,16 +105,16 @@ class Faults(GpuCase):
             world = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
         started = [
             self.start(
-                self.bin / "ddp-worker", "job.yaml", *self.LONG, "ddp.timeout=5s", *arguments, RANK=str(rank), LOCAL_RANK=str(rank),
+                self.bin / "ddp-worker", "job.yaml", *self.LONG, f"ddp.timeout={self.limit()}s", *arguments, RANK=str(rank), LOCAL_RANK=str(rank),
                 TORCHELASTIC_ERROR_FILE=str(log / f"{rank}.json"), **world,
             )
             for rank in range(ranks)
         ]  # fmt: skip
-        started[0].wait_for("epoch 1/50")
+        started[0].wait_for("epoch 1/900")
         begin = time.monotonic()
         started[1].process.send_signal(signal.SIGSTOP)
         codes = [running.finish() for running in started if running is not started[1]]
-        print(f"time-out of 5 s: the others ended after {time.monotonic() - begin:.2f} s")
+        print(f"time-out of {self.limit()} s: the others ended after {time.monotonic() - begin:.2f} s")
         started[1].process.kill()
         started[1].finish()
         self.assertEqual(codes, [code] * (ranks - 1), started[0].text)
@@ -119,7 +124,7 @@ class Faults(GpuCase):
         self.assertEqual(error["extraInfo"]["rank"], 0)
 
     def test_a_collective_that_times_out_names_the_missing_rank(self):
-        self.check_time_out(2, 124, r"time-out in [a-z0-9 ]+ after 5s \(ddp.timeout\): rank 1 of 2 did not come", "backend=gloo")
+        self.check_time_out(2, 124, rf"time-out in [a-z0-9 ]+ after {self.limit()}s \(ddp.timeout\): rank 1 of 2 did not come", "backend=gloo")
 
     def test_nccl_s_watchdog_ends_the_ranks_that_wait(self):
         self.need_gpus(2)
@@ -136,7 +141,7 @@ class Faults(GpuCase):
         self.assertRegex(text, r"ddp-worker: LibTorch: .*out of memory.*\d [GM]iB")
 
     def test_a_restarted_round_goes_on_and_has_the_memory_of_the_last_one(self):
-        job = ("data.train_size=2400", "train.epochs=4", "eval.every=0")
+        job = ("data.train_size=1200", "train.epochs=4", "eval.every=0")
         before = used_memory() or 0
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", "backend=gloo", *job)
         running.wait_for("epoch 2/4")

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import platform
+import runpy
 import subprocess
 import sys
 
@@ -73,6 +74,13 @@ def used_memory(index=0):
     return None if nvml.nvmlDeviceGetMemoryInfo(handle, ctypes.byref(memory)) else memory.used
 
 
+def output_of(*command):
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode != 0:
+        sys.exit(f"{command[0]} does not run here:\n{run.stderr[-2000:]}")
+    return run.stdout
+
+
 def look(device):
     """Sets the environment of all programs, too. `device` is cpu, cuda or auto: cuda where torch sees a GPU."""
     site = find_torch()
@@ -81,12 +89,13 @@ def look(device):
     os.environ["LD_LIBRARY_PATH"] = ":".join(paths)
     programs = pathlib.Path(os.environ.get("DDP_BIN") or KIT / "bin").resolve()
     os.environ["DDP_BIN"] = str(programs)
-    for command in ([sys.executable, "-c", PROBE], [programs / "ddp-worker", "--version"], [programs / "ddp-launch", "--version"]):
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-        if run.returncode != 0:
-            sys.exit(f"{command[0]} does not run here:\n{run.stderr[-2000:]}")
-        if command[-1] == PROBE:
-            found = json.loads(run.stdout.splitlines()[-1])
+    output_of(programs / "ddp-worker", "--version")
+    output_of(programs / "ddp-launch", "--version")
+    if device == "cpu":
+        version = runpy.run_path(str(site / "torch/version.py"))  # an import of torch takes seconds
+        found = {"torch": version["__version__"], "cuda": version["cuda"], "nccl": None, "count": 0, "gpus": []}
+    else:
+        found = json.loads(output_of(sys.executable, "-c", PROBE).splitlines()[-1])
     if device == "auto":
         device = "cuda" if found["count"] else "cpu"
     if device == "cuda" and not found["count"]:

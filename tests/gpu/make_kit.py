@@ -11,7 +11,8 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIMIT = 64 << 20
 SCRIPTS = ("tests/gpu/*.py", "tests/support/processes.py", "tests/interop/reference_ddp.py", "tests/bench/gpu.py", "LICENSE*")
-README = """Tests and figures of ddp-launch and ddp-worker on GPUs. Needed: Linux x86_64, torch {torch} installed by pip, /bin/sh.
+README = """Tests and figures of ddp-launch and ddp-worker on GPUs. Needed: Linux x86_64 with glibc 2.36 or newer,
+torch {torch} installed by pip for a Python of 3.10 or newer, /bin/sh.
 
 ./run.sh --python PYTHON                 all that this machine can run; writes gpu.log and gpu.json
 ./run.sh --python PYTHON --device cpu    the part that needs no GPU

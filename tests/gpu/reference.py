@@ -95,6 +95,7 @@ def main():
     parser.add_argument("--out", required=True)
     parser.add_argument("ways", nargs="+")
     args = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False  # as ours
     dist.init_process_group("gloo")
     losses = {way: train(way, args) for way in args.ways}
     if dist.get_rank() == 0:

@@ -75,7 +75,7 @@ class Readme(ProcessTest):
         for name, text in FILES.items():
             (self.folder / name).write_text(text, encoding="utf-8")
             (self.folder / name).chmod(0o755)
-        for name in ("configs", "deploy", "tests", "make.sh", "CMakePresets.json"):
+        for name in ("cmake", "configs", "deploy", "tests", "make.sh", "CMakePresets.json"):
             (self.folder / name).symlink_to(ROOT / name)
         (self.folder / "build").mkdir()
         (self.folder / "build" / "loop").symlink_to(self.folder / "my-program")
@@ -121,6 +121,8 @@ class Readme(ProcessTest):
         command = re.sub(r"ddp-launch (?=configs/cifar10)", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
+        # A GPU.
+        command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
         if OTHER_HOSTS.search(command):
             command = re.sub(r"(?<!\S)ddp-launch ", "ddp-launch --dry-run ", command)
         return command

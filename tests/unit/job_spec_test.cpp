@@ -213,6 +213,27 @@ TEST(MakeJobSpec, AGpuForEachWorkerIsRefusedWhenTheyDoNotSuffice) {
               HasSubstr("--nproc-per-node: gpu: CUDA_VISIBLE_DEVICES=0,7 leaves none of this"));
 }
 
+TEST(MakeJobSpec, WorkersShareAGpuWhereGlooAddsGradients) {
+  const auto refusal = [](const Words& keys, int gpus) {
+    Words words{"--nproc-per-node=2", "job.yaml", "data.batch_per_rank=8", "device=cuda"};
+    words.insert(words.end(), keys.begin(), keys.end());
+    NodeFacts facts{4, gpus};
+    facts.devices.resize(static_cast<std::size_t>(gpus));
+    const Options options = parse_options(words, {});
+    try {
+      const JobSpec spec = make_job_spec(
+          options, resolve_job(nullptr, layer_overrides(options)), std::move(facts), {});
+      return std::string();
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal({"backend=gloo"}, 1), "");
+  EXPECT_THAT(refusal({"backend=gloo"}, 0), HasSubstr("each of 2 workers a GPU: 0 there"));
+  EXPECT_THAT(refusal({}, 1), HasSubstr("each of 2 workers a GPU: 1 there"));
+  EXPECT_EQ(refusal({}, 2), "");
+}
+
 TEST(MakeJobSpec, AJobFileGivesTheWorkerItsArgumentsAndARunDirectory) {
   const Options options = parse_options({"--nproc-per-node=2", "job.yaml", "seed=3"}, {});
   Options with_batch = options;
@@ -260,9 +281,10 @@ TEST(LayerOverrides, FlagsBeatOverridesAndThoseBeatVariables) {
             JobValue(std::int64_t{3}));
 }
 
-TEST(DeviceOf, OurWorkerTrainsOnCpusWhateverTheNodeHas) {
+TEST(DeviceOf, EveryWorkerTakesTheGpuOfItsLocalRankWhereThereIsOne) {
   const NodeFacts gpus{4, 2};
-  EXPECT_EQ(device_of(make({"dir/ddp-worker"}, {}, gpus), 0), "cpu");
+  EXPECT_EQ(device_of(make({"dir/ddp-worker"}, {}, gpus), 0), "cuda:0");
+  EXPECT_EQ(device_of(make({"dir/ddp-worker"}, {}, NodeFacts{4, 0}), 0), "cpu");
   EXPECT_EQ(device_of(make({"other"}, {}, gpus), 1), "cuda:1");
   EXPECT_EQ(device_of(make({"other"}, {}, gpus), 2), "cpu");
 }
