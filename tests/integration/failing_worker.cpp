@@ -131,7 +131,7 @@ int main(int argc, char** argv) {
       return loss;
     };
   };
-  registry.augments["failing"] = augment;
+  registry.augments["failing"] = [](const AugmentRequest& /*request*/) { return Augment(augment); };
   registry.metrics["failing"] = [](const DataFacts& /*facts*/) {
     return std::make_unique<FailingMetric>();
   };

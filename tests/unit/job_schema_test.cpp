@@ -138,8 +138,6 @@ TEST(JobSchema, NumbersAreReadStrictly) {
 TEST(JobSchema, ChoicesAreNamed) {
   EXPECT_THAT(problems_of("schedule: {name: cosin}"),
               HasSubstr("plateau (did you mean \"cosine\"?)"));
-  EXPECT_THAT(problems_of("data: {name: image-folder}"),
-              HasSubstr("not available in this version"));
   EXPECT_THAT(problems_of("eval: {watch: {mode: maximum}}"),
               HasSubstr("eval.watch.mode: maximum is not one of auto, min, max"));
   EXPECT_THAT(problems_of("name: ../x"), HasSubstr("letters, digits"));
@@ -156,7 +154,7 @@ TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("job.yaml:1:14: data.name: minst is not one of digits, mnist, "
-                                "fashion-mnist, cifar10, cifar100 (did you mean \"mnist\"?)"),
+                                "fashion-mnist, cifar10, cifar100, image-folder (did you mean \"mnist\"?)"),
                       HasSubstr("job.yaml:2:15: model.name: tiny is not one of convnet, "),
                       HasSubstr("one of sgd, adam, adamw (did you mean \"adam\"?)")));
   }

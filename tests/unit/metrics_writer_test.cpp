@@ -61,9 +61,9 @@ TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
               ElementsAre("kind,epoch,step,loss,lr,train_loss,train_accuracy,test_loss,"
                           "test_accuracy,images_per_s,"
                           "seconds,forward_ms,backward_ms,communication_ms,overlap_ms,loss_scale,"
-                          "skipped_steps",
-                          "step,1,20,0.05,0.05,,,,,12000,,,,,,,",
-                          "epoch,1,20,,,0.25,0.5,0.125,0.9875,11000,1.5,,,,,,"));
+                          "skipped_steps,data_wait_ms",
+                          "step,1,20,0.05,0.05,,,,,12000,,,,,,,,",
+                          "epoch,1,20,,,0.25,0.5,0.125,0.9875,11000,1.5,,,,,,,"));
 }
 
 TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {

@@ -20,7 +20,7 @@ struct Batch {
   std::vector<Target> targets;
   std::vector<std::int64_t> indices;  // of the samples
 
-  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(indices.size()); }
+  [[nodiscard]] std::int64_t size() const { return input.defined() ? input.size(0) : 0; }
   /// Waits for no GPU.
   [[nodiscard]] Batch to(at::Device device) const;
 };

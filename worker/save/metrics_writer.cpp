@@ -30,13 +30,13 @@ struct Figure {
   std::string_view name;
   std::string_view tag;  // in TensorBoard
 };
-constexpr std::array<Figure, 7> kFigures{{{"data_wait_ms", "data/wait_ms"},
-                                          {"forward_ms", "ddp/forward_ms"},
+constexpr std::array<Figure, 7> kFigures{{{"forward_ms", "ddp/forward_ms"},
                                           {"backward_ms", "ddp/backward_ms"},
                                           {"communication_ms", "ddp/communication_ms"},
                                           {"overlap_ms", "ddp/overlap_ms"},
                                           {"loss_scale", "amp/loss_scale"},
-                                          {"skipped_steps", "amp/skipped_steps"}}};
+                                          {"skipped_steps", "amp/skipped_steps"},
+                                          {"data_wait_ms", "data/wait_ms"}}};
 
 // The columns of the CSV behind `kind`, in order. A record has some of them.
 std::vector<std::string> columns_of(const MetricsRequest& request) {
