@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "common/error.h"
@@ -16,6 +17,7 @@ struct Mixing {
   double share = 1;
   int classes = 0;
   std::vector<Augment> before;  // done to the other sample, too
+  std::optional<Augment> fit;   // brings both to one size
 };
 
 Mixing mixing_of(const AugmentRequest& request, double alpha) {
@@ -27,6 +29,7 @@ Mixing mixing_of(const AugmentRequest& request, double alpha) {
   mixing.share = request.args.real("share", 0, 1, 1);
   mixing.classes = request.data.classes;
   mixing.before = request.before;
+  if (request.data.varies) mixing.fit = fit_to(static_cast<int>(request.data.shape.at(1)));
   return mixing;
 }
 
@@ -93,6 +96,7 @@ void read_other(const Mixing& mixing,
   source.read(other.index, other);
   for (const Augment& augment : mixing.before)
     augment(other, random, source);
+  if (mixing.fit) (*mixing.fit)(other, random, source);
   if (other.input.type == NumberType::uint8 && other.input.shape == sample.input.shape) return;
   throw UsageError("data.augment: images of " + shape_text(sample.input.shape) + " and " +
                    shape_text(other.input.shape) +
@@ -103,6 +107,7 @@ void read_other(const Mixing& mixing,
 template <typename Mix>
 Augment make(Mixing mixing, Mix mix) {
   return [mixing = std::move(mixing), mix](Sample& sample, Random& random, const Source& source) {
+    if (mixing.fit) (*mixing.fit)(sample, random, source);
     // Labels of one batch are all of one kind.
     if (random.uniform() >= mixing.share)
       return set_shares(sample, shares_of(sample, mixing.classes));
