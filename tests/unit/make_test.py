@@ -121,8 +121,10 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.cached, ["lock", "pip.log"])
 
     def test_what_an_older_cache_lacks_is_added_to_it(self):
-        wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", (ROOT / "make.sh").read_text())[1].replace('"', "")
+        text = (ROOT / "make.sh").read_text()
+        wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", text)[1].replace('"', "")
         wheels = wheels.replace("$torch_version", "2.11.0")
+        wheels = wheels.replace("$cuda_headers", re.search(r"(?m)^readonly cuda_headers=(.*)$", text)[1])
         commands = {"dpkg-query": ALL_INSTALLED, "cmake": "exit 0", "ctest": "exit 0"}
         for pip, complete in (("exit 0", wheels), ('echo "ERROR: no network"; exit 1', "torch==2.11.0 numpy")):
             python = f'#!/bin/sh\ncase "$*" in *"pip install"*) echo "pip got $*" >"$(dirname "$0")/../asked"; {pip};; esac\n'
