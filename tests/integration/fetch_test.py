@@ -520,16 +520,17 @@ class Published(ProcessTest):
         self.assertRegex(text, r"cannot start \S+/alone/ddp-fetch: No such file or directory\. It belongs beside ddp-worker")
 
 
-class RealData(Published):
+class RealData(ProcessTest):
     def test_mnist_is_got_and_trained_on(self):
         server = Server({f"/{name}": (SHARED / "mnist" / name).read_bytes() for name in MNIST})
         self.addCleanup(server.close)
         server.acts = [cut_after(1_000_000)]
-        self.run_program(self.worker, "fetch", "mnist", "data", f"--from={server.address}")
+        worker = self.bin / "ddp-worker"
+        self.run_program(worker, "fetch", "mnist", "data", f"--from={server.address}")
         for name in MNIST:
             self.assertEqual((self.folder / "data/MNIST/raw" / name).read_bytes(), (SHARED / "mnist" / name).read_bytes())
         (self.folder / "job.yaml").write_text("data: {name: mnist, root: data, batch: 64}\ntrain: {max_steps: 2}\neval: {every: 100}\n", encoding="utf-8")
-        self.run_program(self.worker, "job.yaml")
+        self.run_program(worker, "job.yaml")
 
 
 if __name__ == "__main__":
