@@ -95,6 +95,11 @@ class OwnExceptions(FailingRank):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
         self.assertIn("DefaultCPUAllocator", self.report_of(self.run_program(*command, expect=125, FAIL="memory")))
 
+    def test_nobody_waits_for_a_rank_that_cannot_load_its_data(self):
+        ranks = self.start_ranks(self.PROGRAM, 3, *self.JOB_OF_ITS, "data.name=failing", "data.test_size=null", FAIL="data")
+        self.assertEqual([running.finish() for running in ranks], [97, 1, 97], [running.text for running in ranks])
+        self.assertIn("rank 1 cannot load its data: no data in step 5", ranks[0].text)
+
     def test_its_peers_are_victims(self):
         for where in ("forward", "backward"):
             with self.subTest(where):

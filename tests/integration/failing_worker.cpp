@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/identity.h"
+#include "worker/data/memory_source.h"
 #include "worker/train/program.h"
 
 using namespace ddp::worker;
@@ -134,6 +135,11 @@ int main(int argc, char** argv) {
   registry.augments["failing"] = [](const AugmentRequest& /*request*/) { return Augment(augment); };
   registry.metrics["failing"] = [](const DataFacts& /*facts*/) {
     return std::make_unique<FailingMetric>();
+  };
+  registry.sources["failing"] = [](const DataRequest& request) {
+    if (failure() == "data") refuse("data");
+    return make_sources(
+        load_data_set({.name = "digits", .train_size = request.train_size, .test_size = 20}));
   };
   registry.on_step.push_back([](const StepEvent& event) {
     if (event.step == kStep && failure() == "step-hook") add_what_does_not_fit();

@@ -29,6 +29,7 @@ constexpr std::chrono::hours kPatience{6};
 constexpr std::chrono::milliseconds kShortPause{2};
 constexpr std::chrono::milliseconds kLongPause{200};
 
+constexpr const char* kFailed = "data/failed";
 constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
 
 /// What processes share that can open each other's files in /proc.
@@ -195,11 +196,21 @@ std::string load(
   }
   NodeTurn turn(*store, page);
   std::unique_ptr<SharedSet> shared;  // until everybody has it
-  std::string problem = attempt([&] { load_in_turn(registry, job, turn, shared, data); });
+  std::string problem;
+  try {
+    problem = attempt([&] { load_in_turn(registry, job, turn, shared, data); });
+  } catch (const std::exception& error) {
+    // It leaves by another error than those that all ranks hear of: nobody needs to wait for it.
+    store->set(kFailed,
+               "rank " + std::to_string(group.rank()) + " cannot load its data: " + error.what());
+    throw;
+  }
   store->add("data/loaded", 1);
-  wait_until([&] { return store->add("data/loaded", 0) == group.world_size(); },
-             "some ranks have not loaded their data",
-             page);
+  const auto is_complete = [&] {
+    if (store->check({kFailed})) throw PeerError(store->get_to_str(kFailed));
+    return store->add("data/loaded", 0) == group.world_size();
+  };
+  wait_until(is_complete, "some ranks have not loaded their data", page);
   return problem;
 }
 
