@@ -1,8 +1,10 @@
 #include "worker/data/slab.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <stdexcept>
 #include <string>
@@ -85,8 +87,10 @@ const at::Tensor& Slab::memory_for(const Array& input) {
   std::vector<std::int64_t> shape = shape_;
   shape.insert(shape.begin(), static_cast<std::int64_t>(places_.size()));
   const at::ScalarType type = is_image ? table_->type() : scalar_type(type_);
-  // Who still holds a batch keeps its memory.
+  // Who still holds a batch keeps its memory. The fence: whoever let go of it has also read all of
+  // it by then; LibTorch's count alone does not promise that.
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
+  std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {
     memory_ = at::empty(shape, type, is_image ? layout_ : at::MemoryFormat::Contiguous);
   }
@@ -125,7 +129,8 @@ Batch Slab::take() {
     batch.indices.push_back(places_[i].index);
   }
   if (there.empty()) return batch;
-  // An alias of its own: what is done to it leaves this one as it is.
+  // A tensor of its own that shares nothing but the memory; autograd need not know.
+  const at::AutoDispatchBelowADInplaceOrView plain;
   batch.input = memory_.narrow(0, 0, row);
   std::vector<const Array*> targets(there.size());
   for (std::size_t i = 0; i < there[0]->targets.size(); ++i) {
