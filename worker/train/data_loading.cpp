@@ -32,13 +32,18 @@ constexpr std::chrono::milliseconds kLongPause{200};
 constexpr const char* kFailed = "data/failed";
 constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
 
-/// What processes share that can open each other's files in /proc.
-std::string node_id() {
+/// What ranks have in common that can open each other's files in /proc and want the same data.
+std::string turn_id(const DataJob& job) {
   std::array<char, 256> name{};
   ::gethostname(name.data(), name.size() - 1);
   std::error_code ignored;
   const auto processes = std::filesystem::read_symlink("/proc/self/ns/pid", ignored);
-  return std::string(name.data()) + " " + processes.string() + " " + std::to_string(::getuid());
+  std::string id = std::string(name.data()) + " " + processes.string() + " " +
+                   std::to_string(::getuid()) + " " + job.name + " " + std::to_string(job.seed);
+  for (const auto& size : {job.train_size, job.test_size})
+    id += " " + std::to_string(size.value_or(0));
+  // Another root may hold other data: each is read, and compared.
+  return id + " " + std::filesystem::absolute(job.root, ignored).string();
 }
 
 /// Waits over the store, and shows that it lives. Errors: PeerError when `patience` is over, or
@@ -59,7 +64,8 @@ void wait_until(const std::function<bool()>& is_there,
 /// The ranks of a node, one of which loads for all.
 class NodeTurn {
  public:
-  NodeTurn(c10d::Store& store, ProgressPage& page) : store_(store), page_(page) {
+  NodeTurn(c10d::Store& store, ProgressPage& page, const DataJob& job)
+      : store_(store), page_(page), node_(turn_id(job)) {
     const std::string mine = std::to_string(::getpid());
     maker_ = store_.compareSet("data/maker/" + node_, std::string(), mine);
     is_mine_ = maker_ == mine;
@@ -84,7 +90,7 @@ class NodeTurn {
  private:
   c10d::Store& store_;
   ProgressPage& page_;
-  std::string node_ = node_id();
+  std::string node_;
   std::string maker_;  // its pid
   bool is_mine_ = false;
 };
@@ -121,6 +127,13 @@ Sources open_sources(const Registry& registry, const DataJob& job) try {
   return sources;
 } catch (const c10::Error& error) {
   throw_as_own(error);
+}
+
+/// Sets that this program itself reads. One of another program may be another one on each rank.
+bool is_shareable(const Registry& registry, const DataJob& job) {
+  const auto* const read =
+      registry.data_sets.at(job.name).target<DataSet (*)(const DataRequest&)>();
+  return read != nullptr && *read == load_data_set;
 }
 
 /// Into memory that the node shares; nothing when there is not enough of it.
@@ -161,7 +174,7 @@ void load_in_turn(const Registry& registry,
   try {
     if (is_set) {
       DataSet set = read_set(registry, job);
-      shared = share(set);
+      if (is_shareable(registry, job)) shared = share(set);
       if (shared && take(shared->path(), data))
         where = shared->path();
       else
@@ -194,7 +207,7 @@ std::string load(
                                                    : open_sources(registry, job);
     });
   }
-  NodeTurn turn(*store, page);
+  NodeTurn turn(*store, page, job);
   std::unique_ptr<SharedSet> shared;  // until everybody has it
   std::string problem;
   try {
