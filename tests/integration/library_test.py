@@ -90,7 +90,7 @@ class Library(ProcessTest):
         alone = self.run_program(bumps, job, "output=alone", "train.max_steps=1")
         self.assertIn(f"bumps {last['test_bumps']:.4f}", alone)
         self.assertIn('did you mean "bumps"?', self.run_program(bumps, job, "task.name=bump", expect=2))
-        self.assertIn('data.augment: this program has no "flip"', self.run_program(bumps, job, "data.augment=[flip]", expect=2))
+        self.assertIn('data.augment: this program has no "blur"', self.run_program(bumps, job, "data.augment=[blur]", expect=2))
 
     def test_the_program_that_the_readme_shows_is_built_and_trains(self):
         prefix = self.install()
