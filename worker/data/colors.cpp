@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <utility>
 
 #include "worker/data/sample_image.h"
@@ -13,7 +14,6 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMagnitudes = 30;  // the largest
-constexpr float kLeastOfBox = 0.1F;
 
 /// One operation of RandAugment, at a magnitude from 0 to 1 of its range. A signed one is done with
 /// either sign.
@@ -41,7 +41,7 @@ void sharpen(Image& image, double factor) {
 }
 
 double degrees(double factor) {
-  return std::atan(factor) * 180 / 3.14159265358979323846;
+  return std::atan(factor) * 180 / std::numbers::pi;
 }
 
 /// With torchvision's ranges. Source: torchvision.transforms.v2.RandAugment.
@@ -86,13 +86,7 @@ const std::array<Operation, 14>& operations() {
 
 void apply(const Operation& operation, double magnitude, SampleImage& sample) {
   if (operation.kind == Operation::Kind::color) return operation.color(sample.image(), magnitude);
-  const ImageSize size = sample.image().size();
-  const Affine affine = operation.move(size, magnitude);
-  sample.replace([&](const Image& from, Image& into) {
-    move_affine(from, affine, Interpolation::nearest, {}, into);
-  });
-  sample.move_boxes(
-      [&](const Box& box) { return clip(move_affine(box, affine, size), size, kLeastOfBox); });
+  sample.move(operation.move(sample.image().size(), magnitude), Interpolation::nearest);
 }
 
 }  // namespace

@@ -12,8 +12,6 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMaxSide = 1 << 14;
-// A box of which less than that is left tells nothing of the object in it.
-constexpr float kLeastOfBox = 0.1F;
 constexpr double kFitted = 0.875;  // the share of the smaller side that the field's tests look at
 
 /// A side in pixels; by default that of the data set's images. Errors: UsageError.

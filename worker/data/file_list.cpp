@@ -27,6 +27,14 @@ bool is_hidden(const std::string& name) {
   return name.starts_with('.');
 }
 
+bool is_image_name(const std::string& name) {
+  std::string small = name;
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  constexpr std::array<std::string_view, 4> kEndings{".jpg", ".jpeg", ".png", ".webp"};
+  return std::ranges::any_of(kEndings,
+                             [&](std::string_view ending) { return small.ends_with(ending); });
+}
+
 Found read_folder(const fs::path& folder) {
   Found found;
   std::error_code error;
@@ -62,14 +70,6 @@ void add_images(const fs::path& root, const std::string& below, int depth, FileL
 }
 
 }  // namespace
-
-bool is_image_name(const std::string& name) {
-  std::string small = name;
-  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  constexpr std::array<std::string_view, 4> kEndings{".jpg", ".jpeg", ".png", ".webp"};
-  return std::ranges::any_of(kEndings,
-                             [&](std::string_view ending) { return small.ends_with(ending); });
-}
 
 std::string FileList::digest() const {
   std::string text;

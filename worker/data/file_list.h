@@ -19,12 +19,9 @@ struct FileList {
   [[nodiscard]] std::string digest() const;
 };
 
-/// Whether its name ends in .jpg, .jpeg, .png or .webp, in any case.
-bool is_image_name(const std::string& name);
-
-/// Every folder in `root` is a class, every image file in it or below it one of its images. Files
-/// of other names, and hidden ones, are passed over. Errors: UsageError when `root` cannot be read,
-/// has no folder, or a class has no image.
+/// Every folder in `root` is a class, every file in it or below it that ends in .jpg, .jpeg, .png
+/// or .webp, in any case, one of its images. Files of other names, and hidden ones, are passed
+/// over. Errors: UsageError when `root` cannot be read, has no folder, or a class has no image.
 FileList list_classes(const std::filesystem::path& root);
 
 }  // namespace ddp::worker

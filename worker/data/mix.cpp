@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 #include <optional>
 #include <utility>
 
@@ -42,7 +43,7 @@ double draw_gamma(double shape, Random& random) {
   const double c = 1 / std::sqrt(9 * d);
   while (true) {
     const double radius = std::sqrt(-2 * std::log(1 - random.uniform()));
-    const double x = radius * std::cos(2 * 3.14159265358979323846 * random.uniform());
+    const double x = radius * std::cos(2 * std::numbers::pi * random.uniform());
     const double v = std::pow(1 + c * x, 3);
     if (v <= 0) continue;
     if (std::log(1 - random.uniform()) < 0.5 * x * x + d - d * v + d * std::log(v)) return d * v;

@@ -9,21 +9,13 @@
 namespace ddp::worker {
 namespace {
 
-constexpr float kLeastOfBox = 0.1F;
-
 /// By at most `most`, to both sides.
 double draw(Random& random, double most) {
   return random.uniform(-most, most);
 }
 
 void move(Sample& sample, const Affine& affine) {
-  SampleImage image(sample);
-  const ImageSize size = image.image().size();
-  image.replace([&](const Image& from, Image& into) {
-    move_affine(from, affine, Interpolation::bilinear, {}, into);
-  });
-  image.move_boxes(
-      [&](const Box& box) { return clip(move_affine(box, affine, size), size, kLeastOfBox); });
+  SampleImage(sample).move(affine, Interpolation::bilinear);
 }
 
 }  // namespace

@@ -42,6 +42,14 @@ void SampleImage::replace(const std::function<void(const Image& from, Image& int
   std::swap(image_, spare);
 }
 
+void SampleImage::move(const Affine& affine, Interpolation interpolation) {
+  const ImageSize size = image_.size();
+  replace(
+      [&](const Image& from, Image& into) { move_affine(from, affine, interpolation, {}, into); });
+  move_boxes(
+      [&](const Box& box) { return clip(move_affine(box, affine, size), size, kLeastOfBox); });
+}
+
 void SampleImage::move_boxes(const std::function<std::optional<Box>(const Box&)>& move) {
   if (sample_.targets.empty() || !is_boxes(sample_.targets[0])) return;
   Array& boxes = sample_.targets[0];

@@ -13,6 +13,8 @@ namespace ddp::worker {
 
 /// Rows of a sample's boxes: class, left, top, right, bottom; of float32, in pixels.
 inline constexpr std::int64_t kBoxRow = 5;
+/// A box of which less than that share is left tells nothing of the object in it, and is dropped.
+inline constexpr float kLeastOfBox = 0.1F;
 
 class SampleImage {
  public:
@@ -25,6 +27,8 @@ class SampleImage {
   Image& image() { return image_; }
   /// The image becomes what `make` puts into another one.
   void replace(const std::function<void(const Image& from, Image& into)>& make);
+  /// Image and boxes; what comes from outside is black.
+  void move(const Affine& affine, Interpolation interpolation);
   /// Each box becomes what `move` makes of it, or is dropped. Nothing happens without boxes.
   void move_boxes(const std::function<std::optional<Box>(const Box&)>& move);
 
