@@ -94,7 +94,6 @@ class Loader {
   void work();
   [[nodiscard]] std::optional<Claim> claim();
   void plan_one(std::unique_lock<std::mutex>& lock);
-  [[nodiscard]] Batch give(Slot& slot);
 
   std::shared_ptr<const Source> source_;
   LoaderRequest request_;

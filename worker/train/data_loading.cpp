@@ -129,6 +129,12 @@ Sources open_sources(const Registry& registry, const DataJob& job) try {
   throw_as_own(error);
 }
 
+/// For this rank alone. Errors: UsageError.
+Sources read_here(const Registry& registry, const DataJob& job) {
+  return registry.data_sets.contains(job.name) ? make_sources(read_set(registry, job))
+                                               : open_sources(registry, job);
+}
+
 /// Sets that this program itself reads. One of another program may be another one on each rank.
 bool is_shareable(const Registry& registry, const DataJob& job) {
   const auto* const read =
@@ -166,7 +172,7 @@ void load_in_turn(const Registry& registry,
   if (!turn.is_mine()) {
     const std::string path = turn.hear();
     if (path != kOwn && take(path, data)) return;
-    data = is_set ? make_sources(read_set(registry, job)) : open_sources(registry, job);
+    data = read_here(registry, job);
     return;
   }
   // Whatever becomes of it, the others are told.
@@ -202,10 +208,7 @@ std::string load(
   };
   c10d::Store* const store = group.store();
   if (store == nullptr) {
-    return attempt([&] {
-      data = registry.data_sets.contains(job.name) ? make_sources(read_set(registry, job))
-                                                   : open_sources(registry, job);
-    });
+    return attempt([&] { data = read_here(registry, job); });
   }
   NodeTurn turn(*store, page, job);
   std::unique_ptr<SharedSet> shared;  // until everybody has it

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,7 @@
 #include "worker/image/geometry.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
-#include "worker/plan/deal.h"
+#include "worker/plan/shard.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/registry.h"
 
@@ -23,7 +24,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kColumns = 8;
-constexpr std::int64_t kCells = 32;
+constexpr std::size_t kCells = 32;
 constexpr int kLeastSide = 96;  // smaller images are enlarged, so that people see something
 constexpr int kMostSide = 256;
 constexpr int kTextScale = 2;
@@ -127,13 +128,13 @@ Cell draw(Sample& sample, const DataFacts& data) {
 std::vector<Cell> draw_samples(const Session& session, const Job& job, const Source& source) {
   const DataFacts& data = source.facts();
   const std::vector<Augment> augments = make_augments(session.registry, job.data, data);
-  DealRequest request{.size = data.count, .batch = 1, .per_rank = 1, .seed = job.seed};
-  request.shuffle = job.data.sampler != Sampler::sequential;
-  DealWalk walk(request, 0, 0);
+  const std::vector<std::int64_t> order = permutation(
+      {.size = data.count, .seed = job.seed, .shuffle = job.data.sampler != Sampler::sequential},
+      0);
   std::vector<Cell> cells;
-  for (std::int64_t i = 0; i < std::min(kCells, data.count); ++i) {
+  for (const std::int64_t index : std::span(order).first(std::min(kCells, order.size()))) {
     Sample sample;
-    sample.index = walk.next().indices.at(0);
+    sample.index = index;
     try {
       source.read(sample.index, sample);
       Random random(job.seed, 0, static_cast<std::uint64_t>(sample.index));
