@@ -166,6 +166,7 @@ class Rules {
     const auto refuse = [this](const std::string& section, const std::string& things) {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
+      if (section == "data" && name == "coco") return;  // which says itself what it does not take
       problems_.push_back(where(section + ".args") + ": are for " + things +
                           " that a program registers, and " + section + ".name is " + name +
                           ". Remove the key.");

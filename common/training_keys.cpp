@@ -14,7 +14,8 @@ std::vector<JobKey> training_keys() {
       {.path = "data.name",
        .type = JobType::choice,
        .default_value = "digits",
-       .choices = {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "image-folder"},
+       .choices =
+           {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100", "image-folder", "coco"},
        .is_open = true,
        .help = "data set"},
       {.path = "data.root",
@@ -57,7 +58,8 @@ std::vector<JobKey> training_keys() {
        .default_value = "224",
        .min = 1,
        .max = 16384,
-       .help = "image-folder: side in pixels of the images that the model takes; others are fitted "
+       .help = "image-folder, coco: side in pixels of the images that the model takes; others are "
+               "fitted "
                "to it"},
       {.path = "data.sampler",
        .type = JobType::choice,
@@ -107,7 +109,8 @@ std::vector<JobKey> training_keys() {
       {.path = "data.args",
        .type = JobType::text_map,
        .default_value = "{}",
-       .help = "arguments of a data set that the program itself registers"},
+       .help = "arguments of coco (train, val, names), or of a data set that the program itself "
+               "registers"},
       {.path = "data.workers",
        .type = JobType::integer,
        .default_value = "auto",

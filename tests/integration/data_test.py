@@ -22,6 +22,7 @@ model: {name: mlp}
 train: {epochs: 2, log_every: 1}
 """
 
+SHARED = pathlib.Path(__file__).resolve().parent.parent.parent.parent / "shared" / "data"
 CLASSES = ("ant", "bee", "cow")
 IMAGES = 20  # of each class to train on
 
@@ -153,6 +154,57 @@ class BadFiles(DataTest):
         self.assertIn("image-folder train: 60 images", text)
 
 
+class BoxTest(DataTest):
+    def box_set(self):
+        for half in ("train", "val"):
+            for i in range(12):
+                for kind, name, content in (("images", f"{i}.png", png(20 + i, 30, (i, 9, 9))), ("labels", f"{i}.txt", b"1 .5 .5 .4 .4\n0 .2 .2 .1 .1\n")):
+                    path = self.folder / "boxes" / kind / half / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+
+    def preview(self, *arguments, **keywords):
+        return self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "seen.png", "data.name=coco", *arguments, **keywords)
+
+
+class Boxes(BoxTest):
+    def test_d2_wrong_labels_are_told_before_training(self):
+        self.box_set()
+        (self.folder / "boxes/labels/train/3.txt").write_text("1 .5 .5 .4 .4\n1 320 200 40 40\n", encoding="utf-8")
+        text = self.preview("data.root=boxes", expect=2)
+        self.assertRegex(text, r"1 of 12 images are wrong, more than data.max_bad allows[^\n]*\n.* boxes/labels/train/3.txt, line 2: the box 320 200 40 40")
+        text = self.preview("data.root=boxes", "data.max_bad=0.1")
+        self.assertIn("boxes/labels/train/3.txt, line 2: the box 320 200 40 40", text)
+        self.assertIn("seen.png: 11 training samples", text)
+
+    def test_a_task_that_needs_classes_refuses_boxes(self):
+        self.box_set()
+        text = self.launch(2, "data.name=coco", "data.root=boxes", "data.augment=[]", expect=2)
+        self.assertIn("task.name: classification needs one class for each image, and coco train has boxes", text)
+        text = self.launch(2, "data.name=coco", "data.root=boxes", "data.sampler=class-balanced", expect=2)
+        self.assertIn("coco train", text)
+
+
+class RealData(BoxTest):
+    def test_a_preview_shows_the_boxes_of_real_photos(self):
+        coco = SHARED / "coco128"
+        augment = "data.augment=[{affine: {degrees: 10, translate: 0.1}}, flip, {color-jitter: {hue: 0.1}}]"
+        text = self.preview(f"data.root={coco}", "data.args.val=images/train2017", "data.image_size=320", augment)
+        self.assertIn("coco train: 128 images of 3x320x320 in 80 classes, 929 boxes", text)
+        self.assertIn("seen.png: 32 training samples", text)
+
+
+class LastBatch(DataTest):
+    def test_d5_a_last_batch_that_cannot_be_normalised_is_named_or_left_out(self):
+        # 13 samples in batches of 12; at the end of this network each image of 16 x 16 is one pixel.
+        job = ("model.name=resnet18", "model.stem=imagenet", "data.train_size=13", "train.epochs=1", "data.augment=[]")
+        text = self.launch(2, *job, expect=2)
+        self.assertIn("batch norm: one value per channel", text)
+        self.assertIn("data.drop_last=true", text)
+        self.launch(2, *job, "data.drop_last=true")
+        self.launch(2, *job, "model.norm=sync", "optimizer.lr=0.0001")
+
+
 class Sampling(DataTest):
     def test_classes_with_a_weight_of_zero_are_never_drawn(self):
         weights = "data.class_weights={ant: 0, bee: 1, cow: 0}"
@@ -205,4 +257,7 @@ class Memory(DataTest):
 
 
 if __name__ == "__main__":
+    if "RealData" in sys.argv and not SHARED.exists():
+        print("skipped: no ../shared/data beside the checkout")
+        sys.exit(77)
     sys.exit(unittest.main(verbosity=2))

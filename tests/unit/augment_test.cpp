@@ -20,7 +20,13 @@ using ::testing::HasSubstr;
 
 /// Four images, 3x6x8, of one value each: 10, 20, 30, 40. Labels 0 to 3.
 ImageSet plain_set() {
-  ImageSet set{.name = "plain", .count = 4, .channels = 3, .height = 6, .width = 8, .classes = 4};
+  ImageSet set;
+  set.name = "plain";
+  set.count = 4;
+  set.channels = 3;
+  set.height = 6;
+  set.width = 8;
+  set.classes = 4;
   for (int i = 1; i <= 4; ++i) {
     set.pixels.insert(set.pixels.end(), 3 * 6 * 8, static_cast<std::uint8_t>(10 * i));
     set.labels.push_back(static_cast<std::uint8_t>(i - 1));
@@ -81,6 +87,7 @@ TEST_F(Augments, AllAreDrawnFromTheirRandomNumbersAlone) {
       {"random-resized-crop", {{"size", "5"}}},
       {"resize", {{"size", "5"}}},
       {"center-crop", {{"size", "4"}}},
+      {"letterbox", {{"size", "7"}}},
       {"rotate", {{"degrees", "30"}}},
       {"affine", {{"degrees", "10"}, {"translate", "0.2"}, {"min_scale", "0.8"}, {"shear", "5"}}},
       {"color-jitter",
@@ -106,7 +113,7 @@ TEST_F(Augments, AllAreDrawnFromTheirRandomNumbersAlone) {
       EXPECT_EQ(one.input.bytes.size(), static_cast<std::size_t>(one.input.count())) << name;
       different.insert(one.input.bytes);
     }
-    const bool is_fixed = name == "resize" || name == "center-crop";
+    const bool is_fixed = name == "resize" || name == "center-crop" || name == "letterbox";
     if (is_fixed)
       EXPECT_EQ(different.size(), 1U) << name;
     else
@@ -244,6 +251,23 @@ TEST_F(Augments, FitTakesTheMiddleOfAnySize) {
   const Array before = sample.input;
   apply(fit_to(4), sample, source_);
   EXPECT_EQ(sample.input, before) << "it fits already";
+}
+
+TEST_F(Augments, LetterboxKeepsAllOfTheImageAndItsBoxes) {
+  Sample sample = boxed();  // of 6 x 8
+  const std::vector<float> before = numbers(sample.targets[0]);
+  apply(make("letterbox", {{"size", "16"}}), sample, source_);
+  EXPECT_EQ(sample.input.shape, (std::vector<std::int64_t>{1, 16, 16}));
+  EXPECT_EQ(sample.input.bytes[0], 114);
+  const std::vector<float> after = numbers(sample.targets[0]);
+  ASSERT_EQ(after.size(), before.size());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const bool is_vertical = i % 5 == 2 || i % 5 == 4;
+    EXPECT_FLOAT_EQ(after[i], i % 5 == 0 ? before[i] : before[i] * 2 + (is_vertical ? 2 : 0));
+  }
+  const Array once = sample.input;
+  apply(letterbox(16), sample, source_);
+  EXPECT_EQ(sample.input, once) << "it fits already";
 }
 
 TEST_F(Augments, OtherInputsThanImagesAreRefused) {

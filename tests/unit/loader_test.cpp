@@ -114,8 +114,8 @@ class Slow : public Source {
   void read(std::int64_t index, Sample& into) const override {
     if (index >= facts_.count) throw UsageError("there is no sample " + std::to_string(index));
     // Some take much longer than others.
-    for (volatile std::int64_t i = 0; i < index * 7919 % 100 * 1000; i = i + 1) {
-    }
+    for (volatile std::int64_t left = index * 7919 % 100 * 1000; left > 0;)
+      left = left - 1;
     ++reads;
     if (bad_every_ > 0 && index % bad_every_ == 0)
       throw BadSample("sample " + std::to_string(index) + " is damaged");

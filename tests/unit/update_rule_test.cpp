@@ -70,8 +70,8 @@ TEST(UpdateRule, OfOnesOwnSkipsAStepWhoseGradientIsNotFinite) {
     optimizer.step(0.1);
     expect_equal(weights, copies(bench.parameters()));
     for (const auto& [name, tensor] : optimizer.state()) {
-      if (name.find("scale") == std::string::npos)
-        EXPECT_TRUE(tensor.equal(state.at(name))) << name << tensor << state.at(name);
+      if (name.find("scale") != std::string::npos) continue;
+      EXPECT_TRUE(tensor.equal(state.at(name))) << name << tensor << state.at(name);
     }
     bench.draw_gradients(2);
     optimizer.step(0.1);

@@ -13,6 +13,7 @@ std::map<std::string, AugmentFactory> built_in_augments() {
           {"random-resized-crop", make_random_resized_crop},
           {"resize", make_resize},
           {"center-crop", make_center_crop},
+          {"letterbox", make_letterbox},
           {"rotate", make_rotate},
           {"affine", make_affine},
           {"color-jitter", make_color_jitter},

@@ -28,6 +28,7 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///                   max_ratio: 1.3333}: a part of the image, of any size, resized
 ///   resize          {size}: the smaller side to that; or {height, width}
 ///   center-crop     {size: the data set's}
+///   letterbox       {size: the data set's}: the larger side to that, and grey around the rest
 ///   rotate          {degrees: 15}: by at most that, to both sides
 ///   affine          {degrees: 0, translate: 0, min_scale: 1, max_scale: 1, shear: 0}: translate is
 ///                   a share of the image's size, shear in degrees
@@ -42,9 +43,14 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// arXiv:1905.04899; Cubuk et al., arXiv:1909.13719, with torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
 
-/// What ends the list for images that vary in size, and is the whole of it for a test set: unless
-/// it is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is taken.
+/// What ends the list for images that vary in size, and is the whole of it for a test set:
+/// letterbox() for those with boxes, else fit_to().
+Augment fit(const DataFacts& data);
+/// Unless it is `side` x `side` already, the smaller side becomes side / 0.875, and the middle is
+/// taken.
 Augment fit_to(int side);
+/// The larger side becomes `side`, and grey is put around the image until it is a square.
+Augment letterbox(int side);
 /// The size below which fit_to() would have to enlarge.
 int fitted_side(int side);
 

@@ -12,6 +12,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMaxSide = 1 << 14;
+constexpr Color kGrey{114, 114, 114};  // what the YOLO family puts around an image
 constexpr double kFitted = 0.875;  // the share of the smaller side that the field's tests look at
 
 /// A side in pixels; by default that of the data set's images. Errors: UsageError.
@@ -142,8 +143,28 @@ Augment make_center_crop(const AugmentRequest& request) {
   };
 }
 
+Augment make_letterbox(const AugmentRequest& request) {
+  return letterbox(side_of(request.args, request.data));
+}
+
 int fitted_side(int side) {
   return static_cast<int>(std::lround(side / kFitted));
+}
+
+Augment letterbox(int side) {
+  return [side](Sample& sample, Random&, const Source&) {
+    SampleImage image(sample);
+    resize_to(image, resized_larger_side(image.image().size(), side));
+    const ImageSize size = image.image().size();
+    if (size == ImageSize{side, side}) return;
+    cut(image, center_region(size, {side, side}), {.color = kGrey});
+  };
+}
+
+Augment fit(const DataFacts& data) {
+  const int side = static_cast<int>(data.shape.at(1));
+  // What is cut off an image takes objects with it.
+  return data.has_boxes ? letterbox(side) : fit_to(side);
 }
 
 Augment fit_to(int side) {

@@ -10,5 +10,6 @@ Augment make_crop(const AugmentRequest& request);
 Augment make_random_resized_crop(const AugmentRequest& request);
 Augment make_resize(const AugmentRequest& request);
 Augment make_center_crop(const AugmentRequest& request);
+Augment make_letterbox(const AugmentRequest& request);
 
 }  // namespace ddp::worker

@@ -36,11 +36,7 @@ constexpr int kIdxClasses = 10;
 /// The first data.train_size or data.test_size of a set.
 void keep_first(ImageSet& set, const std::string& key, std::optional<std::int64_t> wanted) {
   if (!wanted) return;
-  if (*wanted < 1 || *wanted > set.count) {
-    throw UsageError("data." + key + "=" + std::to_string(*wanted) + ": " + set.name + " has " +
-                     std::to_string(set.count) + " images. Give a number from 1 to " +
-                     std::to_string(set.count) + ".");
-  }
+  require_part(key, *wanted, set.count, set.name);
   set.count = *wanted;
   set.pixels.resize(static_cast<std::size_t>(set.count * set.channels * set.height * set.width));
   set.labels.resize(static_cast<std::size_t>(set.count));
@@ -163,6 +159,16 @@ DataSet load_cifar(const DataRequest& request, const CifarSet& cifar) {
 }
 
 }  // namespace
+
+void require_part(const std::string& key,
+                  std::int64_t wanted,
+                  std::int64_t count,
+                  const std::string& name) {
+  if (wanted >= 1 && wanted <= count) return;
+  throw UsageError("data." + key + "=" + std::to_string(wanted) + ": " + name + " has " +
+                   std::to_string(count) + " images. Give a number from 1 to " +
+                   std::to_string(count) + ".");
+}
 
 DataSet load_data_set(const DataRequest& request) {
   // The constants are those of every published recipe for these sets.

@@ -39,11 +39,19 @@ struct DataRequest {
   std::optional<std::int64_t> test_size{};
   Args args{};             // data.args, for the sets of a program's own
   int image_size = 224;    // sets whose images vary in size: the side to which they are fitted
+  double max_bad = 0.01;   // the share of a set's samples that may be bad
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
 };
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
 inline constexpr std::int64_t kDigitsTestSize = 2000;
+
+/// `key` is train_size or test_size, `name` what has `count` images. Errors: UsageError when
+/// `wanted` of them cannot be had.
+void require_part(const std::string& key,
+                  std::int64_t wanted,
+                  std::int64_t count,
+                  const std::string& name);
 
 /// Reads or draws a data set by its name. Files are those that are published, by their names,
 /// plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version. They lie

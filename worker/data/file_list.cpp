@@ -58,15 +58,17 @@ Found read_folder(const fs::path& folder) {
   return found;
 }
 
-void add_images(const fs::path& root, const std::string& below, int depth, FileList& list) {
+/// `below` is empty, or ends with a slash.
+void add_images(const fs::path& root,
+                const std::string& below,
+                int depth,
+                std::vector<std::string>& files) {
   const Found found = read_folder(root / below);
-  for (const std::string& name : found.images) {
-    list.files.push_back(below + "/" + name);
-    list.labels.push_back(static_cast<std::int32_t>(list.classes.size()) - 1);
-  }
+  for (const std::string& name : found.images)
+    files.push_back(below + name);
   if (depth == kMaxDepth) return;
   for (const std::string& name : found.folders)
-    add_images(root, below + "/" + name, depth + 1, list);
+    add_images(root, below + name + "/", depth + 1, files);
 }
 
 }  // namespace
@@ -78,6 +80,12 @@ std::string FileList::digest() const {
   return worker::digest(std::as_bytes(std::span(text)));
 }
 
+std::vector<std::string> list_images(const fs::path& root) {
+  std::vector<std::string> files;
+  add_images(root, "", 0, files);
+  return files;
+}
+
 FileList list_classes(const fs::path& root) {
   FileList list;
   list.root = root;
@@ -85,7 +93,8 @@ FileList list_classes(const fs::path& root) {
   for (const std::string& name : read_folder(root).folders) {
     list.classes.push_back(name);
     const std::size_t before = list.files.size();
-    add_images(root, name, 1, list);
+    add_images(root, name + "/", 1, list.files);
+    list.labels.resize(list.files.size(), static_cast<std::int32_t>(list.classes.size()) - 1);
     if (list.files.size() == before) {
       problems.push_back(
           "the folder " + (root / name).string() +

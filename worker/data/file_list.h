@@ -1,5 +1,4 @@
-// The images of one half of an image folder, by class, in an order that is the same on every
-// machine.
+// The images in folders, by class or all of them, in an order that is the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +17,10 @@ struct FileList {
   /// What lists with the same files have in common, whatever their root: 32 hexadecimal digits.
   [[nodiscard]] std::string digest() const;
 };
+
+/// All images in `root` and below it, sorted by their bytes within each folder. Errors: UsageError
+/// when it cannot be read.
+std::vector<std::string> list_images(const std::filesystem::path& root);
 
 /// Every folder in `root` is a class, every file in it or below it that ends in .jpg, .jpeg, .png
 /// or .webp, in any case, one of its images. Files of other names, and hidden ones, are passed

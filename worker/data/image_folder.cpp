@@ -45,11 +45,7 @@ std::string odd_classes(const FileList& one, const FileList& other) {
 void take(FileList& list, std::optional<std::int64_t> wanted, const char* key) {
   if (!wanted) return;
   const auto count = static_cast<std::int64_t>(list.files.size());
-  if (*wanted > count) {
-    throw UsageError(std::string("data.") + key + "=" + std::to_string(*wanted) + ": " +
-                     list.root.string() + " has " + std::to_string(count) +
-                     " images. Give a number from 1 to " + std::to_string(count) + ".");
-  }
+  require_part(key, *wanted, count, list.root.string());
   for (std::int64_t i = 0; i < *wanted; ++i) {
     const auto from = static_cast<std::size_t>(i * count / *wanted);
     list.files[static_cast<std::size_t>(i)] = list.files[from];

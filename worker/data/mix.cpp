@@ -30,7 +30,7 @@ Mixing mixing_of(const AugmentRequest& request, double alpha) {
   mixing.share = request.args.real("share", 0, 1, 1);
   mixing.classes = request.data.classes;
   mixing.before = request.before;
-  if (request.data.varies) mixing.fit = fit_to(static_cast<int>(request.data.shape.at(1)));
+  if (request.data.varies) mixing.fit = fit(request.data);
   return mixing;
 }
 

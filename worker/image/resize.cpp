@@ -137,4 +137,12 @@ ImageSize resized_smaller_side(ImageSize image, int smaller) {
   return {smaller, longer(image.width, image.height)};
 }
 
+ImageSize resized_larger_side(ImageSize image, int larger) {
+  const double scale = static_cast<double>(larger) / std::max(image.height, image.width);
+  const auto scaled = [&](int side) {
+    return std::max(1, static_cast<int>(std::lround(side * scale)));
+  };
+  return {scaled(image.height), scaled(image.width)};
+}
+
 }  // namespace ddp::worker

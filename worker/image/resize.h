@@ -49,5 +49,7 @@ class Resizer {
 /// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, the other one
 /// keeps the ratio, rounded down.
 ImageSize resized_smaller_side(ImageSize image, int smaller);
+/// The larger side becomes `larger`, the other one keeps the ratio, rounded to the nearest.
+ImageSize resized_larger_side(ImageSize image, int larger);
 
 }  // namespace ddp::worker

@@ -15,8 +15,8 @@ void require_variance(const at::Tensor& x) {
   if (x.numel() != x.size(1)) return;
   throw UsageError(
       "batch norm: one value per channel, of one sample with one pixel left, has no variance. "
-      "Give a rank more samples in every step (data.batch_per_rank, data.train_size), or take "
-      "larger images.");
+      "Give a rank more samples in every step (data.batch_per_rank; data.drop_last=true leaves a "
+      "short last step out), or take larger images.");
 }
 
 class BatchNorm final : public Norm {

@@ -104,6 +104,7 @@ DataRequest request_for(const DataJob& job) {
   request.test_size = job.test_size;
   request.args = job.args;
   request.image_size = job.image_size;
+  request.max_bad = job.max_bad;
   // Augmentations may look at any part of an image, so they get all of it.
   if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
   return request;
@@ -258,6 +259,7 @@ std::string describe_data(const Sources& data) {
     text += facts.name + ": " + std::to_string(facts.count) +
             (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
     if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
+    if (facts.has_boxes) text += ", " + std::to_string(facts.boxes) + " boxes";
     if (!facts.digest.empty()) text += ", files " + facts.digest;
     text += "\n";
   }

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/spelling.h"
+#include "worker/data/coco.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
 #include "worker/task/classification.h"
@@ -68,6 +69,7 @@ Registry built_in() {
   for (const char* const name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100"})
     registry.data_sets[name] = load_data_set;
   registry.sources["image-folder"] = load_image_folder;
+  registry.sources["coco"] = load_coco;
   registry.augments = built_in_augments();
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);
@@ -94,12 +96,17 @@ std::vector<Augment> make_augments(const Registry& registry,
     augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments}));
     augment.args.require_all_read(augment.name);
   }
-  if (data.varies) augments.push_back(fit_to(static_cast<int>(data.shape.at(1))));
+  if (data.varies) augments.push_back(fit(data));
   return augments;
 }
 
 Model make_image_model(const TaskRequest& request) {
   const DataFacts& data = request.data;
+  if (data.has_boxes) {
+    throw UsageError("task.name: " + request.job.task.name +
+                     " needs one class for each image, and " + data.name +
+                     " has boxes. Take a data set of classes, or a task of your own.");
+  }
   if (data.shape.size() != 3 || data.classes < 1) {
     throw UsageError("task.name: " + request.job.task.name + " needs images in classes, and " +
                      data.name + " holds none. Take a data set of images, or another task.");

@@ -1,0 +1,306 @@
+// Images with boxes: YOLO's label files and COCO's JSON.
+#include "worker/data/coco.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/error.h"
+#include "tests/unit/scratch.h"
+#include "worker/data/coco_json.h"
+#include "worker/data/coco_layout.h"
+#include "worker/data/sample_image.h"
+#include "worker/data/yolo_labels.h"
+#include "worker/image/png.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(YoloLabels, ALineIsABoxOrAnOutline) {
+  std::vector<AnnotatedBox> boxes;
+  EXPECT_EQ(read_yolo_labels("3 0.5 0.5 0.5 0.25\n\n7.0\t0.25 0.25 0.75 0.25 0.5 1\r\n", boxes),
+            "");
+  EXPECT_THAT(boxes,
+              ElementsAre(AnnotatedBox{3, {0.25F, 0.375F, 0.75F, 0.625F}},
+                          AnnotatedBox{7, {0.25F, 0.25F, 0.75F, 1.0F}}));
+}
+
+TEST(YoloLabels, WhatReachesOverTheEdgeIsCutOff) {
+  std::vector<AnnotatedBox> boxes;
+  EXPECT_EQ(read_yolo_labels("0 0.9 0.5 0.4 1.005", boxes), "");
+  EXPECT_FLOAT_EQ(boxes.at(0).box.left, 0.7F);
+  EXPECT_EQ(boxes.at(0).box.right, 1.0F);
+  EXPECT_EQ(boxes.at(0).box.top, 0.0F);
+}
+
+TEST(YoloLabels, D2WrongLinesAreNamed) {
+  const auto problem = [](const std::string& text) {
+    std::vector<AnnotatedBox> boxes;
+    return read_yolo_labels(text, boxes);
+  };
+  EXPECT_THAT(problem("0 .5 .5 .1 .1\ncat .5 .5 .1 .1"), HasSubstr("line 2: \"cat\" is not the"));
+  for (const char* const label : {"-1", "1.5", "nan", "inf", "1e99", "0x1"})
+    EXPECT_THAT(problem(label + std::string(" .5 .5 .1 .1")), HasSubstr("number of a class"));
+  EXPECT_THAT(problem("0 .5 .5 .1"), HasSubstr("line 1: 3 numbers behind the class"));
+  EXPECT_THAT(problem("0 .5 .5 .1 .1 .9"), HasSubstr("5 numbers behind the class"));
+  EXPECT_THAT(problem("0"), HasSubstr("0 numbers behind the class"));
+  EXPECT_THAT(problem("0 .5 .5 .1 wide"), HasSubstr("\"wide\" is not a number"));
+  for (const char* const box : {"320 240 20 20", "nan .5 .1 .1", ".5 .5 inf .1", "-.5 .5 .1 .1"})
+    EXPECT_THAT(problem(std::string("0 ") + box), HasSubstr("is not inside of the image")) << box;
+  for (const char* const box : {".5 .5 0 .1", ".5 .5 .1 0", "1.01 .5 .001 .1"})
+    EXPECT_THAT(problem(std::string("0 ") + box), HasSubstr("is empty")) << box;
+}
+
+CocoAnnotations parse(std::string text, std::size_t piece = 1000000) {
+  return parse_coco_json(
+      [&](std::span<std::byte> buffer) {
+        const std::size_t size = std::min({piece, buffer.size(), text.size()});
+        std::memcpy(buffer.data(), text.data(), size);
+        text.erase(0, size);
+        return size;
+      },
+      "file.json");
+}
+
+std::string problem_of(const std::string& text) {
+  try {
+    (void)parse(text);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "nothing";
+}
+
+/// With categories 3 and 90, and images of 100 x 50.
+std::string coco_json(const std::string& annotations) {
+  return R"({"info": {"images": [{"id": 9}], "year": 2017}, "annotations": [)" + annotations +
+         R"(], "images": [{"id": 2, "file_name": "b.jpg", "width": 100, "height": 50},
+                          {"file_name": "a.jpg", "height": 50, "width": 100, "id": 1}],
+             "categories": [{"id": 90, "name": "brush"}, {"supercategory": {"name": "x"},
+                             "id": 3, "name": "car"}]})";
+}
+
+TEST(CocoJson, BoxesFindTheirImagesAndClasses) {
+  const CocoAnnotations read = parse(coco_json(
+      R"({"id": 1, "image_id": 2, "category_id": 90, "bbox": [10, 5, 20.0, 1e1], "iscrowd": 0,
+          "segmentation": [[1, 2, 3, 4]], "extra": {"bbox": [0, 0, 1, 1]}},
+         {"id": 2, "image_id": 2, "category_id": 3, "bbox": [0, 0, 100, 50], "iscrowd": 1},
+         {"id": 3, "image_id": 77, "category_id": 3, "bbox": [0, 0, 100, 50]})"));
+  EXPECT_THAT(read.class_names, ElementsAre("car", "brush"));
+  ASSERT_THAT(read.images, SizeIs(2));
+  EXPECT_EQ(read.images[0], (AnnotatedImage{"a.jpg", {}, ""}));
+  EXPECT_EQ(read.images[1].file, "b.jpg");
+  ASSERT_THAT(read.images[1].boxes, SizeIs(1)) << "a crowd, and what belongs to no image";
+  EXPECT_EQ(read.images[1].boxes[0].label, 1);
+  EXPECT_NEAR(read.images[1].boxes[0].box.right, 0.3, 1e-6);
+  EXPECT_NEAR(read.images[1].boxes[0].box.bottom, 0.3, 1e-6);
+}
+
+TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
+  const auto problem = [](const std::string& annotation) {
+    return parse(coco_json(R"({"id": 5, "image_id": 1, )" + annotation + "}")).images[0].problem;
+  };
+  EXPECT_THAT(problem(R"("category_id": 4, "bbox": [0, 0, 1, 1])"),
+              HasSubstr("annotation 5: there is no category 4"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1])"), HasSubstr("bbox has 3 numbers"));
+  EXPECT_THAT(problem(R"("category_id": 3)"), HasSubstr("bbox has 0 numbers"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 0, 4])"), HasSubstr("is empty"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [90, 0, 40, 4])"), HasSubstr("not inside"));
+}
+
+TEST(CocoJson, D1WhatIsNotSuchAFileIsRefused) {
+  EXPECT_THAT(problem_of(""), HasSubstr("file.json: at byte 0"));
+  EXPECT_THAT(problem_of("{\"images\": [{\"id\": 1"), HasSubstr("file.json: at byte"));
+  EXPECT_THAT(problem_of("[]"), HasSubstr("it lists no images"));
+  EXPECT_THAT(problem_of(R"({"images": {"a": {"id": 1}}})"), HasSubstr("it lists no images"));
+  EXPECT_THAT(problem_of(R"({"images": [{"id": 1, "file_name": "a"}]})"),
+              HasSubstr("image 1 lacks file_name, width or height"));
+  EXPECT_THAT(problem_of(R"({"images": [{"id": "1"}]})"), HasSubstr("has no number \"id\""));
+  EXPECT_THAT(problem_of(coco_json(R"({"id": 1})")), HasSubstr("has no number \"image_id\""));
+  const std::string image = R"({"id": 1, "file_name": "a", "width": 1, "height": 1})";
+  EXPECT_THAT(problem_of(R"({"images": [)" + image + "," + image + "]}"),
+              HasSubstr("two images have the id 1"));
+  EXPECT_THAT(problem_of(R"({"images": [)" + image + "]}"), HasSubstr("it lists no categories"));
+  EXPECT_THAT(problem_of(std::string(1000, '[')), HasSubstr("file.json: at byte"));
+}
+
+TEST(CocoJson, TheSameInPiecesOfAnySize) {
+  // A piece that fills the buffer is what a large file gives: made by spaces between the tokens.
+  std::string text =
+      coco_json(R"({"id": 1, "image_id": 2, "category_id": 90, "bbox": [10, 5, 20, 10]})");
+  const CocoAnnotations whole = parse(text);
+  text.insert(1, std::string((1 << 20) - 40, ' '));
+  for (const std::size_t shift : {0, 1, 7, 30, 33}) {
+    const CocoAnnotations read = parse(std::string(shift, ' ') + text, std::size_t{1} << 20);
+    EXPECT_EQ(read.images, whole.images) << shift;
+    EXPECT_EQ(read.class_names, whole.class_names) << shift;
+  }
+}
+
+TEST(CocoLayout, LabelsLieBesideTheImages) {
+  EXPECT_EQ(labels_of("/set/images/train2017"), "/set/labels/train2017");
+  EXPECT_EQ(labels_of("/images/set/train/images"), "/images/set/train/labels");
+  EXPECT_EQ(labels_of("/set/photos"), "/set/photos");
+  EXPECT_EQ(labels_of("images/train"), "labels/train");
+}
+
+class CocoSets : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (const char* const half : {"train", "val"}) {
+      for (int i = 0; i < 4; ++i) {
+        const std::string name = std::to_string(i);
+        put(fs::path("images") / half / (name + ".png"), picture(10 + i));
+        if (i > 0) label(fs::path(half) / (name + ".txt"), "1 0.5 0.5 0.5 0.25\n0 0.5 0.5 1 1\n");
+      }
+    }
+  }
+  [[nodiscard]] const fs::path& root() const { return scratch_.path(); }
+  [[nodiscard]] static std::string picture(int height) {
+    Image image;
+    image.reshape(3, {height, 20});
+    const std::vector<std::uint8_t> bytes = encode_png(image);
+    return {bytes.begin(), bytes.end()};
+  }
+  void put(const fs::path& path, const std::string& text) const {
+    fs::create_directories((root() / path).parent_path());
+    scratch_.write(path.string(), text);
+  }
+  void label(const fs::path& path, const std::string& text) const { put("labels" / path, text); }
+  [[nodiscard]] Sources load(const TextMap& args = {}) const {
+    DataRequest request{.name = "coco", .root = root(), .args = Args("data.args", args)};
+    request.image_size = 16;
+    request.max_bad = max_bad_;
+    return load_coco(request);
+  }
+  [[nodiscard]] std::string problem(const TextMap& args = {}) const {
+    try {
+      (void)load(args);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "nothing";
+  }
+  [[nodiscard]] static std::vector<float> rows(const Source& source, std::int64_t index) {
+    Sample sample;
+    source.read(index, sample);
+    const Array& target = sample.targets.at(0);
+    EXPECT_EQ(target.shape.at(1), kBoxRow);
+    std::vector<float> numbers(target.bytes.size() / sizeof(float));
+    if (!numbers.empty()) std::memcpy(numbers.data(), target.bytes.data(), target.bytes.size());
+    return numbers;
+  }
+
+  Scratch scratch_;
+  double max_bad_ = 0.01;
+};
+
+TEST_F(CocoSets, BoxesAreInPixels) {
+  const Sources sources = load();
+  const DataFacts& facts = sources.train->facts();
+  EXPECT_EQ(facts.count, 4);
+  EXPECT_EQ(facts.boxes, 6);
+  EXPECT_EQ(facts.classes, 2);
+  EXPECT_EQ(facts.shape, (std::vector<std::int64_t>{3, 16, 16}));
+  EXPECT_THAT(rows(*sources.train, 0), IsEmpty()) << "no label file: nothing is in it";
+  EXPECT_THAT(rows(*sources.train, 2), ElementsAre(1, 5, 4.5, 15, 7.5, 0, 0, 0, 20, 12));
+}
+
+TEST_F(CocoSets, NamesComeFromAFileOfLinesOrOfYaml) {
+  put("names.txt", "cat\r\ndog\nowl\n\n");
+  EXPECT_THAT(load().train->facts().class_names, ElementsAre("cat", "dog", "owl"));
+  put("mine.yaml", "path: ..\nnames:\n  0: cat\n  1: dog\n");
+  EXPECT_THAT(load({{"names", "mine.yaml"}}).test->facts().class_names, ElementsAre("cat", "dog"));
+  put("mine.yaml", "nc: 2\nnames: [a, b]\n");
+  EXPECT_THAT(load({{"names", "mine.yaml"}}).test->facts().class_names, ElementsAre("a", "b"));
+  put("mine.yaml", "names: {1: cat}\n");
+  EXPECT_THAT(problem({{"names", "mine.yaml"}}),
+              HasSubstr("mine.yaml:1:9: expected the name of class 0"));
+  put("mine.yaml", "nc: 3\n");
+  EXPECT_THAT(problem({{"names", "mine.yaml"}}), HasSubstr("mine.yaml has no `names:"));
+  EXPECT_THAT(problem({{"names", "none.txt"}}), HasSubstr("there is no file"));
+}
+
+TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
+  put("names.txt", "cat\ndog\n");
+  label("train/2.txt", "2 0.5 0.5 0.5 0.5\n");
+  label("train/3.txt", "1 0.5 0.5 50 60\n");
+  EXPECT_THAT(
+      problem(),
+      AllOf(
+          HasSubstr("labels/train: the labels of 2 of 4 images are wrong, more than data.max_bad"),
+          HasSubstr("labels/train/2.txt: class 2, and the classes are 0 to 1"),
+          HasSubstr("labels/train/3.txt, line 1: the box 0.5 0.5 50 60 is not inside")));
+  max_bad_ = 0.5;
+  const Sources sources = load();
+  EXPECT_THAT(rows(*sources.train, 1), SizeIs(10));
+  EXPECT_THROW((void)rows(*sources.train, 2), BadSample);
+  EXPECT_THROW((void)rows(*sources.train, 3), BadSample);
+}
+
+TEST_F(CocoSets, D3ALabelFileThatIsNoFileIsBad) {
+  fs::remove(root() / "labels" / "train" / "1.txt");
+  fs::create_directory(root() / "labels" / "train" / "1.txt");
+  EXPECT_THAT(problem(), HasSubstr("labels/train/1.txt"));
+}
+
+TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {
+  const auto json = [](const std::string& annotations) {
+    std::string images;
+    for (int i = 0; i < 4; ++i) {
+      images += (i > 0 ? "," : "") + std::string("{\"id\": ") + std::to_string(50 - i) +
+                ", \"file_name\": \"" + std::to_string(i) +
+                ".png\", \"width\": 20, \"height\": " + std::to_string(10 + i) + "}";
+    }
+    return "{\"images\": [" + images + "], \"annotations\": [" + annotations +
+           R"(], "categories": [{"id": 4, "name": "cat"}, {"id": 6, "name": "dog"}]})";
+  };
+  const std::string boxes =
+      R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]},
+         {"id": 2, "image_id": 48, "category_id": 4, "bbox": [0, 0, 20, 12]})";
+  const Sources yolo = load();
+  put("annotations/instances_train.json", json(boxes));
+  put("annotations/instances_val.json", json(boxes));
+  const Sources other = load({{"train", "annotations/instances_train.json"}});
+  EXPECT_THAT(other.train->facts().class_names, ElementsAre("cat", "dog"));
+  EXPECT_EQ(rows(*other.train, 2), rows(*yolo.train, 2));
+  EXPECT_THAT(problem({{"train", "images/train"}, {"val", "annotations/instances_val.json"}}),
+              HasSubstr("do not have the same classes"));
+  fs::remove_all(root() / "labels");
+  EXPECT_EQ(rows(*load().train, 2), rows(*other.train, 2)) << "without labels it is the JSON";
+  fs::remove_all(root() / "images");
+  EXPECT_THAT(problem(), HasSubstr("the first of its images, 0.png, is in none of"));
+}
+
+TEST_F(CocoSets, WhatIsMissingIsNamed) {
+  EXPECT_THAT(problem({{"val", "images/none/"}}), HasSubstr("data.args.val: there is no "));
+  fs::remove_all(root() / "images" / "val");
+  EXPECT_THAT(
+      problem(),
+      AllOf(HasSubstr("nothing to evaluate with"), HasSubstr("data.args.val=images/train")));
+  EXPECT_EQ(load({{"val", "images/train/"}}).test->facts().count, 4);
+  fs::remove_all(root() / "labels");
+  EXPECT_THAT(problem(), HasSubstr("there is none of images/train2017"));
+  EXPECT_THAT(problem({{"train", "images/train"}}), AllOf(HasSubstr("nothing to evaluate")));
+  EXPECT_THAT(problem({{"train", "images/train"}, {"val", "images/train"}}),
+              AllOf(HasSubstr("none of the 4 images in "), HasSubstr("labels/train/0.txt")));
+}
+
+TEST_F(CocoSets, D6OtherLabelsAreAnotherSet) {
+  const std::string before = load().train->facts().digest;
+  EXPECT_EQ(load().train->facts().digest, before);
+  label("train/2.txt", "1 0.5 0.5 0.5 0.26\n0 0.5 0.5 1 1\n");
+  EXPECT_NE(load().train->facts().digest, before);
+}
+
+}  // namespace
+}  // namespace ddp::worker

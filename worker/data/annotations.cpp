@@ -1,0 +1,55 @@
+#include "worker/data/annotations.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <span>
+
+#include "worker/plan/digest.h"
+
+namespace ddp::worker {
+namespace {
+
+// Tools that write labels round, and some of them upwards.
+constexpr double kMost = 1.01;
+
+std::string text_of(double center_x, double center_y, double width, double height) {
+  std::array<char, 128> text{};
+  std::snprintf(text.data(), text.size(), "%.6g %.6g %.6g %.6g", center_x, center_y, width, height);
+  return text.data();
+}
+
+float share(double value) {
+  return static_cast<float>(std::clamp(value, 0.0, 1.0));
+}
+
+}  // namespace
+
+std::string read_box(double center_x, double center_y, double width, double height, Box& into) {
+  const auto is_share = [](double value) { return value >= 0 && value <= kMost; };  // nor NaN
+  const std::string box = "the box " + text_of(center_x, center_y, width, height);
+  if (!is_share(center_x) || !is_share(center_y) || !is_share(width) || !is_share(height))
+    return box + " is not inside of the image (centre and size, in shares of the image's size)";
+  into = {share(center_x - width / 2),
+          share(center_y - height / 2),
+          share(center_x + width / 2),
+          share(center_y + height / 2)};
+  return area(into) > 0 ? "" : box + " is empty (centre and size, in shares of the image's size)";
+}
+
+std::string digest(const std::vector<AnnotatedImage>& images) {
+  std::string text;
+  for (const AnnotatedImage& image : images) {
+    text += image.file + "\n" + image.problem + "\n";
+    for (const AnnotatedBox& box : image.boxes) {
+      const std::array<float, 5> row{
+          static_cast<float>(box.label), box.box.left, box.box.top, box.box.right, box.box.bottom};
+      const auto bytes = std::as_bytes(std::span(row));
+      text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  return digest(std::as_bytes(std::span(text)));
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,36 @@
+// The images of a detection set and the objects in them, as its label files tell them, before an
+// image is read.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/image/box.h"
+
+namespace ddp::worker {
+
+struct AnnotatedBox {
+  int label = 0;  // in [0, classes)
+  Box box{};      // in shares of the image's size: {0, 0, 1, 1} is all of it
+
+  bool operator==(const AnnotatedBox&) const = default;
+};
+
+struct AnnotatedImage {
+  std::string file{};  // below the images' folder
+  std::vector<AnnotatedBox> boxes{};
+  std::string problem{};  // what is wrong with its labels; empty: nothing
+
+  bool operator==(const AnnotatedImage&) const = default;
+};
+
+/// A box by its centre and size, in shares of the image's size. What reaches over the edge is cut
+/// off, as label tools round. Returns why it is none, or nothing.
+std::string read_box(double center_x, double center_y, double width, double height, Box& into);
+
+/// What sets with the same files and labels have in common, wherever they are: 32 hexadecimal
+/// digits.
+std::string digest(const std::vector<AnnotatedImage>& images);
+
+}  // namespace ddp::worker

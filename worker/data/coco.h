@@ -1,0 +1,42 @@
+// Images with objects in boxes: YOLO's label files, or COCO's JSON.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "worker/data/annotations.h"
+#include "worker/data/dataset.h"
+#include "worker/data/source.h"
+
+namespace ddp::worker {
+
+class CocoSource : public Source {
+ public:
+  /// `images` are files below `root`. `facts` come with name, shape and classes, and are completed.
+  CocoSource(std::filesystem::path root, std::vector<AnnotatedImage> images, DataFacts facts);
+
+  [[nodiscard]] const DataFacts& facts() const override { return facts_; }
+  /// Three channels of any size; target 0 are its boxes (kBoxRow), in pixels. Errors: BadSample,
+  /// also for an image whose labels are wrong.
+  void read(std::int64_t index, Sample& into) const override;
+
+ private:
+  std::filesystem::path root_;
+  std::vector<AnnotatedImage> images_;
+  DataFacts facts_;
+};
+
+/// Below data.root, the first of these that is there:
+///   images/train2017 (or images/train, train/images) with label files in labels/train2017, and the
+///   same for val2017, val, valid or test; names of the classes in names.txt, classes.txt (a name a
+///   line) or data.yaml;
+///   annotations/instances_train2017.json (or instances_train.json) with the images in train2017 or
+///   images/train2017, or train/_annotations.coco.json with them beside it.
+/// data.args.train and data.args.val name a folder of images or a .json file, data.args.names the
+/// classes' names. An image without a label file has no objects. All labels are read and checked
+/// here: those that are wrong make their image a bad sample.
+/// Errors: UsageError, also when more images are bad than data.max_bad allows.
+Sources load_coco(const DataRequest& request);
+
+}  // namespace ddp::worker

@@ -1,0 +1,264 @@
+#include "worker/data/coco_json.h"
+
+#include <algorithm>
+#include <boost/json/basic_parser_impl.hpp>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "common/error.h"
+#include "common/input_file.h"
+#include "common/one_line.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+/// What an entry of any of the three lists may hold, as far as it is asked for.
+struct Entry {
+  std::optional<std::int64_t> id;
+  std::optional<std::int64_t> image_id;
+  std::optional<std::int64_t> category_id;
+  std::optional<std::int64_t> is_crowd;
+  double width = 0;   // of an image, in pixels
+  double height = 0;  // of an image, in pixels
+  std::string text;   // an image's file name, a category's name
+  std::vector<double> box;
+};
+
+/// One annotation, until all images and categories are known.
+struct Annotation {
+  std::int64_t id = 0;
+  std::int64_t image_id = 0;
+  std::int64_t category_id = 0;
+  std::vector<double> box;  // left, top, width, height, in pixels
+};
+
+struct ListedImage {
+  double width = 0;
+  double height = 0;
+  AnnotatedImage image;
+};
+
+enum class List { none, images, annotations, categories };
+
+std::int64_t require(const std::optional<std::int64_t>& number, const char* list, const char* key) {
+  if (!number)
+    throw UsageError(std::string("an entry of \"") + list + "\" has no number \"" + key + "\"");
+  return *number;
+}
+
+/// Hears the parser's events, and keeps what belongs to a box.
+class Lists {
+ public:
+  static constexpr std::size_t kAny = std::numeric_limits<std::size_t>::max();
+  static constexpr std::size_t max_array_size = kAny;
+  static constexpr std::size_t max_object_size = kAny;
+  static constexpr std::size_t max_string_size = std::size_t{1} << 20;
+  static constexpr std::size_t max_key_size = std::size_t{1} << 16;
+  using Error = json::error_code;
+
+  bool on_document_begin(Error&) { return true; }
+  bool on_document_end(Error&) { return true; }
+  bool on_object_begin(Error&) {
+    ++depth_;
+    if (is_entry()) entry_ = {};
+    return true;
+  }
+  bool on_object_end(std::size_t, Error&) {
+    if (is_entry()) take_entry();
+    --depth_;
+    return true;
+  }
+  bool on_array_begin(Error&) {
+    ++depth_;
+    if (depth_ == 2) is_list_ = true;
+    return true;
+  }
+  bool on_array_end(std::size_t, Error&) {
+    if (depth_ == 2) is_list_ = false;
+    --depth_;
+    return true;
+  }
+  bool on_key_part(std::string_view part, std::size_t, Error&) { return add(part); }
+  bool on_key(std::string_view part, std::size_t, Error&) {
+    add(part);
+    key_ = std::exchange(text_, {});
+    if (depth_ == 1) list_ = list_of(key_);
+    return true;
+  }
+  bool on_string_part(std::string_view part, std::size_t, Error&) { return add(part); }
+  bool on_string(std::string_view part, std::size_t, Error&) {
+    add(part);
+    const std::string text = std::exchange(text_, {});
+    if (is_entry() && key_ == (list_ == List::images ? "file_name" : "name")) entry_.text = text;
+    return true;
+  }
+  bool on_number_part(std::string_view, Error&) { return true; }
+  bool on_int64(std::int64_t number, std::string_view, Error&) {
+    if (is_entry()) take_whole(number);
+    return take(static_cast<double>(number));
+  }
+  bool on_uint64(std::uint64_t number, std::string_view, Error&) {
+    return take(static_cast<double>(number));
+  }
+  bool on_double(double number, std::string_view, Error&) { return take(number); }
+  bool on_bool(bool is_true, Error&) {
+    if (is_entry()) take_whole(is_true ? 1 : 0);
+    return true;
+  }
+  bool on_null(Error&) { return true; }
+  bool on_comment_part(std::string_view, Error&) { return true; }
+  bool on_comment(std::string_view, Error&) { return true; }
+
+  [[nodiscard]] CocoAnnotations join();
+
+ private:
+  static List list_of(std::string_view key) {
+    if (key == "images") return List::images;
+    if (key == "annotations") return List::annotations;
+    return key == "categories" ? List::categories : List::none;
+  }
+  /// {"images": [{ here }]}
+  [[nodiscard]] bool is_entry() const { return depth_ == 3 && is_list_ && list_ != List::none; }
+  bool add(std::string_view part) {
+    text_ += part;
+    return true;
+  }
+  bool take(double number) {
+    if (is_entry() && key_ == "width") entry_.width = number;
+    if (is_entry() && key_ == "height") entry_.height = number;
+    if (depth_ == 4 && is_list_ && list_ == List::annotations && key_ == "bbox")
+      entry_.box.push_back(number);
+    return true;
+  }
+  void take_whole(std::int64_t number) {
+    if (key_ == "id") entry_.id = number;
+    if (key_ == "image_id") entry_.image_id = number;
+    if (key_ == "category_id") entry_.category_id = number;
+    if (key_ == "iscrowd") entry_.is_crowd = number;
+  }
+  void take_entry();
+
+  int depth_ = 0;
+  bool is_list_ = false;  // at depth 2 and below: of [...], and not of {...}
+  List list_ = List::none;
+  std::string key_;   // the last one
+  std::string text_;  // parts of a key or a text
+  Entry entry_;
+
+  std::unordered_map<std::int64_t, ListedImage> images_;
+  std::vector<Annotation> annotations_;
+  std::map<std::int64_t, std::string> categories_;
+};
+
+void Lists::take_entry() {
+  if (list_ == List::images) {
+    const std::int64_t id = require(entry_.id, "images", "id");
+    if (entry_.text.empty() || !(entry_.width >= 1) || !(entry_.height >= 1))
+      throw UsageError("image " + std::to_string(id) + " lacks file_name, width or height");
+    if (!images_.try_emplace(id, ListedImage{entry_.width, entry_.height, {entry_.text}}).second)
+      throw UsageError("two images have the id " + std::to_string(id));
+  } else if (list_ == List::categories) {
+    const std::int64_t id = require(entry_.id, "categories", "id");
+    if (!categories_.emplace(id, entry_.text).second)
+      throw UsageError("two categories have the id " + std::to_string(id));
+  } else if (entry_.is_crowd.value_or(0) == 0) {
+    annotations_.push_back({require(entry_.id, "annotations", "id"),
+                            require(entry_.image_id, "annotations", "image_id"),
+                            require(entry_.category_id, "annotations", "category_id"),
+                            std::move(entry_.box)});
+  }
+}
+
+/// Returns why it is none, or nothing.
+std::string read_pixels(const std::vector<double>& box, const ListedImage& image, Box& into) {
+  if (box.size() != 4) return "its bbox has " + std::to_string(box.size()) + " numbers, expected 4";
+  return read_box((box[0] + box[2] / 2) / image.width,
+                  (box[1] + box[3] / 2) / image.height,
+                  box[2] / image.width,
+                  box[3] / image.height,
+                  into);
+}
+
+CocoAnnotations Lists::join() {
+  CocoAnnotations joined;
+  std::unordered_map<std::int64_t, int> labels;
+  for (const auto& [id, name] : categories_) {
+    labels.emplace(id, static_cast<int>(joined.class_names.size()));
+    joined.class_names.push_back(name);
+  }
+  for (const Annotation& annotation : annotations_) {
+    const auto found = images_.find(annotation.image_id);
+    if (found == images_.end()) continue;
+    AnnotatedImage& image = found->second.image;
+    AnnotatedBox box;
+    std::string problem;
+    const auto label = labels.find(annotation.category_id);
+    if (label == labels.end())
+      problem = "there is no category " + std::to_string(annotation.category_id);
+    else
+      problem = read_pixels(annotation.box, found->second, box.box);
+    if (problem.empty()) {
+      box.label = label->second;
+      image.boxes.push_back(box);
+    } else if (image.problem.empty()) {
+      image.problem = "annotation " + std::to_string(annotation.id) + ": " + problem;
+    }
+  }
+  for (auto& [id, listed] : images_)
+    joined.images.push_back(std::move(listed.image));
+  std::ranges::sort(joined.images, {}, &AnnotatedImage::file);
+  return joined;
+}
+
+}  // namespace
+
+CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name) try {
+  json::basic_parser<Lists> parser{json::parse_options()};
+  std::vector<std::byte> piece(kPiece);
+  json::error_code error;
+  for (std::size_t before = 0; !parser.done();) {
+    const std::size_t size = read(piece);
+    const bool is_last = size < piece.size();
+    const std::size_t taken =
+        parser.write_some(!is_last, reinterpret_cast<const char*>(piece.data()), size, error);
+    if (error)
+      throw UsageError("at byte " + std::to_string(before + taken) + ": " + error.message());
+    before += size;
+    if (is_last) break;
+  }
+  CocoAnnotations annotations = parser.handler().join();
+  if (annotations.images.empty()) throw UsageError("it lists no images");
+  if (annotations.class_names.empty()) throw UsageError("it lists no categories");
+  const auto same = std::ranges::adjacent_find(annotations.images, {}, &AnnotatedImage::file);
+  if (same != annotations.images.end())
+    throw UsageError("two images have the file_name " + one_line(same->file));
+  return annotations;
+} catch (const UsageError& problem) {
+  throw UsageError(name + ": " + problem.what() +
+                   ". Expected COCO's JSON: {\"images\": [{id, file_name, width, height}], "
+                   "\"annotations\": [{id, image_id, category_id, bbox}], \"categories\": [{id, "
+                   "name}]}.");
+}
+
+CocoAnnotations read_coco_json(const std::filesystem::path& path) {
+  std::string why_not;
+  const std::optional<InputFile> file = InputFile::open(path, why_not);
+  if (!file) throw UsageError(path.string() + ": " + why_not);
+  try {
+    return parse_coco_json([&](std::span<std::byte> buffer) { return file->read(buffer); },
+                           path.string());
+  } catch (const SystemError& error) {
+    throw UsageError(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace ddp::worker

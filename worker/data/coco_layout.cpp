@@ -1,0 +1,125 @@
+#include "worker/data/coco_layout.h"
+
+#include <optional>
+#include <system_error>
+#include <vector>
+
+#include "common/error.h"
+#include "common/one_line.h"
+
+namespace ddp::worker {
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::vector<std::string>;
+
+const Names kYoloTrain{"images/train2017", "images/train", "train/images"};
+const Names kYoloTest{"images/val2017",
+                      "images/val",
+                      "val/images",
+                      "valid/images",
+                      "images/valid",
+                      "images/test",
+                      "test/images"};
+const Names kJsonTrain{"annotations/instances_train2017.json",
+                       "annotations/instances_train.json",
+                       "train/_annotations.coco.json"};
+const Names kJsonTest{"annotations/instances_val2017.json",
+                      "annotations/instances_val.json",
+                      "valid/_annotations.coco.json",
+                      "val/_annotations.coco.json",
+                      "test/_annotations.coco.json"};
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+/// The first of `names` below `root` that is there, or nothing.
+fs::path find_first(const fs::path& root, const Names& names, bool needs_labels) {
+  for (const std::string& name : names) {
+    const fs::path path = root / name;
+    if (is_there(path) && (!needs_labels || is_there(labels_of(path)))) return path;
+  }
+  return {};
+}
+
+std::string all_of(const Names& one, const Names& other) {
+  std::string text;
+  for (const Names* const names : {&one, &other}) {
+    for (const std::string& name : *names)
+      text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+fs::path named(const DataRequest& request, const char* half) {
+  if (!request.args.has(half)) return {};
+  fs::path path = (request.root / request.args.text(half)).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "images/"
+  if (!is_there(path))
+    throw UsageError(request.args.where(half) + ": there is no " + path.string() +
+                     ". Give a folder of images, or a .json file of COCO's, below data.root.");
+  return path;
+}
+
+}  // namespace
+
+CocoPaths find_coco(const DataRequest& request) {
+  CocoPaths paths{named(request, "train"), named(request, "val")};
+  const fs::path& given = paths.train.empty() ? paths.test : paths.train;
+  const bool is_yolo =
+      given.empty() ? !find_first(request.root, kYoloTrain, true).empty() : !is_json(given);
+  if (paths.train.empty())
+    paths.train = find_first(request.root, is_yolo ? kYoloTrain : kJsonTrain, is_yolo);
+  if (paths.test.empty())
+    paths.test = find_first(request.root, is_yolo ? kYoloTest : kJsonTest, is_yolo);
+  const std::string what = "cannot load " + request.name + ": in " + request.root.string();
+  if (paths.train.empty()) {
+    throw UsageError(what + " there is none of " + all_of(kYoloTrain, kJsonTrain) +
+                     " (folders of images need their label files: labels/train2017). Or name it: "
+                     "data.args.train=FOLDER_OR_JSON.");
+  }
+  if (paths.test.empty()) {
+    throw UsageError(what + " there is nothing to evaluate with: none of " +
+                     all_of(is_yolo ? kYoloTest : kJsonTest, {}) +
+                     ". Name it, if need be the training images: data.args.val=" +
+                     paths.train.lexically_relative(request.root).string() + ".");
+  }
+  return paths;
+}
+
+bool is_json(const fs::path& half) {
+  return half.extension() == ".json";
+}
+
+fs::path labels_of(const fs::path& images) {
+  fs::path tail;
+  for (fs::path head = images; head.has_relative_path(); head = head.parent_path()) {
+    const fs::path name = head.filename();
+    if (name == "images") {
+      const fs::path labels = head.parent_path() / "labels";
+      return tail.empty() ? labels : labels / tail;
+    }
+    tail = tail.empty() ? name : name / tail;
+  }
+  return images;
+}
+
+// Of annotations/instances_train2017.json: train2017 beside `annotations`, or the JSON's own
+// folder.
+fs::path images_of(const fs::path& json, const std::string& first) {
+  const std::string stem = json.stem().string();
+  const fs::path above = json.parent_path().parent_path();
+  const std::string part = stem.substr(stem.rfind('_') + 1);
+  std::string tried;
+  for (const fs::path& folder :
+       {above / part, above / "images" / part, json.parent_path(), above}) {
+    if (is_there(folder / first)) return folder;
+    tried += (tried.empty() ? "" : ", ") + folder.string();
+  }
+  throw UsageError(json.string() + ": the first of its images, " + one_line(first) +
+                   ", is in none of " + tried + ". Put the images into one of these.");
+}
+
+}  // namespace ddp::worker

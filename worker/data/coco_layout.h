@@ -1,0 +1,33 @@
+// Where the halves of a detection set lie below data.root: folders of images with YOLO's label
+// files, or COCO's JSON.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "worker/data/dataset.h"
+
+namespace ddp::worker {
+
+/// A folder of images, or a JSON file, for each half.
+struct CocoPaths {
+  std::filesystem::path train;
+  std::filesystem::path test;
+};
+
+/// Both by data.args.train and data.args.val, or the first of the usual names; both of one kind, as
+/// the two number their classes differently. Errors: UsageError.
+CocoPaths find_coco(const DataRequest& request);
+
+[[nodiscard]] bool is_json(const std::filesystem::path& half);
+
+/// Where the label files of a folder of images are: the last `images` in its path becomes `labels`;
+/// without one they are beside the images.
+[[nodiscard]] std::filesystem::path labels_of(const std::filesystem::path& images);
+
+/// The folder below which the images of a JSON file are, by the name of the first. Errors:
+/// UsageError.
+[[nodiscard]] std::filesystem::path images_of(const std::filesystem::path& json,
+                                              const std::string& first);
+
+}  // namespace ddp::worker
