@@ -107,7 +107,8 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::duration,
        .default_value = "null",
        .may_differ = true,
-       .help = "how long to wait for another node when one is lost; null: not at all"},
+       .help = "how long to wait for another node when one is lost, then go on without it where "
+               "MIN:MAX allows; null: not at all"},
       {.path = "launch.master_addr",
        .type = JobType::text,
        .default_value = "null",

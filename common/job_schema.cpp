@@ -529,6 +529,10 @@ BatchPlan plan_batch(const JobValues& job, int world_size) {
   return plan;
 }
 
+bool is_about_batch(std::string_view path) {
+  return path == "data.batch" || path == "data.batch_per_rank" || path == "train.accumulate";
+}
+
 TextMap job_identity(const JobValues& job, bool for_resume) {
   TextMap identity;
   for (const JobKey& key : job_keys()) {

@@ -95,6 +95,9 @@ struct BatchPlan {
 /// Errors: UsageError when data.batch is less than world_size * accumulate.
 BatchPlan plan_batch(const JobValues& job, int world_size);
 
+/// data.batch, data.batch_per_rank, train.accumulate: the same whole batch in other words.
+bool is_about_batch(std::string_view path);
+
 /// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
 /// output, data.root and the other keys that may differ; without train.epochs, train.max_steps and
 /// train.non_finite when `for_resume`.

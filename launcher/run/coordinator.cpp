@@ -123,7 +123,8 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   while (!press_ && !(is_first && ill_node_)) {
     const Clock::time_point now = Clock::now();
     if (now >= fence_) {
-      if (crew_.roster().is_full() || (crew_.roster().is_enough() && !is_first)) co_return true;
+      const bool may_begin = !is_first && (now >= last || !awaits_another());
+      if (crew_.roster().is_full() || (crew_.roster().is_enough() && may_begin)) co_return true;
       if (crew_.roster().is_enough() && !last_call) last_call = now + spec_.last_call;
       if (last_call && now >= *last_call) co_return true;
     }
@@ -134,7 +135,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
       roll += kRollCall;
     }
     Deadline next = std::min(roll, last_call.value_or(kNoDeadline));
-    if (!crew_.roster().is_enough()) next = std::min(next, last);
+    if (!crew_.roster().is_enough() || awaits_another()) next = std::min(next, last);
     if (now < fence_) next = std::min(next, fence_);
     std::optional<Crew::Event> event = co_await inbox_.next(next);
     if (event) note(*event);
@@ -186,6 +187,7 @@ bool Coordinator::begin_round(int number) {
       round_.places.push_back(place);
     }
   }
+  round_.nodes = static_cast<int>(nodes.size());
   start.role_of_node = number_roles(roles);
   const auto world_size = static_cast<int>(round_.places.size());
   try {
@@ -546,6 +548,8 @@ std::string Coordinator::when_next(const RestartDecision& decision) const {
   if (!crew_.roster().is_enough()) {
     return "when another node has come, within " + format_duration(*spec_.replace_timeout);
   }
+  if (awaits_another())
+    return "when another node has come, or in " + format_duration(*spec_.replace_timeout);
   const Clock::duration fence = fence_ - Clock::now();
   if (fence > decision.pause) {
     return "in " + format_seconds(fence) + ", when the lost node's workers are surely dead";

@@ -64,6 +64,7 @@ class Coordinator {
   struct Round {
     int number = -1;  // none yet
     Clock::time_point begin;
+    int nodes = 0;
     std::vector<RankPlace> places;     // by rank
     std::size_t ended = 0;             // workers
     std::map<int, WorkerReport> told;  // of each that ended, by rank, as far as it is told at once
@@ -104,6 +105,10 @@ class Coordinator {
   [[nodiscard]] bool has_reason_to_end() const;
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
   [[nodiscard]] StopRound make_stop() const;
+  /// A lost node may be replaced, though there are enough without it.
+  [[nodiscard]] bool awaits_another() const {
+    return round_.lost && spec_.replace_timeout && crew_.roster().present() < round_.nodes;
+  }
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
   void say_restart(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;

@@ -240,6 +240,23 @@ TEST_F(ClusterFaults, L4_AnAgentOfNode0ThatIsStoppedForLongIsFencedByItsOwnGuard
   EXPECT_TRUE(stopped->sees("fenced", 1s));
 }
 
+// Enough are left, and yet another one is waited for as long as the job says.
+TEST_F(ClusterFaults, L1_ALostNodeIsAwaitedBeforeFewerGoOn) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const Agents agents =
+      launch_everywhere("print ready round 1 [ print again ] wait USR1",
+                        {"--nnodes=1:2", "--replace-timeout=9s", "--max-restarts=1"});
+  ASSERT_TRUE(all_see(agents, "ready"));
+  const auto begin = steady_clock::now();
+  agents[1]->signal(SIGKILL);
+  ASSERT_TRUE(agents[0]->sees("starts when another node has come, or in 9s")) << agents[0]->err();
+  ASSERT_TRUE(agents[0]->sees("[0:1] again")) << agents[0]->err();
+  EXPECT_GE(steady_clock::now() - begin, 9s);
+  EXPECT_EQ(report_of(*agents[0]), "");
+  signal_workers(SIGUSR1);
+  EXPECT_EQ(agents[0]->wait(), 0) << agents[0]->err();
+}
+
 // L1 with somebody to take the place: 12 s from the loss of a node to the next round (section 9).
 TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();

@@ -1,8 +1,12 @@
 // ddp-worker over several nodes: Gloo between network namespaces, the store on node 0.
 #include <gmock/gmock.h>
 
+#include <boost/json.hpp>
+#include <cmath>
+#include <csignal>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "tests/support/cluster.h"
 
@@ -85,6 +89,90 @@ TEST_F(NodesWorker, AnotherJobFileOnOneNodeIsRefusedByItsKeys) {
   agents[0]->signal(SIGTERM);
   EXPECT_EQ(agents[0]->wait(), 143);
   EXPECT_FALSE(std::filesystem::exists(scratch() / "other"));
+}
+
+/// A job of one node or two, of two ranks each.
+class ElasticWorker : public NodesWorker {
+ protected:
+  static constexpr int kSteps = 60;
+
+  std::unique_ptr<Running> train_slowly(int node, const std::string& output) {
+    return start_odd({"--nproc-per-node=2",
+                      "--nnodes=1:2",
+                      "--node-rank=" + std::to_string(node),
+                      "--master-addr=" + Cluster::address(0),
+                      "--last-call=3s"},
+                     node,
+                     output,
+                     "slow");
+  }
+  std::unique_ptr<Running> start_odd(std::vector<std::string> flags,
+                                     int node,
+                                     const std::string& output,
+                                     const std::string& how) {
+    std::vector<std::string> words = cluster().enter(node);
+    words.push_back(DDP_LAUNCH);
+    words.insert(words.end(), flags.begin(), flags.end());
+    // 1,000 samples are no multiple of the batch: the last step of an epoch is short.
+    std::ofstream(scratch() / "job.yaml")
+        << "data: {name: digits, train_size: 1000, test_size: 100, batch_per_rank: 16}\n"
+           "model: {name: exact}\n"
+           "optimizer: {lr: 0.01, momentum: 0.9, scale_lr: linear}\n"
+           "checkpoint: {every_steps: 5}\n"
+           "train: {log_every: 1, epochs: 4, max_steps: "
+        << kSteps << "}\n";
+    for (const std::string& word : {std::string("--max-restarts=3"),
+                                    std::string("--no-python"),
+                                    std::string(DDP_ODD_WORKER),
+                                    (scratch() / "job.yaml").string(),
+                                    "output=" + (scratch() / output).string()})
+      words.push_back(word);
+    return start(Command{.arguments = std::move(words),
+                         .environment = {{"OMP_NUM_THREADS", "1"}, {"ODD_RANK", how}}});
+  }
+  /// Of every step: its loss and rate.
+  [[nodiscard]] std::map<int, std::pair<double, double>> steps(const std::string& output) const {
+    std::map<int, std::pair<double, double>> found;
+    std::ifstream file(scratch() / output / "run/metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const boost::json::object record = boost::json::parse(line).as_object();
+      if (record.at("kind").as_string() != "step") continue;
+      found[record.at("step").to_number<int>()] = {record.at("loss").to_number<double>(),
+                                                   record.at("lr").to_number<double>()};
+    }
+    return found;
+  }
+};
+
+TEST_F(ElasticWorker, L1_TheOthersGoOnAsIfNothingHadHappened) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  const auto undisturbed = start_odd({"--nproc-per-node=4"}, 0, "undisturbed", "");
+  ASSERT_EQ(undisturbed->wait(kTraining), 0) << undisturbed->err();
+
+  std::vector<std::unique_ptr<Running>> agents;
+  for (const int node : {0, 1})
+    agents.push_back(train_slowly(node, "disturbed"));
+  ASSERT_TRUE(agents[0]->sees("has done step 13", kTraining)) << agents[0]->err();
+  agents[1]->signal(SIGKILL);
+  ASSERT_TRUE(
+      agents[0]->sees("as this run began with 4 ranks: its batch and rates stay", kTraining))
+      << agents[0]->err();
+  // It comes back, and is used once there is a next round.
+  agents[1] = train_slowly(1, "disturbed");
+  ASSERT_TRUE(agents[0]->sees("has done step 30", kTraining)) << agents[0]->err();
+  send_signal(worker(0), SIGKILL);
+  EXPECT_EQ(agents[0]->wait(kTraining), 0) << agents[0]->err();
+  EXPECT_EQ(agents[1]->wait(kTraining), 0) << agents[1]->err();
+  EXPECT_THAT(agents[1]->err(), HasSubstr("ranks 2-3"));
+
+  const auto expected = steps("undisturbed");
+  const auto found = steps("disturbed");
+  ASSERT_EQ(expected.size(), static_cast<std::size_t>(kSteps));
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [step, values] : expected) {
+    EXPECT_NEAR(found.at(step).first, values.first, 1e-12 * std::abs(values.first)) << step;
+    EXPECT_EQ(found.at(step).second, values.second) << step;
+  }
 }
 
 }  // namespace

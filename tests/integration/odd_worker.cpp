@@ -1,9 +1,12 @@
 // ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
 // the others; "flip": one bit of its first weight turns over after the first epoch; "data": it has
-// one sample more; "hang": after the first epoch it waits for ever, in wait_for_nobody().
+// one sample more; "hang": after the first epoch it waits for ever, in wait_for_nobody(); "slow":
+// it says each step, and takes a tenth of a second for it. The model "exact" computes in double.
+#include <poll.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
+#include <iostream>
 #include <string>
 
 #include "common/identity.h"
@@ -44,11 +47,23 @@ int main(int argc, char** argv) {
     if (is_odd("model")) changed.args = Args("model.args", {{"hidden", "48"}});
     return build_model(changed);
   };
+  registry.models["exact"] = [](const ModelRequest& request) {
+    ModelRequest plain = request;
+    plain.name = "mlp";
+    Model model = build_model(plain);
+    model->to(at::kDouble);
+    return model;
+  };
   registry.data_sets["digits"] = [](const DataRequest& request) {
     DataRequest changed = request;
     if (is_odd("data")) changed.train_size = changed.train_size.value() + 1;
     return load_data_set(changed);
   };
+  registry.on_step.push_back([](const StepEvent& event) {
+    if (!is_odd("slow")) return;
+    std::cout << "has done step " << event.step << std::endl;
+    ::poll(nullptr, 0, 100);
+  });
   registry.on_epoch.push_back([](const EpochEvent& event) {
     if (event.record.epoch == 0 && is_odd("flip")) flip_a_bit(event.model);
     if (event.record.epoch == 0 && is_odd("hang")) odd::wait_for_nobody();

@@ -15,6 +15,7 @@ DealRequest request_of(std::int64_t size, std::int64_t batch, int ranks, std::in
   request.batch = batch;
   request.per_rank = per_rank;
   request.world_size = ranks;
+  request.fill = ranks;
   request.seed = 3;
   return request;
 }
@@ -108,6 +109,24 @@ TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
                 ASSERT_FALSE(micro.empty()) << size << " samples, " << batch << " of " << ranks;
             }
           }
+        }
+      }
+    }
+  }
+}
+
+// A run goes on with more ranks or fewer: a step is made of the same samples, the short one too.
+TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
+  for (const std::int64_t size : {96, 50, 33, 17}) {
+    for (const int first : {1, 2, 3, 4}) {
+      const DealRequest begun = request_of(size, 16, first, 8);
+      for (const int ranks : {1, 2, 3, 5, 8}) {
+        DealRequest later = begun;
+        later.world_size = ranks;
+        for (std::int64_t step = 0; step < steps_per_epoch(begun); ++step) {
+          const std::multiset<std::int64_t> samples = samples_of(later, 2, step);
+          if (samples.size() > static_cast<std::size_t>(ranks))
+            EXPECT_EQ(samples, samples_of(begun, 2, step)) << size << " " << first << " " << ranks;
         }
       }
     }

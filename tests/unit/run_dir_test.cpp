@@ -107,9 +107,16 @@ TEST_F(RunDirTest, AFileCalledLatestStays) {
 
 TEST_F(RunDirTest, AnotherWholeBatchIsAnotherJob) {
   { const RunDir first = RunDir::choose(job(), 2, "a"); }
-  const RunDir other = RunDir::choose(job(), 3, "b");
+  const RunDir other = RunDir::choose(job({"data.batch_per_rank=32"}), 2, "b");
   EXPECT_FALSE(other.continues());
   EXPECT_THAT(other.notice(), HasSubstr("the whole batch was 128"));
+}
+
+TEST_F(RunDirTest, ARunKeepsItsBatchOnAnyNumberOfRanks) {
+  { const RunDir first = RunDir::choose(job(), 2, "a"); }
+  { EXPECT_TRUE(RunDir::choose(job(), 3, "the same job on three ranks").continues()); }
+  const std::vector<std::string> in_other_words{"data.batch_per_rank=null", "data.batch=192"};
+  EXPECT_TRUE(RunDir::choose(job(in_other_words), 1, "the same whole batch").continues());
 }
 
 TEST_F(RunDirTest, AFinishedRunIsNotContinued) {

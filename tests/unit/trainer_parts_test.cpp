@@ -215,7 +215,10 @@ TEST(MakeSchedule, EpochsOfTheJobBecomeSteps) {
 }
 
 TEST(Console, TheBatchIsAnEquation) {
-  EXPECT_EQ(batch_line({64, 2, 256}, 2), "batch: 64 per rank x 2 ranks x 2 accumulate = 256");
+  EXPECT_EQ(batch_line({64, 2, 256}, 2, 2), "batch: 64 per rank x 2 ranks x 2 accumulate = 256");
+  EXPECT_EQ(batch_line({64, 4, 256}, 1, 4),
+            "batch: 64 per rank x 1 rank x 4 accumulate = 256, as this run began with 4 ranks: its "
+            "batch and rates stay");
 }
 
 TEST(Console, ATableHasARowPerEpoch) {

@@ -43,7 +43,8 @@ StepDeal EpochDeal::step(std::int64_t step) const {
   const std::int64_t ranks = request_.world_size;
   const std::int64_t there = std::min(request_.batch, request_.size - first);
   StepDeal deal;
-  deal.whole = std::min(request_.batch, ceil_divide(there, ranks) * ranks);
+  const std::int64_t filled = ceil_divide(there, request_.fill) * request_.fill;
+  deal.whole = std::min(request_.batch, std::max(filled, ranks));
   std::vector<std::int64_t> mine;
   for (std::int64_t i = request_.rank; i < deal.whole; i += ranks)
     mine.push_back(order_[static_cast<std::size_t>((first + i) % request_.size)]);

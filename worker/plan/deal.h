@@ -22,6 +22,7 @@ struct DealRequest {
   std::int64_t per_rank = 1;  // the largest micro-batch
   int world_size = 1;
   int rank = 0;
+  int fill = 1;  // a short last step has a multiple of it: the world size that the run began with
   std::uint64_t seed = 0;  // the same on every rank
   bool shuffle = true;
   bool drop_last = false;    // no step with less than a whole batch
@@ -56,7 +57,8 @@ class EpochDeal {
   EpochDeal(const DealRequest& request, std::int64_t epoch);
 
   /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as
-  /// Python's sampler fills it, until every rank has equally many, but never beyond a whole batch.
+  /// Python's sampler fills it, until each of `fill` ranks has equally many, but never beyond a
+  /// whole batch; and until each rank has one.
   /// Precondition: step < steps_per_epoch().
   [[nodiscard]] StepDeal step(std::int64_t step) const;
 

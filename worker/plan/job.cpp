@@ -9,15 +9,6 @@
 namespace ddp::worker {
 namespace {
 
-/// Linear: Goyal et al., arXiv:1706.02677; square root: Krizhevsky, arXiv:1404.5997.
-double scaled_lr(const JobValues& values, int world_size) {
-  const double lr = values.real("optimizer.lr");
-  const std::string& rule = values.text("optimizer.scale_lr");
-  if (rule == "linear") return lr * world_size;
-  if (rule == "sqrt") return lr * std::sqrt(static_cast<double>(world_size));
-  return lr;
-}
-
 // The words of a choice in the order of an enum's values. The job was checked against the table.
 template <typename Enum>
 Enum choose(const JobValues& values,
@@ -217,11 +208,21 @@ DataJob make_data(const JobValues& values) {
 
 }  // namespace
 
+// Linear: Goyal et al., arXiv:1706.02677; square root: Krizhevsky, arXiv:1404.5997.
+double scaled_lr(const JobValues& values, int world_size) {
+  const double lr = values.real("optimizer.lr");
+  const std::string& rule = values.text("optimizer.scale_lr");
+  if (rule == "linear") return lr * world_size;
+  if (rule == "sqrt") return lr * std::sqrt(static_cast<double>(world_size));
+  return lr;
+}
+
 Job make_job(const JobValues& values, int world_size) {
   Job job;
   job.name = values.text("name");
   job.seed = static_cast<std::uint64_t>(values.integer("seed"));
   job.batch = plan_batch(values, world_size);
+  job.first_world_size = world_size;
   job.data = make_data(values);
   job.device = make_device(values);
   job.math = make_math(values);

@@ -170,6 +170,7 @@ struct Job {
   std::string name;
   std::uint64_t seed = 1;
   BatchPlan batch;
+  int first_world_size = 1;  // of the run's first round
   DataJob data;
   DeviceJob device;
   MathJob math;
@@ -191,7 +192,10 @@ struct Job {
   TextMap identity;  // what makes a resumed run the same job
 };
 
-/// Errors: UsageError when the batch does not divide.
+/// optimizer.lr by the rule of optimizer.scale_lr.
+double scaled_lr(const JobValues& values, int world_size);
+
+/// As the first round of a run has it. Errors: UsageError when the batch does not divide.
 Job make_job(const JobValues& values, int world_size);
 
 }  // namespace ddp::worker

@@ -32,6 +32,7 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
   plan.deal.batch = job.batch.whole;
   plan.deal.per_rank = job.batch.per_rank;
   plan.deal.world_size = world_size;
+  plan.deal.fill = job.first_world_size;
   plan.deal.rank = rank;
   plan.deal.seed = job.seed;
   plan.deal.shuffle = job.data.sampler != Sampler::sequential;

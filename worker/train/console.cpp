@@ -32,20 +32,30 @@ std::string rank_table(const std::vector<std::string>& ranks) {
   return text;
 }
 
-std::string batch_line(const BatchPlan& batch, int world_size) {
-  if (batch.per_rank * world_size * batch.accumulate != batch.whole) {
-    return fmt::format("batch: {} over {} ranks x {} accumulate, at most {} at a time",
+std::string batch_line(const BatchPlan& batch, int world_size, int first_world_size) {
+  const char* const ranks = world_size == 1 ? "rank" : "ranks";
+  std::string line;
+  if (batch.per_rank * world_size * batch.accumulate == batch.whole) {
+    line = fmt::format("batch: {} per rank x {} {} x {} accumulate = {}",
+                       batch.per_rank,
+                       world_size,
+                       ranks,
+                       batch.accumulate,
+                       batch.whole);
+  } else {
+    line = fmt::format("batch: {} over {} {} x {} accumulate, at most {} at a time",
                        batch.whole,
                        world_size,
+                       ranks,
                        batch.accumulate,
                        batch.per_rank);
   }
-  return fmt::format("batch: {} per rank x {} {} x {} accumulate = {}",
-                     batch.per_rank,
-                     world_size,
-                     world_size == 1 ? "rank" : "ranks",
-                     batch.accumulate,
-                     batch.whole);
+  if (first_world_size != world_size) {
+    line += fmt::format(", as this run began with {} {}: its batch and rates stay",
+                        first_world_size,
+                        first_world_size == 1 ? "rank" : "ranks");
+  }
+  return line;
 }
 
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {

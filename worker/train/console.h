@@ -15,8 +15,9 @@ namespace ddp::worker {
 /// One row per rank, from the texts that the ranks gave: "host device pid ...".
 std::string rank_table(const std::vector<std::string>& ranks);
 
-/// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"
-std::string batch_line(const BatchPlan& batch, int world_size);
+/// "batch: 64 per rank x 2 ranks x 1 accumulate = 128"; and with how many ranks the run began when
+/// there are others now.
+std::string batch_line(const BatchPlan& batch, int world_size, int first_world_size);
 
 /// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s, data
 /// wait 0.1 %"

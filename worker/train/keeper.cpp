@@ -28,6 +28,7 @@ void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
   const std::string made = checkpoint.path.string() + ": was made with ";
   std::vector<std::string> problems;
   for (const auto& [path, value] : job.identity) {
+    if (is_about_batch(path)) continue;  // the whole batch is what counts
     const auto saved = checkpoint.head.job.find(path);
     if (saved == checkpoint.head.job.end() || saved->second == value) continue;
     problems.push_back(made + path + ": " + one_line(saved->second) + ", this job has " + value +

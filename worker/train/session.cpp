@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
+#include <ATen/ops/tensor.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/job_rules.h"
 #include "common/log.h"
 #include "common/units.h"
@@ -20,6 +22,7 @@
 #include "worker/model/footprint.h"
 #include "worker/plan/amp.h"
 #include "worker/plan/job.h"
+#include "worker/plan/run_batch.h"
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
 #include "worker/train/data_loading.h"
@@ -27,6 +30,8 @@
 
 namespace ddp::worker {
 namespace {
+
+constexpr const char* kBatchName = "batch.json";
 
 std::string describe_self(const Device& device) {
   std::array<char, 128> name{};
@@ -47,6 +52,42 @@ std::string job_digest(const JobValues& values) {
 void refuse_amp(const AmpJob& amp, bool is_on_gpu) {
   const std::vector<std::string> problems = amp_problems(amp, is_on_gpu);
   if (!problems.empty()) throw UsageError(problems);
+}
+
+/// What the run began with: it is in its directory since then. Errors: UsageError; PeerError.
+RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& group) {
+  RunBatch run{planned.whole, planned.per_rank, group.world_size()};
+  if (run_dir != nullptr) {
+    if (const std::optional<std::string> text = read_file(*run_dir, kBatchName)) {
+      const std::optional<RunBatch> before = parse_run_batch(*text);
+      if (!before) {
+        throw UsageError((run_dir->path() / kBatchName).string() +
+                         " is damaged. Remove it: the batch is then planned anew.");
+      }
+      run = *before;
+    } else {
+      replace_file(*run_dir, kBatchName, to_text(run) + "\n");
+    }
+  }
+  at::Tensor row = at::tensor({run.whole, run.per_rank, std::int64_t{run.world_size}}, at::kLong);
+  group.broadcast(row);
+  const auto* const numbers = row.data_ptr<std::int64_t>();
+  return {numbers[0], numbers[1], static_cast<int>(numbers[2])};
+}
+
+/// Later rounds divide what the first one began with. Errors: UsageError; PeerError.
+void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Group& group) {
+  const RunBatch run = settle_batch(job.batch, run_dir, group);
+  if (run == RunBatch{job.batch.whole, job.batch.per_rank, group.world_size()}) return;
+  job.batch = divide(run, group.world_size());
+  job.first_world_size = run.world_size;
+  job.optimizer.lr = scaled_lr(values, run.world_size);
+  if (job.ddp.static_graph && job.batch.accumulate > 1) {
+    throw UsageError("ddp.static_graph: this run's whole batch of " + std::to_string(run.whole) +
+                     " needs micro-steps on " + std::to_string(group.world_size()) +
+                     " ranks, which do not go with it. Give it up, or start " +
+                     std::to_string(run.world_size) + " ranks.");
+  }
 }
 
 // Errors: UsageError for a job that this program or this device cannot do.
@@ -181,7 +222,6 @@ int train(const Session& session) {
   }
   if (group->is_root()) {
     if (!session.plays_rank) std::cout << rank_table(ranks);
-    std::cout << batch_line(job.batch, self.world_size) << std::endl;
     for (const std::string& line : unread_keys(session.job))
       log::warning(line);
     if (!session.plays_rank && !self.run_dir.empty()) {
@@ -192,6 +232,9 @@ int train(const Session& session) {
       std::cout << session.own_run_dir->notice() << std::endl;
     }
   }
+  keep_batch(job, session.job, run_dir, *group);
+  if (group->is_root())
+    std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
   session.page.phase = Phase::loading;
   Sources data;
   if (const std::optional<int> code =

@@ -1,0 +1,32 @@
+// The whole batch belongs to the run, not to the ranks: it is what the first round made of the job,
+// and later rounds divide it among as many ranks as there are. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "common/job_schema.h"
+
+namespace ddp::worker {
+
+/// What the first round of a run began with.
+struct RunBatch {
+  std::int64_t whole = 0;     // samples of an optimizer step
+  std::int64_t per_rank = 0;  // of a micro-step, at most: what was seen to fit into memory
+  int world_size = 1;         // optimizer.scale_lr is by it
+
+  bool operator==(const RunBatch&) const = default;
+};
+
+/// The run's batch over `world_size` ranks. Errors: UsageError when there are more ranks than
+/// samples.
+BatchPlan divide(const RunBatch& run, int world_size);
+
+/// As a JSON object, in one line.
+std::string to_text(const RunBatch& run);
+/// Nothing for what is not such a text.
+std::optional<RunBatch> parse_run_batch(std::string_view text);
+
+}  // namespace ddp::worker
