@@ -357,6 +357,20 @@ class Resume(WorkerTest):
         self.assert_resumed(self.train(), self.STEPS + 1, 2 * self.STEPS - 1)
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
+    def test_a_stop_in_an_evaluation_saves_the_epoch_and_it_is_evaluated_later(self):
+        job = ("data.train_size=960", "data.test_size=30000", "train.epochs=2")
+        last = 960 // (3 * 16)  # step of the first epoch
+        self.train(*job, "output=whole")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, *job)
+        metrics = self.run_dir() / "metrics.jsonl"
+        running.wait_until(lambda: metrics.exists() and f'"step":{last},' in metrics.read_text(encoding="utf-8"), "the last step of the epoch")
+        running.process.send_signal(signal.SIGTERM)
+        self.assertEqual(running.finish(), 143, running.text)
+        self.assertIn(f"stopped after step {last} with a checkpoint", running.text)
+        self.assertEqual(records(self.run_dir(), "epoch"), [])
+        self.assert_resumed(self.train(*job), last, last)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
     def test_a_stop_that_comes_to_one_rank_stops_and_saves_all(self):
         for signal_number in (signal.SIGUSR1, signal.SIGTERM):
             output = f"output={int(signal_number)}"

@@ -54,6 +54,14 @@ class Running:
             if not self.read_some():
                 raise AssertionError(f"ended without printing {what!r}: {self.command}\n{self.text}")
 
+    def wait_until(self, is_so, what):
+        """Looks every few milliseconds, while it reads what is printed."""
+        while not is_so():
+            if time.monotonic() > self.deadline:
+                raise AssertionError(f"not seen: {what}: {self.command}\n{self.text}")
+            if select.select([self.process.stdout], [], [], 0.005)[0] and not self.read_some():
+                raise AssertionError(f"ended without: {what}: {self.command}\n{self.text}")
+
     def wait_for_pids(self, ranks):
         """Reads until that many ranks of ddp-worker have told their pid. Each has a pipe of its own, so another's line tells nothing."""
         while len(found := re.findall(r"rank (\d+) of \d+: .*pid (\d+)\n", self.text)) < ranks:

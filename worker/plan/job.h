@@ -148,11 +148,11 @@ struct ScheduleJob {
 struct EvaluationJob {
   enum class Mode { automatic, min, max };
 
-  std::int64_t every = 1;              // epochs; 0: after the last
-  std::int64_t every_steps = 0;        // optimizer steps, in the middle of epochs; 0: never
-  std::int64_t batch = 256;            // samples of a rank at a time
-  std::vector<std::string> metrics{};  // beside the task's own
-  std::string metric = "auto";         // that decides what is best; auto: the task's own
+  std::int64_t every = 1;               // epochs; 0: after the last
+  std::int64_t every_steps = 0;         // optimizer steps, in the middle of epochs; 0: never
+  std::optional<std::int64_t> batch{};  // samples of a rank at a time; nothing: as fits the device
+  std::vector<std::string> metrics{};   // beside the task's own
+  std::string metric = "auto";          // that decides what is best; auto: the task's own
   Mode mode = Mode::automatic;
   std::optional<std::int64_t> patience{};  // evaluations without gain before all ranks stop
 };

@@ -148,7 +148,7 @@ int train_task(const Session& session,
   const Metrics metrics = make_metrics();  // for their names
   const bool has_own_metric = metrics.size() > job.evaluation.metrics.size();
   Evaluation evaluation({data.test->facts().count,
-                         job.evaluation.batch,
+                         job.evaluation.batch.value_or(device.device.is_cpu() ? 32 : 256),
                          group,
                          replica,
                          forward,
@@ -156,7 +156,8 @@ int train_task(const Session& session,
                          test_loader,
                          make_metrics,
                          has_own_metric,
-                         session.page});
+                         session.page,
+                         session.stop_requested});
   const std::vector<std::string> tested = test_names(
       metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
   Judge judge(job, task->watched(), tested);

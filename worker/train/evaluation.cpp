@@ -23,7 +23,7 @@ std::optional<MicroBatch> next_batch(std::span<const std::int64_t>& left, std::i
 
 }  // namespace
 
-NamedValues Evaluation::run() try {
+std::optional<NamedValues> Evaluation::run() try {
   const torch::NoGradGuard no_grad;
   const Ema* const ema = parts_.ema;
   parts_.replica.sync_buffers(ema != nullptr ? ema->buffer_averages() : std::vector<NamedTensor>{});
@@ -38,6 +38,7 @@ NamedValues Evaluation::run() try {
   const Metrics metrics = parts_.make_metrics();
   PassSums passes;
   for (auto left = static_cast<std::int64_t>(samples.size()); left > 0; left -= parts_.batch) {
+    if (parts_.stop_requested) break;
     const Batch batch = parts_.loader.next();
     if (batch.size() == 0) continue;  // none of its samples can be read
     const Pass pass = parts_.forward.run(batch, Forward::Mode::evaluation);
@@ -47,6 +48,8 @@ NamedValues Evaluation::run() try {
     touch(parts_.page);
   }
   task.model().train();
+  at::Tensor stops = at::full({1}, parts_.stop_requested ? 1.0 : 0.0, at::kDouble);
+  if (parts_.group.start_sum(stops)->wait().item<double>() > 0) return {};
   passes.merge(parts_.group);
   const StepSums sums = passes.sums();
   NamedValues values{{"loss", sums.mean_loss()}};

@@ -1,8 +1,10 @@
 // The test set through the model, shared among the ranks: every sample once, whatever their number.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -34,14 +36,15 @@ class Evaluation {
     std::function<Metrics()> make_metrics;
     bool has_own_metric = false;  // the task
     ProgressPage& page;
+    const std::atomic<bool>& stop_requested;
   };
 
   explicit Evaluation(Parts parts) : parts_(std::move(parts)) {}
 
   /// "loss", the task's counts or its metric's values, those of further metrics, and the loss'
-  /// parts as "loss/NAME"; the same on every rank. Errors: PeerError, and those of the loader and
-  /// the task.
-  NamedValues run();
+  /// parts as "loss/NAME"; the same on every rank. Nothing when a rank was asked to stop meanwhile:
+  /// it leaves out what it has not begun. Errors: PeerError, and those of the loader and the task.
+  std::optional<NamedValues> run();
 
  private:
   Parts parts_;

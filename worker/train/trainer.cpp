@@ -56,9 +56,12 @@ Trainer::End Trainer::agree() {
   if (const End end = hear_rest()) return end;
   const bool is_stop = heard_.stop > 0;
   heard_ = {};
-  if (is_stop) parts_.ledger.set_phase(Phase::stopping);
-  if (const End end = save(position_, /*is_last=*/is_stop, /*is_best=*/false)) return end;
-  if (!is_stop) return {};
+  return is_stop ? stop() : save(position_, /*is_last=*/false, /*is_best=*/false);
+}
+
+Trainer::End Trainer::stop() {
+  parts_.ledger.set_phase(Phase::stopping);
+  if (const End end = save(position_, /*is_last=*/true, /*is_best=*/false)) return end;
   parts_.ledger.say("stopped after step " + std::to_string(position_.step) +
                     " with a checkpoint; the same command goes on from it");
   return exit_code::kStoppedAfterCheckpoint;
@@ -151,7 +154,10 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
 
 Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   parts_.ledger.set_phase(Phase::evaluating);
-  test = parts_.evaluation.run();
+  std::optional<NamedValues> values = parts_.evaluation.run();
+  // The epoch is whole, and evaluated when it goes on.
+  if (!values) return stop();
+  test = std::move(*values);
   if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
   parts_.ledger.set_phase(Phase::training);

@@ -60,6 +60,7 @@ class Trainer {
   End between_steps();                 // what is due each so many steps
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
+  End stop();
   End save(const Position& position, bool is_last, bool is_best);
 
   [[nodiscard]] Wishes wishes() const;
