@@ -317,7 +317,9 @@ void write_result(const OwnedDir& directory,
   const std::optional<OldRun> old = read_result(directory);
   std::string text = "{\"state\":\"" + to_text(state.value_or(state_of(exit_code))) +
                      "\",\"exit_code\":" + std::to_string(exit_code);
-  const std::string meaning = exit_code::describe(exit_code);
+  // Who was asked to stop by the user may have saved nothing: a script does not, or was killed.
+  const std::string meaning =
+      state == RunState::stopped ? "stopped" : exit_code::describe(exit_code);
   if (!meaning.empty()) text += ",\"meaning\":\"" + meaning + "\"";
   if (old) text += ",\"batch\":" + std::to_string(old->batch);
   if (!members.empty()) text += "," + members;

@@ -479,7 +479,8 @@ std::vector<JobKey> training_keys() {
        .min = 1,
        .max = kMany,
        .choices = {"auto"},
-       .help = "samples that a rank evaluates at a time; fewer need less memory, and a stop waits for one "
+       .help = "samples that a rank evaluates at a time; fewer need less memory, and a stop waits "
+               "for one "
                "batch; auto: 256 on a GPU, 32 on a CPU"},
       {.path = "eval.metrics",
        .type = JobType::text_list,

@@ -159,6 +159,17 @@ TEST(Report, AStopIsOneLine) {
   verdict.outcome = Stopped{SIGHUP, -1};
   verdict.exit_code = 129;
   EXPECT_EQ(text_of(verdict), "ddp-launch: stopped by SIGHUP; exit code 129.\n");
+  for (const int rank : {1, 2}) {
+    WorkerReport worker;
+    worker.ending.rank = rank;
+    worker.ending.stop_sent = worker.ending.kill_sent = true;
+    worker.ending.status.signal = SIGKILL;
+    verdict.workers.push_back(worker);
+  }
+  EXPECT_EQ(text_of(verdict),
+            "ddp-launch: stopped by SIGHUP; rank 1 and 1 more did not end in time and were killed, "
+            "without a checkpoint of this stop (more time: --grace); exit code 129.\n");
+  verdict.workers.clear();
   verdict.outcome = Stopped{0, 3};
   verdict.exit_code = 143;
   EXPECT_EQ(text_of(verdict),
