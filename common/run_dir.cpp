@@ -33,6 +33,7 @@ constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
 constexpr const char* kResultName = "result.json";
+constexpr const char* kResume = "checkpoint.resume";
 // What a continued run reads or adds to: every run, and one of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
 constexpr std::array<const char*, 3> kWorkersRecords{"checkpoints", "metrics.jsonl", "metrics.csv"};
@@ -101,39 +102,68 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
 
 constexpr const char* kOtherName = "it has another name";
 
-// True when the run in `directory` did not finish and was the same job with the same whole batch.
-bool is_unfinished_same_job(const OwnedDir& directory,
-                            const JobValues& job,
-                            std::int64_t batch,
-                            std::string& why_not) {
+bool has_checkpoint(const OwnedDir& directory) {
+  std::string ignored;
+  const std::optional<OwnedDir> checkpoints = directory.find("checkpoints", ignored);
+  if (!checkpoints) return false;
+  const std::vector<std::string> names = checkpoints->names();
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    return name.starts_with("step-") && name.find('.') == std::string::npos;
+  });
+}
+
+// Of a program that was started without a job file nobody here knows what it is (launcher/plan's
+// layer_overrides says never for it), so each start of it gets a directory of its own.
+bool may_continue(const JobValues& job) {
+  return job.text(kResume) != "never" || job.setting(kResume).origin != "default";
+}
+
+// checkpoint.resume is about the start of a run: never and a path leave alone what another command
+// began, and go on with what this one did. What began from a path and has nothing of its own yet is
+// not to be had from the beginning.
+std::string other_start(const OwnedDir& directory, const JobValues& before, const JobValues& job) {
+  const std::string& began = before.text(kResume);
+  const std::string& wish = job.text(kResume);
+  if (wish == began) return "";
+  const bool has_path = began != "auto" && began != "never";
+  if (wish == "auto" && (!has_path || has_checkpoint(directory))) return "";
+  return std::string(kResume) + " was " + one_line(began);
+}
+
+// The job of the run in `directory`, which did not finish and is this job with the same whole batch.
+std::optional<JobValues> unfinished_same_job(const OwnedDir& directory,
+                                             const JobValues& job,
+                                             std::int64_t batch,
+                                             std::string& why_not) {
   const std::optional<OldRun> old = read_result(directory);
   if (!old) {
     why_not = "its result.json cannot be read";
-    return false;
+    return {};
   }
   try {
     const YamlDocument document =
         parse_yaml(read_file(directory, kJobName, kMostOfJob).value_or(""), kJobName);
-    const JobValues before = resolve_job(&document, {});
+    JobValues before = resolve_job(&document, {});
     if (before.text("name") != job.text("name")) {
       why_not = kOtherName;
-      return false;
+      return {};
     }
-    if (old->finished) return false;
+    if (old->finished) return {};
     const TextMap ours = job_identity(job, true);
     for (const auto& [path, value] : job_identity(before, true)) {
       if (ours.at(path) == value) continue;
       why_not = path + " was " + one_line(value);
-      return false;
+      return {};
     }
+    why_not = other_start(directory, before, job);
+    if (why_not.empty() && old->batch != batch)
+      why_not = "the whole batch was " + std::to_string(old->batch);
+    if (why_not.empty()) return before;
   } catch (const UsageError&) {
     if (!old->finished)
       why_not = "its job.yaml cannot be read";  // written by another version, or by hand
-    return false;
   }
-  if (old->batch == batch) return true;
-  why_not = "the whole batch was " + std::to_string(old->batch);
-  return false;
+  return {};
 }
 
 std::string to_text(RunState state) {
@@ -194,24 +224,28 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
                       error.message() + kWhereItCan);
   }
   const fs::path base = output / job.text("name");
-  const bool may_resume = job.text("checkpoint.resume") == "auto";
   const std::vector<int> numbers = numbers_of(base);
   const int last = numbers.empty() ? 0 : numbers.front();
 
   int newest = 0;             // run of this name; "exp2" may be the first of that name
   std::string of_the_newest;  // why it is not continued
   std::optional<RunDir> run;
+  JobValues record = job;
   for (const int number : numbers) {
-    if (!may_resume || run) break;
+    if (!may_continue(job) || run) break;
     const fs::path path = numbered(base, number);
     std::string why_not;
     int lock = -1;
     if (std::optional<OwnedDir> directory = open_run(path, job, lock, why_not)) {
       RunDir candidate(std::move(*directory), lock);
-      if (is_unfinished_same_job(candidate.directory_, job, batch, why_not)) {
+      if (const auto before = unfinished_same_job(candidate.directory_, job, batch, why_not)) {
         run = std::move(candidate);
         run->continues_ = true;
         run->notice_ = "continues the unfinished run in " + path.string();
+        const std::string& wish = job.text(kResume);
+        if (wish != "auto") run->notice_ += "; checkpoint.resume=" + one_line(wish) + " was its start";
+        // Whoever repeats the command that began it finds it again.
+        record.set(kResume, before->setting(kResume));
       }
     }
     if (newest == 0 && why_not != kOtherName) {
@@ -243,7 +277,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");
 
   const OwnedDir& directory = run->directory_;
-  replace_file(directory, kJobName, to_yaml(job));
+  replace_file(directory, kJobName, to_yaml(record));
   replace_file(directory, "command.txt", command + "\n");
   replace_file(directory,
                kResultName,

@@ -393,6 +393,15 @@ class Resume(WorkerTest):
         self.assertIn("resumes at step 100", text)
         self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
 
+    def test_an_interrupted_run_goes_on_whatever_it_began_with(self):
+        self.launch(3, *self.COMMON, "train.epochs=1", "output=other")
+        for start in ("never", self.folder / "other/job/checkpoints/step-000100"):
+            output = f"output={pathlib.Path(start).name}"
+            begun = ("train.epochs=3", f"checkpoint.resume={start}", output)
+            self.interrupt(signal.SIGTERM, "epoch 2/3", *begun)
+            self.assert_resumed(self.train(*begun), 2 * self.STEPS + 1, 3 * self.STEPS - 1)
+            self.assertFalse((self.folder / pathlib.Path(start).name / "job2").exists())
+
     def test_a_static_graph_goes_on_bit_for_bit(self):
         # Its buckets have their final layout after the second backward, not after the first.
         job = ("data.train_size=480", "ddp.bucket=20KiB", "ddp.static_graph=true")

@@ -179,15 +179,49 @@ TEST_F(RunDirTest, ALivingRunIsLeftAlone) {
   EXPECT_THAT(second.notice(), HasSubstr("still running"));
 }
 
-TEST_F(RunDirTest, NeverMeansNever) {
-  { const RunDir first = RunDir::choose(job({"checkpoint.resume=never"}), 1, "a"); }
-  EXPECT_FALSE(RunDir::choose(job({"checkpoint.resume=never"}), 1, "b").continues());
+constexpr const char* kNever = "checkpoint.resume=never";
+constexpr const char* kPath = "checkpoint.resume=runs/x/checkpoints/step-000001";
+
+TEST_F(RunDirTest, NeverOrACheckpointOfTheUsersChoiceStartsANewDirectory) {
+  { const RunDir first = RunDir::choose(job(), 1, "a"); }
+  for (const char* const start : {kNever, kPath}) {
+    const RunDir run = RunDir::choose(job({start}), 1, "b");
+    EXPECT_FALSE(run.continues());
+    EXPECT_THAT(run.notice(), HasSubstr("checkpoint.resume was auto"));
+  }
 }
 
-TEST_F(RunDirTest, ACheckpointOfTheUsersChoiceStartsANewDirectory) {
-  { const RunDir first = RunDir::choose(job(), 1, "a"); }
-  EXPECT_FALSE(RunDir::choose(job({"checkpoint.resume=runs/x/checkpoints/step-000001"}), 1, "b")
-                   .continues());
+TEST_F(RunDirTest, ARunThatBeganSoAndWasInterruptedIsContinuedByTheSameCommand) {
+  for (const std::string& start : {std::string(kNever), std::string(kPath)}) {
+    { const RunDir first = RunDir::choose(job({start}), 1, "a"); }
+    const RunDir again = RunDir::choose(job({start}), 1, "b");
+    EXPECT_EQ(again.path(), folder_ / "run");
+    EXPECT_THAT(again.notice(), HasSubstr("continues the unfinished run in "));
+    EXPECT_THAT(again.notice(), HasSubstr("; " + start + " was its start"));
+    fs::remove_all(again.path());
+  }
+}
+
+TEST_F(RunDirTest, OneThatBeganFromAPathIsContinuedByThePlainCommandFromItsOwnCheckpointsAlone) {
+  { const RunDir first = RunDir::choose(job({kPath}), 1, "a"); }
+  {
+    const RunDir plain = RunDir::choose(job(), 1, "b");
+    EXPECT_THAT(plain.notice(), HasSubstr("/run is not continued: checkpoint.resume was runs/x/"));
+    write_result(plain.directory(), 0, "");
+  }
+  fs::create_directories(folder_ / "run/checkpoints/step-000002");
+  EXPECT_EQ(RunDir::choose(job(), 1, "c").path(), folder_ / "run");
+  // It is still the run of whoever began it.
+  EXPECT_EQ(RunDir::choose(job({kPath}), 1, "d").path(), folder_ / "run");
+}
+
+TEST_F(RunDirTest, AProgramWithoutAJobFileGetsANewDirectoryEachTime) {
+  const JobOverride never{"checkpoint.resume", "never", "default"};
+  const JobOverride output{"output", folder_.string(), "test"};
+  const JobOverride batch{"data.batch_per_rank", "1", "default"};
+  const JobValues unknown = resolve_job(nullptr, std::vector<JobOverride>{never, output, batch});
+  { const RunDir first = RunDir::choose(unknown, 1, "a"); }
+  EXPECT_FALSE(RunDir::choose(unknown, 1, "a").continues());
 }
 
 TEST_F(RunDirTest, AnOutputThatCannotBeMadeIsNamed) {

@@ -64,8 +64,9 @@ Keeper::Keeper(Parts parts)
 Position Keeper::restore(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
-  if (parts_.group.is_root() && job.resume != "never") {
-    const bool has_path = job.resume != "auto";
+  if (parts_.group.is_root()) {
+    // Whatever the job says of its start: what this run has saved since comes first.
+    const bool has_path = job.resume != "auto" && job.resume != "never";
     if (checkpoints_) {
       checkpoint = load_newest(
           *checkpoints_,

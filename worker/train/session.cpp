@@ -198,8 +198,6 @@ int check_job(const Session& session) {
 int train(const Session& session) {
   const WorkerIdentity& self = session.self;
   Job job = make_job(session.job, self.world_size);
-  // Rounds of one job always continue, whatever was asked for at its start.
-  if (self.round > 0 && job.checkpoint.resume == "never") job.checkpoint.resume = "auto";
   const Device device = prepare_device(job, session);
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
