@@ -289,10 +289,10 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   return std::move(*run);
 }
 
-bool RunDir::remove_unused(int exit_code) {
+bool RunDir::remove_unused(int exit_code, std::optional<RunState> state) {
   const bool says_all = exit_code == exit_code::kUsage || exit_code == exit_code::kRefused ||
-                        state_of(exit_code) == RunState::stopped;
-  if (continues_ || !says_all) return false;
+                        state.value_or(state_of(exit_code)) == RunState::stopped;
+  if (continues_ || !says_all || has_checkpoint(directory_)) return false;
   if (!directory_.remove_self()) return false;
   std::error_code error;
   const fs::path output = path().parent_path();

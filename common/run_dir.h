@@ -18,6 +18,10 @@
 
 namespace ddp {
 
+/// How a run ended, as the field "state" of result.json. finished: exit 0. stopped: by the user, a
+/// checkpoint may be there. failed: anything else.
+enum class RunState { finished, stopped, failed };
+
 class RunDir {
  public:
   /// Makes or finds the directory, locks it, and writes job.yaml, command.txt and a result.json of
@@ -38,10 +42,11 @@ class RunDir {
   /// One line for the user: which directory, and why this one.
   [[nodiscard]] const std::string& notice() const { return notice_; }
 
-  /// Removes the directory of a job that ended by `exit_code` before its first step, when that code
-  /// says all: refused, or stopped by the user. A crash keeps it for its logs, and so does a run
-  /// that continues another. True when it is gone. Errors: none; what cannot be removed stays.
-  bool remove_unused(int exit_code);
+  /// Removes the directory of a job that ended by `exit_code` before its first step, when that says
+  /// all: refused, or stopped by the user (`state` as for write_result). A crash keeps it for its
+  /// logs, a run that continues another stays, and so does one with a checkpoint. True when it is
+  /// gone. Errors: none; what cannot be removed stays.
+  bool remove_unused(int exit_code, std::optional<RunState> state = std::nullopt);
 
  private:
   RunDir(OwnedDir directory, int lock_fd) : directory_(std::move(directory)), lock_fd_(lock_fd) {}
@@ -57,10 +62,6 @@ class RunDir {
 /// The directory of a checkpoint in <run>/checkpoints: "step-000600"; more digits when the number
 /// has them.
 std::string checkpoint_name(std::int64_t step);
-
-/// How a run ended, as the field "state" of result.json. finished: exit 0. stopped: by the user, a
-/// checkpoint may be there. failed: anything else.
-enum class RunState { finished, stopped, failed };
 
 /// What the code alone tells: 143 and 130 count as stopped.
 RunState state_of(int exit_code);

@@ -163,7 +163,7 @@ int main(int argc, char** argv) try {
   if (spec.shares_console && has_node_zero_said_it) end.report.clear();
   const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
   const int code = report(end, {record, agent->log_dir()}, environment, agent->console());
-  if (run_dir && end.no_step && run_dir->remove_unused(code))
+  if (run_dir && end.no_step && run_dir->remove_unused(code, end.state))
     log::info("no step was made: removed " + record->path().string());
   return code;
 } catch (const std::exception& error) {

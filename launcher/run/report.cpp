@@ -407,11 +407,12 @@ JobEnd describe_end(const Verdict& verdict,
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
   // Only of ddp-worker is it known what a page without a step means: other programs may count from
-  // 0, or count epochs, and have written into the directory what they like.
+  // 0, or count epochs, and have written into the directory what they like. One that has not opened
+  // its page has made no step either: it was refused, or stopped, before.
   end.no_step =
       spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
       std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
-        return worker.ending.opened_page && worker.step == 0 && worker.checkpoint_step < 0;
+        return worker.step == 0 && worker.checkpoint_step < 0;
       });
   return end;
 }

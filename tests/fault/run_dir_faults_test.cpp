@@ -202,6 +202,15 @@ TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
   EXPECT_EQ(lines_of(read_all(runs() / "run/logs/round-0/rank-0.out")).size(), 2U);
 }
 
+TEST_F(RunDirFaults, OfAWorkerThatWasRefusedBeforeItsPageNothingIsLeft) {
+  const std::string program = write_file("ddp-worker", "#!/bin/sh\n[ $RANK = 0 ] && exit 2\nsleep 60\n");
+  fs::permissions(program, fs::perms::owner_all);
+  const auto job = launch_job({"launch.program=" + program, "launch.nproc_per_node=2"});
+  EXPECT_EQ(job->wait(), 2);
+  EXPECT_THAT(job->err(), HasSubstr("no step was made: removed " + (runs() / "run").string()));
+  EXPECT_FALSE(fs::exists(runs()));
+}
+
 TEST_F(RunDirFaults, A8_FilesOfARunAreNeverWiderThanForTheGroupToRead) {
   const mode_t before = ::umask(0);
   EXPECT_EQ(launch_job()->wait(), 0);

@@ -62,6 +62,14 @@ TEST_F(RunDirTest, OfARefusedJobNothingIsLeft) {
   EXPECT_TRUE(fs::is_empty(output));
 }
 
+TEST_F(RunDirTest, WhoWasStoppedByAnySignalLeavesNothingButACheckpoint) {
+  EXPECT_TRUE(RunDir::choose(job(), 1, "a").remove_unused(exit_code::of_signal(1), RunState::stopped));
+  RunDir run = RunDir::choose(job(), 1, "a");
+  fs::create_directories(run.path() / "checkpoints/step-000001");
+  EXPECT_FALSE(run.remove_unused(exit_code::kUsage));
+  EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-000001"));
+}
+
 TEST_F(RunDirTest, ACrashAndAContinuedRunKeepTheirDirectory) {
   {
     RunDir first = RunDir::choose(job(), 2, "a");
