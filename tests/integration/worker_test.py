@@ -473,6 +473,25 @@ class Resume(WorkerTest):
         self.assertNotIn("resumes at step", text)
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
+    def test_a_best_checkpoint_that_cannot_be_saved_leaves_the_best_of_the_others(self):
+        # The highest loss is the best here, and falls from epoch to epoch.
+        job = ("train.epochs=4", "checkpoint.keep=2", "eval.watch.metric=loss", "eval.watch.mode=max")
+        self.interrupt(signal.SIGKILL, "batch:", *job)
+        (self.run_dir() / "checkpoints").mkdir(exist_ok=True)
+        (self.run_dir() / "checkpoints" / "step-000100").write_text("in the way", encoding="utf-8")
+        text = self.train(*job)
+        self.assertIn("the checkpoint of step 100 was not saved, training goes on", text)
+        best = (self.run_dir() / "checkpoints" / "best").read_text(encoding="utf-8").strip()
+        self.assertEqual(best, "step-000200")
+        self.assertTrue((self.run_dir() / "checkpoints" / best / "manifest.json").exists())
+
+    def test_who_is_killed_before_the_best_is_marked_marks_it_at_the_next_start(self):
+        self.interrupt(signal.SIGKILL, "epoch 2/3", "train.epochs=3")
+        best = self.run_dir() / "checkpoints" / "best"
+        best.write_text("step-000007\n", encoding="utf-8")
+        running, _ = self.interrupt(signal.SIGKILL, "resumes at step", "train.epochs=3")
+        self.assertTrue((best.parent / best.read_text(encoding="utf-8").strip()).is_dir(), running.text)
+
     def test_one_rank_goes_on_where_three_were_stopped(self):
         # The same whole batch: another number of ranks only rounds differently.
         (self.folder / "job.yaml").write_text(JOB.replace("batch_per_rank: 16", "batch: 48"), encoding="utf-8")

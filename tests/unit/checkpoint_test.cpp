@@ -169,20 +169,61 @@ TEST_F(CheckpointTest, AllDamagedStartsFromTheBeginningAndSaysSo) {
                           "checkpoint step-000001 is damaged (manifest.json: checksum differs)"));
 }
 
-TEST_F(CheckpointTest, KeepsTheNewestAndTheBestAfterAResumeToo) {
+TEST_F(CheckpointTest, KeepsTheNewestAfterAResumeToo) {
   save(checkpoints, 1);
   save(checkpoints, 2);
   EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 2);
-  checkpoints.mark_best(1);
   for (const std::int64_t step : {3, 4, 5, 6, 7})
     save(checkpoints, step);
+  // None has a result of its own, so none is the best.
   EXPECT_THAT(names_in(directory),
-              UnorderedElementsAre("step-000001",  // best
-                                   "step-000005",
-                                   "step-000006",
-                                   "step-000007",
-                                   "latest",
-                                   "best"));
+              UnorderedElementsAre("step-000005", "step-000006", "step-000007", "latest"));
+}
+
+CheckpointHead head(std::optional<double> result, std::optional<double> best) {
+  CheckpointHead head;
+  head.result = result;
+  head.best = best;
+  return head;
+}
+
+TEST(FindBest, TheManifestsTellWhichIsTheBest) {
+  const auto best = [](const std::vector<CheckpointHead>& heads) { return find_best(heads); };
+  EXPECT_EQ(best({}), std::nullopt);
+  EXPECT_EQ(best({head({}, {}), head({}, 0.5)}), std::nullopt);
+  EXPECT_EQ(best({head({}, 0.5), head(0.5, 0.5), head({}, 0.5)}), 1U);
+  // Of equals the first; higher, and lower, is better.
+  EXPECT_EQ(best({head(0.5, 0.5), head(0.7, 0.7), head(0.7, 0.7), head(0.6, 0.7)}), 1U);
+  EXPECT_EQ(best({head(0.7, 0.7), head(0.5, 0.5), head(0.6, 0.5)}), 1U);
+  EXPECT_EQ(best({head(0.7, 0.7), head(0.5, 0.5)}), 1U);
+  EXPECT_EQ(best({head(0.5, 0.5), head(0.7, 0.7)}), 1U);
+  // The best of all, 0.9 or 0.1, could not be saved: of those that are there the best.
+  EXPECT_EQ(best({head(0.5, 0.5), head(0.7, 0.7), head(0.8, 0.9), head(0.6, 0.9)}), 2U);
+  EXPECT_EQ(best({head(0.5, 0.5), head(0.4, 0.4), head(0.3, 0.1), head(0.6, 0.1)}), 2U);
+}
+
+TEST_F(CheckpointTest, TheBestIsKeptAndNamedAsTheManifestsTell) {
+  const auto save_result = [&](std::int64_t step, double result, double best) {
+    const Sample sample(step);
+    CheckpointContent content = sample.content();
+    content.head.result = result;
+    content.head.best = best;
+    checkpoints.save(content);
+  };
+  save_result(1, 0.5, 0.5);
+  save_result(2, 0.7, 0.7);
+  // Killed before anybody marked it; then the best of all is not saved, and better ones than the
+  // rest are.
+  for (const std::int64_t step : {4, 5, 6, 7})
+    save_result(step, step == 4 ? 0.8 : 0.6, 0.9);
+  checkpoints.mark_best();
+  EXPECT_EQ(scratch.read("run/checkpoints/best"), "step-000004\n");
+  EXPECT_THAT(names_in(directory),
+              UnorderedElementsAre(
+                  "step-000004", "step-000005", "step-000006", "step-000007", "latest", "best"));
+  damage(directory / "step-000004" / "manifest.json");
+  checkpoints.mark_best();
+  EXPECT_EQ(scratch.read("run/checkpoints/best"), "step-000005\n");
 }
 
 TEST_F(CheckpointTest, OnesOfLaterStepsThatCannotBeReadPushNothingOut) {
@@ -289,7 +330,14 @@ TEST_F(CheckpointTest, A1_LinksAreNotWrittenThrough) {
     fs::remove(directory / name);
     fs::create_symlink(scratch.path() / "private", directory / name);
   }
-  checkpoints.mark_best(5);
+  const Sample sample(5);
+  CheckpointContent evaluated = sample.content();
+  evaluated.head.result = evaluated.head.best;
+  checkpoints.save(evaluated);
+  fs::remove(directory / "latest");
+  fs::create_symlink(scratch.path() / "private", directory / "latest");
+  checkpoints.mark_best();
+  EXPECT_EQ(scratch.read("run/checkpoints/best"), "step-000005\n");
   fs::create_directory_symlink(scratch.path(), directory / "step-000006.tmp-run1");
   save(checkpoints, 6);
   EXPECT_EQ(scratch.read("private"), "mine");

@@ -20,6 +20,7 @@ Manifest sample() {
                    .world_size = 3,
                    .batch = 192,
                    .job = {{"data.name", "digits"}, {"name", "a \"b\" \n ü"}},
+                   .result = 0.1,
                    .best = 0.1 + 0.2,
                    .torch_version = "2.11.0"},
           .files = {{.name = "model.safetensors",

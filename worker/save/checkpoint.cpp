@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -34,6 +35,7 @@ constexpr const char* kManifest = "manifest.json";
 constexpr const char* kModel = "model.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.safetensors";
+constexpr const char* kBest = "best";
 
 std::optional<std::int64_t> parse_name(std::string_view name) {
   if (!name.starts_with(kStem)) return {};
@@ -131,22 +133,24 @@ TensorFile read_tensors(const Opener& open, const ManifestFile& expected) {
   return file;
 }
 
+// Errors: UsageError "manifest.json: checksum differs"; SystemError (reading).
+Manifest read_manifest(const Opener& open) try {
+  std::string why_not;
+  const std::optional<InputFile> file = open(kManifest, why_not);
+  if (!file) throw UsageError(why_not);
+  const std::vector<std::byte> bytes = read_bytes(*file);
+  std::string text(bytes.size(), '\0');
+  std::transform(bytes.begin(), bytes.end(), text.begin(), [](std::byte byte) {
+    return static_cast<char>(byte);
+  });
+  return parse_manifest(text);
+} catch (const UsageError& error) {
+  throw UsageError(std::string(kManifest) + ": " + error.what());
+}
+
 // Errors: UsageError "model.safetensors: checksum differs", without the directory.
 LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
-  Manifest manifest;
-  try {
-    std::string why_not;
-    const std::optional<InputFile> file = open(kManifest, why_not);
-    if (!file) throw UsageError(why_not);
-    const std::vector<std::byte> bytes = read_bytes(*file);
-    std::string text(bytes.size(), '\0');
-    std::transform(bytes.begin(), bytes.end(), text.begin(), [](std::byte byte) {
-      return static_cast<char>(byte);
-    });
-    manifest = parse_manifest(text);
-  } catch (const UsageError& error) {
-    throw UsageError(std::string(kManifest) + ": " + error.what());
-  }
+  const Manifest manifest = read_manifest(open);
   const auto read = [&](const char* name) {
     const auto file = std::find_if(manifest.files.begin(),
                                    manifest.files.end(),
@@ -174,18 +178,79 @@ std::string set_aside(const OwnedDir& directory, const std::string& name) {
   return "too many .bad directories";
 }
 
-LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) {
+// Of a checkpoint of this run, which is ours alone. Errors: SystemError when it is not.
+OwnedDir find_own(const OwnedDir& checkpoints, const std::string& name) {
   std::string why_not;
-  const std::optional<OwnedDir> directory = checkpoints.find(name, why_not);
+  std::optional<OwnedDir> directory = checkpoints.find(name, why_not);
   if (!directory) throw SystemError(why_not);
-  return read_verified(directory->path(), [&](const std::string& file, std::string& why) {
-    std::optional<InputFile> found = InputFile::find(*directory, file);
+  return std::move(*directory);
+}
+
+Opener opener(const OwnedDir& directory) {
+  return [&directory](const std::string& file, std::string& why) {
+    std::optional<InputFile> found = InputFile::find(directory, file);
     if (!found) why = std::strerror(ENOENT);
     return found;
-  });
+  };
+}
+
+LoadedCheckpoint read_own(const OwnedDir& checkpoints, const std::string& name) {
+  const OwnedDir directory = find_own(checkpoints, name);
+  return read_verified(directory.path(), opener(directory));
+}
+
+/// What the manifests of a run tell.
+struct Heads {
+  std::optional<std::string> best;
+  std::vector<std::string> unreadable;  // just now: any of them may be the best
+};
+
+Heads read_heads(const OwnedDir& directory) {
+  Heads result;
+  std::vector<std::string> names;
+  std::vector<CheckpointHead> heads;
+  const auto newest_first = list(directory);
+  for (const auto& [step, name] : std::views::reverse(newest_first)) {
+    try {
+      const OwnedDir one = find_own(directory, name);
+      heads.push_back(read_manifest(opener(one)).head);
+      names.push_back(name);
+    } catch (const SystemError&) {
+      result.unreadable.push_back(name);
+    } catch (const UsageError&) {
+      continue;  // damaged: said when it is loaded
+    }
+  }
+  if (const std::optional<std::size_t> best = find_best(heads)) result.best = names[*best];
+  return result;
+}
+
+// A result that is not the best one is worse than it; of results that all were, the later is better.
+bool is_higher_better(std::span<const CheckpointHead> heads) {
+  std::optional<double> first;
+  bool is_higher = true;
+  for (const CheckpointHead& head : heads) {
+    if (!head.result || !head.best) continue;
+    if (*head.result != *head.best) return *head.best > *head.result;
+    if (first && *head.best != *first) is_higher = *head.best > *first;
+    if (!first) first = head.best;
+  }
+  return is_higher;
 }
 
 }  // namespace
+
+std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads) {
+  const bool is_higher = is_higher_better(heads);
+  std::optional<std::size_t> best;
+  for (std::size_t i = 0; i < heads.size(); ++i) {
+    const std::optional<double>& result = heads[i].result;
+    if (!result) continue;
+    const double so_far = best ? *heads[*best].result : *result;
+    if (!best || (is_higher ? *result > so_far : *result < so_far)) best = i;
+  }
+  return best;
+}
 
 LoadedCheckpoint load_checkpoint(const fs::path& path, bool trust) try {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -262,8 +327,11 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
   return loaded;
 }
 
-void Checkpoints::mark_best(std::int64_t step) {
-  replace_file(directory(), "best", checkpoint_name(step) + "\n");
+void Checkpoints::mark_best() {
+  const OwnedDir directory = this->directory();
+  const std::optional<std::string> best = read_heads(directory).best;
+  if (best && read_file(directory, kBest) != *best + "\n")
+    replace_file(directory, kBest, *best + "\n");
 }
 
 void Checkpoints::remove_leftovers(const OwnedDir& directory) {
@@ -272,10 +340,9 @@ void Checkpoints::remove_leftovers(const OwnedDir& directory) {
 }
 
 void Checkpoints::remove_old(const OwnedDir& directory, std::int64_t newest) const {
-  if (!directory.problem_of("best").empty()) return;  // which one is the best cannot be told
-  std::set<std::string> kept;
-  if (const std::optional<std::string> best = read_file(directory, "best"))
-    kept.insert(best->substr(0, best->find('\n')));
+  const Heads heads = read_heads(directory);
+  std::set<std::string> kept(heads.unreadable.begin(), heads.unreadable.end());
+  if (heads.best) kept.insert(*heads.best);
   int newer = 0;
   for (const auto& [step, name] : list(directory)) {
     // Trap: one of a later step could not be read when this run began: it is none of those that are

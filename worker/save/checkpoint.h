@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct CheckpointHead {
   int world_size = 1;
   std::int64_t batch = 0;                    // of the whole job
   std::map<std::string, std::string> job{};  // job_identity(), for resume
-  std::optional<double> best{};              // best value of the watched metric so far
+  std::optional<double> result{};            // watched metric of these weights, when evaluated
+  std::optional<double> best{};              // the best result so far
   std::string torch_version{};
 
   bool operator==(const CheckpointHead&) const = default;
@@ -48,6 +50,10 @@ struct LoadedCheckpoint {
   TensorFile state;
 };
 
+/// The best of checkpoints in the order of their steps: by their own results, the first of equals.
+/// Nothing when none has a result. Which direction is better their results and best ones tell.
+std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads);
+
 /// Reads and verifies one checkpoint directory. What is in it decides what a program learns, so
 /// without `trust` the directory and its files belong to us or to root.
 /// Errors: UsageError that says what is wrong with which file; SystemError (reading).
@@ -56,8 +62,8 @@ LoadedCheckpoint load_checkpoint(const std::filesystem::path& path, bool trust =
 /// The checkpoints of one run, in `<run directory>/checkpoints`. Used by rank 0 alone.
 class Checkpoints {
  public:
-  /// Keeps the newest `keep` (at least 2) up to the step that was saved last, and the one named in
-  /// `best`. `run_id` makes temporary names; it may be empty (then the pid is used). `run_dir`
+  /// Keeps the newest `keep` (at least 2) up to the step that was saved last, and the best.
+  /// `run_id` makes temporary names; it may be empty (then the pid is used). `run_dir`
   /// outlives this.
   Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id);
 
@@ -74,9 +80,10 @@ class Checkpoints {
   /// from step-000600". Where none is left, nobody can say here what happens instead.
   std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);
 
-  /// Writes the text file `best`, so that the checkpoint of that step is kept.
+  /// Writes the name of the best one, as the manifests tell, into the text file `best`, for people
+  /// and programs: nothing here reads it. Without a result there is no such file.
   /// Errors: SystemError.
-  void mark_best(std::int64_t step);
+  void mark_best();
 
  private:
   [[nodiscard]] OwnedDir directory() const;

@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -38,6 +39,16 @@ double decode(std::string_view text) {
   if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
     throw UsageError("\"" + one_line(text, 40) + "\" is no number");
   return value;
+}
+
+std::optional<double> read_number(const json::value& value) {
+  if (value.is_null()) return {};
+  return decode(value.as_string());
+}
+
+// Nothing is better or worse than NaN, so it would stay the best for ever.
+json::value to_json(const std::optional<double>& value) {
+  return value && !std::isnan(*value) ? json::value(encode(*value)) : json::value(nullptr);
 }
 
 json::object to_json(const ManifestTensor& tensor) {
@@ -90,8 +101,10 @@ Manifest read_content(const json::object& content) {
   head.step_in_epoch = content.at("step_in_epoch").to_number<std::int64_t>();
   head.world_size = content.at("world_size").to_number<int>();
   head.batch = content.at("batch").to_number<std::int64_t>();
-  if (const json::value& best = content.at("best"); !best.is_null())
-    head.best = decode(best.as_string());
+  head.best = read_number(content.at("best"));
+  // Manifests of older versions have none; where nothing was better since, it was its own.
+  const json::value* const result = content.if_contains("result");
+  head.result = result != nullptr ? read_number(*result) : head.best;
   head.torch_version = json::value_to<std::string>(content.at("torch_version"));
   for (const auto& [key, value] : content.at("job").as_object())
     head.job.emplace(key, value.as_string());
@@ -110,8 +123,6 @@ std::string to_text(const Manifest& manifest) {
   json::array files;
   for (const ManifestFile& file : manifest.files)
     files.push_back(to_json(file));
-  // Nothing is better or worse than NaN, so it would stay the best for ever.
-  const bool is_known = head.best && !std::isnan(*head.best);
   const json::object content{
       {"version", kVersion},
       {"step", head.step},
@@ -119,7 +130,8 @@ std::string to_text(const Manifest& manifest) {
       {"step_in_epoch", head.step_in_epoch},
       {"world_size", head.world_size},
       {"batch", head.batch},
-      {"best", is_known ? json::value(encode(*head.best)) : json::value(nullptr)},
+      {"result", to_json(head.result)},
+      {"best", to_json(head.best)},
       {"torch_version", head.torch_version},
       {"job", std::move(job)},
       {"files", std::move(files)}};

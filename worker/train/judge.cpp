@@ -31,8 +31,13 @@ Judge::Judge(const Job& job, const Watched& usual, const std::vector<std::string
   plateau_ = make_plateau(job, is_higher_better);
 }
 
+std::optional<double> Judge::result_of(const NamedValues& test) const {
+  const std::optional<double> result = find_value(test, watch_.metric);
+  return result && std::isfinite(*result) ? result : std::nullopt;
+}
+
 bool Judge::note(const NamedValues& test, WatchState& state) {
-  const double result = find_value(test, watch_.metric).value_or(NAN);
+  const double result = result_of(test).value_or(NAN);
   const bool is_best = is_gain(watch_, state, result);
   state = note_result(watch_, state, result);
   if (plateau_) plateau_->note(find_value(test, plateau_metric_).value_or(NAN));

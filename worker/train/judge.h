@@ -20,6 +20,9 @@ class Judge {
   /// them.
   Judge(const Job& job, const Watched& usual, const std::vector<std::string>& names);
 
+  /// What an evaluation gave in the number that is watched; nothing when it is not finite.
+  [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
+
   /// Returns whether it was the best so far. The same on every rank.
   bool note(const NamedValues& test, WatchState& state);
 

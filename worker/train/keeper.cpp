@@ -71,6 +71,7 @@ Position Keeper::restore(const SumNames& names) {
       checkpoint = load_newest(
           *checkpoints_,
           has_path ? job.resume + ", as checkpoint.resume says" : std::string(kBeginning));
+      mark_best();  // whoever saved last may have been killed before, or the best be damaged by now
     }
     if (!checkpoint && has_path) checkpoint = load_checkpoint(job.resume, job.trust);
   }
@@ -122,6 +123,7 @@ bool Keeper::write(const Position& position, bool is_last) {
   content.head.world_size = parts_.group.world_size();
   content.head.batch = parts_.job.batch.whole;
   content.head.job = parts_.job.identity;
+  content.head.result = position.result;
   content.head.best = position.watch.best;
   content.head.torch_version = TORCH_VERSION;
   content.model = view(snapshot.model);
@@ -145,13 +147,13 @@ bool Keeper::write(const Position& position, bool is_last) {
     return false;
   }
   parts_.page.checkpoint_step.store(position.step, std::memory_order_relaxed);
+  mark_best();
   return true;
 }
 
-void Keeper::mark_best(std::int64_t step) {
-  if (!checkpoints_) return;
+void Keeper::mark_best() {
   try {
-    checkpoints_->mark_best(step);
+    checkpoints_->mark_best();
   } catch (const SystemError& error) {
     log::warning(std::string("the best checkpoint is not marked: ") + error.what());
   }

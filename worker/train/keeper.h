@@ -54,10 +54,8 @@ class Keeper {
   /// The step of the newest checkpoint that was saved; -1: none.
   [[nodiscard]] std::int64_t newest_step() const { return newest_step_; }
 
-  /// The checkpoint of that step is the best so far.
-  void mark_best(std::int64_t step);
-
  private:
+  void mark_best();
   bool write(const Position& position, bool is_last);
 
   Parts parts_;

@@ -23,6 +23,7 @@ struct Position {
   std::int64_t step_in_epoch = 0;  // of it, done
   StepSums sums;                   // of all ranks, over the running epoch
   WatchState watch;
+  std::optional<double> result{};  // of an evaluation of these very weights, in what is watched
 };
 
 /// The tensors of a run that are equal on all ranks. They share memory with the model and the

@@ -38,6 +38,7 @@ Trainer::End Trainer::train_epoch() {
     // Everything after this line is bookkeeping.
     ++position_.step;
     ++position_.step_in_epoch;
+    position_.result.reset();
     parts_.ledger.note_step(position_, lr);
     parts_.hooks.after_step(position_.step, lr);
     // All ranks agree whether to stop.
@@ -56,12 +57,12 @@ Trainer::End Trainer::agree() {
   if (const End end = hear_rest()) return end;
   const bool is_stop = heard_.stop > 0;
   heard_ = {};
-  return is_stop ? stop() : save(position_, /*is_last=*/false, /*is_best=*/false);
+  return is_stop ? stop() : save(position_, /*is_last=*/false);
 }
 
 Trainer::End Trainer::stop() {
   parts_.ledger.set_phase(Phase::stopping);
-  if (const End end = save(position_, /*is_last=*/true, /*is_best=*/false)) return end;
+  if (const End end = save(position_, /*is_last=*/true)) return end;
   parts_.ledger.say("stopped after step " + std::to_string(position_.step) +
                     " with a checkpoint; the same command goes on from it");
   return exit_code::kStoppedAfterCheckpoint;
@@ -111,7 +112,7 @@ Trainer::End Trainer::between_steps() {
     parts_.ledger.write(record);
   }
   if (is_best || is_save_due) {
-    if (const End end = save(position_, /*is_last=*/false, is_best)) return end;
+    if (const End end = save(position_, /*is_last=*/false)) return end;
   }
   parts_.ledger.restart_clock(position_);
   return {};
@@ -142,9 +143,10 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   parts_.ledger.write(record);
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
-  if (is_whole) next = {position_.step, position_.epoch + 1, 0, {}, position_.watch};
+  if (is_whole)
+    next = {position_.step, position_.epoch + 1, 0, {}, position_.watch, position_.result};
   if (is_best || is_finished_ || is_due(parts_.job.checkpoint.every)) {
-    if (const End end = save(next, is_finished_, is_best)) return end;
+    if (const End end = save(next, is_finished_)) return end;
   }
   parts_.ledger.say(epoch_line(record, parts_.job.epochs));
   position_ = next;
@@ -164,6 +166,7 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
     return diverged(parts_.group, "the test loss of epoch " + std::to_string(position_.epoch + 1));
   }
+  position_.result = parts_.judge.result_of(test);
   is_best = parts_.judge.note(test, position_.watch);
   if (const std::optional<std::string> why = parts_.judge.why_enough(position_.watch)) {
     is_finished_ = true;
@@ -172,10 +175,9 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   return {};
 }
 
-Trainer::End Trainer::save(const Position& position, bool is_last, bool is_best) {
+Trainer::End Trainer::save(const Position& position, bool is_last) {
   if (const End end = parts_.keeper.save(position, is_last)) return end;
   if (parts_.keeper.newest_step() != position.step) return {};
-  if (is_best) parts_.keeper.mark_best(position.step);
   parts_.hooks.after_save(position.step);
   return {};
 }

@@ -61,7 +61,7 @@ class Trainer {
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
   End stop();
-  End save(const Position& position, bool is_last, bool is_best);
+  End save(const Position& position, bool is_last);
 
   [[nodiscard]] Wishes wishes() const;
   [[nodiscard]] double rate_of(std::int64_t step) const;
