@@ -130,11 +130,34 @@ std::string other_start(const OwnedDir& directory, const JobValues& before, cons
   return std::string(kResume) + " was " + one_line(began);
 }
 
-// The job of the run in `directory`, which did not finish and is this job with the same whole batch.
-std::optional<JobValues> unfinished_same_job(const OwnedDir& directory,
-                                             const JobValues& job,
-                                             std::int64_t batch,
-                                             std::string& why_not) {
+// "train.epochs was 3, is 5", where this job goes on after that one's end and no key says the
+// opposite; "" where nothing more is asked for.
+std::string more_to_do(const JobValues& before, const JobValues& job) {
+  std::string more;
+  for (const char* const key : {"train.epochs", "train.max_steps"}) {
+    const std::optional<std::int64_t> was = before.maybe_integer(key);  // nothing: no end
+    const std::optional<std::int64_t> is = job.maybe_integer(key);
+    if (was == is) continue;
+    if (!was || (is && *is < *was)) return "";
+    more += (more.empty() ? "" : ", ") + std::string(key) + " was " + std::to_string(*was) +
+            ", is " + (is ? std::to_string(*is) : "null");
+  }
+  return more;
+}
+
+// How a run goes on in its directory.
+struct Continuation {
+  JobValues before;  // its job
+  std::string what;  // "the unfinished run"
+  std::string why;   // of a finished one: what is asked for beyond its end
+};
+
+// Of the run in `directory`, when it is this job with the same whole batch and has something left to
+// do. `why_not` stays empty when it is finished and no more is asked for.
+std::optional<Continuation> find_continuation(const OwnedDir& directory,
+                                              const JobValues& job,
+                                              std::int64_t batch,
+                                              std::string& why_not) {
   const std::optional<OldRun> old = read_result(directory);
   if (!old) {
     why_not = "its result.json cannot be read";
@@ -143,12 +166,16 @@ std::optional<JobValues> unfinished_same_job(const OwnedDir& directory,
   try {
     const YamlDocument document =
         parse_yaml(read_file(directory, kJobName, kMostOfJob).value_or(""), kJobName);
-    JobValues before = resolve_job(&document, {});
+    const JobValues before = resolve_job(&document, {});
     if (before.text("name") != job.text("name")) {
       why_not = kOtherName;
       return {};
     }
-    if (old->finished) return {};
+    Continuation found{before, "the unfinished run", ""};
+    if (old->finished) {
+      found = {before, "the finished run", more_to_do(before, job)};
+      if (found.why.empty() || job.text(kResume) == "never") return {};
+    }
     const TextMap ours = job_identity(job, true);
     for (const auto& [path, value] : job_identity(before, true)) {
       if (ours.at(path) == value) continue;
@@ -158,7 +185,7 @@ std::optional<JobValues> unfinished_same_job(const OwnedDir& directory,
     why_not = other_start(directory, before, job);
     if (why_not.empty() && old->batch != batch)
       why_not = "the whole batch was " + std::to_string(old->batch);
-    if (why_not.empty()) return before;
+    if (why_not.empty()) return found;
   } catch (const UsageError&) {
     if (!old->finished)
       why_not = "its job.yaml cannot be read";  // written by another version, or by hand
@@ -238,14 +265,15 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     int lock = -1;
     if (std::optional<OwnedDir> directory = open_run(path, job, lock, why_not)) {
       RunDir candidate(std::move(*directory), lock);
-      if (const auto before = unfinished_same_job(candidate.directory_, job, batch, why_not)) {
+      if (const auto found = find_continuation(candidate.directory_, job, batch, why_not)) {
         run = std::move(candidate);
         run->continues_ = true;
-        run->notice_ = "continues the unfinished run in " + path.string();
+        run->notice_ = "continues " + found->what + " in " + path.string();
+        if (!found->why.empty()) run->notice_ += ": " + found->why;
         const std::string& wish = job.text(kResume);
         if (wish != "auto") run->notice_ += "; checkpoint.resume=" + one_line(wish) + " was its start";
         // Whoever repeats the command that began it finds it again.
-        record.set(kResume, before->setting(kResume));
+        record.set(kResume, found->before.setting(kResume));
       }
     }
     if (newest == 0 && why_not != kOtherName) {

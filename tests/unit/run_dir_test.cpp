@@ -22,6 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
+constexpr const char* kNever = "checkpoint.resume=never";
+constexpr const char* kPath = "checkpoint.resume=runs/x/checkpoints/step-000001";
+
 class RunDirTest : public ::testing::Test {
  protected:
   [[nodiscard]] JobValues job(const std::vector<std::string>& more = {}) const {
@@ -135,6 +138,34 @@ TEST_F(RunDirTest, AFinishedRunIsNotContinued) {
   EXPECT_EQ(RunDir::choose(job(), 1, "b").path(), folder_ / "run2");
 }
 
+TEST_F(RunDirTest, AFinishedRunIsContinuedByTheSameJobWithMoreToDo) {
+  const auto run_to_end = [&](const std::vector<std::string>& more) {
+    const RunDir run = RunDir::choose(job(more), 1, "a");
+    write_result(run.directory(), 0, "");
+    return run.notice();
+  };
+  (void)run_to_end({"train.epochs=3", "train.max_steps=50"});
+  EXPECT_THAT(run_to_end({"train.epochs=5", "train.max_steps=50"}),
+              HasSubstr("continues the finished run in " + (folder_ / "run").string() +
+                        ": train.epochs was 3, is 5"));
+  EXPECT_THAT(run_to_end({"train.epochs=5", "train.max_steps=60"}),
+              HasSubstr(": train.max_steps was 50, is 60"));
+  EXPECT_THAT(run_to_end({"train.epochs=5"}), HasSubstr(": train.max_steps was 60, is null"));
+  // Less, both ways, another job, or a new start: a new run.
+  const std::vector<std::vector<std::string>> others{
+      {"train.epochs=5"},
+      {"train.epochs=4"},
+      {"train.epochs=9", "train.max_steps=9"},
+      {"train.epochs=9", "optimizer.lr=0.1"},
+      {"train.epochs=9", kNever},
+  };
+  for (const std::vector<std::string>& other : others) {
+    const RunDir run = RunDir::choose(job(other), 1, "b");
+    EXPECT_THAT(run.notice(), HasSubstr("new run directory " + (folder_ / "run2").string()));
+    fs::remove_all(run.path());
+  }
+}
+
 TEST_F(RunDirTest, AnOlderUnfinishedRunIsFoundBehindOthers) {
   { const RunDir first = RunDir::choose(job(), 1, "a"); }
   {
@@ -186,9 +217,6 @@ TEST_F(RunDirTest, ALivingRunIsLeftAlone) {
   EXPECT_EQ(second.path(), folder_ / "run2");
   EXPECT_THAT(second.notice(), HasSubstr("still running"));
 }
-
-constexpr const char* kNever = "checkpoint.resume=never";
-constexpr const char* kPath = "checkpoint.resume=runs/x/checkpoints/step-000001";
 
 TEST_F(RunDirTest, NeverOrACheckpointOfTheUsersChoiceStartsANewDirectory) {
   { const RunDir first = RunDir::choose(job(), 1, "a"); }
