@@ -61,20 +61,22 @@ std::string problem_of(const OwnedDir& directory, std::span<const char* const> r
   return "";
 }
 
-// Opens what is there when it and its records are ours alone, and locks it.
-std::optional<OwnedDir> open_run(const fs::path& path,
-                                 const JobValues& job,
-                                 int& lock,
-                                 std::string& why_not) {
-  std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
-  if (!directory) return {};
-  why_not = problem_of(*directory, kRecords);
+// Locks what is there when its records are ours alone. -1 and the reason when not.
+int lock_old_run(const OwnedDir& directory, const JobValues& job, std::string& why_not) {
+  why_not = problem_of(directory, kRecords);
   const bool is_workers = job.is_null("launch.program");
-  if (why_not.empty() && is_workers) why_not = problem_of(*directory, kWorkersRecords);
-  if (!why_not.empty()) return {};
-  lock = lock_run(*directory, why_not);
-  if (lock < 0) return {};
-  return directory;
+  if (why_not.empty() && is_workers) why_not = problem_of(directory, kWorkersRecords);
+  return why_not.empty() ? lock_run(directory, why_not) : -1;
+}
+
+// The job of the run in `directory`; nothing when it cannot be read.
+std::optional<JobValues> read_job(const OwnedDir& directory) try {
+  const std::optional<std::string> text = read_file(directory, kJobName, kMostOfJob);
+  if (!text) return {};
+  const YamlDocument document = parse_yaml(*text, kJobName);
+  return resolve_job(&document, {});
+} catch (const UsageError&) {
+  return {};
 }
 
 struct OldRun {
@@ -99,8 +101,6 @@ std::optional<OldRun> read_result(const OwnedDir& directory) {
   }
   return run;
 }
-
-constexpr const char* kOtherName = "it has another name";
 
 bool has_checkpoint(const OwnedDir& directory) {
   std::string ignored;
@@ -145,52 +145,35 @@ std::string more_to_do(const JobValues& before, const JobValues& job) {
   return more;
 }
 
-// How a run goes on in its directory.
-struct Continuation {
-  JobValues before;  // its job
-  std::string what;  // "the unfinished run"
-  std::string why;   // of a finished one: what is asked for beyond its end
-};
-
-// Of the run in `directory`, when it is this job with the same whole batch and has something left to
-// do. `why_not` stays empty when it is finished and no more is asked for.
-std::optional<Continuation> find_continuation(const OwnedDir& directory,
-                                              const JobValues& job,
-                                              std::int64_t batch,
-                                              std::string& why_not) {
+// How the run in `directory`, which was `before`, goes on: "continues the unfinished run in DIR".
+// Nothing when this is another job or has another whole batch, with the reason, or when nothing is
+// left to do.
+std::optional<std::string> find_continuation(const OwnedDir& directory,
+                                             const JobValues& before,
+                                             const JobValues& job,
+                                             std::int64_t batch,
+                                             std::string& why_not) {
   const std::optional<OldRun> old = read_result(directory);
   if (!old) {
     why_not = "its result.json cannot be read";
     return {};
   }
-  try {
-    const YamlDocument document =
-        parse_yaml(read_file(directory, kJobName, kMostOfJob).value_or(""), kJobName);
-    const JobValues before = resolve_job(&document, {});
-    if (before.text("name") != job.text("name")) {
-      why_not = kOtherName;
-      return {};
-    }
-    Continuation found{before, "the unfinished run", ""};
-    if (old->finished) {
-      found = {before, "the finished run", more_to_do(before, job)};
-      if (found.why.empty() || job.text(kResume) == "never") return {};
-    }
-    const TextMap ours = job_identity(job, true);
-    for (const auto& [path, value] : job_identity(before, true)) {
-      if (ours.at(path) == value) continue;
-      why_not = path + " was " + one_line(value);
-      return {};
-    }
-    why_not = other_start(directory, before, job);
-    if (why_not.empty() && old->batch != batch)
-      why_not = "the whole batch was " + std::to_string(old->batch);
-    if (why_not.empty()) return found;
-  } catch (const UsageError&) {
-    if (!old->finished)
-      why_not = "its job.yaml cannot be read";  // written by another version, or by hand
+  const std::string more = old->finished ? more_to_do(before, job) : "";
+  if (old->finished && (more.empty() || job.text(kResume) == "never")) return {};
+  const TextMap ours = job_identity(job, true);
+  for (const auto& [path, value] : job_identity(before, true)) {
+    if (ours.at(path) == value) continue;
+    why_not = path + " was " + one_line(value);
+    return {};
   }
-  return {};
+  why_not = other_start(directory, before, job);
+  if (why_not.empty() && old->batch != batch)
+    why_not = "the whole batch was " + std::to_string(old->batch);
+  if (!why_not.empty()) return {};
+  const std::string& wish = job.text(kResume);
+  return std::string("continues the ") + (old->finished ? "finished" : "unfinished") + " run in " +
+         directory.path().string() + (more.empty() ? "" : ": " + more) +
+         (wish == "auto" ? "" : "; checkpoint.resume=" + one_line(wish) + " was its start");
 }
 
 std::string to_text(RunState state) {
@@ -251,32 +234,39 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
                       error.message() + kWhereItCan);
   }
   const fs::path base = output / job.text("name");
-  const std::vector<int> numbers = numbers_of(base);
-  const int last = numbers.empty() ? 0 : numbers.front();
-
-  int newest = 0;             // run of this name; "exp2" may be the first of that name
+  int last = 0;               // number of a run of this name; "exp2" may be the first of that name
+  int newest = 0;             // that may be one
   std::string of_the_newest;  // why it is not continued
   std::optional<RunDir> run;
   JobValues record = job;
-  for (const int number : numbers) {
-    if (!may_continue(job) || run) break;
+  for (const int number : numbers_of(base)) {
     const fs::path path = numbered(base, number);
     std::string why_not;
-    int lock = -1;
-    if (std::optional<OwnedDir> directory = open_run(path, job, lock, why_not)) {
+    std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
+    const std::optional<JobValues> before = directory ? read_job(*directory) : std::nullopt;
+    if (before && before->text("name") != job.text("name")) continue;
+    if (before) last = std::max(last, number);
+    if (!may_continue(job) && last > 0) break;
+    if (!may_continue(job)) continue;
+    const int lock = directory ? lock_old_run(*directory, job, why_not) : -1;
+    if (lock >= 0) {
       RunDir candidate(std::move(*directory), lock);
-      if (const auto found = find_continuation(candidate.directory_, job, batch, why_not)) {
+      std::optional<std::string> notice;
+      if (before) {
+        notice = find_continuation(candidate.directory_, *before, job, batch, why_not);
+      } else if (const auto old = read_result(candidate.directory_); !old || !old->finished) {
+        why_not = "its job.yaml cannot be read";  // written by another version, or by hand
+      }
+      if (notice) {
         run = std::move(candidate);
         run->continues_ = true;
-        run->notice_ = "continues " + found->what + " in " + path.string();
-        if (!found->why.empty()) run->notice_ += ": " + found->why;
-        const std::string& wish = job.text(kResume);
-        if (wish != "auto") run->notice_ += "; checkpoint.resume=" + one_line(wish) + " was its start";
+        run->notice_ = *notice;
         // Whoever repeats the command that began it finds it again.
-        record.set(kResume, found->before.setting(kResume));
+        record.set(kResume, before->setting(kResume));
+        break;
       }
     }
-    if (newest == 0 && why_not != kOtherName) {
+    if (newest == 0) {
       newest = number;
       of_the_newest = why_not;
     }

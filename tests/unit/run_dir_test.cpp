@@ -105,6 +105,14 @@ TEST_F(RunDirTest, ARunOfAnotherNameThatEndsInANumberIsNoRunOfThisName) {
   EXPECT_THAT(again.notice(), HasSubstr("/exp is not continued: optimizer.lr was 0.05"));
 }
 
+TEST_F(RunDirTest, NumbersOfOtherNamesDoNotCount) {
+  const RunDir living = RunDir::choose(job({"name=b34"}), 1, "a");
+  EXPECT_EQ(RunDir::choose(job({"name=b"}), 1, "b").notice(),
+            "new run directory " + (folder_ / "b").string());
+  EXPECT_EQ(RunDir::choose(job({"name=b", "optimizer.lr=0.1"}), 1, "c").path(), folder_ / "b2");
+  EXPECT_EQ(RunDir::choose(job({"name=b", "optimizer.lr=0.2"}), 1, "d").path(), folder_ / "b3");
+}
+
 TEST_F(RunDirTest, ANumberThatLeavesNoHigherOneBlocksNothing) {
   replace_file(folder_ / "run999999", "");
   EXPECT_EQ(RunDir::choose(job(), 1, "a").path(), folder_ / "run");
