@@ -533,15 +533,38 @@ bool is_about_batch(std::string_view path) {
   return path == "data.batch" || path == "data.batch_per_rank" || path == "train.accumulate";
 }
 
+namespace {
+
+// What a run may change when it goes on: how far it goes, what it tells and keeps, how long it
+// waits. None of it is part of what is trained; and who was stopped by a number that is not finite
+// may go on without such steps. The ranks of a round agree on all of it.
+constexpr std::array<std::string_view, 18> kMayChange{"name",
+                                                      "train.epochs",
+                                                      "train.max_steps",
+                                                      "train.non_finite",
+                                                      "train.log_every",
+                                                      "eval.batch",
+                                                      "eval.patience",
+                                                      "checkpoint.every",
+                                                      "checkpoint.every_steps",
+                                                      "checkpoint.interval",
+                                                      "checkpoint.keep",
+                                                      "checkpoint.resume",
+                                                      "data.max_bad",
+                                                      "data.workers",
+                                                      "ddp.join_timeout",
+                                                      "ddp.timeout",
+                                                      "ddp.check_replicas_every",
+                                                      "train.cudnn_benchmark"};
+
+}  // namespace
+
 TextMap job_identity(const JobValues& job, bool for_resume) {
   TextMap identity;
   for (const JobKey& key : job_keys()) {
-    // How often and from where to resume is no part of what is trained; and who was stopped by a
-    // number that is not finite may go on without such steps.
     const bool left_out =
         key.may_differ ||
-        (for_resume && (key.path == "train.epochs" || key.path == "train.max_steps" ||
-                        key.path == "checkpoint.resume" || key.path == "train.non_finite"));
+        (for_resume && std::ranges::find(kMayChange, key.path) != kMayChange.end());
     if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
   }
   return identity;

@@ -409,11 +409,10 @@ JobEnd describe_end(const Verdict& verdict,
   // Only of ddp-worker is it known what a page without a step means: other programs may count from
   // 0, or count epochs, and have written into the directory what they like. One that has not opened
   // its page has made no step either: it was refused, or stopped, before.
-  end.no_step =
-      spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
-      std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
-        return worker.step == 0 && worker.checkpoint_step < 0;
-      });
+  end.no_step = spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
+                std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
+                  return worker.step == 0 && worker.checkpoint_step < 0;
+                });
   return end;
 }
 

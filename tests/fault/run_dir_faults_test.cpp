@@ -203,7 +203,8 @@ TEST_F(RunDirFaults, A1_WhereEveryFileHasOneOwnerARunIsContinuedAllTheSame) {
 }
 
 TEST_F(RunDirFaults, OfAWorkerThatWasRefusedBeforeItsPageNothingIsLeft) {
-  const std::string program = write_file("ddp-worker", "#!/bin/sh\n[ $RANK = 0 ] && exit 2\nsleep 60\n");
+  const std::string program =
+      write_file("ddp-worker", "#!/bin/sh\n[ $RANK = 0 ] && exit 2\nsleep 60\n");
   fs::permissions(program, fs::perms::owner_all);
   const auto job = launch_job({"launch.program=" + program, "launch.nproc_per_node=2"});
   EXPECT_EQ(job->wait(), 2);

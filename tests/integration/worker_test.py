@@ -402,6 +402,29 @@ class Resume(WorkerTest):
             self.assert_resumed(self.train(*begun), 2 * self.STEPS + 1, 3 * self.STEPS - 1)
             self.assertFalse((self.folder / pathlib.Path(start).name / "job2").exists())
 
+    def test_a_finished_run_goes_on_with_more_epochs_and_tells_its_learning_rate(self):
+        job = ("data.train_size=480", "schedule.warmup=0")
+        self.launch(3, *job)
+        text = self.launch(3, *job, "train.epochs=3", "train.log_every=5", "checkpoint.keep=9")
+        self.assertIn(f"continues the finished run in {self.run_dir()}: train.epochs was 2, is 3", text)
+        self.assertIn("resumes at step 20, epoch 3,", text)
+        rates = {r["step"]: r["lr"] for r in records(self.run_dir(), "step")}
+        self.assertEqual(sorted(rates), [*range(1, 21), 25, 30])
+        change = re.search(
+            r"planned for 20 steps and now has 30: the schedule changes with it, and the learning rate goes from (\S+) in step 20 to (\S+) in step 21$",
+            text, re.MULTILINE,
+        )  # fmt: skip
+        self.assertIsNotNone(change, text)
+        self.assertAlmostEqual(float(change[1]), rates[20], delta=1e-2 * rates[20])
+        self.assertGreater(float(change[2]), 10 * rates[20])
+        # Under another name, from a path: no key of these is part of what is trained.
+        saved = self.run_dir() / "checkpoints" / "step-000020"
+        text = self.launch(3, *job, "name=other", "train.epochs=1", f"checkpoint.resume={saved}")
+        self.assertIn("planned for 20 steps and now has 10: 20 are done, so it ends here; with more it goes on", text)
+        self.assertIn("nothing is left to train", text)
+        # The same once more is a new run, as ever.
+        self.assertIn(f"new run directory {self.run_dir('job2')}\n", self.launch(3, *job, "train.epochs=3"))
+
     def test_a_static_graph_goes_on_bit_for_bit(self):
         # Its buckets have their final layout after the second backward, not after the first.
         job = ("data.train_size=480", "ddp.bucket=20KiB", "ddp.static_graph=true")

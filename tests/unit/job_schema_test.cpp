@@ -277,6 +277,9 @@ TEST(JobSchema, WhatMayDifferIsNotPartOfTheJob) {
   EXPECT_NE(job_identity(resolve("train: {epochs: 3}"), false), b);
   EXPECT_EQ(job_identity(resolve("train: {epochs: 3}"), true), job_identity(resolve(""), true));
   EXPECT_NE(job_identity(resolve("optimizer: {lr: 0.1}"), true), job_identity(resolve(""), true));
+  EXPECT_EQ(
+      job_identity(resolve("name: other\ntrain: {log_every: 7}\ncheckpoint: {keep: 9}"), true),
+      job_identity(resolve(""), true));
   // Who was stopped may go on and skip; ranks of one run must agree.
   const JobValues skips = resolve("train: {non_finite: skip}");
   EXPECT_EQ(job_identity(skips, true), job_identity(resolve(""), true));

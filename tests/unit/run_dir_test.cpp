@@ -66,7 +66,8 @@ TEST_F(RunDirTest, OfARefusedJobNothingIsLeft) {
 }
 
 TEST_F(RunDirTest, WhoWasStoppedByAnySignalLeavesNothingButACheckpoint) {
-  EXPECT_TRUE(RunDir::choose(job(), 1, "a").remove_unused(exit_code::of_signal(1), RunState::stopped));
+  EXPECT_TRUE(
+      RunDir::choose(job(), 1, "a").remove_unused(exit_code::of_signal(1), RunState::stopped));
   RunDir run = RunDir::choose(job(), 1, "a");
   fs::create_directories(run.path() / "checkpoints/step-000001");
   EXPECT_FALSE(run.remove_unused(exit_code::kUsage));

@@ -225,7 +225,8 @@ Heads read_heads(const OwnedDir& directory) {
   return result;
 }
 
-// A result that is not the best one is worse than it; of results that all were, the later is better.
+// A result that is not the best one is worse than it; of results that all were, the later is
+// better.
 bool is_higher_better(std::span<const CheckpointHead> heads) {
   std::optional<double> first;
   bool is_higher = true;

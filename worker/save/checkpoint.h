@@ -24,6 +24,7 @@ struct CheckpointHead {
   std::int64_t step = 0;  // optimizer steps done
   std::int64_t epoch = 0;
   std::int64_t step_in_epoch = 0;  // steps of that epoch that are done
+  std::int64_t planned = 0;        // steps of the whole run; 0: an older version did not tell
   int world_size = 1;
   std::int64_t batch = 0;                    // of the whole job
   std::map<std::string, std::string> job{};  // job_identity(), for resume

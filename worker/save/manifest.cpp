@@ -99,6 +99,8 @@ Manifest read_content(const json::object& content) {
   head.step = content.at("step").to_number<std::int64_t>();
   head.epoch = content.at("epoch").to_number<std::int64_t>();
   head.step_in_epoch = content.at("step_in_epoch").to_number<std::int64_t>();
+  if (const json::value* const planned = content.if_contains("planned"))
+    head.planned = planned->to_number<std::int64_t>();
   head.world_size = content.at("world_size").to_number<int>();
   head.batch = content.at("batch").to_number<std::int64_t>();
   head.best = read_number(content.at("best"));
@@ -123,18 +125,18 @@ std::string to_text(const Manifest& manifest) {
   json::array files;
   for (const ManifestFile& file : manifest.files)
     files.push_back(to_json(file));
-  const json::object content{
-      {"version", kVersion},
-      {"step", head.step},
-      {"epoch", head.epoch},
-      {"step_in_epoch", head.step_in_epoch},
-      {"world_size", head.world_size},
-      {"batch", head.batch},
-      {"result", to_json(head.result)},
-      {"best", to_json(head.best)},
-      {"torch_version", head.torch_version},
-      {"job", std::move(job)},
-      {"files", std::move(files)}};
+  const json::object content{{"version", kVersion},
+                             {"step", head.step},
+                             {"epoch", head.epoch},
+                             {"step_in_epoch", head.step_in_epoch},
+                             {"planned", head.planned},
+                             {"world_size", head.world_size},
+                             {"batch", head.batch},
+                             {"result", to_json(head.result)},
+                             {"best", to_json(head.best)},
+                             {"torch_version", head.torch_version},
+                             {"job", std::move(job)},
+                             {"files", std::move(files)}};
   const std::string rest = "\"content\":" + json::serialize(content) + "}\n";
   return std::string(kBefore) + checksum(rest) + std::string(kAfter) + rest;
 }

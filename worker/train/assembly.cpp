@@ -167,7 +167,8 @@ int train_task(const Session& session,
                  shared_state(*task, optimizer, judge),
                  session.page,
                  run_dir,
-                 session.self.run_id});
+                 session.self.run_id,
+                 plan.steps});
   Ledger ledger({job,
                  group,
                  replica,

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ddp::worker {
 namespace {
 
@@ -69,6 +71,22 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
 
 std::string evaluation_line(const EvaluationRecord& record) {
   return fmt::format("step {} | test{}", record.step, to_text(record.test));
+}
+
+std::string other_length_line(const Schedule& before, const Schedule& now, std::int64_t step) {
+  const std::string text =
+      fmt::format("this run was planned for {} steps and now has {}", before.steps, now.steps);
+  if (step >= now.steps)
+    return text + fmt::format(": {} are done, so it ends here; with more it goes on", step);
+  const double next = learning_rate(now, step);
+  if (next == learning_rate(before, step)) return text + "; its next learning rate stays as it was";
+  return text + fmt::format(
+                    ": the schedule changes with it, and the learning rate goes from {:.3g} "
+                    "in step {} to {:.3g} in step {}",
+                    learning_rate(before, std::max<std::int64_t>(step - 1, 0)),
+                    step,
+                    next,
+                    step + 1);
 }
 
 std::string nothing_left_line(const Job& job, std::int64_t epochs) {

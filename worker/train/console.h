@@ -8,6 +8,7 @@
 #include "common/job_schema.h"
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
+#include "worker/plan/schedule.h"
 #include "worker/save/metrics_writer.h"
 
 namespace ddp::worker {
@@ -27,6 +28,10 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
 std::string evaluation_line(const EvaluationRecord& record);
 
 /// Of a run whose last epoch is done already; `epochs` are.
+/// What becomes of a run that was planned for another number of steps, and of its learning rate
+/// after `step` steps. Both schedules are of the same job but for their steps.
+std::string other_length_line(const Schedule& before, const Schedule& now, std::int64_t step);
+
 std::string nothing_left_line(const Job& job, std::int64_t epochs);
 
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"

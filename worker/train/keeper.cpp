@@ -79,6 +79,7 @@ Position Keeper::restore(const SumNames& names) {
   const Position position =
       worker::restore(parts_.group, checkpoint ? &*checkpoint : nullptr, names, parts_.shared);
   if (checkpoint) {
+    planned_steps_ = checkpoint->head.planned;
     std::cout << "resumes at step " << position.step << ", epoch " << position.epoch + 1
               << ", from " << checkpoint->path.string() << std::endl;
   }
@@ -120,6 +121,7 @@ bool Keeper::write(const Position& position, bool is_last) {
   content.head.step = position.step;
   content.head.epoch = position.epoch;
   content.head.step_in_epoch = position.step_in_epoch;
+  content.head.planned = parts_.steps;
   content.head.world_size = parts_.group.world_size();
   content.head.batch = parts_.job.batch.whole;
   content.head.job = parts_.job.identity;

@@ -34,6 +34,7 @@ class Keeper {
     ProgressPage& page;
     const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
     std::string run_id;                 // for temporary names; may be empty
+    std::int64_t steps = 0;             // of the whole run
   };
 
   explicit Keeper(Parts parts);
@@ -42,6 +43,10 @@ class Keeper {
   /// start. Model and optimizer are then those of it, on every rank. All ranks call it. Errors:
   /// UsageError (a checkpoint that does not fit, or of another job); PeerError.
   Position restore(const SumNames& names);
+
+  /// Steps of the whole run as the checkpoint had it that restore() took; 0: there was none, or it
+  /// does not tell. Rank 0 alone knows.
+  [[nodiscard]] std::int64_t planned_steps() const { return planned_steps_; }
 
   /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
   [[nodiscard]] bool is_time() const;
@@ -62,6 +67,7 @@ class Keeper {
   std::optional<Checkpoints> checkpoints_;  // rank 0 only
   std::chrono::steady_clock::time_point last_save_;
   std::int64_t newest_step_ = -1;
+  std::int64_t planned_steps_ = 0;
   int missed_ = 0;  // saves, in a row
 };
 

@@ -13,6 +13,11 @@ int Trainer::run() {
   // Model, optimizer, step and place in the epoch are those of the checkpoint.
   position_ = parts_.keeper.restore(parts_.tally.names());
   parts_.ledger.open(position_, parts_.plan.steps);
+  const std::int64_t planned = parts_.keeper.planned_steps();
+  if (planned > 0 && planned != parts_.plan.steps) {
+    const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
+    parts_.ledger.say(other_length_line(before, parts_.plan.schedule, position_.step));
+  }
   if (position_.step >= parts_.plan.steps && position_.step_in_epoch == 0)
     parts_.ledger.say(nothing_left_line(parts_.job, position_.epoch));
   parts_.step.start(parts_.plan.deal, position_.epoch, position_.step_in_epoch);
