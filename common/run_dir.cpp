@@ -161,13 +161,17 @@ std::optional<std::string> find_continuation(const OwnedDir& directory,
   const std::string more = old->finished ? more_to_do(before, job) : "";
   if (old->finished && (more.empty() || job.text(kResume) == "never")) return {};
   const TextMap ours = job_identity(job, true);
+  bool has_other_batch = false;
   for (const auto& [path, value] : job_identity(before, true)) {
     if (ours.at(path) == value) continue;
+    has_other_batch = has_other_batch || is_about_batch(path);
+    if (is_about_batch(path)) continue;
     why_not = path + " was " + one_line(value);
     return {};
   }
   why_not = other_start(directory, before, job);
-  if (why_not.empty() && old->batch != batch)
+  // The same words on other ranks are the same run: it keeps its whole batch.
+  if (why_not.empty() && has_other_batch && old->batch != batch)
     why_not = "the whole batch was " + std::to_string(old->batch);
   if (!why_not.empty()) return {};
   const std::string& wish = job.text(kResume);
