@@ -15,6 +15,7 @@ Usage: ./make.sh COMMAND
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
+  bench loader [ARG...]  torch's DataLoader, and DALI where it can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
@@ -44,6 +45,7 @@ readonly torch_wheels=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvid
 readonly cuda_headers=nvidia-cuda-crt==13.0.88
 readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensors tensorboard torchvision==0.26.0 pillow)
 readonly torch1_version=1.13.1
+readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
 readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
@@ -273,6 +275,15 @@ get_others() {
   fill_python "$target" 400 'import accelerate, lightning, tqdm, transformers' "${others_wheels[@]}"
 }
 
+# A loader to compare with, whose numpy is its own.
+get_dali() {
+  local target="$cache/dali" log="$cache/pip.log"
+  [[ "$(cat "$target/complete" 2>/dev/null)" != "${dali_wheels[*]}" ]] || return 0
+  say "getting ${dali_wheels[*]} to compare with (700 MB in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" 700 'import nvidia.dali, numpy' "${dali_wheels[@]}"
+}
+
 readonly site_of='import site; print(site.getsitepackages()[0])'
 
 # new_python PYTHON DIRECTORY: an empty environment there, in place of what was left of another.
@@ -486,7 +497,11 @@ bench() {
     bench_gpu "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, scale"
+  if [[ "${1:-}" == loader ]]; then
+    bench_loader "${@:2}"
+    return
+  fi
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -505,6 +520,18 @@ bench_gpu() {
   require_python "bench compares with Python's DDP"
   build_tests
   DDP_BIN=build/release "$python" -B tests/bench/gpu.py --json build/release/bench-gpu.json "$@"
+}
+
+bench_loader() {
+  local python dali=()
+  require_python "bench compares with torch's DataLoader"
+  if alone_in_cache get_dali; then
+    dali=(--dali "$cache/dali/bin/python")
+  else
+    say "no ${dali_wheels[*]}, so it is not measured"
+  fi
+  build_tests
+  "$python" -B tests/bench/loader.py build/release/tests/loader_rate "${dali[@]}" --json build/release/bench-loader.json "$@"
 }
 
 soak() {
