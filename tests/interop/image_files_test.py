@@ -12,7 +12,7 @@ import zlib
 
 import numpy
 import PIL.Image
-from image_tool import MODES, check, decode, difference, image_tool, picture, pillow, planes
+from image_tool import MODES, check, decode, decode_part, difference, image_tool, picture, pillow, planes
 
 
 class FilesTest(unittest.TestCase):
@@ -41,10 +41,16 @@ class FilesTest(unittest.TestCase):
             self.saved("restart.jpg", rgb, restart_marker_blocks=3),
             self.saved("optimized.jpg", rgb, optimize=True),
             self.saved("cmyk.jpg", rgb.convert("CMYK")),
-            self.saved("one.jpg", rgb.crop((0, 0, 1, 1))),
             self.saved("profile.jpg", rgb, icc_profile=b"x" * 3000, comment=b"words"),
         ]
-        check(self, paths)
+        check(self, [*paths, self.saved("one.jpg", rgb.crop((0, 0, 1, 1)))])
+        for part in ((0, 0, 61, 83), (0, 0, 1, 1), (60, 82, 1, 1), (16, 16, 16, 16), (15, 17, 30, 33), (33, 31, 28, 52), (7, 40, 50, 1)):
+            top, left, height, width = part
+            for channels in (1, 3):
+                for path, ours in zip(paths, decode_part(paths, part, channels), strict=True):
+                    whole = pillow(path, channels)
+                    with self.subTest(path.name, part=part, channels=channels):
+                        self.assertEqual(difference(ours, whole[:, top : top + height, left : left + width]), 0)
 
     def test_the_orientation_in_exif_is_passed_over(self):
         exif = PIL.Image.Exif()

@@ -1,5 +1,7 @@
 // Shows what worker/image does to the Python program beside it: one verb, then its arguments.
 // Images are written as a line "CHANNELS HEIGHT WIDTH" and their planes.
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <iomanip>
 #include <iostream>
@@ -32,21 +34,37 @@ std::vector<std::uint8_t> read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// decode CHANNELS HEIGHT WIDTH FILE...: each as an image. A height above 0 is the smallest that is
-// of use. What is no good is an image of no channel and as many bytes as the reason has letters.
-void decode(const Arguments& arguments) {
-  DecodeWish wish{.channels = std::stoi(arguments.at(0)), .at_least = std::nullopt};
-  const ImageSize at_least{std::stoi(arguments.at(1)), std::stoi(arguments.at(2))};
-  if (at_least.height > 0) wish.at_least = at_least;
+// What is no good is an image of no channel and as many bytes as the reason has letters.
+void decode(const DecodeWish& wish, std::span<const std::string> files) {
   Image image;  // one for all: what is left of a larger one must not be seen
-  for (std::size_t i = 3; i < arguments.size(); ++i) {
+  for (const std::string& file : files) {
     try {
-      decode_image(read_file(arguments[i]), wish, {}, image);
+      decode_image(read_file(file), wish, {}, image);
       put(image);
     } catch (const BadImage& error) {
       std::cout << "0 1 " << std::string(error.what()).size() << "\n" << error.what();
     }
   }
+}
+
+// decode CHANNELS HEIGHT WIDTH FILE...: each as an image. A height above 0 is the smallest that is
+// of use.
+void decode_whole(const Arguments& arguments) {
+  DecodeWish wish{.channels = std::stoi(arguments.at(0)), .at_least = std::nullopt};
+  const ImageSize at_least{std::stoi(arguments.at(1)), std::stoi(arguments.at(2))};
+  if (at_least.height > 0) wish.at_least = at_least;
+  decode(wish, std::span(arguments).subspan(3));
+}
+
+// decode-part CHANNELS TOP LEFT HEIGHT WIDTH FILE...: that part of each.
+void decode_part(const Arguments& arguments) {
+  std::array<int, 5> given{};
+  std::ranges::transform(std::span(arguments).first(given.size()),
+                         given.begin(),
+                         [](const auto& word) { return std::stoi(word); });
+  const Region part{given[1], given[2], given[3], given[4]};
+  decode({.channels = given[0], .at_least = {}, .part = [&](ImageSize) { return part; }},
+         std::span(arguments).subspan(given.size()));
 }
 
 Image read_image() {
@@ -264,11 +282,14 @@ void encode(const Arguments& arguments) {
 }  // namespace
 
 int run(int argc, char** argv) {
-  return test::run_verb(
-      "image_tool",
-      {{"decode", decode}, {"encode-png", encode}, {"operate", operate}, {"boxes", move_boxes}},
-      argc,
-      argv);
+  return test::run_verb("image_tool",
+                        {{"decode", decode_whole},
+                         {"decode-part", decode_part},
+                         {"encode-png", encode},
+                         {"operate", operate},
+                         {"boxes", move_boxes}},
+                        argc,
+                        argv);
 }
 
 }  // namespace ddp::worker

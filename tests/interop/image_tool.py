@@ -36,6 +36,11 @@ def decode(files, channels=3, at_least=(0, 0)):
     return list(images_of(image_tool("decode", channels, *at_least, *files)))
 
 
+def decode_part(files, part, channels=3):
+    """`part`: top, left, height, width."""
+    return list(images_of(image_tool("decode-part", channels, *part, *files)))
+
+
 def planes(image):
     array = numpy.asarray(image)
     return array[None] if array.ndim == 2 else array.transpose(2, 0, 1)

@@ -12,6 +12,7 @@
 
 #include <jpeglib.h>
 
+#include "worker/image/geometry.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {
@@ -171,6 +172,72 @@ TEST(DecodeTest, AJpegIsDecodedSmallerAsFarAsItIsOfUse) {
   EXPECT_EQ(size({8, 25}), (ImageSize{32, 48}));
   EXPECT_EQ(size({33, 1}), (ImageSize{64, 96}));
   EXPECT_EQ(size({500, 500}), (ImageSize{64, 96}));
+}
+
+TEST(DecodeTest, APartHasThePixelsThatItHasInTheWholeImage) {
+  // Parts that begin and end inside, at and beside blocks of 8 and 16 pixels.
+  for (const Bytes& file : one_of_each(colors(50, 70))) {
+    for (const Region& part : {Region{0, 0, 50, 70},
+                               Region{0, 0, 1, 1},
+                               Region{49, 69, 1, 1},
+                               Region{16, 16, 16, 32},
+                               Region{15, 17, 20, 30},
+                               Region{33, 31, 17, 39}}) {
+      Image image;
+      const DecodeWish wish{.channels = 3, .at_least = {}, .part = [&](ImageSize size) {
+                              EXPECT_EQ(size, (ImageSize{50, 70}));
+                              return part;
+                            }};
+      EXPECT_EQ(decode_image(file, wish, {}, image), (ImageSize{50, 70}));
+      Image wanted;
+      crop(decoded(file), part, {}, wanted);
+      EXPECT_EQ(image, wanted) << part.top << " " << part.left;
+    }
+  }
+}
+
+TEST(DecodeTest, APartIsDecodedSmallerAsFarAsItIsOfUse) {
+  const Bytes file = jpeg_file(colors(64, 96));
+  const auto size = [&](const Region& part, ImageSize at_least) {
+    Image image;
+    decode_image(file,
+                 {.channels = 3, .at_least = at_least, .part = [&](ImageSize) { return part; }},
+                 {},
+                 image);
+    // Its pixels are those of the whole image of that size.
+    Image small;
+    const int divisor = (part.height + image.height - 1) / image.height;
+    decode_image(
+        file, {.channels = 3, .at_least = ImageSize{64 / divisor, 96 / divisor}}, {}, small);
+    Image wanted;
+    crop(small, {part.top / divisor, part.left / divisor, image.height, image.width}, {}, wanted);
+    EXPECT_EQ(image, wanted) << divisor;
+    return image.size();
+  };
+  EXPECT_EQ(size({16, 32, 32, 64}, {16, 32}), (ImageSize{16, 32}));
+  EXPECT_EQ(size({16, 32, 32, 64}, {16, 33}), (ImageSize{32, 64}));
+  EXPECT_EQ(size({16, 32, 32, 64}, {4, 8}), (ImageSize{4, 8}));
+  EXPECT_EQ(size({0, 0, 64, 96}, {17, 1}), (ImageSize{32, 48}));
+  EXPECT_EQ(size({1, 1, 63, 95}, {31, 47}), (ImageSize{32, 48})) << "half pixels belong to it";
+}
+
+TEST(DecodeTest, DamageOutsideOfAPartIsDamage) {
+  const Bytes file = jpeg_file(colors(64, 96));
+  const DecodeWish top{.channels = 3, .at_least = {}, .part = [](ImageSize) {
+                         return Region{0, 0, 8, 8};
+                       }};
+  EXPECT_EQ(decoded(file, top).size(), (ImageSize{8, 8}));
+  const Bytes cut(file.begin(), file.end() - 20);
+  EXPECT_THROW(decoded(cut, top), BadImage);
+}
+
+TEST(DecodeTest, APartOutsideOfTheImageIsAMistakeOfTheCaller) {
+  for (const Bytes& file : one_of_each(colors(8, 8))) {
+    for (const Region& part : {Region{0, 0, 9, 8}, Region{-1, 0, 8, 8}, Region{0, 0, 0, 8}}) {
+      const DecodeWish wish{.channels = 3, .at_least = {}, .part = [&](ImageSize) { return part; }};
+      EXPECT_THROW(decoded(file, wish), std::logic_error);
+    }
+  }
 }
 
 TEST(DecodeTest, AFileThatEndsTooSoonIsRefusedWhereverItEnds) {

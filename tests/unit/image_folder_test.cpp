@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
+#include "worker/data/augment.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {
@@ -85,6 +86,34 @@ TEST_F(ImageFolders, ReadsImagesAsTheyAre) {
   EXPECT_EQ(sample.input.shape, (std::vector<std::int64_t>{3, 6, 5}));
   EXPECT_EQ(sample.input.bytes[0], 10);
   EXPECT_EQ(sample.targets.at(0).bytes[0], 1);
+}
+
+TEST_F(ImageFolders, ARandomPartIsTheSameWhetherItIsReadOrCut) {
+  Image picture;
+  picture.reshape(3, {40, 50});
+  for (std::size_t i = 0; i < picture.bytes.size(); ++i)
+    picture.bytes[i] = static_cast<std::uint8_t>(i * i / 7);
+  write(root() / "train" / "cat" / "0.png", encode_png(picture));
+  const Sources sources = load_image_folder(request());
+  const Source& source = *sources.train;
+  const Args none;
+  const std::vector<Augment> augments{
+      built_in_augments().at("random-resized-crop")({none, source.facts(), {}}),
+      built_in_augments().at("flip")({none, source.facts(), {}})};
+  const std::int64_t index = 3;  // cat/0.png
+  for (std::uint64_t epoch = 0; epoch < 20; ++epoch) {
+    Sample part;
+    Random of_part(1, epoch, 3);
+    read_augmented(source, index, augments, of_part, part);
+    Sample whole;
+    source.read(index, whole);
+    Random of_whole(1, epoch, 3);
+    for (const Augment& augment : augments)
+      augment(whole, of_whole, source);
+    EXPECT_EQ(part.input, whole.input);
+    EXPECT_EQ(part.targets, whole.targets);
+    EXPECT_EQ(of_part.next(), of_whole.next()) << "as many were drawn";
+  }
 }
 
 TEST_F(ImageFolders, D6ListsThatDifferHaveDifferentDigests) {

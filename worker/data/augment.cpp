@@ -10,7 +10,8 @@ namespace ddp::worker {
 std::map<std::string, AugmentFactory> built_in_augments() {
   return {{"flip", make_flip},
           {"crop", make_crop},
-          {"random-resized-crop", make_random_resized_crop},
+          {"random-resized-crop",
+           [](const AugmentRequest& request) { return Augment(RandomResizedCrop(request)); }},
           {"resize", make_resize},
           {"center-crop", make_center_crop},
           {"letterbox", make_letterbox},
@@ -22,6 +23,21 @@ std::map<std::string, AugmentFactory> built_in_augments() {
           {"mixup", make_mixup},
           {"cutmix", make_cutmix},
           {"rand-augment", make_rand_augment}};
+}
+
+void read_augmented(const Source& source,
+                    std::int64_t index,
+                    std::span<const Augment> augments,
+                    Random& random,
+                    Sample& into) {
+  const auto* const crop =
+      augments.empty() ? nullptr : augments.front().target<RandomResizedCrop>();
+  if (crop != nullptr && crop->read(index, random, source, into))
+    augments = augments.subspan(1);
+  else
+    source.read(index, into);
+  for (const Augment& augment : augments)
+    augment(into, random, source);
 }
 
 }  // namespace ddp::worker

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,15 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 /// Sources: DeVries and Taylor, arXiv:1708.04552; Zhang et al., arXiv:1710.09412; Yun et al.,
 /// arXiv:1905.04899; Cubuk et al., arXiv:1909.13719, with torchvision's ranges of magnitudes.
 std::map<std::string, AugmentFactory> built_in_augments();
+
+/// Reads a sample and does to it what the list says. Where the list begins with
+/// random-resized-crop, no more of an image file is decoded than that asks for.
+/// Errors: those of the source; UsageError for a sample that an augmentation cannot take.
+void read_augmented(const Source& source,
+                    std::int64_t index,
+                    std::span<const Augment> augments,
+                    Random& random,
+                    Sample& into);
 
 /// What ends the list for images that vary in size, and is the whole of it for a test set:
 /// letterbox() for those with boxes, else fit_to().

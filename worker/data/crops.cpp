@@ -56,38 +56,6 @@ void resize_to(SampleImage& sample, ImageSize size) {
   if (from != size) resize_part(sample, {0, 0, from.height, from.width}, size);
 }
 
-/// What random-resized-crop looks for.
-struct Part {
-  double min_area;
-  double max_area;
-  double min_ratio;  // width : height
-  double max_ratio;
-};
-
-/// As torchvision's RandomResizedCrop: ten tries, then the middle of the nearest allowed ratio.
-Region draw_part(const Part& part, ImageSize image, Random& random) {
-  const double area = static_cast<double>(image.height) * image.width;
-  for (int i = 0; i < 10; ++i) {
-    const double wanted = area * random.uniform(part.min_area, part.max_area);
-    const double ratio =
-        std::exp(random.uniform(std::log(part.min_ratio), std::log(part.max_ratio)));
-    const int width = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));
-    const int height = static_cast<int>(std::lround(std::sqrt(wanted / ratio)));
-    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
-    const int top = draw(random, image.height - height);
-    const int left = draw(random, image.width - width);
-    return {top, left, height, width};
-  }
-  ImageSize size = image;
-  const double ratio = static_cast<double>(image.width) / image.height;
-  if (ratio < part.min_ratio)
-    size.height = static_cast<int>(std::lround(image.width / part.min_ratio));
-  if (ratio > part.max_ratio)
-    size.width = static_cast<int>(std::lround(image.height * part.max_ratio));
-  return {
-      (image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
-}
-
 }  // namespace
 
 Augment make_crop(const AugmentRequest& request) {
@@ -103,19 +71,49 @@ Augment make_crop(const AugmentRequest& request) {
   };
 }
 
-Augment make_random_resized_crop(const AugmentRequest& request) {
-  const Args& args = request.args;
-  const int side = side_of(args, request.data);
-  Part part{};
-  part.min_area = args.real("min_area", 1e-4, 1, 0.08);
-  part.max_area = args.real("max_area", part.min_area, 1, 1.0);
-  part.min_ratio = args.real("min_ratio", 0.01, 100, 0.75);
-  part.max_ratio = args.real("max_ratio", part.min_ratio, 100, 4.0 / 3);
-  return [side, part](Sample& sample, Random& random, const Source&) {
-    SampleImage image(sample);
-    const Region region = draw_part(part, image.image().size(), random);
-    resize_part(image, region, {side, side});
-  };
+RandomResizedCrop::RandomResizedCrop(const AugmentRequest& request)
+    : side_(side_of(request.args, request.data)),
+      min_area_(request.args.real("min_area", 1e-4, 1, 0.08)),
+      max_area_(request.args.real("max_area", min_area_, 1, 1.0)),
+      min_ratio_(request.args.real("min_ratio", 0.01, 100, 0.75)),
+      max_ratio_(request.args.real("max_ratio", min_ratio_, 100, 4.0 / 3)) {}
+
+// As torchvision's RandomResizedCrop: ten tries, then the middle of the nearest allowed ratio.
+Region RandomResizedCrop::choose(ImageSize image, Random& random) const {
+  const double area = static_cast<double>(image.height) * image.width;
+  for (int i = 0; i < 10; ++i) {
+    const double wanted = area * random.uniform(min_area_, max_area_);
+    const double ratio = std::exp(random.uniform(std::log(min_ratio_), std::log(max_ratio_)));
+    const int width = static_cast<int>(std::lround(std::sqrt(wanted * ratio)));
+    const int height = static_cast<int>(std::lround(std::sqrt(wanted / ratio)));
+    if (width < 1 || height < 1 || width > image.width || height > image.height) continue;
+    const int top = draw(random, image.height - height);
+    const int left = draw(random, image.width - width);
+    return {top, left, height, width};
+  }
+  ImageSize size = image;
+  const double ratio = static_cast<double>(image.width) / image.height;
+  if (ratio < min_ratio_) size.height = static_cast<int>(std::lround(image.width / min_ratio_));
+  if (ratio > max_ratio_) size.width = static_cast<int>(std::lround(image.height * max_ratio_));
+  return {
+      (image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
+}
+
+void RandomResizedCrop::operator()(Sample& sample, Random& random, const Source& /*source*/) const {
+  SampleImage image(sample);
+  resize_part(image, choose(image.image().size(), random), {side_, side_});
+}
+
+bool RandomResizedCrop::read(std::int64_t index,
+                             Random& random,
+                             const Source& source,
+                             Sample& into) const {
+  DecodeWish wish{.at_least = ImageSize{side_, side_}};
+  wish.part = [&](ImageSize image) { return choose(image, random); };
+  if (!source.read_part(index, wish, into)) return false;
+  SampleImage image(into);
+  resize_to(image, {side_, side_});
+  return true;
 }
 
 Augment make_resize(const AugmentRequest& request) {

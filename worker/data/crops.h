@@ -6,8 +6,32 @@
 
 namespace ddp::worker {
 
+/// random-resized-crop: a part of the image, of any size, resized.
+class RandomResizedCrop {
+ public:
+  /// Errors: UsageError.
+  explicit RandomResizedCrop(const AugmentRequest& request);
+
+  void operator()(Sample& sample, Random& random, const Source& source) const;
+  /// Reads a sample and does the same to it, with no pixel decoded that is thrown away. A JPEG's
+  /// part may then come at 1/2, 1/4 or 1/8 of its size, but no smaller than it is to become: its
+  /// pixels are averages first. False, and nothing is drawn: the source only has whole samples.
+  [[nodiscard]] bool read(std::int64_t index,
+                          Random& random,
+                          const Source& source,
+                          Sample& into) const;
+
+ private:
+  [[nodiscard]] Region choose(ImageSize image, Random& random) const;
+
+  int side_;
+  double min_area_;
+  double max_area_;
+  double min_ratio_;  // width : height
+  double max_ratio_;
+};
+
 Augment make_crop(const AugmentRequest& request);
-Augment make_random_resized_crop(const AugmentRequest& request);
 Augment make_resize(const AugmentRequest& request);
 Augment make_center_crop(const AugmentRequest& request);
 Augment make_letterbox(const AugmentRequest& request);

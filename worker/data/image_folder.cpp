@@ -72,16 +72,21 @@ ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least
 }
 
 void ImageFolder::read(std::int64_t index, Sample& into) const {
+  (void)read_part(index, wish_, into);
+}
+
+bool ImageFolder::read_part(std::int64_t index, const DecodeWish& wish, Sample& into) const {
   const auto place = static_cast<std::size_t>(index);
   Image image;
   image.bytes.swap(into.input.bytes);
-  read_image(list_.root / list_.files.at(place), wish_, {}, image);
+  read_image(list_.root / list_.files.at(place), wish, {}, image);
   into.input.bytes.swap(image.bytes);
   into.input.type = NumberType::uint8;
   into.input.shape = {image.channels, image.height, image.width};
   into.targets.resize(1);
   const std::int64_t label = list_.labels[place];
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
+  return true;
 }
 
 std::optional<std::int64_t> ImageFolder::label(std::int64_t index) const {

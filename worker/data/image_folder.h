@@ -15,8 +15,11 @@ class ImageFolder : public Source {
   ImageFolder(FileList list, std::string name, int side, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Errors: BadSample.
+  /// Errors: BadSample; of read_part() those of the wish, too.
   void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] bool read_part(std::int64_t index,
+                               const DecodeWish& wish,
+                               Sample& into) const override;
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:

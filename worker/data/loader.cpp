@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "worker/data/augment.h"
 
 namespace ddp::worker {
 namespace {
@@ -59,11 +60,9 @@ bool Loader::read(std::int64_t index, std::int64_t epoch, Sample& sample, Bad& b
     const bool is_inside = index >= 0 && index < count * request_.repeats;
     sample.index = is_inside ? (index + tries) % count : index;
     try {
-      source_->read(sample.index, sample);
       Random random(
           request_.seed, static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index));
-      for (const Augment& augment : request_.augments)
-        augment(sample, random, *source_);
+      read_augmented(*source_, sample.index, request_.augments, random, sample);
       return true;
     } catch (const BadSample& reason) {
       bad.emplace(sample.index, reason.what());

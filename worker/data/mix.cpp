@@ -94,9 +94,7 @@ void read_other(const Mixing& mixing,
                 Sample& other) {
   other.index =
       static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(source.facts().count)));
-  source.read(other.index, other);
-  for (const Augment& augment : mixing.before)
-    augment(other, random, source);
+  read_augmented(source, other.index, mixing.before, random, other);
   if (mixing.fit) (*mixing.fit)(other, random, source);
   if (other.input.type == NumberType::uint8 && other.input.shape == sample.input.shape) return;
   throw UsageError("data.augment: images of " + shape_text(sample.input.shape) + " and " +

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "worker/data/sample.h"
+#include "worker/image/decode.h"
 #include "worker/plan/random.h"
 
 namespace ddp::worker {
@@ -52,6 +53,14 @@ class Source {
   /// with a sample of its own. `index` is in [0, facts().count). Errors: BadSample; UsageError for
   /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
+
+  /// As read(), of an image the part alone that `wish` names: for sources that then have less to
+  /// decode. False, and nothing was read or asked of `wish`: the source only has whole samples.
+  [[nodiscard]] virtual bool read_part(std::int64_t /*index*/,
+                                       const DecodeWish& /*wish*/,
+                                       Sample& /*into*/) const {
+    return false;
+  }
 
   /// The class of a sample, in [0, facts().classes), without reading it; nothing where that is not
   /// known. Samplers that look at classes need it.

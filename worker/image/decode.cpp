@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "worker/image/geometry.h"
 #include "worker/image/jpeg.h"
 #include "worker/image/png.h"
 #include "worker/image/webp.h"
@@ -40,7 +41,25 @@ ImageFormat format_of(std::span<const std::uint8_t> file) {
   throw BadImage("it is not a JPEG, PNG or WebP");
 }
 
+/// A file of a format that is always decoded as a whole.
+template <typename Decode>
+ImageSize decode_and_cut(const DecodeWish& wish, Image& into, const Decode& decode) {
+  if (!wish.part) return decode(into);
+  Image whole;
+  const ImageSize size = decode(whole);
+  crop(whole, wanted_part(wish, size), {}, into);
+  return size;
+}
+
 }  // namespace
+
+Region wanted_part(const DecodeWish& wish, ImageSize file) {
+  if (!wish.part) return {0, 0, file.height, file.width};
+  const Region part = wish.part(file);
+  if (!is_inside(part, file))
+    throw std::logic_error("a part of no pixel, or of some outside of the image");
+  return part;
+}
 
 void require_within(const DecodeLimits& limits, ImageSize size) {
   const std::string text = std::to_string(size.width) + " x " + std::to_string(size.height);
@@ -77,9 +96,11 @@ ImageSize decode_image(std::span<const std::uint8_t> file,
     case ImageFormat::jpeg:
       return decode_jpeg(file, wish, limits, into);
     case ImageFormat::png:
-      return decode_png(file, wish, limits, into);
+      return decode_and_cut(
+          wish, into, [&](Image& image) { return decode_png(file, wish, limits, image); });
     case ImageFormat::webp:
-      return decode_webp(file, wish, limits, into);
+      return decode_and_cut(
+          wish, into, [&](Image& image) { return decode_webp(file, wish, limits, image); });
   }
   throw std::logic_error("an image format without a reader");
 }

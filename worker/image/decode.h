@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -32,6 +33,12 @@ struct DecodeWish {
   /// The smallest size that is still of use. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its size
   /// as long as neither side is below: faster, and each pixel is an average already.
   std::optional<ImageSize> at_least;
+  /// Which part of it, given its size in the file; `at_least` is then that of the part. Nothing:
+  /// all of it. A JPEG's other pixels are left out before they become colors: of its own size the
+  /// part has the same pixels as in the whole image; a smaller one begins and ends at whole pixels
+  /// of its size, so that it may show up to one of them more on each side. All of the file is read:
+  /// damage outside of the part is damage.
+  std::function<Region(ImageSize)> part{};
 };
 
 /// What a file may be; more is refused.
@@ -43,13 +50,18 @@ struct DecodeLimits {
 /// Errors: BadImage when a file of that size is not to be decoded.
 void require_within(const DecodeLimits& limits, ImageSize size);
 
+/// The part that is wanted of an image of that size. Errors: std::logic_error when it is not
+/// inside.
+Region wanted_part(const DecodeWish& wish, ImageSize file);
+
 /// What the header says, without decoding.
 /// Errors: BadImage when it is not a JPEG, PNG or WebP, or its header is damaged or cut off.
 ImageHeader read_image_header(std::span<const std::uint8_t> file);
 
 /// Decodes a whole file. Returns the size in the file: that of `into` unless it was decoded
-/// smaller. Shapes: `into` is [wish.channels, height, width]. Errors: BadImage; `into` then holds
-/// anything. std::logic_error for channels other than 1 and 3.
+/// smaller, or in part. Shapes: `into` is [wish.channels, height, width]. Errors: BadImage; `into`
+/// then holds anything. std::logic_error for channels other than 1 and 3, and for a part that is
+/// not inside of the image.
 ImageSize decode_image(std::span<const std::uint8_t> file,
                        const DecodeWish& wish,
                        const DecodeLimits& limits,

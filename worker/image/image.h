@@ -33,6 +33,12 @@ struct Region {
   bool operator==(const Region&) const = default;
 };
 
+/// Whether it has pixels, all of them of an image of that size.
+inline bool is_inside(const Region& region, ImageSize image) {
+  return region.top >= 0 && region.left >= 0 && region.height > 0 && region.width > 0 &&
+         region.top <= image.height - region.height && region.left <= image.width - region.width;
+}
+
 /// Red, green, blue; of a grey image the first alone counts.
 using Color = std::array<std::uint8_t, 3>;
 

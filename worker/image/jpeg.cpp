@@ -54,6 +54,15 @@ void cmyk_to_rgb(std::uint8_t* row, int width) {
   }
 }
 
+/// Where a part lies in the image at 1/`divisor` of its size: what shows a pixel of it belongs to
+/// it.
+Region scale_down(const Region& part, int divisor) {
+  const auto end = [divisor](int size) { return (size + divisor - 1) / divisor; };
+  const int top = part.top / divisor;
+  const int left = part.left / divisor;
+  return {top, left, end(part.top + part.height) - top, end(part.left + part.width) - left};
+}
+
 /// One file being read. libjpeg leaves by longjmp when something is wrong, so every call of it is
 /// inside of guarded().
 class JpegReader {
@@ -89,12 +98,14 @@ class JpegReader {
   /// After read_size().
   void decode(const DecodeWish& wish, Image& into) {
     choose_color();
-    if (wish.at_least) choose_scale(*wish.at_least);
+    Region part = wanted_part(
+        wish, {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)});
+    if (wish.at_least) part = choose_scale(part, *wish.at_least);
     guarded([&] { ::jpeg_start_decompress(&info_); });
-    into.reshape(wish.channels,
-                 {static_cast<int>(info_.output_height), static_cast<int>(info_.output_width)});
+    into.reshape(wish.channels, part.size());
+    const int first = leave_out_columns(part);
     row_.resize(info_.output_width * static_cast<std::size_t>(info_.output_components));
-    guarded([&] { read_rows(into); });
+    guarded([&] { read_rows(part.top, first, into); });
     // jpeg_finish_decompress() would look for the marker of the end, which some writers leave out.
   }
 
@@ -118,28 +129,48 @@ class JpegReader {
 
   /// Powers of two alone: 5/8 to 7/8 take longer than the whole image, and 3/8 as long as 1/2
   /// (there is no SIMD code for them).
-  void choose_scale(ImageSize at_least) {
-    const auto scaled = [](unsigned size, unsigned part) { return (size + part - 1) / part; };
-    for (const unsigned part : {8U, 4U, 2U}) {
-      if (static_cast<int>(scaled(info_.image_height, part)) >= at_least.height &&
-          static_cast<int>(scaled(info_.image_width, part)) >= at_least.width) {
-        info_.scale_num = 1;
-        info_.scale_denom = part;
-        return;
-      }
+  Region choose_scale(const Region& part, ImageSize at_least) {
+    for (const int divisor : {8, 4, 2}) {
+      const Region scaled = scale_down(part, divisor);
+      if (scaled.height < at_least.height || scaled.width < at_least.width) continue;
+      info_.scale_num = 1;
+      info_.scale_denom = static_cast<unsigned>(divisor);
+      return scaled;
     }
+    return part;
   }
 
-  void read_rows(Image& into) {
+  /// Rows then hold the columns of `part`, and some beside them: libjpeg leaves out whole blocks.
+  /// Returns which column of such a row is the first of the part.
+  int leave_out_columns(const Region& part) {
+    const int width = static_cast<int>(info_.output_width);
+    if (part.width == width) return 0;
+    // Where colors are stored at half the width, a pixel takes from its neighbours', too.
+    const int begin = std::max(part.left - 1, 0);
+    const int end = std::min(part.left + part.width + 2, width);
+    auto left = static_cast<JDIMENSION>(begin);
+    auto count = static_cast<JDIMENSION>(end - begin);
+    guarded([&] { ::jpeg_crop_scanline(&info_, &left, &count); });
+    return part.left - static_cast<int>(left);
+  }
+
+  /// Rows from `top` on, and columns from `first` on.
+  void read_rows(int top, int first, Image& into) {
     JSAMPROW row = row_.data();
+    const std::uint8_t* const part = row + std::ptrdiff_t{first} * info_.output_components;
+    if (top > 0) ::jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(top));
     for (int y = 0; y < into.height; ++y) {
       ::jpeg_read_scanlines(&info_, &row, 1);
-      if (info_.out_color_space == JCS_CMYK) cmyk_to_rgb(row, into.width);
+      if (info_.out_color_space == JCS_CMYK) cmyk_to_rgb(row, static_cast<int>(info_.output_width));
       if (info_.out_color_space == JCS_GRAYSCALE)
-        spread_row(row, y, into);
+        spread_row(part, y, into);
       else
-        split_row(row, y, into);
+        split_row(part, y, into);
     }
+    // The last row: libjpeg looks at none that is skipped to the end of the image.
+    const JDIMENSION below = info_.output_height - info_.output_scanline;
+    if (below > 1) ::jpeg_skip_scanlines(&info_, below - 1);
+    if (below > 0) ::jpeg_read_scanlines(&info_, &row, 1);
   }
 
   /// Precondition: `step` has nothing to destroy, as its frames are jumped over.

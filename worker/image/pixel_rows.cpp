@@ -26,11 +26,13 @@ void split_row(const std::uint8_t* row, int y, Image& into) {
     }
     return;
   }
-  for (int channel = 0; channel < 3; ++channel) {
-    std::uint8_t* __restrict plane = into.row(channel, y);
-    const int shift = 8 * channel;
-    for (int x = 0; x < width; ++x)
-      plane[x] = static_cast<std::uint8_t>(pixel(row, x) >> shift);
+  std::uint8_t* __restrict red = into.row(0, y);
+  std::uint8_t* __restrict green = into.row(1, y);
+  std::uint8_t* __restrict blue = into.row(2, y);
+  for (int x = 0; x < width; ++x, row += 4) {
+    red[x] = row[0];
+    green[x] = row[1];
+    blue[x] = row[2];
   }
 }
 

@@ -1,5 +1,5 @@
 // One row of pixels as decoders give it, into the planes of an image. Four bytes a pixel and not
-// three: then the channels come apart by shifts, which every x86-64 does on many pixels at once.
+// three: then the channels come apart on many pixels at once, which every x86-64 does.
 #pragma once
 
 #include <cstdint>

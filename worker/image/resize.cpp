@@ -106,9 +106,7 @@ void Resizer::resize_rows(const Image& from, const Region& region, int channel, 
 }
 
 void Resizer::resize(const Image& from, const Region& region, ImageSize size, Image& into) {
-  if (region.top < 0 || region.left < 0 || region.height <= 0 || region.width <= 0 ||
-      region.top > from.height - region.height || region.left > from.width - region.width ||
-      size.height <= 0 || size.width <= 0)
+  if (!is_inside(region, from.size()) || size.height <= 0 || size.width <= 0)
     throw std::logic_error("a resize of no pixel, or of some outside of the image");
   into.reshape(from.channels, size);
   across_.prepare(region.width, size.width);

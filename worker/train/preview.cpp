@@ -136,10 +136,8 @@ std::vector<Cell> draw_samples(const Session& session, const Job& job, const Sou
     Sample sample;
     sample.index = index;
     try {
-      source.read(sample.index, sample);
       Random random(job.seed, 0, static_cast<std::uint64_t>(sample.index));
-      for (const Augment& augment : augments)
-        augment(sample, random, source);
+      read_augmented(source, sample.index, augments, random, sample);
       cells.push_back(draw(sample, data));
     } catch (const BadSample& bad) {
       std::cout << bad.what() << ": left out\n";
