@@ -1,7 +1,28 @@
-// Any bytes as a JPEG, PNG or WebP: one BadImage, or pixels that fill their shape and are the same
-// again.
+// Any bytes as a JPEG, PNG or WebP, the whole and a part: one BadImage, or pixels that fill their
+// shape and are the same again; and a part that is the same as in the whole.
 #include "tests/fuzz/fuzz.h"
 #include "worker/image/decode.h"
+#include "worker/image/geometry.h"
+
+namespace {
+
+ddp::worker::Region middle(ddp::worker::ImageSize size) {
+  return {size.height / 3, size.width / 3, (size.height + 1) / 2, (size.width + 1) / 2};
+}
+
+void check_part(std::span<const std::uint8_t> file,
+                int channels,
+                const ddp::worker::DecodeLimits& limits) {
+  ddp::worker::Image whole;
+  ddp::worker::Image part;
+  ddp::worker::Image cut;
+  decode_image(file, {.channels = channels, .at_least = {}}, limits, whole);
+  decode_image(file, {.channels = channels, .at_least = {}, .part = middle}, limits, part);
+  crop(whole, middle(whole.size()), {}, cut);
+  ddp::fuzz::require(part == cut, "a part has the pixels that it has in the whole");
+}
+
+}  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using ddp::worker::ImageSize;
@@ -21,6 +42,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
           image.bytes.size() == image.plane_size() * static_cast<std::size_t>(channels),
           "the shape is full");
       ddp::fuzz::require(image == again, "the same bytes give the same pixels");
+      check_part({data, size}, channels, kLimits);
     } catch (const ddp::worker::BadImage&) {
     }
   }

@@ -196,6 +196,21 @@ TEST(DecodeTest, APartHasThePixelsThatItHasInTheWholeImage) {
   }
 }
 
+TEST(DecodeTest, APartOfAJpegWithoutItsLaterScansIsThatOfTheWholeImage) {
+  // libjpeg smooths over what the other scans would have told.
+  Bytes file = jpeg_file(colors(50, 70), Scans::progressive);
+  constexpr std::array<std::uint8_t, 2> kScan{0xff, 0xda};
+  constexpr std::array<std::uint8_t, 2> kTable{0xff, 0xc4};
+  const auto scan = std::search(file.begin(), file.end(), kScan.begin(), kScan.end());
+  file.erase(std::search(scan, file.end(), kTable.begin(), kTable.end()), file.end());
+  file.insert(file.end(), {0xff, 0xd9});
+  const Region part{20, 27, 17, 30};
+  Image wanted;
+  crop(decoded(file), part, {}, wanted);
+  EXPECT_EQ(decoded(file, {.channels = 3, .at_least = {}, .part = [&](ImageSize) { return part; }}),
+            wanted);
+}
+
 TEST(DecodeTest, APartIsDecodedSmallerAsFarAsItIsOfUse) {
   const Bytes file = jpeg_file(colors(64, 96));
   const auto size = [&](const Region& part, ImageSize at_least) {

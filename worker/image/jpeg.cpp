@@ -140,11 +140,14 @@ class JpegReader {
     return part;
   }
 
+  /// Where some scans are missing, libjpeg smooths each block by its neighbours: these are needed.
+  bool has_scans() { return ::jpeg_has_multiple_scans(&info_) != FALSE; }
+
   /// Rows then hold the columns of `part`, and some beside them: libjpeg leaves out whole blocks.
   /// Returns which column of such a row is the first of the part.
   int leave_out_columns(const Region& part) {
     const int width = static_cast<int>(info_.output_width);
-    if (part.width == width) return 0;
+    if (part.width == width || has_scans()) return part.left;
     // Where colors are stored at half the width, a pixel takes from its neighbours', too.
     const int begin = std::max(part.left - 1, 0);
     const int end = std::min(part.left + part.width + 2, width);
@@ -158,7 +161,9 @@ class JpegReader {
   void read_rows(int top, int first, Image& into) {
     JSAMPROW row = row_.data();
     const std::uint8_t* const part = row + std::ptrdiff_t{first} * info_.output_components;
-    if (top > 0) ::jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(top));
+    if (top > 0 && !has_scans()) ::jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(top));
+    while (info_.output_scanline < static_cast<JDIMENSION>(top))
+      ::jpeg_read_scanlines(&info_, &row, 1);
     for (int y = 0; y < into.height; ++y) {
       ::jpeg_read_scanlines(&info_, &row, 1);
       if (info_.out_color_space == JCS_CMYK) cmyk_to_rgb(row, static_cast<int>(info_.output_width));
