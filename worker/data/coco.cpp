@@ -219,14 +219,9 @@ CocoSource::CocoSource(fs::path root, std::vector<AnnotatedImage> images, DataFa
 void CocoSource::read(std::int64_t index, Sample& into) const {
   const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
   if (!annotated.problem.empty()) throw BadSample(annotated.problem);
-  Image image;
-  image.bytes.swap(into.input.bytes);
-  read_image(root_ / annotated.file, {}, {}, image);
-  into.input.bytes.swap(image.bytes);
-  into.input.type = NumberType::uint8;
-  into.input.shape = {image.channels, image.height, image.width};
-  const auto width = static_cast<float>(image.width);
-  const auto height = static_cast<float>(image.height);
+  read_image(root_ / annotated.file, {}, into);
+  const auto height = static_cast<float>(into.input.shape[1]);
+  const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;
   for (const auto& [label, box] : annotated.boxes) {
     const std::array<float, kBoxRow> row{static_cast<float>(label),

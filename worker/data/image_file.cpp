@@ -58,4 +58,13 @@ ImageSize read_image(const std::filesystem::path& path,
   }
 }
 
+void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into) {
+  Image image;
+  image.bytes.swap(into.input.bytes);
+  read_image(path, wish, {}, image);
+  into.input.bytes.swap(image.bytes);
+  into.input.type = NumberType::uint8;
+  into.input.shape = {image.channels, image.height, image.width};
+}
+
 }  // namespace ddp::worker

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "worker/data/sample.h"
 #include "worker/image/decode.h"
 
 namespace ddp::worker {
@@ -17,5 +18,8 @@ ImageSize read_image(const std::filesystem::path& path,
                      const DecodeWish& wish,
                      const DecodeLimits& limits,
                      Image& into);
+
+/// The same as the input of a sample: bytes [channels, height, width].
+void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into);
 
 }  // namespace ddp::worker

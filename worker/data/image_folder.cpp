@@ -77,12 +77,7 @@ void ImageFolder::read(std::int64_t index, Sample& into) const {
 
 bool ImageFolder::read_part(std::int64_t index, const DecodeWish& wish, Sample& into) const {
   const auto place = static_cast<std::size_t>(index);
-  Image image;
-  image.bytes.swap(into.input.bytes);
-  read_image(list_.root / list_.files.at(place), wish, {}, image);
-  into.input.bytes.swap(image.bytes);
-  into.input.type = NumberType::uint8;
-  into.input.shape = {image.channels, image.height, image.width};
+  read_image(list_.root / list_.files.at(place), wish, into);
   into.targets.resize(1);
   const std::int64_t label = list_.labels[place];
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));
