@@ -61,12 +61,15 @@ std::string problem_of(const OwnedDir& directory, std::span<const char* const> r
   return "";
 }
 
-// Locks what is there when its records are ours alone. -1 and the reason when not.
-int lock_old_run(const OwnedDir& directory, const JobValues& job, std::string& why_not) {
-  why_not = problem_of(directory, kRecords);
+// Opens what is there when it and its records are ours alone.
+std::optional<OwnedDir> open_run(const fs::path& path, const JobValues& job, std::string& why_not) {
+  std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
+  if (!directory) return {};
+  why_not = problem_of(*directory, kRecords);
   const bool is_workers = job.is_null("launch.program");
-  if (why_not.empty() && is_workers) why_not = problem_of(directory, kWorkersRecords);
-  return why_not.empty() ? lock_run(directory, why_not) : -1;
+  if (why_not.empty() && is_workers) why_not = problem_of(*directory, kWorkersRecords);
+  if (!why_not.empty()) return {};
+  return directory;
 }
 
 // The job of the run in `directory`; nothing when it cannot be read.
@@ -76,6 +79,8 @@ std::optional<JobValues> read_job(const OwnedDir& directory) try {
   const YamlDocument document = parse_yaml(*text, kJobName);
   return resolve_job(&document, {});
 } catch (const UsageError&) {
+  return {};
+} catch (const SystemError&) {
   return {};
 }
 
@@ -246,13 +251,13 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   for (const int number : numbers_of(base)) {
     const fs::path path = numbered(base, number);
     std::string why_not;
-    std::optional<OwnedDir> directory = OwnedDir::open(path, why_not);
+    std::optional<OwnedDir> directory = open_run(path, job, why_not);
     const std::optional<JobValues> before = directory ? read_job(*directory) : std::nullopt;
     if (before && before->text("name") != job.text("name")) continue;
     if (before) last = std::max(last, number);
     if (!may_continue(job) && last > 0) break;
     if (!may_continue(job)) continue;
-    const int lock = directory ? lock_old_run(*directory, job, why_not) : -1;
+    const int lock = directory ? lock_run(*directory, why_not) : -1;
     if (lock >= 0) {
       RunDir candidate(std::move(*directory), lock);
       std::optional<std::string> notice;

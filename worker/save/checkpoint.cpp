@@ -331,8 +331,11 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
 void Checkpoints::mark_best() {
   const OwnedDir directory = this->directory();
   const std::optional<std::string> best = read_heads(directory).best;
-  if (best && read_file(directory, kBest) != *best + "\n")
-    replace_file(directory, kBest, *best + "\n");
+  if (!best) return;
+  const std::string text = *best + "\n";
+  // What is not ours is not read; it is replaced.
+  const bool is_ours = directory.problem_of(kBest).empty();
+  if (!is_ours || read_file(directory, kBest) != text) replace_file(directory, kBest, text);
 }
 
 void Checkpoints::remove_leftovers(const OwnedDir& directory) {
