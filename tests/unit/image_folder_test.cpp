@@ -156,6 +156,16 @@ TEST_F(ImageFolders, D4AFileThatIsGoneIsTriedAgainAndNamed) {
   sources.train->read(5, sample);
 }
 
+TEST_F(ImageFolders, LinksAreFollowedOnceAndNotBack) {
+  const std::size_t before = list_classes(root() / "train").files.size();
+  fs::create_directory_symlink(".", root() / "train" / "cat" / "itself");
+  fs::create_directory_symlink(".", root() / "train" / "cat" / "itself too");
+  fs::create_directory_symlink("../..", root() / "train" / "Zebra" / "deep" / "up");
+  EXPECT_EQ(list_classes(root() / "train").files.size(), before);
+  fs::create_directory_symlink(root() / "val" / "cat", root() / "train" / "cat" / "more");
+  EXPECT_EQ(list_classes(root() / "train").files.size(), before + 3);
+}
+
 TEST_F(ImageFolders, TheFirstOnesAreSpreadOverTheClasses) {
   DataRequest some = request();
   some.train_size = 2;

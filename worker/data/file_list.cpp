@@ -58,6 +58,18 @@ Found read_folder(const fs::path& folder) {
   return found;
 }
 
+/// A link to a folder in which it lies.
+bool leads_back(const fs::path& root, const fs::path& below) {
+  std::error_code ignored;
+  if (!fs::is_symlink(root / below, ignored)) return false;
+  fs::path above = below;
+  do {
+    above = above.parent_path();
+    if (fs::equivalent(root / below, root / above, ignored)) return true;
+  } while (!above.empty());
+  return false;
+}
+
 /// `below` is empty, or ends with a slash.
 void add_images(const fs::path& root,
                 const std::string& below,
@@ -67,8 +79,9 @@ void add_images(const fs::path& root,
   for (const std::string& name : found.images)
     files.push_back(below + name);
   if (depth == kMaxDepth) return;
-  for (const std::string& name : found.folders)
-    add_images(root, below + name + "/", depth + 1, files);
+  for (const std::string& name : found.folders) {
+    if (!leads_back(root, below + name)) add_images(root, below + name + "/", depth + 1, files);
+  }
 }
 
 }  // namespace

@@ -23,8 +23,9 @@ struct FileList {
 std::vector<std::string> list_images(const std::filesystem::path& root);
 
 /// Every folder in `root` is a class, every file in it or below it that ends in .jpg, .jpeg, .png
-/// or .webp, in any case, one of its images. Files of other names, and hidden ones, are passed
-/// over. Errors: UsageError when `root` cannot be read, has no folder, or a class has no image.
+/// or .webp, in any case, one of its images. Files of other names, hidden ones, and links that lead
+/// back to a folder above are passed over. Errors: UsageError when `root` cannot be read, has no
+/// folder, or a class has no image.
 FileList list_classes(const std::filesystem::path& root);
 
 }  // namespace ddp::worker
