@@ -164,6 +164,16 @@ TEST_F(Augments, ACropDropsBoxesThatAreGone) {
   EXPECT_TRUE(sample.targets[0].bytes.empty());
 }
 
+TEST_F(Augments, APartOfARatioThatTheImageHasNotIsOfOnePixelAtLeast) {
+  for (const char* const ratio : {"0.01", "100"}) {
+    Sample sample = boxed();
+    apply(make("random-resized-crop", {{"size", "3"}, {"min_ratio", ratio}, {"max_ratio", ratio}}),
+          sample,
+          source_);
+    EXPECT_EQ(sample.input.shape, (std::vector<std::int64_t>{1, 3, 3})) << ratio;
+  }
+}
+
 TEST_F(Augments, AResizeKeepsTheRatio) {
   Sample sample = boxed();
   apply(make("resize", {{"size", "12"}}), sample, source_);

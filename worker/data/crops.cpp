@@ -1,5 +1,6 @@
 #include "worker/data/crops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -93,8 +94,10 @@ Region RandomResizedCrop::choose(ImageSize image, Random& random) const {
   }
   ImageSize size = image;
   const double ratio = static_cast<double>(image.width) / image.height;
-  if (ratio < min_ratio_) size.height = static_cast<int>(std::lround(image.width / min_ratio_));
-  if (ratio > max_ratio_) size.width = static_cast<int>(std::lround(image.height * max_ratio_));
+  if (ratio < min_ratio_)
+    size.height = std::max(1, static_cast<int>(std::lround(image.width / min_ratio_)));
+  if (ratio > max_ratio_)
+    size.width = std::max(1, static_cast<int>(std::lround(image.height * max_ratio_)));
   return {
       (image.height - size.height) / 2, (image.width - size.width) / 2, size.height, size.width};
 }
