@@ -101,7 +101,15 @@ class Folders(DataTest):
         self.assertEqual((self.folder / "seen.png").read_bytes()[:8], b"\x89PNG\r\n\x1a\n")
         self.assertFalse((self.folder / "runs").exists())
         text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "no/such/folder.png", expect=2)
-        self.assertIn("cannot write no/such/folder.png: No such file or directory", text)
+        self.assertRegex(text, "cannot write no/such/folder.png: .*No such file or directory")
+
+    def test_a_preview_that_cannot_be_written_leaves_what_was_there(self):
+        os.mkfifo(self.folder / "pipe")
+        (self.folder / "place").mkdir()
+        for place in ("pipe", "place", "/dev/full"):
+            text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", place, expect=2)
+            self.assertRegex(text, f"ddp-worker: cannot write {place}: .* is no regular file. Give another path")
+        self.assertEqual(list((self.folder / "place").iterdir()), [])
 
 
 class BadFiles(DataTest):
@@ -119,6 +127,20 @@ class BadFiles(DataTest):
         self.launch(1, "data.max_bad=0.1", "output=alone")
         for one, other in zip(self.losses("alone"), self.losses("runs"), strict=True):
             self.assertAlmostEqual(one, other, delta=1e-5)
+
+    def test_names_of_bad_files_are_one_line_each_whatever_is_in_them(self):
+        names = ("new\nline.png", "\x1b[31mred.png", os.fsdecode(b"\xff.png"))
+        for name in names:
+            self.train_file(f"ant/{name}").write_bytes(b"")
+        for text in (self.worker("data.max_bad=0.1"), self.launch(2, "data.max_bad=0.1", "output=two")):
+            self.assertIn("3 samples of 63 cannot be read", text)
+            for name in ("new?line.png", "?[31mred.png", "\ufffd.png"):
+                self.assertIn(f"images/train/ant/{name}: it is empty", text)
+
+    def test_an_image_that_would_be_of_gigabytes_is_a_bad_one(self):
+        self.train_file("cow/06.png").write_bytes(png(1, 1 << 20, [1, 2, 3]))
+        text = self.worker("data.max_bad=0.1", "data.image_size=224", "train.max_steps=5")
+        self.assertIn("images/train/cow/06.png: its 1048576 x 1 pixels are too thin for data.image_size=224: resized it would have", text)
 
     def test_d3_too_many_bad_images_end_the_run_with_their_list(self):
         for i in range(4):

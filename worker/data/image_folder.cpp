@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/one_line.h"
 #include "worker/data/augment.h"
 #include "worker/data/image_file.h"
 #include "worker/data/set_files.h"
@@ -37,8 +38,20 @@ std::string odd_classes(const FileList& one, const FileList& other) {
   std::ranges::set_symmetric_difference(one.classes, other.classes, std::back_inserter(odd));
   std::string text;
   for (std::size_t i = 0; i < odd.size() && i < 5; ++i)
-    text += (text.empty() ? "" : ", ") + odd[i];
+    text += (text.empty() ? "" : ", ") + one_line(odd[i]);
   return text + (odd.size() > 5 ? ", ..." : "");
+}
+
+/// One that is long and thin grows when its smaller side does: from a file of a hundred bytes to
+/// gigabytes. Errors: BadSample.
+void require_fits(const fs::path& path, ImageSize image, int side) {
+  const auto [shorter, longer] = std::minmax({image.height, image.width});
+  const std::int64_t fitted = fitted_side(side);
+  const std::int64_t pixels = fitted * fitted * longer / shorter;
+  if (pixels <= DecodeLimits().pixels) return;
+  throw BadSample(path.string() + ": its " + std::to_string(image.width) + " x " +
+                  std::to_string(image.height) + " pixels are too thin for data.image_size=" +
+                  std::to_string(side) + ": resized it would have " + std::to_string(pixels));
 }
 
 /// The first `wanted` of every class as near as that goes: each n-th file.
@@ -73,6 +86,11 @@ ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least
 
 void ImageFolder::read(std::int64_t index, Sample& into) const {
   (void)read_part(index, wish_, into);
+  const ImageSize size{static_cast<int>(into.input.shape[1]),
+                       static_cast<int>(into.input.shape[2])};
+  require_fits(list_.root / list_.files[static_cast<std::size_t>(index)],
+               size,
+               static_cast<int>(facts_.shape[1]));
 }
 
 bool ImageFolder::read_part(std::int64_t index, const DecodeWish& wish, Sample& into) const {

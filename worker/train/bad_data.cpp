@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/one_line.h"
 
 namespace ddp::worker {
 namespace {
@@ -15,11 +16,12 @@ namespace {
 using Bad = std::map<std::int64_t, std::string>;
 
 constexpr std::size_t kMaxListed = 20;
+constexpr std::size_t kLongest = 8192;  // of a line: a path may have 4096 bytes
 
 std::string to_lines(const Bad& samples) {
   std::string text;
   for (const auto& [index, reason] : samples)
-    text += std::to_string(index) + " " + reason + "\n";
+    text += std::to_string(index) + " " + one_line(reason, kLongest) + "\n";
   return text;
 }
 

@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <iostream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files.h"
+#include "common/one_line.h"
 #include "worker/data/sample_image.h"
 #include "worker/dist/alone.h"
 #include "worker/image/drawing.h"
@@ -27,6 +28,7 @@ constexpr int kColumns = 8;
 constexpr std::size_t kCells = 32;
 constexpr int kLeastSide = 96;  // smaller images are enlarged, so that people see something
 constexpr int kMostSide = 256;
+constexpr std::size_t kLongest = 8192;  // of a line: a path may have 4096 bytes
 constexpr int kTextScale = 2;
 constexpr int kTextHeight = kLetterHeight * kTextScale + 6;
 constexpr Color kInk{255, 255, 255};
@@ -140,7 +142,7 @@ std::vector<Cell> draw_samples(const Session& session, const Job& job, const Sou
       read_augmented(source, sample.index, augments, random, sample);
       cells.push_back(draw(sample, data));
     } catch (const BadSample& bad) {
-      std::cout << bad.what() << ": left out\n";
+      std::cout << one_line(bad.what(), kLongest) << ": left out\n";
     }
   }
   return cells;
@@ -184,11 +186,12 @@ int preview(const Session& session, const std::filesystem::path& path) {
   if (cells.empty())
     throw UsageError("none of the first samples can be read: there is nothing to draw.");
   const std::vector<std::uint8_t> png = encode_png(grid_of(cells));
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(png.data()), static_cast<std::streamsize>(png.size()));
-  if (!file.flush())
-    throw UsageError("cannot write " + path.string() + ": " + std::strerror(errno) +
+  try {
+    replace_file(path, {reinterpret_cast<const char*>(png.data()), png.size()});
+  } catch (const SystemError& error) {
+    throw UsageError("cannot write " + path.string() + ": " + error.what() +
                      ". Give another path behind -o.");
+  }
   std::cout << describe_data(data) << path.string() << ": " << cells.size()
             << " training samples, as the first epoch augments them" << std::endl;
   return exit_code::kOk;
