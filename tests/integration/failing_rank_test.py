@@ -100,6 +100,12 @@ class OwnExceptions(FailingRank):
         self.assertEqual([running.finish() for running in ranks], [97, 1, 97], [running.text for running in ranks])
         self.assertIn("rank 1 cannot load its data: no data in step 5", ranks[0].text)
 
+    def test_nobody_waits_for_a_rank_that_was_killed_while_it_loaded(self):
+        # A zombie: its parent, this test, waits for another one first.
+        ranks = self.start_ranks(self.PROGRAM, 3, *self.JOB_OF_ITS, "data.name=failing", "data.test_size=null", FAIL="data-kill")
+        self.assertEqual([ranks[i].finish() for i in (0, 2, 1)], [97, 97, 137], [running.text for running in ranks])
+        self.assertRegex(ranks[0].text, r"rank [12] \(pid \d+\) has ended before all ranks had their data")
+
     def test_its_peers_are_victims(self):
         for where in ("forward", "backward"):
             with self.subTest(where):

@@ -1,9 +1,11 @@
 // A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
 // "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "shapes",
 // "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "thread",
-// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate.
+// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate. At
+// "data" it throws while it loads its data, at "data-kill" it is killed.
 #include <torch/torch.h>
 
+#include <csignal>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -138,6 +140,7 @@ int main(int argc, char** argv) {
   };
   registry.sources["failing"] = [](const DataRequest& request) {
     if (failure() == "data") refuse("data");
+    if (failure() == "data-kill") std::raise(SIGKILL);
     return make_sources(
         load_data_set({.name = "digits", .train_size = request.train_size, .test_size = 20}));
   };

@@ -9,11 +9,13 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <sstream>
 #include <system_error>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <utility>
 
 #include "common/error.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
@@ -61,37 +63,55 @@ void wait_until(const std::function<bool()>& is_there,
   }
 }
 
+/// Not so a zombie, which nobody has waited for: its parent may have other things to do (proc(5)).
+bool is_running(const std::string& pid) try {
+  const std::string stat = read_file("/proc/" + pid + "/stat").value_or("");
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end != std::string::npos && stat.find_first_of("ZX", name_end) != name_end + 2;
+} catch (const SystemError&) {
+  return false;  // it went while it was read
+}
+
 /// The ranks of a node, one of which loads for all.
 class NodeTurn {
  public:
-  NodeTurn(c10d::Store& store, ProgressPage& page, const DataJob& job)
+  NodeTurn(c10d::Store& store, ProgressPage& page, const DataJob& job, int rank)
       : store_(store), page_(page), node_(turn_id(job)) {
-    const std::string mine = std::to_string(::getpid());
-    maker_ = store_.compareSet("data/maker/" + node_, std::string(), mine);
-    is_mine_ = maker_ == mine;
+    const std::string mine = std::to_string(rank) + " " + std::to_string(::getpid()) + "\n";
+    store_.append("data/ranks/" + node_, {mine.begin(), mine.end()});
+    is_mine_ = store_.compareSet("data/maker/" + node_, std::string(), mine) == mine;
   }
 
   [[nodiscard]] bool is_mine() const { return is_mine_; }
   void tell(const std::string& where) { store_.set("data/where/" + node_, where); }
-  /// What the one whose turn it is told. Errors: PeerError when it is gone.
+  /// What the one whose turn it is told. Errors: PeerError when a rank of this node is gone.
   std::string hear() {
     const std::string key = "data/where/" + node_;
     wait_until(
         [&] {
           if (store_.check({key})) return true;
-          if (std::filesystem::exists("/proc/" + maker_)) return false;
-          throw PeerError("the rank that loads the data of this node (pid " + maker_ + ") is gone");
+          require_all_run();
+          return false;
         },
-        "the rank that loads the data of this node (pid " + maker_ + ") has not done so",
+        "the rank that loads the data of this node has not done so",
         page_);
     return store_.get_to_str(key);
+  }
+  /// Those of this node that have begun to load. Where no launcher watches them nobody else would
+  /// tell. Errors: PeerError.
+  void require_all_run() {
+    std::istringstream lines(store_.get_to_str("data/ranks/" + node_));
+    for (std::string rank, pid; lines >> rank >> pid;) {
+      if (!is_running(pid))
+        throw PeerError("rank " + rank + " (pid " + pid +
+                        ") has ended before all ranks had their data");
+    }
   }
 
  private:
   c10d::Store& store_;
   ProgressPage& page_;
   std::string node_;
-  std::string maker_;  // its pid
   bool is_mine_ = false;
 };
 
@@ -211,7 +231,7 @@ std::string load(
   if (store == nullptr) {
     return attempt([&] { data = read_here(registry, job); });
   }
-  NodeTurn turn(*store, page, job);
+  NodeTurn turn(*store, page, job, group.rank());
   std::unique_ptr<SharedSet> shared;  // until everybody has it
   std::string problem;
   try {
@@ -225,7 +245,9 @@ std::string load(
   store->add("data/loaded", 1);
   const auto is_complete = [&] {
     if (store->check({kFailed})) throw PeerError(store->get_to_str(kFailed));
-    return store->add("data/loaded", 0) == group.world_size();
+    if (store->add("data/loaded", 0) == group.world_size()) return true;
+    turn.require_all_run();
+    return false;
   };
   wait_until(is_complete, "some ranks have not loaded their data", page);
   return problem;
