@@ -6,19 +6,19 @@
   whole     exit 1 and one line that names the wheel when a library of libtorch_cuda.so is missing
   describe  driver, GPUs and the libraries' size in one line
 
-DDP_SYSTEM_ROOT stands in for / in tests; nvidia-smi and ldconfig are those of the PATH.
+DDP_SYSTEM_ROOT stands in for / in tests, DDP_PATIENCE for the seconds a program may take; nvidia-smi and ldconfig are those of the PATH.
 """
 
 import ctypes
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
 ROOT = pathlib.Path(os.environ.get("DDP_SYSTEM_ROOT", "/"))
 OLDEST_DRIVER = {"11": 450, "12": 525, "13": 580}  # of a CUDA, by its major number: CUDA's release notes
+PATIENCE = float(os.environ.get("DDP_PATIENCE", "60"))  # seconds
 WITHOUT = "or go without: DDP_CUDA=OFF"
 # Names of the wheels of CUDA 13 by the beginning of their libraries' names.
 WHEELS = {
@@ -30,17 +30,18 @@ WHEELS = {
 
 
 def output_of(*command):
-    """What it prints; nothing when it is not there, or fails."""
-    if shutil.which(command[0]) is None:
+    """What it prints; nothing when it is not there, fails, or does not answer: a sick GPU holds nvidia-smi for ever."""
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
         return ""
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
     return run.stdout if run.returncode == 0 else ""
 
 
 def driver():
     """Its version; "?" where only its library is known (WSL, some containers); None without one."""
     try:
-        text = (ROOT / "proc/driver/nvidia/version").read_text(encoding="utf-8")
+        text = (ROOT / "proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return "?" if "libcuda.so.1" in output_of("ldconfig", "-p") else None
     found = re.search(r"\b(\d+\.\d+(\.\d+)*)\b", text.splitlines()[0] if text else "")

@@ -56,9 +56,11 @@ class CudaSetup(unittest.TestCase):
     def put_gpus(self, *lines):
         self.stand_in("nvidia-smi", "; ".join(f"echo '{line}'" for line in lines))
 
-    def run_script(self, command, wish=None):
-        environment = {"PATH": f"{self.folder}/bin", "DDP_SYSTEM_ROOT": f"{self.folder}/root"} | ({"DDP_CUDA": wish} if wish else {})
-        run = subprocess.run([sys.executable, SCRIPT, command, self.site], env=environment, capture_output=True, text=True, check=False)
+    def run_script(self, command, wish=None, **variables):
+        environment = {"PATH": f"{self.folder}/bin", "DDP_SYSTEM_ROOT": f"{self.folder}/root"} | ({"DDP_CUDA": wish} if wish else {}) | variables
+        run = subprocess.run(
+            [sys.executable, SCRIPT, command, self.site], env=environment, cwd=self.folder, capture_output=True, text=True, check=False
+        )
         return run.returncode, run.stdout.strip(), run.stderr.strip()
 
     def test_the_users_word_stands_and_without_one_the_driver_decides(self):
@@ -104,6 +106,15 @@ class CudaSetup(unittest.TestCase):
             with self.subTest(gpus):
                 self.put_gpus(*gpus)
                 self.assertEqual(self.run_script("choose", "ON"), (0, "ON", ""))
+
+    def test_an_nvidia_smi_that_cannot_tell_is_not_waited_for(self):
+        self.put_driver("580.65.06")
+        self.stand_in("nvidia-smi", "read line < pipe")
+        os.mkfifo(self.folder / "pipe")
+        self.assertEqual(self.run_script("choose", "ON", DDP_PATIENCE="0.2"), (0, "ON", ""))
+        for content in (b"\x7fELF no program", b"#!/bin/sh\nprintf '\\377\\376, 9.0'\n"):
+            (self.folder / "bin/nvidia-smi").write_bytes(content)
+            self.assertEqual(self.run_script("choose", "ON"), (0, "ON", ""))
 
     def test_a_torch_without_cuda_is_refused(self):
         self.put_driver("580.65.06")
