@@ -3,6 +3,7 @@
 # Promises: nothing is written outside the checkout but Debian packages and one cache directory, once per machine; an unusual
 # system, missing rights or a missing network is one message that says what is missing and what to type.
 set -euo pipefail
+readonly called_in="$PWD"
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 usage() {
@@ -67,6 +68,9 @@ fail() {
   say "$@"
   exit 1
 }
+
+# A path of the command line, which is relative to where the user is.
+from_caller() { (cd "$called_in" && realpath --canonicalize-missing -- "$1"); }
 
 # moving HOW_FAR LOG COMMAND...: its lines go to LOG; on a terminal one line tells every second what the function HOW_FAR prints.
 moving() {
@@ -575,8 +579,11 @@ case "$command" in
   test-others) test_others ;;
   test-gpu) run_gpu --out build/gpu "$@" ;;
   gpu-kit)
-    [[ $# == 1 ]] || fail "gpu-kit needs one directory, as in: ./make.sh gpu-kit /tmp/gpu-kit"
-    gpu_kit "$1"
+    [[ $# == 1 && -n "$1" ]] || fail "gpu-kit needs one directory, as in: ./make.sh gpu-kit /tmp/gpu-kit"
+    kit="$(from_caller "$1")"
+    # make_kit.py says so, too, after the minutes that a build may take.
+    [[ -z "$(ls --almost-all "$kit" 2>/dev/null)" ]] || fail "$kit is there already. Remove it, or give another directory."
+    gpu_kit "$kit"
     ;;
   build)
     build
@@ -593,10 +600,11 @@ case "$command" in
     say_cuda
     ;;
   install)
-    [[ $# == 1 ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
+    [[ $# == 1 && -n "$1" ]] || fail "install needs one directory, as in: ./make.sh install ~/.local"
+    prefix="$(from_caller "$1")"
     build
-    cmake --install build/release --prefix "$1"
-    say "installed. Next: $1/bin/ddp-launch $1/share/ddp/configs/digits.yaml"
+    cmake --install build/release --prefix "$prefix"
+    say "installed. Next: $prefix/bin/ddp-launch $prefix/share/ddp/configs/digits.yaml"
     ;;
   clean) rm -rf build ;;
   help | -h | --help) usage ;;

@@ -71,6 +71,11 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"\Amake.sh: these packages are missing.* sudo apt-get install -y mold\n\Z")
 
+    def test_a_kit_is_not_built_for_a_directory_that_is_taken(self):
+        # A path is the caller's, who may be elsewhere.
+        system = System({}, "gpu-kit", ROOT.name, before=("env", "-C", ROOT.parent))
+        self.assertEqual((system.code, system.text), (1, f"make.sh: {ROOT} is there already. Remove it, or give another directory.\n"))
+
     def test_what_a_slurm_needs_is_named(self):
         missing = ALL_INSTALLED.replace("echo", 'case "$name" in *slurm*|munge) continue;; esac; echo')
         system = System({"dpkg-query": missing} | USER, "test-slurm")
