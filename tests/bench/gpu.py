@@ -18,7 +18,7 @@ import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-for folder in ("gpu", "interop"):
+for folder in ("gpu", "interop", "support"):
     sys.path.insert(0, str(HERE.parent / folder))
 MEAN, DEVIATION = 0.163, 0.23  # of the digits
 WINDOW = 10  # steps between two looks at the clock: each waits for the device
@@ -170,13 +170,14 @@ class Bench:
     def run(self, trainer, batch, steps, log_every):
         """Records, seconds to the first of them, and the largest memory: of the GPU, else resident. Errors: RuntimeError."""
         from machine import used_memory
+        from processes import end_with_parent
 
         command, folder, records = self.command(trainer, batch, steps, log_every)
         is_gpu = self.machine.device == "cuda"
         before, peak, first = used_memory() or 0, 0, None
         with (folder / "text").open("wb") as text:
             begin = time.perf_counter()
-            process = subprocess.Popen(list(map(str, command)), cwd=folder, stdout=text, stderr=text)
+            process = subprocess.Popen(list(map(str, command)), cwd=folder, stdout=text, stderr=text, preexec_fn=end_with_parent)
             pause = threading.Event()
             while True:
                 pid, status, usage = os.wait4(process.pid, os.WNOHANG)

@@ -7,7 +7,7 @@ import struct
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from processes import ProcessTest  # noqa: E402
+from processes import ProcessTest, end_with_parent  # noqa: E402
 
 
 def read_tensors(path):
@@ -25,6 +25,8 @@ def read_tensors(path):
 
 class GpuCase(ProcessTest):
     """One rank per GPU over NCCL where the device has them, several ranks on one over Gloo."""
+
+    prepare = staticmethod(end_with_parent)  # a kit that is killed leaves nothing on the GPUs
 
     machine = None  # set before any case runs
 

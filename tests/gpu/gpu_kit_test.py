@@ -9,9 +9,12 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -32,6 +35,27 @@ FOR_GPUS = {
 def make(out):
     command = [sys.executable, "-B", HERE / "make_kit.py", BUILD, out]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def processes_of(out):
+    """Command lines of what was started by a kit with that directory, while they run."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if f"KIT_OF_TEST={out}\0".encode() in (entry / "environ").read_bytes():
+                found.append((entry / "cmdline").read_bytes())
+        except OSError:
+            continue
+    return found
+
+
+def wait_until(is_so, what):
+    deadline = time.monotonic() + 120
+    pause = threading.Event()
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what}")
+        pause.wait(0.05)
 
 
 class GpuKit(unittest.TestCase):
@@ -112,6 +136,63 @@ class GpuKit(unittest.TestCase):
         self.assertIn(f"\nfailed: {case}\n0 passed, 1 failed, 0 not run, on ", text)
         self.assertIn("libddp-worker-cuda.so: file too short", (self.folder / "empty/gpu.log").read_text(encoding="utf-8"))
 
+    def start_kit(self, out, case):
+        """One that has begun with the case."""
+        environment = {"PATH": "", "TMPDIR": str(out), "PYTHONUNBUFFERED": "1", "KIT_OF_TEST": str(out)}
+        out.mkdir()
+        (out / "gpu.json").write_text("of another run", encoding="ascii")
+        command = [self.kit / "run.sh", "--python", sys.executable, "--device", "cpu", "--out", out, case]
+        kit = subprocess.Popen(command, env=environment, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(kit.stdout.close)
+        self.addCleanup(kit.wait)
+        self.addCleanup(kit.kill)
+        self.addCleanup(kit.send_signal, signal.SIGCONT)
+        wait_until(lambda: any(b"ddp-worker" in command for command in processes_of(out)), "the case's ranks")
+        return kit
+
+    def test_a_kit_that_is_ended_leaves_nothing(self):
+        case = "Faults.test_a_hang_is_named_with_the_rank_that_hangs"
+        for number, left in ((signal.SIGTERM, ["gpu.log"]), (signal.SIGINT, ["gpu.log"]), (signal.SIGKILL, None)):
+            with self.subTest(number):
+                out = self.folder / f"ended-{number}"
+                kit = self.start_kit(out, case)
+                code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--out", out, case)
+                self.assertEqual(code, 1)
+                self.assertIn(f"another run writes to {out}/gpu.log", text)
+                kit.send_signal(signal.SIGSTOP)
+                kit.send_signal(number)
+                kit.send_signal(signal.SIGCONT)
+                self.assertEqual(kit.wait(60), -9 if number == signal.SIGKILL else 128 + number)
+                wait_until(lambda out=out: not processes_of(out), "the end of all processes")
+                self.assertFalse((out / "gpu.json").exists(), "stale")
+                if left is not None:
+                    self.assertEqual(sorted(path.name for path in out.iterdir()), left)
+
+    def test_places_that_cannot_be_written_are_said_in_a_line(self):
+        (self.folder / "file").touch()
+        for out, why in ((self.folder / "file", "File exists"), ("/proc/nowhere", "No such file or directory")):
+            code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "--out", out, "Devices.*")
+            self.assertEqual(code, 1)
+            self.assertIn(f"\ncannot write the results to {out}: {why}. Mend that", "\n" + text)
+            self.assertNotIn("Traceback", text)
+
+    def test_a_python_is_found_as_a_shell_would(self):
+        self.assertEqual(self.run_kit("--python", pathlib.Path(sys.executable).name, "--list", PATH=pathlib.Path(sys.executable).parent)[0], 0)
+        relative = os.path.relpath(SITE, self.folder / "empty")
+        code, text = self.run_kit("--python", sys.executable, "--site-packages", relative, "--device", "cpu", "Training.test_a_world_of_one*")
+        self.assertEqual(code, 0, text)
+        for wrong in ("/bin/true", "/bin/false", "/bin/cat", self.kit / "README", self.folder, "no-such-python"):
+            code, text = self.run_kit("--python", wrong, "--list")
+            self.assertEqual((code, text.count("run.sh: ")), (2, 1), text)
+
+    def test_a_program_that_is_broken_is_named(self):
+        broken = self.folder / "garbage"
+        shutil.copytree(self.kit, broken)
+        (broken / "bin/ddp-worker").write_bytes(b"\x7fELF and no more")
+        code, text = self.run_kit("--python", sys.executable, "--device", "cpu", "Devices.*", kit=broken)
+        self.assertEqual(code, 1)
+        self.assertRegex(text, r"\A\S+/garbage/bin/ddp-worker does not run here: Exec format error. Is the kit whole\?\n\Z")
+
     def test_what_is_missing_is_said_in_a_line(self):
         code, text = self.run_kit()
         self.assertEqual(code, 2)
@@ -135,6 +216,12 @@ class GpuKit(unittest.TestCase):
         self.assertEqual(made.returncode, 1)
         self.assertIn(f"{taken} is there already", made.stderr)
         self.assertEqual([path.name for path in taken.iterdir()], ["mine"])
+
+    def test_one_that_cannot_be_made_leaves_nothing(self):
+        (self.folder / "file").touch()
+        made = make(self.folder / "file" / "kit")
+        self.assertEqual((made.returncode, len(made.stderr.splitlines())), (1, 1), made.stderr)
+        self.assertIn("cannot make", made.stderr)
 
 
 if __name__ == "__main__":

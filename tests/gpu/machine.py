@@ -75,9 +75,12 @@ def used_memory(index=0):
 
 
 def output_of(*command):
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        sys.exit(f"{command[0]} does not run here: {error.strerror}. Is the kit whole?")
     if run.returncode != 0:
-        sys.exit(f"{command[0]} does not run here:\n{run.stderr[-2000:]}")
+        sys.exit(f"{command[0]} does not run here (exit code {run.returncode}):\n{run.stderr[-2000:]}")
     return run.stdout
 
 

@@ -1,5 +1,5 @@
 """Makes the kit: make_kit.py BUILD_DIRECTORY OUT, for ./make.sh gpu-kit. Programs, tests and scripts that need a Python with torch and
-nothing else: no compiler, no network, no root, no path of this machine.
+nothing else: no compiler, no network, no root, no path of this machine. OUT is whole, or as it was.
 """
 
 import json
@@ -7,9 +7,11 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 LIMIT = 64 << 20
+MODULE = "libddp-worker-cuda.so"
 SCRIPTS = ("tests/gpu/*.py", "tests/support/processes.py", "tests/interop/reference_ddp.py", "tests/bench/gpu.py", "LICENSE*")
 README = """Tests and figures of ddp-launch and ddp-worker on GPUs. Needed: Linux x86_64 with glibc 2.36 or newer,
 torch {torch} installed by pip for a Python of 3.10 or newer, /bin/sh.
@@ -46,20 +48,15 @@ def size_of(folder):
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def main():
-    build, out = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
-    module = build / "libddp-worker-cuda.so"
-    if not module.exists():
-        sys.exit(f"gpu-kit: {module} is not built. Give it the CUDA wheels of torch: DDP_CUDA=ON ./make.sh gpu-kit {out}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        sys.exit(f"gpu-kit: {out} is there already, and is not an empty directory. Remove it, or give another one.")
+def fill(build, out):
+    """Returns how many GoogleTests there are for GPUs. Errors: OSError."""
     for folder in ("bin", "lib", "tests/gpu"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
+        (out / folder).mkdir(parents=True)
     tests = list(gpu_tests(build))
     programs = {build / "ddp-launch", build / "ddp-worker", build / "tests/files_tool", *(program for program, _ in tests)}
     for program in sorted(programs):
         copy_program(program, out / "bin")
-    copy_program(module, out / "lib")
+    copy_program(build / MODULE, out / "lib")
     listed = [{"program": program.name, "name": name} for program, name in tests]
     (out / "tests/gpu/gtests.json").write_text(json.dumps(listed, indent=1) + "\n", encoding="utf-8")
     for pattern in SCRIPTS:
@@ -72,10 +69,32 @@ def main():
     shutil.copy2(ROOT / "tests/gpu/run.sh", out / "run.sh")
     version = subprocess.run([build / "ddp-worker", "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
     (out / "README").write_text(README.format(torch=version.split()[-1]) + f"\nMade of {version}", encoding="utf-8")
-    size = size_of(out)
-    if size > LIMIT:
-        sys.exit(f"gpu-kit: {out} has {size} bytes, more than {LIMIT}")
-    print(f"gpu-kit: {out}: {size / 2**20:.1f} MiB, {len(tests)} GoogleTests for GPUs. There: ./run.sh --python PYTHON, see {out}/README")
+    return len(tests)
+
+
+def make(build, out):
+    """Errors: OSError."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
+        new = pathlib.Path(folder) / "kit"
+        count = fill(build, new)
+        size = size_of(new)
+        if size > LIMIT:
+            sys.exit(f"gpu-kit: it would have {size} bytes, more than {LIMIT}")
+        new.rename(out)  # onto an empty directory, too
+    print(f"gpu-kit: {out}: {size / 2**20:.1f} MiB, {count} GoogleTests for GPUs. There: ./run.sh --python PYTHON, see {out}/README")
+
+
+def main():
+    build, out = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    if not (build / MODULE).exists():
+        sys.exit(f"gpu-kit: {build / MODULE} is not built. Give it the CUDA wheels of torch: DDP_CUDA=ON ./make.sh gpu-kit {out}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        sys.exit(f"gpu-kit: {out} is there already, and is not an empty directory. Remove it, or give another one.")
+    try:
+        make(build, out)
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"gpu-kit: cannot make {out}: {error}. Give another directory, or make room for 64 MiB.")
 
 
 if __name__ == "__main__":

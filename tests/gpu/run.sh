@@ -23,13 +23,22 @@ if [ -n "$site" ]; then
     echo "run.sh: $site holds no torch/lib/libtorch_cpu.so. Give the site-packages in which pip has installed torch." >&2
     exit 2
   fi
+  case $site in /*) ;; *) site=$PWD/$site ;; esac
   PYTHONPATH=$site${PYTHONPATH:+:$PYTHONPATH}
   export PYTHONPATH
   [ -n "$python" ] || python=$site/../../../bin/python3
 fi
-if [ -z "$python" ] || [ ! -x "$python" ]; then
+case $python in
+  */*) ;;
+  ?*) python=$(command -v "$python" || echo "$python") ;;
+esac
+if [ -z "$python" ] || [ ! -f "$python" ] || [ ! -x "$python" ]; then
   echo "run.sh: no Python${python:+ at $python}." >&2
   echo "$usage" >&2
+  exit 2
+fi
+if [ "$("$python" -c 'import sys; print(sys.version_info >= (3, 10))' 2>&1)" != True ]; then
+  echo "run.sh: $python is not a Python of 3.10 or newer that runs here. Give another one: --python." >&2
   exit 2
 fi
 script=tests/gpu/kit.py

@@ -3,6 +3,7 @@
 Every process inherits a marker variable; at the end no /proc/*/environ may hold it.
 """
 
+import ctypes
 import os
 import pathlib
 import re
@@ -16,7 +17,14 @@ import time
 import unittest
 import uuid
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 DEADLINE = 300  # seconds; on a busy machine, too, far above what any test needs, so that only a hang reaches it
+
+
+def end_with_parent():
+    """A preexec_fn: the program is killed with the thread that started it. ddp-launch takes its workers along."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def free_port():
@@ -27,13 +35,13 @@ def free_port():
 
 
 class Running:
-    """A program under way. Its output is read into `text` by wait_for() and finish()."""
+    """A program under way. Its output is read into `text` by wait_for() and finish(). `prepare` is a preexec_fn."""
 
-    def __init__(self, command, environment, folder):
+    def __init__(self, command, environment, folder, prepare=None):
         self.command = " ".join(shlex.quote(str(word)) for word in command)
         self.process = subprocess.Popen(
             list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            env=environment, cwd=folder, start_new_session=True,
+            env=environment, cwd=folder, start_new_session=True, preexec_fn=prepare,
         )  # fmt: skip
         self.text = ""
         self.deadline = time.monotonic() + DEADLINE
@@ -81,6 +89,8 @@ class Running:
 class ProcessTest(unittest.TestCase):
     """A test with a folder of its own, the programs, and the proof at the end."""
 
+    prepare = None  # of Running
+
     def setUp(self):
         self.bin = pathlib.Path(os.environ["DDP_BIN"]).resolve()
         folder = tempfile.TemporaryDirectory(prefix="ddp-test-")
@@ -93,7 +103,7 @@ class ProcessTest(unittest.TestCase):
         self.addCleanup(self.check_nothing_lives)
 
     def start(self, *command, **variables):
-        return Running(command, {**self.environment, **variables}, self.folder)
+        return Running(command, {**self.environment, **variables}, self.folder, self.prepare)
 
     def run_program(self, *command, expect=0, **variables):
         """Runs it to the end and returns what it printed."""
