@@ -27,11 +27,11 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
 /// "step 500 | test loss 0.1234 accuracy 97.50 %"
 std::string evaluation_line(const EvaluationRecord& record);
 
-/// Of a run whose last epoch is done already; `epochs` are.
 /// What becomes of a run that was planned for another number of steps, and of its learning rate
 /// after `step` steps. Both schedules are of the same job but for their steps.
 std::string other_length_line(const Schedule& before, const Schedule& now, std::int64_t step);
 
+/// Of a run whose last epoch is done already; `epochs` are.
 std::string nothing_left_line(const Job& job, std::int64_t epochs);
 
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
