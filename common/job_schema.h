@@ -99,8 +99,8 @@ BatchPlan plan_batch(const JobValues& job, int world_size);
 bool is_about_batch(std::string_view path);
 
 /// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
-/// output, data.root and the other keys that may differ; without train.epochs, train.max_steps and
-/// train.non_finite when `for_resume`.
+/// output, data.root and the other keys that may differ; `for_resume` also without what is no part
+/// of what is trained: how far a run goes, what it tells and keeps, train.non_finite.
 TextMap job_identity(const JobValues& job, bool for_resume);
 
 /// The resolved job as a job file: every key, commented with where its value came from when that is
