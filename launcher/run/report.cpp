@@ -195,26 +195,23 @@ std::string describe_loss(const NodeLost& lost) {
   return name_node(lost.node_rank, lost.host) + " is lost: " + lost.how;
 }
 
-/// Who was asked to stop, did not end within the grace and was killed. Empty: nobody.
-std::string describe_killed(const Verdict& verdict) {
-  std::size_t count = 0;
-  std::string first;
-  for (const WorkerReport& worker : verdict.workers) {
-    if (!worker.ending.kill_sent || worker.ending.status.signal != SIGKILL) continue;
-    if (count++ == 0) first = "rank " + std::to_string(worker.ending.rank);
-  }
-  if (count == 0) return "";
-  if (count > 1) first += " and " + std::to_string(count - 1) + " more";
-  return first + " did not end in time and " + (count > 1 ? "were" : "was") +
-         " killed, without a checkpoint of this stop (more time: --grace)";
+std::string describe_stop(const Stopped& stopped) {
+  if (stopped.asked_rank < 0) return "stopped by " + signal_name(stopped.signal);
+  return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
 
-std::string describe_stop(const Verdict& verdict, const Stopped& stopped) {
-  const std::string killed = describe_killed(verdict);
-  if (stopped.asked_rank < 0) {
-    return "stopped by " + signal_name(stopped.signal) + (killed.empty() ? "" : "; ") + killed;
+/// Who was asked to stop, did not end within the grace and was killed. Empty: nobody.
+std::string killed_line(const Verdict& verdict) {
+  std::size_t count = 0;
+  std::string who;
+  for (const WorkerReport& worker : verdict.workers) {
+    if (!worker.ending.kill_sent || worker.ending.status.signal != SIGKILL) continue;
+    if (count++ == 0) who = "rank " + std::to_string(worker.ending.rank);
   }
-  return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
+  if (count == 0) return "";
+  if (count > 1) who += " and " + std::to_string(count - 1) + " more";
+  return "ddp-launch: " + who + " did not end in time and " + (count > 1 ? "were" : "was") +
+         " killed: what was not saved is lost (more time: --grace).\n";
 }
 
 /// Of a job that ends without a root cause of its own.
@@ -318,8 +315,9 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
-    text += "ddp-launch: " + describe_stop(verdict, *stopped) + "; exit code " +
-            std::to_string(verdict.exit_code) + ".\n" + earlier_lines(verdict);
+    text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
+            std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
+            earlier_lines(verdict);
   }
   for (const std::string& leftover : verdict.leftovers) {
     text += "ddp-launch: could not be killed and is left: " + leftover + "\n";

@@ -166,9 +166,11 @@ TEST(Report, AStopIsOneLine) {
     worker.ending.status.signal = SIGKILL;
     verdict.workers.push_back(worker);
   }
-  EXPECT_EQ(text_of(verdict),
-            "ddp-launch: stopped by SIGHUP; rank 1 and 1 more did not end in time and were killed, "
-            "without a checkpoint of this stop (more time: --grace); exit code 129.\n");
+  EXPECT_EQ(
+      text_of(verdict),
+      "ddp-launch: stopped by SIGHUP; exit code 129.\n"
+      "ddp-launch: rank 1 and 1 more did not end in time and were killed: what was not saved is "
+      "lost (more time: --grace).\n");
   verdict.workers.clear();
   verdict.outcome = Stopped{0, 3};
   verdict.exit_code = 143;
