@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "common/error.h"
@@ -39,11 +38,6 @@ struct Half {
   std::vector<std::string> class_names;
 };
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 /// Nothing when there is no such file. Errors: UsageError when there is one and it cannot be read.
 std::optional<std::string> read_text(const fs::path& path) {
   if (!is_there(path)) return {};
@@ -61,8 +55,7 @@ std::optional<std::string> read_text(const fs::path& path) {
   return text;
 }
 
-// --- YOLO's label files
-// ----------------------------------------------------------------------------
+// --- YOLO's label files ---
 
 Half read_yolo(const fs::path& images) {
   Half half{.images = images, .labels = labels_of(images), .list = {}, .class_names = {}};
@@ -131,8 +124,7 @@ Names find_names(const DataRequest& request) {
   return {};
 }
 
-// --- COCO's JSON
-// -----------------------------------------------------------------------------------
+// --- COCO's JSON ---
 
 Half read_json(const fs::path& path) {
   CocoAnnotations read = read_coco_json(path);
@@ -145,8 +137,7 @@ Half read_json(const fs::path& path) {
   return half;
 }
 
-// --- both
-// ------------------------------------------------------------------------------------------
+// --- both ---
 
 Half read_half(const fs::path& path) {
   return is_json(path) ? read_json(path) : read_yolo(path);
@@ -242,7 +233,8 @@ Sources load_coco(const DataRequest& request) {
                "Set it to the folder that holds images and labels, or train2017 and annotations.");
   const CocoPaths paths = find_coco(request);
   Half train = read_half(paths.train);
-  Half test = read_half(paths.test);
+  // Small sets are often evaluated on their training images.
+  Half test = paths.test == paths.train ? train : read_half(paths.test);
   if (train.class_names != test.class_names) {
     throw UsageError(train.labels.string() + " and " + test.labels.string() +
                      " do not have the same classes. Take both from the same set.");

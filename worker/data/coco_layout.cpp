@@ -1,11 +1,10 @@
 #include "worker/data/coco_layout.h"
 
-#include <optional>
-#include <system_error>
 #include <vector>
 
 #include "common/error.h"
 #include "common/one_line.h"
+#include "worker/data/set_files.h"
 
 namespace ddp::worker {
 namespace {
@@ -29,11 +28,6 @@ const Names kJsonTest{"annotations/instances_val2017.json",
                       "valid/_annotations.coco.json",
                       "val/_annotations.coco.json",
                       "test/_annotations.coco.json"};
-
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
 
 /// The first of `names` below `root` that is there, or nothing.
 fs::path find_first(const fs::path& root, const Names& names, bool needs_labels) {

@@ -9,11 +9,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const fs::path& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
 /// An empty path: none of its names is there.
 fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -53,6 +48,11 @@ std::string how_to_get(const SetFiles& wanted, const fs::path& root) {
 }
 
 }  // namespace
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
 
 void require_root(const std::string& set, const fs::path& root, const std::string& advice) {
   const std::string what = "cannot load " + set + ": ";

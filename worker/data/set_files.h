@@ -23,6 +23,9 @@ struct SetFiles {
 std::vector<std::filesystem::path> find_set_files(const SetFiles& wanted,
                                                   const std::filesystem::path& root);
 
+/// Also false for what cannot be looked at.
+[[nodiscard]] bool is_there(const std::filesystem::path& path);
+
 /// Errors: UsageError when `root` is not set, is not there or is not a directory; with `advice`.
 void require_root(const std::string& set,
                   const std::filesystem::path& root,
