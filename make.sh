@@ -17,6 +17,7 @@ Usage: ./make.sh COMMAND
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, and DALI where it can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
+  bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
@@ -505,7 +506,11 @@ bench() {
     bench_loader "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, scale"
+  if [[ "${1:-}" == checkpoint ]]; then
+    bench_checkpoint "${@:2}"
+    return
+  fi
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -536,6 +541,13 @@ bench_loader() {
   fi
   build_tests
   "$python" -B tests/bench/loader.py build/release/tests/loader_rate "${dali[@]}" --json build/release/bench-loader.json "$@"
+}
+
+bench_checkpoint() {
+  local python
+  require_python "bench compares with torch.save"
+  build_tests
+  "$python" -B tests/bench/checkpoint.py build/release/tests/save_rate --json build/release/bench-checkpoint.json "$@"
 }
 
 soak() {

@@ -27,7 +27,7 @@ spdlog::level::level_enum to_spdlog(Level level) {
 }  // namespace
 
 void open(const std::string& program, Level lowest) {
-  auto logger = spdlog::stderr_color_st(program);
+  auto logger = spdlog::stderr_color_mt(program);
   logger->set_pattern("%n: %^%v%$");
   logger->set_level(to_spdlog(lowest));
   logger->flush_on(spdlog::level::trace);

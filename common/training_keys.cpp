@@ -417,6 +417,11 @@ std::vector<JobKey> training_keys() {
        .min = 1,
        .max = kMany,
        .help = "optimizer steps of the run, if they are done before train.epochs"},
+      {.path = "train.time_limit",
+       .type = JobType::duration,
+       .default_value = "null",
+       .help = "of the whole job, its restarts included, by the clock; then all ranks stop with a "
+               "checkpoint as they do at SIGTERM (143), and the same command goes on; null: none"},
       {.path = "train.accumulate",
        .type = JobType::integer,
        .default_value = "1",

@@ -23,11 +23,12 @@ constexpr std::array<std::string_view, 4> kPassedOn{"PET_", "DDP_", "NCCL_", "GL
 constexpr std::array<std::string_view, 4> kPassedOnAlone{
     "LOGLEVEL", "OMP_NUM_THREADS", "PYTHON_EXEC", "PYTHONPATH"};
 // A secret, what is about this process, and what the list of hosts says otherwise.
-constexpr std::array<std::string_view, 10> kKeptBack{"DDP_TOKEN",
+constexpr std::array<std::string_view, 11> kKeptBack{"DDP_TOKEN",
                                                      "DDP_RUN_ID",
                                                      "DDP_ROUND",
                                                      "DDP_RUN_DIR",
                                                      "DDP_PROGRESS_FD",
+                                                     "DDP_JOB_START",
                                                      "PET_NNODES",
                                                      "PET_NODE_RANK",
                                                      "PET_STANDALONE",

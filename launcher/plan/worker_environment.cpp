@@ -10,7 +10,8 @@ namespace {
 
 /// What an outer launcher may have told its own worker and what would be wrong for ours. The rest
 /// is overwritten.
-constexpr const char* kStale[] = {"DDP_RUN_DIR", "DDP_PROGRESS_FD", "TORCHELASTIC_TIMER_FILE"};
+constexpr const char* kStale[] = {
+    "DDP_RUN_DIR", "DDP_PROGRESS_FD", "DDP_JOB_START", "TORCHELASTIC_TIMER_FILE"};
 constexpr const char* kSecret = "DDP_TOKEN";  // between agents only
 
 /// One GPU per worker: the parent's list cut to its entry, else the local rank itself.
@@ -83,6 +84,8 @@ Environment added_environment(const JobSpec& spec,
     added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   }
   added["DDP_AGENT_ID"] = facts.agent_id;
+  if (spec.own_worker)
+    added["DDP_JOB_START"] = std::to_string(facts.job_start.time_since_epoch().count());
   for (const char* const name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     if (!facts.interface.empty() && !spec.environment.contains(name)) added[name] = facts.interface;
   }

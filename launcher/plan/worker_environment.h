@@ -2,6 +2,7 @@
 // ours on top. Pure.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@ struct RoundFacts {
   std::string run_id;       // DDP_RUN_ID, of the job
   std::string agent_id;     // DDP_AGENT_ID: what our agent has started, and no other
   std::string user_run_id;  // TORCHELASTIC_RUN_ID
+  std::chrono::steady_clock::time_point job_start{};  // DDP_JOB_START: nanoseconds of that clock
   int round = 0;
   std::string master_addr;
   int master_port = 0;

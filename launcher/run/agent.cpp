@@ -44,6 +44,7 @@ RoundFacts first_facts(const Membership& membership, const OwnedDir* log_dir) {
   // Two agents of a job may share a machine, and must not end each other's workers.
   facts.agent_id = membership.link ? random_hex(kRunIdBytes) : facts.run_id;
   facts.user_run_id = membership.welcome.user_run_id;
+  facts.job_start = Clock::now();
   if (log_dir == nullptr) return facts;
   facts.log_dir = log_dir->path();
   log::info("logs in " + facts.log_dir.string());

@@ -1,12 +1,14 @@
 // ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
-// the others; "flip": one bit of its first weight turns over after the first epoch; "data": it has
-// one sample more; "hang": after the first epoch it waits for ever, in wait_for_nobody(); "slow":
+// the others; "flip": one bit of its first weight turns over in step 18; "data": it has one sample
+// more; after the first epoch a hook: "halve": halves its weights; "eval": leaves its model in
+// evaluation mode; "throw": throws; "hang": it waits for ever, in wait_for_nobody(); "slow":
 // it says each step, and takes a tenth of a second for it. The model "exact" computes in double.
 #include <poll.h>
 #include <torch/torch.h>
 #include <unistd.h>
 
 #include <iostream>
+#include <stdexcept>
 #include <string>
 
 #include "common/identity.h"
@@ -37,6 +39,12 @@ void flip_a_bit(torch::nn::Module& model) {
   bytes[0] ^= 1;
 }
 
+void halve(torch::nn::Module& model) {
+  const torch::NoGradGuard no_grad;
+  for (at::Tensor& weight : model.parameters())
+    weight.mul_(0.5);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,13 +68,17 @@ int main(int argc, char** argv) {
     return load_data_set(changed);
   };
   registry.on_step.push_back([](const StepEvent& event) {
+    if (event.step == 18 && is_odd("flip")) flip_a_bit(event.model);
     if (!is_odd("slow")) return;
     std::cout << "has done step " << event.step << std::endl;
     ::poll(nullptr, 0, 100);
   });
   registry.on_epoch.push_back([](const EpochEvent& event) {
-    if (event.record.epoch == 0 && is_odd("flip")) flip_a_bit(event.model);
-    if (event.record.epoch == 0 && is_odd("hang")) odd::wait_for_nobody();
+    if (event.record.epoch > 0) return;
+    if (is_odd("halve")) halve(event.model);
+    if (is_odd("eval")) event.model.eval();
+    if (is_odd("throw")) throw std::runtime_error("a hook of rank 1 gives up");
+    if (is_odd("hang")) odd::wait_for_nobody();
   });
   run(argc, argv, registry);
 }

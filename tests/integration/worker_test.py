@@ -69,6 +69,21 @@ class WorkerTest(ProcessTest):
     def run_dir(self, name="job"):
         return self.folder / "runs" / name
 
+    def wait_for_saved(self, running, epoch, run_dir=None):
+        """Reads until the line of an epoch ("epoch 2/4") was printed, and waits until its checkpoint is on the disk: it is written while
+        training goes on."""
+        running.wait_for(epoch)
+        place = f'"epoch":{re.search("[0-9]+", epoch)[0]},"step_in_epoch":0,'
+
+        def is_there():
+            try:
+                manifests = ((run_dir or self.run_dir()) / "checkpoints").glob("step-*[0-9]/manifest.json")
+                return any(place in path.read_text(encoding="utf-8") for path in manifests)
+            except FileNotFoundError:
+                return False  # an old one that goes just now
+
+        running.wait_until(is_there, f"the checkpoint of {epoch}")
+
     def assert_same_run(self, one, other):
         """Equal losses, epoch sums and final weights, bit for bit."""
         for kind in ("step", "epoch"):
@@ -337,7 +352,10 @@ class Resume(WorkerTest):
     def interrupt(self, signal_number, line, *arguments):
         """Starts a run and sends its launcher the signal once the line was printed."""
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 3, "job.yaml", *self.COMMON, *arguments)
-        running.wait_for(line)
+        if line.startswith("epoch") and signal_number == signal.SIGKILL:
+            self.wait_for_saved(running, line)
+        else:
+            running.wait_for(line)
         running.process.send_signal(signal_number)
         return running, running.finish()
 
@@ -567,7 +585,7 @@ class Resume(WorkerTest):
         # A later round goes on with its own, or else from that one again.
         launch = (self.bin / "ddp-launch", "--nproc-per-node", 3, "--max-restarts", 1, "job.yaml", *self.COMMON)
         running = self.start(*launch, "train.epochs=4", f"checkpoint.resume={saved}")
-        running.wait_for("epoch 2/4")
+        self.wait_for_saved(running, "epoch 2/4")
         pids = running.wait_for_pids(3)
         self.damage_all()
         os.kill(pids[1], signal.SIGKILL)
@@ -783,7 +801,7 @@ class Faults(WorkerTest):
         # The rounds of one job continue whatever checkpoint.resume says of its start.
         arguments = ["--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", *job, "name=broken", "checkpoint.resume=never"]
         running = self.start(self.bin / "ddp-launch", *arguments)
-        running.wait_for("epoch 2/4")
+        self.wait_for_saved(running, "epoch 2/4", self.run_dir("broken"))
         pids = running.wait_for_pids(2)
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 0, running.text)
@@ -824,7 +842,7 @@ class Faults(WorkerTest):
         running = self.start(
             self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=3200", "train.epochs=4", "checkpoint.keep=9"
         )
-        running.wait_for("epoch 2/4")
+        self.wait_for_saved(running, "epoch 2/4")
         pids = running.wait_for_pids(2)
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 137, running.text)
@@ -954,7 +972,7 @@ class Faults(WorkerTest):
 
     def test_a_run_whose_last_checkpoint_is_not_saved_has_not_finished(self):
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=4800")
-        running.wait_for("epoch 1/2")
+        self.wait_for_saved(running, "epoch 1/2")
         # A file where the directory was: every save from now on fails.
         checkpoints = self.run_dir() / "checkpoints"
         checkpoints.rename(self.folder / "away")

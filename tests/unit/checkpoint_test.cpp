@@ -99,6 +99,23 @@ TEST_F(CheckpointTest, WhatIsSavedIsLoaded) {
           "manifest.json", "model.safetensors", "optimizer.safetensors", "state.safetensors"));
 }
 
+TEST_F(CheckpointTest, ItsHeadMayChangeAndItsFilesStay) {
+  const Sample sample(600);
+  checkpoints.save(sample.content());
+  CheckpointHead head = sample.content().head;
+  head.result = 0.5;
+  head.later = {{"watch", {3}}, {"schedule.plateau", {1, 0.1, 1e-300, 2}}};
+  checkpoints.amend(head);
+  const std::optional<LoadedCheckpoint> loaded = checkpoints.load_newest(warnings);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->head, head);
+  EXPECT_NE(loaded->model.find("fc.weight"), nullptr);
+  head.step = 700;
+  checkpoints.amend(head);
+  EXPECT_THAT(names_in(directory), UnorderedElementsAre("step-000600", "latest"))
+      << "there is none of that step";
+}
+
 TEST_F(CheckpointTest, NothingThereIsNoError) {
   EXPECT_FALSE(checkpoints.load_newest(warnings));
   EXPECT_THAT(warnings, IsEmpty());

@@ -74,6 +74,22 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(file.find("absent"), nullptr);
 }
 
+TEST(Safetensors, NumbersThatAreNotFiniteAreFound) {
+  const auto check = [](const std::string& dtype, auto one, auto infinite) {
+    std::array numbers{one, one, one};
+    const TensorView view{"a", dtype, {3}, std::as_bytes(std::span(numbers))};
+    EXPECT_TRUE(is_finite(view)) << dtype;
+    numbers[2] = infinite;
+    EXPECT_FALSE(is_finite(view)) << dtype;
+  };
+  check("F64", -1e308, std::numeric_limits<double>::quiet_NaN());
+  check("F32", -3e38F, -std::numeric_limits<float>::infinity());
+  check("F16", std::uint16_t{0x7BFF}, std::uint16_t{0xFC00});
+  check("BF16", std::uint16_t{0x7F7F}, std::uint16_t{0x7F81});
+  const std::array integers{-1};  // all bits
+  EXPECT_TRUE(is_finite({"a", "I32", {1}, std::as_bytes(std::span(integers))}));
+}
+
 TEST(Safetensors, EveryTensorIsAlignedToItsElement) {
   const Scratch scratch;
   const std::array<std::uint8_t, 3> odd{};

@@ -144,8 +144,12 @@ TEST_F(SnapshotTest, ComesBackBitForBitWhateverTheLayout) {
   const at::Tensor weight = torch::randn({8, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   SharedState shared;
   shared.model = {{"weight", weight}, {"count", at::tensor({7}, at::kLong)}};
-  const Snapshot snapshot = take_snapshot(shared, {});
-  write_safetensors(file_, view(snapshot.model));
+  shared.judge = {{"factor", at::tensor({0.5}, at::kDouble)}};
+  SnapshotArena arena(shared);
+  const Snapshot& snapshot = arena.take(shared, {});
+  EXPECT_EQ(snapshot.model[0].tensor.strides(), weight.strides()) << "copied as it lies";
+  EXPECT_EQ(snapshot.optimizer.back().name, "factor");
+  write_safetensors(file_, view(in_c_order(snapshot.model)));
 
   std::vector<NamedTensor> target{
       {"weight", at::zeros({8, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast)},
@@ -155,6 +159,44 @@ TEST_F(SnapshotTest, ComesBackBitForBitWhateverTheLayout) {
   EXPECT_TRUE(target[0].tensor.is_contiguous(at::MemoryFormat::ChannelsLast))
       << "the layout stays the target's";
   EXPECT_EQ(target[1].tensor.item<std::int64_t>(), 7);
+}
+
+TEST_F(SnapshotTest, TheNextOneIsInTheSameMemory) {
+  const at::Tensor weight = at::ones({3});
+  const SharedState shared{{{"weight", weight}}, {}};
+  SnapshotArena arena(shared);
+  const void* const first = arena.take(shared, {}).model[0].tensor.data_ptr();
+  weight.fill_(2);
+  const Snapshot& second = arena.take(shared, {});
+  EXPECT_EQ(second.model[0].tensor.data_ptr(), first);
+  weight.fill_(3);
+  EXPECT_TRUE(second.model[0].tensor.equal(at::full({3}, 2.0))) << "training has gone on since";
+}
+
+TEST_F(SnapshotTest, WhatAnEvaluationHasChangedSinceComesBack) {
+  const at::Tensor factor = at::tensor({1.0}, at::kDouble);
+  SharedState shared{{{"weight", at::ones({3})}}, {}, {{"factor", factor}}};
+  SnapshotArena arena(shared);
+  Position position;
+  position.step = 9;
+  const Snapshot& snapshot = arena.take(shared, position);
+  write_safetensors(file_, view(snapshot.model));
+  write_safetensors(scratch_.path() / "o", view(snapshot.optimizer));
+  write_safetensors(scratch_.path() / "s", view(snapshot.state));
+  factor.fill_(0.1);
+  position.watch = {0.75, 2};
+  LoadedCheckpoint loaded{.path = "file",
+                          .head = {.step = 9, .result = 0.5, .best = 0.75},
+                          .model = read_safetensors(file_),
+                          .optimizer = read_safetensors(scratch_.path() / "o"),
+                          .state = read_safetensors(scratch_.path() / "s")};
+  loaded.head.later = later_values(shared, position);
+  factor.fill_(7);
+  const std::unique_ptr<Group> alone = make_alone();
+  const Position back = restore(*alone, &loaded, {}, shared);
+  EXPECT_EQ(back.watch, position.watch);
+  EXPECT_EQ(back.result, 0.5);
+  EXPECT_EQ(factor.item<double>(), 0.1);
 }
 
 TEST_F(SnapshotTest, EveryTensorThatDoesNotFitIsNamed) {

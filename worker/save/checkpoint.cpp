@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/failpoint.h"
 #include "common/files.h"
 #include "common/one_line.h"
 #include "common/run_dir.h"
@@ -70,13 +71,17 @@ ManifestFile write_tensors(const OwnedDir& directory,
 
 // All of a checkpoint in `directory`, durable but for the entry of the directory itself.
 void write_content(const OwnedDir& directory, const CheckpointContent& content) {
+  failpoint("save.tensors");
   Manifest manifest{.head = content.head, .files = {}};
   manifest.files.push_back(write_tensors(directory, kModel, content.model));
   manifest.files.push_back(write_tensors(directory, kOptimizer, content.optimizer));
   manifest.files.push_back(write_tensors(directory, kState, content.state));
+  failpoint("save.manifest");
   OutputFile file(directory, kManifest, OutputFile::Mode::create);
   file.write(to_text(manifest));
+  failpoint("save.sync-file");
   file.sync();
+  failpoint("save.sync-directory");
   directory.sync();
 }
 
@@ -291,17 +296,38 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
   const std::string temporary = name + std::string(kTemporary) + run_id_;
   try {
     write_content(directory.enter(temporary), content);
+    failpoint("save.rename");
     publish(directory, temporary, name);
   } catch (...) {
     directory.remove(temporary);
     throw;
   }
   // Beyond this point the new checkpoint is whole and verified.
+  failpoint("save.sync-parent");
   directory.sync();
+  failpoint("save.latest");
   directory.remove(temporary);  // the old one of that step, if they changed places
   replace_file(directory, "latest", name + "\n");
+  failpoint("save.remove-old");
   remove_old(directory, content.head.step);
   return directory.path() / name;
+}
+
+void Checkpoints::amend(const CheckpointHead& head) {
+  const OwnedDir directory = this->directory();
+  const std::string name = checkpoint_name(head.step);
+  std::string why_not;
+  const std::optional<OwnedDir> found = directory.find(name, why_not);
+  if (!found) return;
+  try {
+    Manifest manifest = read_manifest(opener(*found));
+    if (manifest.head == head) return;
+    failpoint("save.amend");
+    manifest.head = head;
+    replace_file(*found, kManifest, to_text(manifest));
+  } catch (const UsageError&) {
+    return;  // damaged meanwhile: said when it is loaded
+  }
 }
 
 std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string>& warnings) {

@@ -31,6 +31,8 @@ struct CheckpointHead {
   std::optional<double> result{};            // watched metric of these weights, when evaluated
   std::optional<double> best{};              // the best result so far
   std::string torch_version{};
+  // Values that an evaluation has changed since the files were written: by the names of tensors.
+  std::map<std::string, std::vector<double>> later{};
 
   bool operator==(const CheckpointHead&) const = default;
 };
@@ -74,6 +76,10 @@ class Checkpoints {
   /// Errors: SystemError (disk full, ...); what was there before is intact and nothing half-written
   /// is left.
   std::filesystem::path save(const CheckpointContent& content);
+
+  /// Gives the checkpoint of `head.step` another head; its files stay. Nothing when there is none.
+  /// Blocks: until the disk has it. Errors: SystemError; the head is then the one before.
+  void amend(const CheckpointHead& head);
 
   /// The newest one that verifies, or nothing. A damaged one becomes step-N.bad; one that cannot be
   /// read just now stays as it is. Each one passed over adds a line to `warnings`, ready to be

@@ -107,6 +107,12 @@ Manifest read_content(const json::object& content) {
   // Manifests of older versions have none; where nothing was better since, it was its own.
   const json::value* const result = content.if_contains("result");
   head.result = result != nullptr ? read_number(*result) : head.best;
+  if (const json::value* const later = content.if_contains("later")) {
+    for (const auto& [name, values] : later->as_object()) {
+      for (const json::value& value : values.as_array())
+        head.later[name].push_back(decode(value.as_string()));
+    }
+  }
   head.torch_version = json::value_to<std::string>(content.at("torch_version"));
   for (const auto& [key, value] : content.at("job").as_object())
     head.job.emplace(key, value.as_string());
@@ -122,6 +128,13 @@ std::string to_text(const Manifest& manifest) {
   json::object job;
   for (const auto& [key, value] : head.job)
     job.emplace(key, value);
+  json::object later;
+  for (const auto& [name, values] : head.later) {
+    json::array texts;
+    for (const double value : values)
+      texts.emplace_back(encode(value));
+    later.emplace(name, std::move(texts));
+  }
   json::array files;
   for (const ManifestFile& file : manifest.files)
     files.push_back(to_json(file));
@@ -135,6 +148,7 @@ std::string to_text(const Manifest& manifest) {
                              {"result", to_json(head.result)},
                              {"best", to_json(head.best)},
                              {"torch_version", head.torch_version},
+                             {"later", std::move(later)},
                              {"job", std::move(job)},
                              {"files", std::move(files)}};
   const std::string rest = "\"content\":" + json::serialize(content) + "}\n";

@@ -128,6 +128,18 @@ std::vector<TensorView> arrange(std::span<const TensorView> tensors) {
   return order;
 }
 
+/// Numbers alone: one whose exponent has all its bits is infinite or NaN (IEEE 754).
+template <typename Bits>
+bool has_finite(std::span<const std::byte> bytes, Bits exponent) {
+  bool is_good = true;
+  for (std::size_t i = 0; i + sizeof(Bits) <= bytes.size(); i += sizeof(Bits)) {
+    Bits bits = 0;
+    std::memcpy(&bits, bytes.data() + i, sizeof bits);
+    is_good = is_good && (bits & exponent) != exponent;
+  }
+  return is_good;
+}
+
 std::string encode_header(std::span<const TensorView> tensors,
                           const std::map<std::string, std::string>& metadata) {
   json::object header;
@@ -186,6 +198,14 @@ std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t>
       throw UsageError("a shape has more bytes than 64 bits count");
   }
   return empty ? 0 : bytes;
+}
+
+bool is_finite(const TensorView& tensor) {
+  if (tensor.dtype == "F64") return has_finite<std::uint64_t>(tensor.bytes, 0x7FF0'0000'0000'0000);
+  if (tensor.dtype == "F32") return has_finite<std::uint32_t>(tensor.bytes, 0x7F80'0000);
+  if (tensor.dtype == "F16") return has_finite<std::uint16_t>(tensor.bytes, 0x7C00);
+  if (tensor.dtype == "BF16") return has_finite<std::uint16_t>(tensor.bytes, 0x7F80);
+  return true;
 }
 
 TensorFile TensorFile::parse(std::vector<std::byte> bytes, const std::string& name) {

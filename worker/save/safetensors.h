@@ -36,6 +36,9 @@ std::size_t dtype_size(std::string_view dtype);
 /// Errors: UsageError when the dtype is unknown, a size is negative or it all overflows.
 std::uint64_t tensor_bytes(std::string_view dtype, std::span<const std::int64_t> shape);
 
+/// Whether none of its numbers is infinite or NaN; of integers none ever is.
+bool is_finite(const TensorView& tensor);
+
 /// A file in memory with its tensors. Movable; the views live as long as it does.
 class TensorFile {
  public:

@@ -82,10 +82,7 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
 }
 
 SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
-  SharedState shared{state_of(task.model()), optimizer.state()};
-  for (const NamedTensor& one : judge.state())
-    shared.optimizer.push_back(one);
-  return shared;
+  return {state_of(task.model()), optimizer.state(), judge.state()};
 }
 
 }  // namespace

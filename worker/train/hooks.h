@@ -80,6 +80,10 @@ class HookCaller {
   void after_epoch(EpochRecord& record) { call<EpochEvent>(hooks_.on_epoch, record); }
   void after_save(std::int64_t step) { call<SaveEvent>(hooks_.on_save, step); }
 
+  [[nodiscard]] bool has_any() const {
+    return !hooks_.on_step.empty() || !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty() ||
+           !hooks_.on_save.empty();
+  }
   [[nodiscard]] bool wants_end() const { return wants_end_; }
   /// Whether a hook of any rank does. All ranks call it. Errors: PeerError.
   [[nodiscard]] bool agree_on_end();
@@ -109,9 +113,7 @@ class HookCaller {
 };
 
 inline bool HookCaller::agree_on_end() {
-  const bool has_none = hooks_.on_step.empty() && hooks_.on_evaluation.empty() &&
-                        hooks_.on_epoch.empty() && hooks_.on_save.empty();
-  if (has_none) return false;
+  if (!has_any()) return false;
   at::Tensor wishes = at::full({1}, wants_end_ ? 1 : 0, at::kDouble);
   group_.sum(wishes);
   return wishes.item<double>() > 0;

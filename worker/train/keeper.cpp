@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 #include <vector>
 
 #include "common/error.h"
+#include "common/failpoint.h"
 #include "common/log.h"
 #include "common/one_line.h"
 #include "worker/train/policy_stop.h"
@@ -16,12 +18,6 @@ namespace {
 
 // Training goes on when a disk is full for a while; a run whose last hours exist nowhere must not.
 constexpr int kMaxMissed = 5;
-
-bool all_finite(const std::vector<NamedTensor>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(), [](const NamedTensor& one) {
-    return !one.tensor.is_floating_point() || at::isfinite(one.tensor).all().item<bool>();
-  });
-}
 
 // Errors: UsageError with every key in which the checkpoint's job differs from this one.
 void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
@@ -59,6 +55,7 @@ Keeper::Keeper(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
     checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
+  if (checkpoints_) arena_.emplace(parts_.shared);
 }
 
 Position Keeper::restore(const SumNames& names) {
@@ -71,6 +68,10 @@ Position Keeper::restore(const SumNames& names) {
       checkpoint = load_newest(
           *checkpoints_,
           has_path ? job.resume + ", as checkpoint.resume says" : std::string(kBeginning));
+      if (checkpoint) {
+        newest_step_ = checkpoint->head.step;
+        outcome_.step = static_cast<double>(newest_step_);
+      }
       mark_best();  // whoever saved last may have been killed before, or the best be damaged by now
     }
     if (!checkpoint && has_path) checkpoint = load_checkpoint(job.resume, job.trust);
@@ -91,66 +92,131 @@ bool Keeper::is_time() const {
          std::chrono::steady_clock::now() - last_save_ > parts_.job.checkpoint.interval;
 }
 
-std::optional<int> Keeper::save(const Position& position, bool is_last) {
-  if (parts_.group.is_root() && !checkpoints_) return {};  // a rank that is played, alone
-  parts_.page.phase.store(Phase::saving, std::memory_order_relaxed);
-  parts_.replica.sync_buffers();
-  // Replicas are equal, so every rank finds the same.
-  if (!all_finite(parts_.shared.model) || !all_finite(parts_.shared.optimizer))
-    return diverged(parts_.group, "a weight after step " + std::to_string(position.step));
-  at::Tensor saved = at::zeros({1}, at::kDouble);
-  if (checkpoints_ && write(position, is_last)) saved.fill_(1);
-  // Nobody goes on, or leaves, before rank 0 has written: a rank that leaves makes the launcher end
-  // the others.
-  parts_.group.broadcast(saved);
-  last_save_ = std::chrono::steady_clock::now();
-  parts_.page.phase.store(Phase::training, std::memory_order_relaxed);
-  if (saved.item<double>() == 1) {
-    missed_ = 0;
-    newest_step_ = position.step;
-    return {};
-  }
-  ++missed_;
-  if (!is_last && missed_ < kMaxMissed) return {};
-  return exit_code::kInternal;
+void Keeper::save(const Position& position) {
+  begin(position, Last::no);
 }
 
-bool Keeper::write(const Position& position, bool is_last) {
-  const Snapshot snapshot = take_snapshot(parts_.shared, position);
-  CheckpointContent content;
-  content.head.step = position.step;
-  content.head.epoch = position.epoch;
-  content.head.step_in_epoch = position.step_in_epoch;
-  content.head.planned = parts_.steps;
-  content.head.world_size = parts_.group.world_size();
-  content.head.batch = parts_.job.batch.whole;
-  content.head.job = parts_.job.identity;
-  content.head.result = position.result;
-  content.head.best = position.watch.best;
-  content.head.torch_version = TORCH_VERSION;
-  content.model = view(snapshot.model);
-  content.optimizer = view(snapshot.optimizer);
-  content.state = view(snapshot.state);
-  try {
-    checkpoints_->save(content);
-  } catch (const SystemError& error) {
-    const std::string step = std::to_string(position.step);
-    const std::string reason = std::string(": ") + error.what() + ".";
-    if (is_last) {
-      log::error("the checkpoint of step " + step + ", the last of this run, was not saved" +
-                 reason + " Make room and repeat the command.");
-    } else if (missed_ + 1 >= kMaxMissed) {
-      log::error("the checkpoint of step " + step + " was not saved, nor were the " +
-                 std::to_string(missed_) + " before it" + reason +
-                 " Make room and repeat the command.");
+void Keeper::begin(const Position& position, Last last) {
+  if (parts_.group.is_root() && !checkpoints_) return;  // a rank that is played, alone
+  const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
+  parts_.replica.sync_buffers();
+  if (checkpoints_) {
+    background_.wait();  // the arena is its until then
+    if (newest_step_ == position.step) {
+      amend(position);
     } else {
-      log::warning("the checkpoint of step " + step + " was not saved, training goes on" + reason);
+      CheckpointContent content{
+          .head = head_of(position), .model = {}, .optimizer = {}, .state = {}};
+      failpoint("save.snapshot");
+      const Snapshot& snapshot = arena_->take(parts_.shared, position);
+      background_.start(
+          [this, content, &snapshot, last]() mutable { write(content, snapshot, last); });
     }
-    return false;
   }
-  parts_.page.checkpoint_step.store(position.step, std::memory_order_relaxed);
+  last_save_ = std::chrono::steady_clock::now();
+  parts_.page.phase.store(before, std::memory_order_relaxed);
+}
+
+void Keeper::amend(const Position& position) {
+  if (!checkpoints_) return;
+  background_.start([this, head = head_of(position)] {
+    try {
+      if (newest_step_ == head.step) checkpoints_->amend(head);
+    } catch (const std::exception& error) {
+      log::warning("the checkpoint of step " + std::to_string(head.step) +
+                   " does not tell what its evaluation gave: " + error.what());
+    }
+    mark_best();
+  });
+}
+
+SaveOutcome Keeper::finish(const Position& position) {
+  if (parts_.group.is_root() && !checkpoints_)  // as above
+    return {.step = static_cast<double>(position.step)};
+  begin(position, Last::yes);
+  background_.wait();
+  const SaveOutcome mine = outcome();
+  at::Tensor row = at::tensor({mine.count, mine.step, mine.missed, mine.lost_step}, at::kDouble);
+  parts_.group.broadcast(row);
+  const auto* const values = row.const_data_ptr<double>();
+  return {values[0], values[1], values[2], values[3]};
+}
+
+SaveOutcome Keeper::outcome() const {
+  const std::lock_guard lock(mutex_);
+  return outcome_;
+}
+
+std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
+  if (outcome.lost_step > 0) {
+    const auto step = static_cast<std::int64_t>(outcome.lost_step);
+    return diverged(parts_.group, "a weight after step " + std::to_string(step));
+  }
+  if (outcome.missed >= kMaxMissed) return exit_code::kInternal;
+  return {};
+}
+
+// On the thread.
+void Keeper::write(CheckpointContent& content, const Snapshot& snapshot, Last last) {
+  const std::int64_t step = content.head.step;
+  std::string problem;
+  try {
+    const std::vector<NamedTensor> model = in_c_order(snapshot.model);
+    const std::vector<NamedTensor> optimizer = in_c_order(snapshot.optimizer);
+    content.model = view(model);
+    content.optimizer = view(optimizer);
+    content.state = view(snapshot.state);
+    if (!std::ranges::all_of(content.model, is_finite) ||
+        !std::ranges::all_of(content.optimizer, is_finite)) {
+      const std::lock_guard lock(mutex_);
+      outcome_.lost_step = static_cast<double>(step);
+      return;
+    }
+    checkpoints_->save(content);
+  } catch (const std::exception& error) {
+    note_failure(step, error.what(), last);
+    return;
+  }
+  parts_.page.checkpoint_step.store(step, std::memory_order_relaxed);
+  newest_step_ = step;
   mark_best();
-  return true;
+  const std::lock_guard lock(mutex_);
+  outcome_ = {outcome_.count + 1, static_cast<double>(step), 0, 0};
+}
+
+void Keeper::note_failure(std::int64_t number, const std::string& reason, Last last) {
+  const std::string step = std::to_string(number);
+  const int missed = [this] {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(++outcome_.missed);
+  }();
+  const std::string why = ": " + reason + ".";
+  if (last == Last::yes) {
+    log::error("the checkpoint of step " + step + ", the last of this run, was not saved" + why +
+               " Make room and repeat the command.");
+  } else if (missed >= kMaxMissed) {
+    log::error("the checkpoint of step " + step + " was not saved, nor were the " +
+               std::to_string(missed - 1) + " before it" + why +
+               " Make room and repeat the command.");
+  } else {
+    log::warning("the checkpoint of step " + step + " was not saved, training goes on" + why);
+  }
+}
+
+CheckpointHead Keeper::head_of(const Position& position) const {
+  CheckpointHead head;
+  head.step = position.step;
+  head.epoch = position.epoch;
+  head.step_in_epoch = position.step_in_epoch;
+  head.planned = parts_.steps;
+  head.world_size = parts_.group.world_size();
+  head.batch = parts_.job.batch.whole;
+  head.job = parts_.job.identity;
+  head.result = position.result;
+  head.best = position.watch.best;
+  head.torch_version = TORCH_VERSION;
+  head.later = later_values(parts_.shared, position);
+  return head;
 }
 
 void Keeper::mark_best() {

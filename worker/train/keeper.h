@@ -1,8 +1,10 @@
 // What a run keeps on disk: it saves, finds the newest checkpoint again, and knows when a save is
-// due. Rank 0 writes; all ranks learn how it went.
+// due. Rank 0 copies the state and goes on; its thread writes. What came of it travels with the
+// votes after the steps. Only the last save of a run is waited for.
 #pragma once
 
 #include <chrono>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -11,8 +13,10 @@
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
+#include "worker/save/background.h"
 #include "worker/save/checkpoint.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/vote.h"
 
 namespace ddp::worker {
 
@@ -51,24 +55,45 @@ class Keeper {
   /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
   [[nodiscard]] bool is_time() const;
 
-  /// All ranks call it. Returns an exit code when the run ends here, the same on every rank: 96 for
-  /// weights that are not finite, 125 when the last checkpoint (`is_last`), or too many in a row,
-  /// could not be saved. Errors: PeerError.
-  std::optional<int> save(const Position& position, bool is_last);
+  /// Begins to save what is trained; when the newest checkpoint is of that step, amends it. All
+  /// ranks call it. Blocks: for a copy of the state, and before that while an earlier one is still
+  /// written. Errors: PeerError.
+  void save(const Position& position);
 
-  /// The step of the newest checkpoint that was saved; -1: none.
-  [[nodiscard]] std::int64_t newest_step() const { return newest_step_; }
+  /// The same weights have been evaluated, or the epoch is over: `position` takes the place of the
+  /// one that their checkpoint has, if there is one. `best` is marked by it.
+  void amend(const Position& position);
+
+  /// What came of all that was begun, on every rank; what was not saved is tried once more. All
+  /// ranks call it: nobody leaves before rank 0 has written, or the launcher would end the others.
+  /// Blocks: until the disk has it. Errors: PeerError.
+  SaveOutcome finish(const Position& position);
+
+  /// Of this rank, so far.
+  [[nodiscard]] SaveOutcome outcome() const;
+
+  /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
+  /// that are not finite, 125 for too many saves in a row that failed.
+  [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
 
  private:
+  enum class Last { no, yes };
+
+  void begin(const Position& position, Last last);
+  void write(CheckpointContent& content, const Snapshot& snapshot, Last last);
+  void note_failure(std::int64_t step, const std::string& reason, Last last);
+  [[nodiscard]] CheckpointHead head_of(const Position& position) const;
   void mark_best();
-  bool write(const Position& position, bool is_last);
 
   Parts parts_;
-  std::optional<Checkpoints> checkpoints_;  // rank 0 only
+  std::optional<Checkpoints> checkpoints_;  // rank 0 only; once training has begun, the thread's
+  std::optional<SnapshotArena> arena_;      // likewise
   std::chrono::steady_clock::time_point last_save_;
-  std::int64_t newest_step_ = -1;
   std::int64_t planned_steps_ = 0;
-  int missed_ = 0;  // saves, in a row
+  mutable std::mutex mutex_;  // of what follows: the thread writes it
+  SaveOutcome outcome_;
+  std::int64_t newest_step_ = -1;  // in this run's directory; -1: none
+  Background background_;          // ends first
 };
 
 }  // namespace ddp::worker

@@ -1,13 +1,18 @@
 #include "worker/train/program.h"
 
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <optional>
 
 #include "common/error.h"
+#include "common/failpoint.h"
 #include "common/log.h"
 #include "common/streams.h"
 #include "worker/plan/options.h"
@@ -25,6 +30,12 @@ namespace {
 std::atomic<bool> stop_requested{false};
 std::atomic<ProgressPage*> page_of_handler{nullptr};
 
+bool has_begun(const ProgressPage& page) {
+  const Phase phase = page.phase.load(std::memory_order_relaxed);
+  return phase != Phase::none && phase != Phase::starting && phase != Phase::joining &&
+         phase != Phase::loading;
+}
+
 // The agent says on the page why it stops us. In a teardown a peer is gone and every collective
 // would hang: leave at once. Before training there is nothing to save. After that, all ranks agree
 // on a step and save; alone, a second press means now.
@@ -33,12 +44,44 @@ extern "C" void on_stop_signal(int signal) {
   if (page.stop_reason.load(std::memory_order_relaxed) == StopReason::teardown) {
     ::_exit(exit_code::kStoppedAfterCheckpoint);
   }
-  const Phase phase = page.phase.load(std::memory_order_relaxed);
-  const bool is_training = phase != Phase::none && phase != Phase::starting &&
-                           phase != Phase::joining && phase != Phase::loading;
+  const bool is_training = has_begun(page);
   const bool has_agent = is_opened(page);
   if (!is_training || (stop_requested.exchange(true) && !has_agent))
     ::_exit(exit_code::of_signal(signal));
+}
+
+// As an agent that asks for a checkpoint does; before training there is nothing to save.
+std::atomic<bool> time_is_up{false};
+extern "C" void on_time_limit(int) {
+  const ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
+  if (has_begun(page)) {
+    time_is_up = true;
+    stop_requested = true;
+    return;
+  }
+  constexpr std::string_view kLine = "ddp-worker: train.time_limit is over before training began\n";
+  (void)!::write(STDERR_FILENO, kLine.data(), kLine.size());
+  ::_exit(exit_code::kStoppedAfterCheckpoint);
+}
+
+/// Under an agent of ours the time of the job has begun with it.
+void limit_time(const JobValues& job, const Environment& environment) {
+  if (job.is_null("train.time_limit")) return;
+  using Clock = std::chrono::steady_clock;  // of the node, so the agent's is the same
+  const Clock::time_point now = Clock::now();
+  const std::string text = find_variable(environment, "DDP_JOB_START").value_or("");
+  std::int64_t start = now.time_since_epoch().count();
+  (void)std::from_chars(text.data(), text.data() + text.size(), start);
+  const std::chrono::nanoseconds left =
+      Clock::time_point(std::chrono::nanoseconds(start)) + job.duration("train.time_limit") - now;
+  const auto us = std::max<std::int64_t>(
+      1, std::chrono::duration_cast<std::chrono::microseconds>(left).count());
+  struct sigaction action {};
+  action.sa_handler = on_time_limit;
+  action.sa_flags = SA_RESTART;
+  check(::sigaction(SIGALRM, &action, nullptr), "sigaction", "train.time_limit");
+  const itimerval timer{{}, {us / 1'000'000, us % 1'000'000}};
+  check(::setitimer(ITIMER_REAL, &timer, nullptr), "setitimer", "train.time_limit");
 }
 
 /// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
@@ -84,6 +127,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (options.help || options.version) ::_exit(exit_code::kOk);
     const Environment environment = with_init_method(read_environment(), options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
+    arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
     check_torch_version();
     last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     // Who am I: the launcher's environment, or rank 0 of 1.
@@ -97,6 +141,7 @@ void run(int argc, char** argv, const Registry& registry) {
     handle_stop_signals(**page);
     print_stacks_on_signal();
     const JobValues job = load_job(options);
+    limit_time(job, environment);
     const Session session{job,
                           self,
                           environment,
@@ -109,6 +154,8 @@ void run(int argc, char** argv, const Registry& registry) {
     code = options.preview ? preview(session, *options.preview)
            : options.check ? check_job(session)
                            : train(session);
+    if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
+      log::info("train.time_limit is over");
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }

@@ -1,5 +1,6 @@
 #include "worker/train/snapshot.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -22,8 +23,22 @@ std::vector<double> read_row(const TensorFile& state, const char* name, std::siz
   return row;
 }
 
+std::map<std::string, std::vector<double>> watch_values(const Position& position) {
+  return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
+}
+
+/// The same, unless an evaluation came after it.
+std::vector<double> read_row(const LoadedCheckpoint& checkpoint,
+                             const char* name,
+                             std::size_t size) {
+  const auto later = checkpoint.head.later.find(name);
+  const bool is_later = later != checkpoint.head.later.end() && later->second.size() == size;
+  return is_later ? later->second : read_row(checkpoint.state, name, size);
+}
+
 /// Rank 0's numbers about a position, in one row: whether there is one, step, epoch, step in epoch,
-/// whether there is a best, the best, evaluations without gain; then the sums.
+/// whether there is a best, the best, evaluations without gain, whether there is a result, the
+/// result; then the sums.
 std::vector<double> to_row(const LoadedCheckpoint& checkpoint, const SumNames& names) {
   const CheckpointHead& head = checkpoint.head;
   std::vector<double> row{1,
@@ -32,12 +47,17 @@ std::vector<double> to_row(const LoadedCheckpoint& checkpoint, const SumNames& n
                           static_cast<double>(head.step_in_epoch),
                           head.best ? 1.0 : 0.0,
                           head.best.value_or(0),
-                          read_row(checkpoint.state, kWatch, 1)[0]};
-  std::ranges::copy(read_row(checkpoint.state, kSums, names.row_size()), std::back_inserter(row));
+                          read_row(checkpoint, kWatch, 1)[0],
+                          head.result ? 1.0 : 0.0,
+                          head.result.value_or(0)};
+  // Those of an epoch that is over are none of the next one's.
+  std::vector<double> sums(names.row_size());
+  if (head.step_in_epoch > 0) sums = read_row(checkpoint.state, kSums, sums.size());
+  std::ranges::copy(sums, std::back_inserter(row));
   return row;
 }
 
-constexpr std::size_t kHead = 7;
+constexpr std::size_t kHead = 9;
 
 Position to_position(const at::Tensor& row, const SumNames& names) {
   const double* const value = row.data_ptr<double>();
@@ -47,6 +67,7 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   position.step_in_epoch = static_cast<std::int64_t>(value[3]);
   if (value[4] != 0) position.watch.best = value[5];
   position.watch.without_gain = static_cast<std::int64_t>(value[6]);
+  if (value[7] != 0) position.result = value[8];
   position.sums = names.to_sums(std::span(value + kHead, names.row_size()));
   return position;
 }
@@ -66,14 +87,57 @@ void broadcast_tensor(Group& group, const at::Tensor& tensor) {
   tensor.detach().copy_(block);
 }
 
-Snapshot take_snapshot(const SharedState& shared, const Position& position) {
-  Snapshot snapshot;
-  snapshot.model = copies(shared.model);
-  snapshot.optimizer = copies(shared.optimizer);
-  snapshot.state.push_back({kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)});
-  const auto without_gain = static_cast<double>(position.watch.without_gain);
-  snapshot.state.push_back({kWatch, at::full({1}, without_gain, at::kDouble)});
-  return snapshot;
+SnapshotArena::SnapshotArena(const SharedState& shared) {
+  const auto add = [](const std::vector<NamedTensor>& tensors, std::vector<NamedTensor>& to) {
+    for (const auto& [name, tensor] : tensors) {
+      const bool is_dense = tensor.is_non_overlapping_and_dense();
+      const at::TensorOptions options =
+          at::TensorOptions(tensor.scalar_type()).pinned_memory(tensor.is_cuda());
+      const at::Tensor copy = is_dense
+                                  ? at::empty_strided(tensor.sizes(), tensor.strides(), options)
+                                  : at::empty(tensor.sizes(), options);
+      to.push_back({name, copy.zero_()});  // the pages are there from now on
+    }
+  };
+  add(shared.model, snapshot_.model);
+  add(shared.optimizer, snapshot_.optimizer);
+  add(shared.judge, snapshot_.optimizer);
+}
+
+const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& position) {
+  const at::NoGradGuard no_grad;
+  bool is_under_way = false;
+  const auto copy = [&is_under_way](const std::vector<NamedTensor>& from, NamedTensor* to) {
+    for (const NamedTensor& one : from) {
+      is_under_way = is_under_way || one.tensor.is_cuda();
+      (to++)->tensor.copy_(one.tensor, /*non_blocking=*/true);
+    }
+    return to;
+  };
+  copy(shared.model, snapshot_.model.data());
+  copy(shared.judge, copy(shared.optimizer, snapshot_.optimizer.data()));
+  if (is_under_way) at::accelerator::synchronizeDevice(shared.model.front().tensor.get_device());
+  snapshot_.state = {{kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)}};
+  for (const auto& [name, values] : watch_values(position))
+    snapshot_.state.push_back({name, at::tensor(values, at::kDouble)});
+  return snapshot_;
+}
+
+std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> result;
+  for (const auto& [name, tensor] : tensors)
+    result.push_back({name, tensor.contiguous()});
+  return result;
+}
+
+std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
+                                                        const Position& position) {
+  std::map<std::string, std::vector<double>> values = watch_values(position);
+  for (const auto& [name, tensor] : shared.judge) {
+    const auto* const first = tensor.const_data_ptr<double>();
+    values[name] = {first, first + tensor.numel()};
+  }
+  return values;
 }
 
 Position restore(Group& group,
@@ -81,12 +145,20 @@ Position restore(Group& group,
                  const SumNames& names,
                  SharedState& shared) {
   const at::NoGradGuard no_grad;
+  std::vector<NamedTensor> optimizer = shared.optimizer;
+  optimizer.insert(optimizer.end(), shared.judge.begin(), shared.judge.end());
   if (checkpoint != nullptr) {
     copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
     copy_from(checkpoint->optimizer,
               (checkpoint->path / "optimizer.safetensors").string(),
-              shared.optimizer,
+              optimizer,
               FiniteCheck::names());
+    for (const auto& [name, tensor] : shared.judge) {
+      const auto later = checkpoint->head.later.find(name);
+      if (later != checkpoint->head.later.end() &&
+          later->second.size() == static_cast<std::size_t>(tensor.numel()))
+        tensor.copy_(at::tensor(later->second, at::kDouble));
+    }
   }
   std::vector<double> row(kHead + names.row_size());
   if (checkpoint != nullptr) row = to_row(*checkpoint, names);
@@ -95,7 +167,7 @@ Position restore(Group& group,
   if (all.data_ptr<double>()[0] == 0) return {};
   for (const NamedTensor& one : shared.model)
     broadcast_tensor(group, one.tensor);
-  for (const NamedTensor& one : shared.optimizer)
+  for (const NamedTensor& one : optimizer)
     broadcast_tensor(group, one.tensor);
   return to_position(all, names);
 }

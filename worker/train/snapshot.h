@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,14 +32,36 @@ struct Position {
 struct SharedState {
   std::vector<NamedTensor> model;  // parameters and buffers
   std::vector<NamedTensor> optimizer;
+  std::vector<NamedTensor> judge{};  // what evaluations change: small, float64, on the host
 };
 
-/// What rank 0 saves. The tensors inside are copies and stay valid.
+/// What rank 0 saves. The tensors inside are copies, each in the layout of its original.
 struct Snapshot {
   std::vector<NamedTensor> model;
-  std::vector<NamedTensor> optimizer;
-  std::vector<NamedTensor> state;  // "sums" as SumNames::to_row, "watch" [1]: without_gain
+  std::vector<NamedTensor> optimizer;  // and the judge's
+  std::vector<NamedTensor> state;      // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
+
+/// Memory of the host for snapshots: taken once, pinned where they come from a device.
+class SnapshotArena {
+ public:
+  /// Takes the memory, so that the first snapshot is as quick as the others.
+  explicit SnapshotArena(const SharedState& shared);
+
+  /// Costs a copy of the state. Blocks: until the device has handed it over. What it returns holds
+  /// until the next call.
+  const Snapshot& take(const SharedState& shared, const Position& position);
+
+ private:
+  Snapshot snapshot_;
+};
+
+/// Each in C order: copied where it lies otherwise.
+std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors);
+
+/// What an evaluation has changed since a snapshot, by the names that tensors of it have.
+std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
+                                                        const Position& position);
 
 /// On the host and in C order, whatever the memory format.
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
@@ -46,8 +69,6 @@ std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
 /// Rank 0's values to all, whatever the memory format: Gloo wants one dense block in C order.
 /// All ranks call it. Errors: PeerError.
 void broadcast_tensor(Group& group, const at::Tensor& tensor);
-
-Snapshot take_snapshot(const SharedState& shared, const Position& position);
 
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
 /// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Errors:

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "worker/dist/replica_check.h"
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
 #include "worker/train/uncaught.h"
@@ -20,6 +21,21 @@ std::vector<at::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
   for (const NamedTensor& one : tensors)
     copies.push_back(one.tensor.clone());
   return copies;
+}
+
+/// Whether each module is in training mode.
+NamedTensor modes_of(const torch::nn::Module& model) {
+  std::vector<std::uint8_t> modes;
+  for (const auto& module : model.modules())
+    modes.push_back(module->is_training() ? 1 : 0);
+  return {"modes", at::tensor(at::ArrayRef<std::uint8_t>(modes), at::kByte)};
+}
+
+/// Ranks whose tensors are not those of most. All ranks call it. Errors: PeerError.
+std::vector<int> find_odd(Group& group, const std::vector<NamedTensor>& tensors) {
+  const at::Tensor all = group.gather(at::tensor({digest_of(tensors)}, at::kLong)).contiguous();
+  const auto* const first = all.const_data_ptr<std::int64_t>();
+  return find_odd_ranks({first, first + all.numel()});
 }
 
 }  // namespace
@@ -124,9 +140,13 @@ std::optional<std::string> Step::find_odd_replicas() {
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = parts_.replica.odd_ranks(parts_.optimizer.replicated_state());
+    odd = find_odd(parts_.group, parts_.optimizer.replicated_state());
   }
   has_compared_ = true;
+  if (odd.empty()) {
+    what = "modes of modules (train or eval)";
+    odd = find_odd(parts_.group, {modes_of(parts_.forward.task().model())});
+  }
   if (odd.empty()) return {};
   std::string ranks;
   for (const int rank : odd)

@@ -62,12 +62,12 @@ Trainer::End Trainer::agree() {
   if (const End end = hear_rest()) return end;
   const bool is_stop = heard_.stop > 0;
   heard_ = {};
-  return is_stop ? stop() : save(position_, /*is_last=*/false);
+  return is_stop ? stop() : save(position_);
 }
 
 Trainer::End Trainer::stop() {
   parts_.ledger.set_phase(Phase::stopping);
-  if (const End end = save(position_, /*is_last=*/true)) return end;
+  if (const End end = finish(position_)) return end;
   parts_.ledger.say("stopped after step " + std::to_string(position_.step) +
                     " with a checkpoint; the same command goes on from it");
   return exit_code::kStoppedAfterCheckpoint;
@@ -77,6 +77,7 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   heard_.stop += agreed.wishes.stop;
   heard_.save += agreed.wishes.save;
   if (agreed.wishes.finish > 0) is_finished_ = true;
+  if (const End end = hear(agreed.wishes.saves)) return end;
   if (parts_.bad_data.is_too_many(agreed.wishes.bad, parts_.train_data.facts())) {
     if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
   }
@@ -87,6 +88,15 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
+}
+
+Trainer::End Trainer::hear(const SaveOutcome& saves) {
+  if (const End end = parts_.keeper.why_end(saves)) return end;
+  const bool is_new = saves.count > heard_saves_;
+  heard_saves_ = saves.count;
+  if (!is_new) return {};
+  parts_.hooks.after_save(static_cast<std::int64_t>(saves.step));
+  return compare_after_hooks();
 }
 
 Trainer::End Trainer::hear_rest() {
@@ -101,8 +111,7 @@ Trainer::End Trainer::between_steps() {
     return every > 0 && step % every == 0;
   };
   if (is_due(parts_.job.ddp.check_replicas_every)) {
-    if (const std::optional<std::string> odd = parts_.step.find_odd_replicas())
-      return differ(parts_.group, position_.step, *odd);
+    if (const End end = compare()) return end;
   }
   const bool is_test_due = is_due(parts_.job.evaluation.every_steps);
   const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
@@ -110,15 +119,16 @@ Trainer::End Trainer::between_steps() {
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
   if (is_end || (!is_test_due && !is_save_due)) return {};
   if (const End end = hear_rest()) return end;
+  if (is_save_due) {
+    if (const End end = save(position_)) return end;
+  }
   bool is_best = false;
   if (is_test_due) {
     EvaluationRecord record{position_.epoch, position_.step, {}};
     if (const End end = evaluate(record.test, is_best)) return end;
     parts_.ledger.write(record);
   }
-  if (is_best || is_save_due) {
-    if (const End end = save(position_, /*is_last=*/false)) return end;
-  }
+  if (const End end = keep(position_, is_save_due, is_best)) return end;
   parts_.ledger.restart_clock(position_);
   return {};
 }
@@ -140,18 +150,25 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   const auto is_due = [&](std::int64_t every) {
     return is_whole && every > 0 && (position_.epoch + 1) % every == 0;
   };
+  // Before anything that may fail or be stopped: the epoch is not lost by it.
+  const bool is_save_due = is_over() || is_due(parts_.job.checkpoint.every);
+  if (is_save_due) {
+    if (const End end = save(position_)) return end;
+  }
   bool is_best = false;
   if (is_over() || is_due(parts_.job.evaluation.every)) {
     if (const End end = evaluate(record.test, is_best)) return end;
   }
   parts_.hooks.after_epoch(record);
+  if (const End end = compare_after_hooks()) return end;
   parts_.ledger.write(record);
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
   if (is_whole)
     next = {position_.step, position_.epoch + 1, 0, {}, position_.watch, position_.result};
-  if (is_best || is_finished_ || is_due(parts_.job.checkpoint.every)) {
-    if (const End end = save(next, is_finished_)) return end;
+  if (const End end = keep(next, is_save_due, is_best || is_finished_)) return end;
+  if (is_finished_) {
+    if (const End end = finish(next)) return end;
   }
   parts_.ledger.say(epoch_line(record, parts_.job.epochs));
   position_ = next;
@@ -167,6 +184,7 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   test = std::move(*values);
   if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
+  if (const End end = compare_after_hooks()) return end;
   parts_.ledger.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
     return diverged(parts_.group, "the test loss of epoch " + std::to_string(position_.epoch + 1));
@@ -180,18 +198,42 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   return {};
 }
 
-Trainer::End Trainer::save(const Position& position, bool is_last) {
-  if (const End end = parts_.keeper.save(position, is_last)) return end;
-  if (parts_.keeper.newest_step() != position.step) return {};
-  parts_.hooks.after_save(position.step);
+Trainer::End Trainer::save(const Position& position) {
+  if (const End end = compare()) return end;
+  parts_.keeper.save(position);
   return {};
+}
+
+Trainer::End Trainer::keep(const Position& position, bool is_saved, bool is_wanted) {
+  if (!is_saved) return is_wanted ? save(position) : std::nullopt;
+  parts_.keeper.amend(position);
+  return {};
+}
+
+Trainer::End Trainer::finish(const Position& position) {
+  if (const End end = compare()) return end;
+  const SaveOutcome saves = parts_.keeper.finish(position);
+  if (const End end = hear(saves)) return end;
+  if (static_cast<std::int64_t>(saves.step) != position.step) return exit_code::kInternal;
+  return {};
+}
+
+Trainer::End Trainer::compare() {
+  if (parts_.job.ddp.check_replicas_every == 0) return {};
+  const std::optional<std::string> odd = parts_.step.find_odd_replicas();
+  return odd ? End(differ(parts_.group, position_.step, *odd)) : std::nullopt;
+}
+
+Trainer::End Trainer::compare_after_hooks() {
+  return parts_.hooks.has_any() ? compare() : std::nullopt;
 }
 
 Wishes Trainer::wishes() const {
   return {parts_.stop_requested ? 1.0 : 0.0,
           parts_.keeper.is_time() ? 1.0 : 0.0,
           parts_.hooks.wants_end() ? 1.0 : 0.0,
-          static_cast<double>(parts_.train_data.bad_count())};
+          static_cast<double>(parts_.train_data.bad_count()),
+          parts_.keeper.outcome()};
 }
 
 double Trainer::rate_of(std::int64_t step) const {

@@ -56,12 +56,18 @@ class Trainer {
   End train_epoch();
   End agree();                         // on what the ranks want after a step
   End hear(const AgreedStep& agreed);  // of a step that all ranks have done
+  End hear(const SaveOutcome& saves);  // of rank 0's saves
   End hear_rest();                     // of those that were not heard of yet
   End between_steps();                 // what is due each so many steps
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
   End stop();
-  End save(const Position& position, bool is_last);
+  End save(const Position& position);
+  /// What evaluations and hooks have made of a position that `is_saved`, or is worth it now.
+  End keep(const Position& position, bool is_saved, bool is_wanted);
+  End finish(const Position& position);  // with a checkpoint of it
+  End compare();                         // the replicas
+  End compare_after_hooks();
 
   [[nodiscard]] Wishes wishes() const;
   [[nodiscard]] double rate_of(std::int64_t step) const;
@@ -69,7 +75,8 @@ class Trainer {
 
   Parts parts_;
   Position position_;
-  Wishes heard_;                        // of all ranks, that were not acted on yet
+  Wishes heard_;  // of all ranks, that were not acted on yet
+  double heard_saves_ = 0;
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
   bool is_finished_ = false;            // all agree that the run ends here
 };

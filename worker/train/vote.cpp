@@ -26,7 +26,15 @@ std::vector<AgreedStep> Votes::rest(const Wishes& mine) {
 
 void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
   assert(!pending_);
-  std::vector<double> values{mine.stop, mine.save, mine.finish, mine.bad};
+  const SaveOutcome& saves = mine.saves;
+  std::vector<double> values{mine.stop,
+                             mine.save,
+                             mine.finish,
+                             mine.bad,
+                             saves.count,
+                             saves.step,
+                             saves.missed,
+                             saves.lost_step};
   const std::vector<double> row = SumNames::to_row(closed.sums);
   values.insert(values.end(), row.begin(), row.end());
   pending_ = Pending{closed.step,
@@ -40,11 +48,12 @@ std::optional<AgreedStep> Votes::take() {
   const at::Tensor sum = pending_->sum->wait();
   const std::span<const double> values(sum.data_ptr<double>(),
                                        static_cast<std::size_t>(sum.numel()));
-  AgreedStep agreed{pending_->step,
-                    pending_->at,
-                    {values[0], values[1], values[2], values[3]},
-                    tally_.names().to_sums(values.subspan(4)),
-                    pending_->skips};
+  AgreedStep agreed{
+      pending_->step,
+      pending_->at,
+      {values[0], values[1], values[2], values[3], {values[4], values[5], values[6], values[7]}},
+      tally_.names().to_sums(values.subspan(8)),
+      pending_->skips};
   pending_.reset();
   return agreed;
 }

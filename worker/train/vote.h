@@ -14,12 +14,23 @@
 
 namespace ddp::worker {
 
+/// What came of the saves of rank 0 so far; all zero on the other ranks.
+struct SaveOutcome {
+  double count = 0;      // of checkpoints that are on the disk
+  double step = 0;       // of the newest of them
+  double missed = 0;     // saves in a row that failed
+  double lost_step = 0;  // after which a weight was not finite; 0: none
+
+  bool operator==(const SaveOutcome&) const = default;
+};
+
 /// What a rank wants; of all ranks, how many want it.
 struct Wishes {
   double stop = 0;    // with a checkpoint, to be continued: it was asked to
   double save = 0;    // its clock says that it is time
   double finish = 0;  // a hook wants the run to end here
   double bad = 0;     // samples of this epoch that could not be read
+  SaveOutcome saves{};
 };
 
 /// A step as all ranks have done it.

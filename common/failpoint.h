@@ -1,0 +1,32 @@
+// Places in a program where a test makes it fail: DDP_FAILPOINTS="save.rename=kill@2". Compiled in
+// and inert: without that variable each costs one look at an empty list.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+namespace ddp {
+
+/// All there are, in the order in which a save passes them: before each of its nine steps, and
+/// before the manifest changes for an evaluation.
+inline constexpr std::array<std::string_view, 10> kFailpoints{"save.snapshot",
+                                                              "save.tensors",
+                                                              "save.manifest",
+                                                              "save.sync-file",
+                                                              "save.sync-directory",
+                                                              "save.rename",
+                                                              "save.sync-parent",
+                                                              "save.latest",
+                                                              "save.remove-old",
+                                                              "save.amend"};
+
+/// NAME=ACTION[@N], separated by commas: at the Nth pass (1: the first) do ACTION: kill (SIGKILL),
+/// stop (SIGSTOP), abort, exit:CODE, error:ERRNO (throws SystemError), sleep:MILLISECONDS. Call it
+/// before there are threads. Errors: UsageError with the names that there are.
+void arm_failpoints(const std::string& text);
+
+/// `name` is one of the above. Errors: SystemError, when it is armed so.
+void failpoint(std::string_view name);
+
+}  // namespace ddp

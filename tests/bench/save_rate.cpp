@@ -1,0 +1,76 @@
+// Saves as the trainer makes them, without training: how long the loop stands still for one, how
+// fast it comes to the disk, and how fast it is read and verified.
+//   save_rate DIRECTORY MEGABYTES ROUNDS
+// One line of JSON for each round. Half of the state is parameters, half of it momentum.
+#include <torch/torch.h>
+
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include "common/owned_dir.h"
+#include "worker/dist/alone.h"
+#include "worker/dist/ddp.h"
+#include "worker/train/keeper.h"
+
+namespace {
+
+using namespace ddp::worker;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kPerTensor = 1 << 20;  // float32 numbers: 4 MiB, as a layer of ResNet-50
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<NamedTensor> make_tensors(std::int64_t megabytes) {
+  std::vector<NamedTensor> tensors;
+  for (std::int64_t i = 0; i < megabytes * 1'000'000 / (4 * kPerTensor); ++i)
+    tensors.push_back({"layer" + std::to_string(i), torch::randn({kPerTensor}).requires_grad_()});
+  return tensors;
+}
+
+std::uintmax_t size_of(const std::filesystem::path& directory) {
+  std::uintmax_t bytes = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    bytes += entry.file_size();
+  return bytes;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::cerr << "Usage: save_rate DIRECTORY MEGABYTES ROUNDS\n";
+    return 2;
+  }
+  const std::int64_t megabytes = std::stoll(argv[2]);
+  const std::unique_ptr<Group> alone = make_alone();
+  ddp::ProgressPage page;
+  Job job;
+  job.batch.whole = 1;
+  job.checkpoint.keep = 2;
+  const SharedState state{make_tensors(megabytes / 2), make_tensors(megabytes / 2)};
+  DdpRequest request;
+  request.parameters = state.model;
+  Ddp replica(request, *alone);
+  const ddp::OwnedDir run = ddp::OwnedDir::require(argv[1]);
+  Keeper keeper({job, *alone, replica, state, page, &run, "", 1});
+  Position position;
+  for (int round = 0; round < std::stoi(argv[3]); ++round) {
+    ++position.step;
+    const Clock::time_point start = Clock::now();
+    keeper.save(position);
+    const double stall = seconds_since(start);
+    keeper.finish(position);
+    const double written = seconds_since(start);
+    const auto path = run.path() / "checkpoints" / ("step-00000" + std::to_string(position.step));
+    const Clock::time_point load_start = Clock::now();
+    (void)load_checkpoint(path);
+    std::cout << "{\"stall\": " << stall << ", \"write\": " << written
+              << ", \"load\": " << seconds_since(load_start) << ", \"bytes\": " << size_of(path)
+              << "}" << std::endl;
+  }
+}

@@ -1,0 +1,205 @@
+"""Saves, at their worst moments: killed before each of their steps, without power, on a disk that is full or slow, at the end of the time.
+
+Run by hand: DDP_BIN=build/release DDP_ODD_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
+"""
+
+import os
+import re
+import unittest
+
+from unsynced import lose_power
+from worker_test import WorkerTest
+
+# In the order in which a save passes them, and whether the checkpoint is there when it dies before that.
+STEPS = {
+    "snapshot": False,
+    "tensors": False,
+    "manifest": False,
+    "sync-file": False,
+    "sync-directory": False,
+    "rename": False,
+    "sync-parent": True,
+    "latest": True,
+    "remove-old": True,
+}
+
+# Ten steps an epoch, saved in the middle of it; all that a run may remember.
+JOB = """
+name: job
+data: {name: digits, batch_per_rank: 16, train_size: 640, test_size: 60, workers: 2, augment: [{crop: {padding: 2}}, {cutout: {size: 4}}]}
+optimizer: {name: adamw, lr: 0.003, ema_decay: 0.9}
+schedule: {name: cosine, warmup: 0.5}
+train: {epochs: 2, log_every: 1, accumulate: 2}
+checkpoint: {every_steps: 3}
+"""
+
+
+class SavesTest(WorkerTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
+
+    def newest(self, run):
+        """The step of the newest checkpoint that has its name; 0: none."""
+        names = (path.name for path in (run / "checkpoints").glob("step-*"))
+        return max((int(name[5:]) for name in names if re.fullmatch(r"step-\d+", name)), default=0)
+
+
+class KilledSaves(SavesTest):
+    """K1."""
+
+    def test_k1_a_kill_before_each_step_of_a_save_loses_no_more_than_that_save(self):
+        self.launch(2, "output=whole")
+        for step, is_there in STEPS.items():
+            with self.subTest(step):
+                output = f"output={step}"
+                run = self.folder / step / "job"
+                self.launch(2, output, expect=137, DDP_FAILPOINTS=f"save.{step}=kill@2")
+                self.assertEqual(self.newest(run), 6 if is_there else 3)
+                text = self.launch(2, output)
+                self.assertIn(f"resumes at step {6 if is_there else 3},", text)
+                self.assertNotIn("damaged", text)
+                self.assert_same_run(self.folder / "whole" / "job", run)
+                self.assertEqual(list((run / "checkpoints").glob("*.tmp-*")), [])
+
+    def test_k1_a_kill_before_an_evaluation_is_told_repeats_it(self):
+        self.launch(2, "output=whole")
+        self.launch(2, expect=137, DDP_FAILPOINTS="save.amend=kill")
+        self.assertIn("resumes at step 10, epoch 1,", self.launch(2))
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_a_place_that_is_none_is_refused_with_those_that_are(self):
+        for text in ("save.nowhere=kill", "save.rename=jump", "save.rename", "save.rename=kill@0", "save.rename=exit", "save.rename=exit:x"):
+            refusal = self.worker(expect=2, DDP_FAILPOINTS=text)
+            self.assertIn(f'DDP_FAILPOINTS: "{text}" is not NAME=ACTION[@N]', refusal)
+            self.assertIn("save.rename, save.sync-parent", refusal)
+
+
+class PowerFailures(SavesTest):
+    """K2: what was not synced is gone."""
+
+    def fail_power(self, step, output, **variables):
+        """Kills the run before that step of its second save and takes the power away. Returns what was lost."""
+        run = self.folder / output / "job"
+        log = self.folder / f"{output}.log"
+        self.worker(f"output={output}", expect=137, LD_PRELOAD=os.environ["DDP_UNSYNCED"],
+                    DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2", **variables)  # fmt: skip
+        return lose_power(log, run / "checkpoints")
+
+    def test_k2_what_has_its_name_for_good_is_whole(self):
+        self.worker("output=whole")
+        # A name is for good once its directory was synced: before "latest" is written, not before.
+        for step in STEPS:
+            with self.subTest(step):
+                lost = self.fail_power(step, step)
+                run = self.folder / step / "job"
+                is_there = step in ("latest", "remove-old")
+                self.assertEqual(self.newest(run), 6 if is_there else 3, lost)
+                text = self.worker(f"output={step}")
+                self.assertIn(f"resumes at step {6 if is_there else 3},", text)
+                self.assertNotIn("damaged", text)
+                self.assert_same_run(self.folder / "whole" / "job", run)
+
+    def test_k2_on_a_disk_that_lies_the_damage_is_seen(self):
+        # Names are for good and bytes are not: nothing is left to go on from, and that is said.
+        self.assertTrue(self.fail_power("remove-old", "lie", DDP_UNSYNCED_LIE="1"))
+        text = self.worker("output=lie")
+        self.assertIn("checkpoint step-000006 is damaged", text)
+        self.assertIn("training starts from the beginning", text)
+
+
+class FailedSaves(SavesTest):
+    """K4, by the error that a full disk gives."""
+
+    def test_k4_training_goes_on_past_a_save_that_fails(self):
+        text = self.launch(2, "checkpoint.keep=9", DDP_FAILPOINTS="save.manifest=error:28@2")
+        self.assertRegex(text, r"the checkpoint of step 6 was not saved, training goes on: failpoint.*No space left on device")
+        kept = sorted(int(path.name[5:]) for path in (self.run_dir() / "checkpoints").glob("step-*"))
+        self.assertEqual(kept, [3, 9, 10, 12, 15, 18, 20])
+
+    def test_k4_a_run_whose_saves_all_fail_ends(self):
+        points = ",".join(f"save.tensors=error:28@{n}" for n in range(2, 9))
+        text = self.launch(2, expect=125, DDP_FAILPOINTS=points)
+        self.assertRegex(text, r"the checkpoint of step 1[25] was not saved, nor were the 4 before it")
+        self.assertEqual(self.newest(self.run_dir()), 3)
+        self.launch(2, "output=whole")
+        self.assertIn("resumes at step 3,", self.launch(2))
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_k4_the_last_save_is_tried_once_more(self):
+        # Saves are those of steps 3, 6, 9, 10, 12, 15, 18 and 20.
+        text = self.launch(2, DDP_FAILPOINTS="save.tensors=error:28@8")
+        self.assertIn("the checkpoint of step 20 was not saved, training goes on", text)
+        self.assertEqual(self.newest(self.run_dir()), 20)
+
+    def test_k4_a_slow_disk_holds_nobody_up(self):
+        # A save by the clock would wait for the one before it; there is just this one until the end of the epoch.
+        running = self.start(
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "data.train_size=6400", DDP_FAILPOINTS="save.tensors=sleep:4000"
+        )  # fmt: skip
+        metrics = self.run_dir() / "metrics.jsonl"
+        running.wait_until(lambda: metrics.exists() and '"step":5,' in metrics.read_text(encoding="utf-8"), "step 5")
+        self.assertEqual(self.newest(self.run_dir()), 0, "step 5 was done before the checkpoint of step 3 was there")
+        running.process.terminate()
+        self.assertEqual(running.finish(), 143, running.text)
+        stopped = int(re.search(r"stopped after step (\d+) with a checkpoint", running.text).group(1))
+        self.assertEqual(self.newest(self.run_dir()), stopped)
+
+
+class TimeLimit(SavesTest):
+    """train.time_limit: a stop with a checkpoint, whatever the job does just then."""
+
+    def test_the_same_command_goes_on_where_the_time_was_over(self):
+        job = ("data.train_size=3200", "train.epochs=3", "train.time_limit=2s")
+        for _ in range(50):
+            running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", *job)
+            code = running.finish()
+            if code == 0:
+                break
+            self.assertEqual(code, 143, running.text)
+            self.assertIn("train.time_limit is over", running.text)
+        self.assertEqual(code, 0, running.text)
+        self.assertIn("continues the unfinished run", running.text)
+        self.launch(2, *job[:2], "output=whole")
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_it_is_heard_in_an_evaluation_and_keeps_the_epoch(self):
+        text = self.worker("model.name=resnet18", "data.train_size=64", "data.test_size=60000", "train.time_limit=6s", expect=143)
+        self.assertIn("stopped after step 2 with a checkpoint", text)
+        self.assertEqual(self.newest(self.run_dir()), 2)
+
+    def test_it_is_heard_before_training_and_counts_from_the_start_of_the_job(self):
+        # A later round has no time of its own: the first one took it all.
+        text = self.launch(2, "train.time_limit=1ms", expect=143)
+        self.assertIn("train.time_limit is over before training began", text)
+        self.assertFalse(self.run_dir().exists())
+        text = self.run_program(
+            self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", "train.time_limit=4s",
+            DDP_FAILPOINTS="save.rename=sleep:5000,save.rename=kill@2", expect=143,
+        )  # fmt: skip
+        self.assertIn("round 1 starts now", text)
+        self.assertIn("train.time_limit is over before training began", text)
+
+
+class Hooks(SavesTest):
+    """A program of its own, whose rank 1 goes wrong (odd_worker)."""
+
+    def launch_odd(self, how, *arguments, expect):
+        program = f"launch.program={os.environ['DDP_ODD_WORKER']}"
+        return self.launch(3, program, *arguments, expect=expect, ODD_RANK=how)
+
+    def test_a_hook_that_throws_loses_no_epoch(self):
+        self.launch_odd("throw", "checkpoint.every_steps=null", "train.accumulate=1", expect=1)
+        self.assertIn("resumes at step 14,", self.launch(3, "checkpoint.every_steps=null", "train.accumulate=1"))
+
+    def test_a_hook_that_changes_one_replica_is_found_at_once(self):
+        job = ("checkpoint.every_steps=null", "train.accumulate=1")
+        for how, what in (("halve", "weights"), ("eval", r"modes of modules \(train or eval\)")):
+            text = self.launch_odd(how, *job, f"output={how}", expect=96)
+            self.assertRegex(text, f"replicas differ at step 14: the {what} of rank 1 are not those of the others")
+            self.assertEqual(self.newest(self.folder / how / "job"), 14, "that of before")
+        self.launch_odd("none", *job, "output=none", expect=0)
+
+
+if __name__ == "__main__":
+    unittest.main()
