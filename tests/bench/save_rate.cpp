@@ -12,6 +12,7 @@
 #include "common/owned_dir.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/replica_check.h"
 #include "worker/train/keeper.h"
 
 namespace {
@@ -62,6 +63,8 @@ int main(int argc, char** argv) {
   for (int round = 0; round < std::stoi(argv[3]); ++round) {
     ++position.step;
     const Clock::time_point start = Clock::now();
+    (void)digest_of(state.model);  // by which the replicas are compared before each save
+    const double compared = seconds_since(start);
     keeper.save(position);
     const double stall = seconds_since(start);
     keeper.finish(position);
@@ -69,7 +72,7 @@ int main(int argc, char** argv) {
     const auto path = run.path() / "checkpoints" / ("step-00000" + std::to_string(position.step));
     const Clock::time_point load_start = Clock::now();
     (void)load_checkpoint(path);
-    std::cout << "{\"stall\": " << stall << ", \"write\": " << written
+    std::cout << "{\"compare\": " << compared << ", \"stall\": " << stall << ", \"write\": " << written
               << ", \"load\": " << seconds_since(load_start) << ", \"bytes\": " << size_of(path)
               << "}" << std::endl;
   }

@@ -11,6 +11,8 @@
 namespace ddp::worker {
 namespace {
 
+constexpr std::size_t kBegin = 8 << 20;
+
 int flags_of(OutputFile::Mode mode) {
   return O_WRONLY | O_CREAT | (mode == OutputFile::Mode::create ? O_EXCL : O_APPEND);
 }
@@ -29,11 +31,14 @@ OutputFile::OutputFile(const OwnedDir& directory, const std::string& name, Mode 
 }
 
 OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)) {}
+    : path_(std::move(other.path_)),
+      fd_(std::exchange(other.fd_, -1)),
+      not_begun_(std::exchange(other.not_begun_, 0)) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(fd_, other.fd_);
+  std::swap(not_begun_, other.not_begun_);
   return *this;
 }
 
@@ -47,6 +52,12 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     if (written < 0 && errno == EINTR) continue;
     check(written, "write", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    not_begun_ += static_cast<std::size_t>(written);
+    if (not_begun_ < kBegin) continue;
+    // The disk works while more comes, and sync() has less to wait for. Where that is not possible
+    // nothing is lost.
+    (void)::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);
+    not_begun_ = 0;
   }
 }
 

@@ -41,7 +41,8 @@ class OutputFile {
 
  private:
   std::filesystem::path path_;
-  int fd_ = -1;  // -1: moved from
+  int fd_ = -1;                // -1: moved from
+  std::size_t not_begun_ = 0;  // bytes that the disk was not asked to write yet
 };
 
 }  // namespace ddp::worker
