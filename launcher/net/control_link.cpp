@@ -12,10 +12,14 @@
 #include <cassert>
 #include <utility>
 
+#include "launcher/os/tcp_facts.h"
+
 namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kLook(5);  // between two looks at what the kernel has to send
+constexpr std::size_t kLargestPacket = 9000;   // that networks have; the loopback's are even larger
+constexpr std::size_t kSmallPacket = 32;  // behind it: where that alone arrives, the size matters
 
 /// Errors are left to the first read, which meets the same ones.
 void set(int fd, int level, int name, int value) {
@@ -92,6 +96,7 @@ bool ControlLink::receive() {
     drop(error.message());
   } else {
     last_heard_ = Clock::now();
+    out_of_order_ = look_at_tcp(socket_.native_handle()).out_of_order;
     frames_.feed(std::string_view(bytes.data(), size));
   }
   return !error;
@@ -113,23 +118,48 @@ bool ControlLink::hand_on() {
 }
 
 void ControlLink::send(std::string_view frame) {
+  send_in_pieces(frame, 0);
+}
+
+void ControlLink::send_beat(std::string frame) {
+  if (!socket_.is_open()) return;
+  const int fd = socket_.native_handle();
+  const std::size_t around = kFrameHeadBytes + (cipher_ ? kSealBytes : 0);
+  const std::size_t packet = std::min(look_at_tcp(fd).segment, kLargestPacket);
+  const bool is_idle = unsent() == 0 && on_the_way(fd) == 0;
+  if (!is_idle || packet < frame.size() + around) return send(frame);
+  frame.resize(packet - around + kSmallPacket, ' ');
+  send_in_pieces(frame, packet);
+}
+
+/// The first `first` bytes, if any, are handed over alone, the rest when the socket takes it: as
+/// one write, the kernel may make one large packet of both, to be cut by the network card.
+void ControlLink::send_in_pieces(std::string_view frame, std::size_t first) {
   assert(!frame.empty() && frame.size() <= kLongestFrame);
   if (!socket_.is_open() || is_broken_) return;
   const std::string sealed = cipher_ ? cipher_->seal(frame) : std::string();
   if (cipher_) frame = sealed;
   output_ += frame_head(frame.size());
   output_ += frame;
-  write();
+  write(first > 0 ? first : unsent());
   if (unsent() > kMostQueued) {
     drop("it does not read: " + std::to_string(unsent() >> 20) + " MiB wait for it");
   }
 }
 
-/// Gives the socket what it takes, and comes back when it takes more.
-void ControlLink::write() {
+std::string ControlLink::hint() {
+  if (!socket_.is_open()) return "";
+  const TcpFacts facts = look_at_tcp(socket_.native_handle());
+  const bool sends_in_vain = facts.resends && facts.has_passed;
+  const bool misses_some = facts.out_of_order != out_of_order_;
+  return sends_in_vain || misses_some ? kLargePacketsVanish : "";
+}
+
+/// Gives the socket what it takes of so many bytes, and comes back when it takes more.
+void ControlLink::write(std::size_t most) {
   if (is_writing_ || unsent() == 0 || !socket_.is_open()) return;
   boost::system::error_code error;
-  sent_ += socket_.write_some(asio::buffer(output_) + sent_, error);
+  sent_ += socket_.write_some(asio::buffer(output_.data() + sent_, most), error);
   if (error && error != asio::error::would_block) is_broken_ = true;  // its reader sees why
   if (is_broken_ || unsent() == 0) {
     output_.clear();
@@ -141,7 +171,7 @@ void ControlLink::write() {
   socket_.async_wait(tcp::socket::wait_write,
                      [self = shared_from_this()](const boost::system::error_code& failure) {
                        self->is_writing_ = false;
-                       if (!failure) self->write();
+                       if (!failure) self->write(self->unsent());
                      });
 }
 
@@ -158,8 +188,9 @@ asio::awaitable<void> ControlLink::flush(Deadline deadline) {
 /// The reader ends by the closed socket and tells why.
 void ControlLink::drop(const std::string& why) {
   if (!socket_.is_open()) return;
+  const std::string text = why + hint();
   close();
-  why_gone_ = why;
+  why_gone_ = text;
 }
 
 void ControlLink::close() {

@@ -2,7 +2,8 @@
 // reconnect (TCP resends; its end means that the other agent is dead). Frames as in plan/frames.h;
 // in a job with a token each is sealed (net/frame_cipher).
 // Promises: send() never waits; a peer that does not read is dropped once kMostQueued bytes wait
-// for it; a peer that sends nonsense is dropped; whoever is dropped is told of once.
+// for it; a peer that sends nonsense is dropped; whoever is dropped is told of once; beats are as
+// large as packets can be, so that where large ones vanish nobody takes the way for a good one.
 // Trap: a socket that is closed with unread bytes resets the connection, and what the kernel had
 // still to send is lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a
 // failed write does not close: what has come before is read first.
@@ -19,6 +20,10 @@
 #include "launcher/plan/frames.h"
 
 namespace ddp::launcher {
+
+inline constexpr const char* kLargePacketsVanish =
+    "; small packets pass, large ones do not: is the MTU of something on the way smaller than that "
+    "of the nodes' interfaces (ip link)?";
 
 /// Owned by its user and by the operations under way on its socket: close() it to let it go.
 class ControlLink : public std::enable_shared_from_this<ControlLink> {
@@ -42,6 +47,15 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   /// One frame, of 1 byte to kLongestFrame. Without effect on a link that has ended.
   void send(std::string_view frame);
 
+  /// One that comes every second, of JSON: filled up with blanks to one packet of the largest size
+  /// and a small one, unless what was sent before is still under way. So a way on which large
+  /// packets vanish is silent, though nothing large has to be said.
+  void send_beat(std::string frame);
+
+  /// "; small packets pass, large ones do not: ...", for who has fallen silent; empty: nothing says
+  /// so.
+  [[nodiscard]] std::string hint();
+
   /// Suspends: until the other node's kernel has all frames, or the link has ended, at most until
   /// `deadline`.
   asio::awaitable<void> flush(Deadline deadline);
@@ -63,7 +77,8 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   asio::awaitable<void> read_all(std::shared_ptr<ControlLink> self);
   bool receive();
   bool hand_on();
-  void write();
+  void send_in_pieces(std::string_view frame, std::size_t first);
+  void write(std::size_t most);
   void drop(const std::string& why);
   [[nodiscard]] std::size_t unsent() const { return output_.size() - sent_; }
 
@@ -80,6 +95,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   bool is_broken_ = false;  // nothing can be written any more
   std::string why_gone_;    // empty: close() was called, or the link lives
   Clock::time_point last_heard_;
+  std::uint32_t out_of_order_ = 0;  // packets, by then
 };
 
 }  // namespace ddp::launcher

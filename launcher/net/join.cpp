@@ -12,6 +12,7 @@
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
 #include "launcher/os/inbox.h"
+#include "launcher/os/tcp_facts.h"
 #include "launcher/plan/frames.h"
 #include "launcher/plan/message_codec.h"
 
@@ -173,6 +174,11 @@ asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
   co_await write_frame(socket, hello, cipher);
   const std::string frame = co_await read_frame(socket, kLongestFrame, cipher);
   note_answer(frame, attempt);
+  if (frame.empty() && look_at_tcp(socket.native_handle()).resends) {
+    // The opening, which is small, has arrived: there is a connection.
+    attempt.error = "what this node says of itself does not arrive";
+    attempt.error += kLargePacketsVanish;
+  }
   if (cipher != nullptr && cipher->is_broken()) attempt.error = kAlteredFrame;
   co_return attempt;
 }

@@ -356,8 +356,8 @@ asio::awaitable<void> Agent::beat() {
     if (coordinator_) {
       guard_.beat();
       answer_beat(OrderBeat());
-    } else if (const auto silence = Clock::now() - link_->last_heard(); silence > Crew::kLease) {
-      lose_node_zero("silent for " + format_seconds(silence), SIGKILL);
+    } else if (Clock::now() - link_->last_heard() > Crew::kLease) {
+      lose_node_zero(silence_of_node_zero(), SIGKILL);
     } else if (orders_.is_unheard(last_beat_)) {
       leave_unheard();
     }
@@ -416,7 +416,15 @@ void Agent::answer_beat(const OrderBeat& beat) {
   news.samples = take_samples(*group_, spec_.hang_timeout.has_value());
   news.sent_ns = Clock::now().time_since_epoch().count();
   news.echo_ns = beat.sent_ns;
-  tell(news);
+  if (coordinator_) {
+    tell(news);
+  } else {
+    link_->send_beat(encode(News(news)));
+  }
+}
+
+std::string Agent::silence_of_node_zero() {
+  return "silent for " + format_seconds(Clock::now() - link_->last_heard()) + link_->hint();
 }
 
 /// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
@@ -466,7 +474,7 @@ bool Agent::was_fenced() {
   if (spec_.max_nodes == 1 || !in_round || !guard_.is_lease_over()) return false;
   const Clock::duration asleep = Clock::now() - last_beat_;
   if (link_ && asleep < Crew::kLease / 2) {  // we ran: it is node 0 that says nothing
-    lose_node_zero("silent for " + format_seconds(Clock::now() - link_->last_heard()), SIGKILL);
+    lose_node_zero(silence_of_node_zero(), SIGKILL);
     return true;
   }
   const std::string text = "this agent did not run for " + format_seconds(asleep) +

@@ -77,6 +77,7 @@ class Agent {
   void tell(const News& news);
   void tell_exit(const WorkerExited& exit);
   void answer_beat(const OrderBeat& beat);
+  std::string silence_of_node_zero();
   void lose_node_zero(const std::string& how, int signal);
   void leave_unheard();
   void end_alone(StopRound stop, const JobEnd& end);

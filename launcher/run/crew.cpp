@@ -243,7 +243,7 @@ void Crew::send_all(const Order& order) {
 }
 
 void Crew::send_beat(const Node& node) {
-  if (node.link) node.link->send(encode(Order(OrderBeat{steady_ns(), line_})));
+  if (node.link) node.link->send_beat(encode(Order(OrderBeat{steady_ns(), line_})));
 }
 
 void Crew::tell_others(const Order& order) {
@@ -266,10 +266,10 @@ asio::awaitable<void> Crew::beat() {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
       if (now - heard > kLease) {
-        inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard)});
+        inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard) + node->link->hint()});
         continue;
       }
-      if (beats) node->link->send(text);
+      if (beats) node->link->send_beat(text);
       if (now - heard > kQuiet && !node->quiet_since) node->quiet_since = heard;
       if (now - heard > kQuiet || !node->quiet_since) continue;
       console_.warning(node->name() + " was silent for " +

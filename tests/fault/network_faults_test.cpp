@@ -13,8 +13,10 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr milliseconds kLost = 6s;
+constexpr char kHint[] = "small packets pass, large ones do not";
 
 constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
 constexpr char kPatient[] = "print ready wait USR1";
@@ -49,6 +51,8 @@ TEST_F(NetworkFaults, N1_AnUnpluggedNodeEndsItsWorkersAndTheJobWithin6s) {
   EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost));
   EXPECT_THAT(agents[0]->err(), HasSubstr("node2"));
   EXPECT_THAT(agents[1]->err(), HasSubstr("node2"));
+  for (const auto& agent : agents)
+    EXPECT_THAT(agent->err(), Not(HasSubstr(kHint)));
 }
 
 TEST_F(NetworkFaults, N1_AnUnpluggedNode0EndsTheJobWithin6s) {
@@ -72,6 +76,8 @@ TEST_F(NetworkFaults, N2_ALossOfOneDirectionIsALossForBothSides) {
     // Who is heard but hears nothing gets one more beat: its kernel's answers do not arrive either.
     EXPECT_TRUE(all_end(ends_of(agents, begin), 201, 7s)) << "lost: from node " << from;
     EXPECT_TRUE(workers_of(1).empty());
+    for (const auto& agent : agents)
+      EXPECT_THAT(agent->err(), Not(HasSubstr(kHint)));
     cluster().heal(1 - from);
   }
 }
@@ -141,6 +147,36 @@ TEST_F(NetworkFaults, N9_ANodeWaitsForNode0AndJoinsWithin2s) {
   const auto begin = steady_clock::now();
   agents[0] = launch_on(0, "print ready");
   EXPECT_TRUE(all_end(ends_of(agents, begin), 0, 3s));
+}
+
+// Workers that only compute would not show it: what they send each other hangs, and beats are
+// small.
+TEST_F(NetworkFaults, N11_WhereLargePacketsVanishTheNodeIsLostWithin6sWithAHint) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  for (const bool is_to_node0 : {false, true}) {
+    const auto agents = launch_everywhere(kFamily);
+    ASSERT_TRUE(all_see(agents, "ready"));
+    agents[0]->read_for(1500ms);
+    const auto begin = steady_clock::now();
+    cluster().drop_large(is_to_node0 ? 1 : 0, is_to_node0 ? 0 : 1);
+    EXPECT_TRUE(all_end(ends_of(agents, begin), 201, kLost)) << "to node 0: " << is_to_node0;
+    EXPECT_TRUE(workers_of(1).empty());
+    for (const auto& agent : agents)
+      EXPECT_THAT(agent->err(), HasSubstr(kHint)) << "to node 0: " << is_to_node0;
+    cluster().heal(is_to_node0 ? 0 : 1);
+  }
+}
+
+// What it says of itself is larger than a packet, by a long run id here, by its job's keys as a
+// rule.
+TEST_F(NetworkFaults, N11_ANodeWhoseFirstLargePacketVanishesIsToldSo) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  cluster().drop_large(1, 0);
+  const std::vector<std::string> flags{"--rdzv-id=" + std::string(1500, 'x'), "--join-timeout=12s"};
+  const auto agents = launch_everywhere("print ready", flags);
+  EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 202, 14s));
+  EXPECT_THAT(agents[1]->err(), HasSubstr(kHint));
+  EXPECT_EQ(agents[0]->out(), "");
 }
 
 }  // namespace

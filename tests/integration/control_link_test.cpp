@@ -103,6 +103,30 @@ TEST_F(ControlLinkTest, NonsenseEndsTheLink) {
   peer->close();
 }
 
+// Where large packets vanish (case N11), beats are what shows it. The network is in its fault test.
+TEST_F(ControlLinkTest, ABeatIsAsLargeAsAPacketUnlessTheLastOneIsUnderWay) {
+  auto [mine, its] = connect();
+  const auto link = std::make_shared<ControlLink>(std::move(mine));
+  const auto peer = std::make_shared<ControlLink>(std::move(its));
+  listen(*link);
+  peer->send_beat("{}");
+  peer->send_beat("{}");
+  EXPECT_TRUE(turn_until([&] { return frames_.size() == 2; }));
+  EXPECT_GE(frames_[0].size(), 9000U);  // the loopback's packets are larger still
+  EXPECT_LE(frames_[0].size(), 9100U);
+  EXPECT_EQ(frames_[0].substr(0, 3), "{} ");
+  EXPECT_EQ(frames_[1], "{}");
+  const std::string large(20000, 'x');
+  turn_for(100ms);
+  peer->send_beat(large);
+  EXPECT_TRUE(turn_until([&] { return frames_.size() == 3; }));
+  EXPECT_EQ(frames_[2], large);
+  EXPECT_EQ(link->hint(), "");
+  link->close();
+  EXPECT_EQ(link->hint(), "");
+  peer->close();
+}
+
 // Case C11: a length of 0, 2^31, 2^32-1.
 TEST_F(ControlLinkTest, C11_ALengthThatNoFrameHasEndsTheLink) {
   for (const std::string& head :

@@ -156,6 +156,12 @@ void Cluster::drop(int from, int to) const {
   must(inside(name_of(to), "nft add rule inet test in ip saddr " + address(from) + " drop"));
 }
 
+void Cluster::drop_large(int from, int to, int bytes) const {
+  must(inside(name_of(to),
+              "nft add rule inet test in ip saddr " + address(from) + " meta length '>' " +
+                  std::to_string(bytes) + " drop"));
+}
+
 void Cluster::lose(int node, int percent) const {
   must(inside(name_of(node),
               "nft add rule inet test in iifname eth0 numgen random mod 100 '<' " +

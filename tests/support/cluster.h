@@ -43,7 +43,10 @@ class Cluster {
   void lose(int node, int percent) const;
   /// So many kilobits a second reach it, and leave it; what waits longer than a second is lost.
   void slow(int node, int kbit) const;
-  /// Undoes drop and lose.
+  /// Packets of more than `bytes` that `from` sends do not reach `to`, and nobody tells; smaller
+  /// ones do: a device on the way has a smaller MTU than the nodes, and is silent about it.
+  void drop_large(int from, int to, int bytes = 1400) const;
+  /// Undoes drop, drop_large and lose.
   void heal(int node) const;
   /// What the node's own hosts file says of its own name.
   void name_is(int node, const std::string& address) const;
