@@ -31,6 +31,13 @@
 #include "launcher/os/process.h"
 
 namespace ddp::launcher {
+
+std::chrono::nanoseconds boot_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 namespace {
 
 constexpr std::size_t kTextBytes = 1024;
@@ -61,14 +68,6 @@ struct Charge {
   std::vector<Session> sessions;
   std::int64_t lease_end = 0;
 };
-
-/// Of the clock that runs on while the machine sleeps: who slept for longer than the lease was
-/// given up by the others, and kills before anything of its round takes another step.
-std::chrono::nanoseconds boot_time() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
-}
 
 /// 0: never.
 void arm(int timer, std::int64_t end) {

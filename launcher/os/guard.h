@@ -21,6 +21,11 @@
 
 namespace ddp::launcher {
 
+/// Of the clock that runs on while the machine sleeps, as steady_clock does not: who slept for
+/// longer than the lease was given up by the others, and kills before anything of its round takes
+/// another step.
+std::chrono::nanoseconds boot_time();
+
 class Guard {
  public:
   /// `agent_id` marks what this agent starts, `scratch` is an absolute path. Errors: SystemError.

@@ -349,6 +349,7 @@ asio::awaitable<void> Agent::beat() {
     if (is_over_) break;
     if (was_fenced()) continue;
     last_beat_ = Clock::now();
+    awake_at_ = boot_time();
     if (guard_.replace_dead()) {
       console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
                        ", has taken its place.");
@@ -371,6 +372,8 @@ void Agent::listen_to_node_zero() {
         return order && take_order(*order);
       },
       [this](const std::string& how) {
+        // Who has slept was given up, and hears of that first when it is awake.
+        if (has_slept() && was_fenced()) return;
         lose_node_zero("its agent is gone (" + how + ")", SIGTERM);
       });
 }
@@ -467,17 +470,21 @@ void Agent::end_alone(StopRound stop, const JobEnd& end) {
   take_order(end);
 }
 
+/// Our loop turns every second, so it was stopped, or the machine slept.
+bool Agent::has_slept() const {
+  return boot_time() - awake_at_ >= Crew::kLease / 2;
+}
+
 /// Whether this agent was stopped, or the machine slept, for so long that the other nodes have
 /// given it up and its guard has killed its workers: then what is seen now is no news of theirs.
 bool Agent::was_fenced() {
   const bool in_round = orders_.state() != OrderBook::State::waiting;
   if (spec_.max_nodes == 1 || !in_round || !guard_.is_lease_over()) return false;
-  const Clock::duration asleep = Clock::now() - last_beat_;
-  if (link_ && asleep < Crew::kLease / 2) {  // we ran: it is node 0 that says nothing
+  if (link_ && !has_slept()) {  // it is node 0 that says nothing
     lose_node_zero(silence_of_node_zero(), SIGKILL);
     return true;
   }
-  const std::string text = "this agent did not run for " + format_seconds(asleep) +
+  const std::string text = "this agent did not run for " + format_seconds(boot_time() - awake_at_) +
                            ": the other nodes have given it up, and its guard has killed its "
                            "workers (fenced)";
   if (coordinator_) {

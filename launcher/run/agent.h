@@ -81,6 +81,7 @@ class Agent {
   void lose_node_zero(const std::string& how, int signal);
   void leave_unheard();
   void end_alone(StopRound stop, const JobEnd& end);
+  [[nodiscard]] bool has_slept() const;
   bool was_fenced();
   void listen_to_node_zero();
   void forward(int signal);
@@ -117,6 +118,7 @@ class Agent {
   Baseline baseline_;  // of this round
   asio::steady_timer beat_timer_;
   Clock::time_point last_beat_ = Clock::now();
+  std::chrono::nanoseconds awake_at_ = boot_time();  // then too, by the clock that never stands
   bool is_over_ = false;
   bool keeps_error_files_ = false;
 

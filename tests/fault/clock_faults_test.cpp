@@ -1,11 +1,15 @@
-// Clocks of several nodes differ, and jump: rows T of the list of faults. Wall clocks by
-// libfaketime where it is installed, steady clocks by time namespaces.
+// Clocks of several nodes differ, jump, and stand still: rows T of the list of faults. Wall clocks
+// by libfaketime where it is installed, steady clocks by time namespaces. DDP_SUSPEND_SECONDS sets
+// for how long a node is suspended.
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 
+#include "common/identity.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {
@@ -86,6 +90,95 @@ TEST_F(ClockFaults, T3_TheFirstFailureIsTheRootCauseThoughItIsToldLast) {
   EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 3s));
   for (const auto& agent : agents)
     EXPECT_THAT(report_of(*agent), HasSubstr("rank      : 2 (local_rank: 0)"));
+}
+
+// Everything of a node stops at once, its kernel too: nothing that it sends or is sent arrives. Its
+// steady clock stands still, so by that clock it has missed nothing when it wakes up.
+class SuspendedNode : public ClusterTest {
+ protected:
+  /// For an agent of the node that will be suspended.
+  std::map<std::string, std::string> its_clocks() const {
+    return {{"LD_PRELOAD", DDP_SUSPENDED_LIBRARY}, {"DDP_SUSPENDED", file_.string()}};
+  }
+
+  void suspend(int node, const Running& agent) {
+    pids_ = processes_beside(agent);
+    node_ = node;
+    cluster().unplug(node);
+    for (const pid_t pid : pids_)
+      send_signal(pid, SIGSTOP);
+    begin_ = steady_clock::now();
+  }
+
+  /// Its workers first: none of them may get far.
+  steady_clock::time_point wake_up() {
+    const auto awake = steady_clock::now();
+    const std::int64_t slept = std::chrono::nanoseconds(awake - begin_).count();
+    std::ofstream(file_, std::ios::binary).write(reinterpret_cast<const char*>(&slept), 8);
+    cluster().plug_in(node_);
+    std::sort(pids_.rbegin(), pids_.rend());
+    for (const pid_t pid : pids_)
+      send_signal(pid, SIGCONT);
+    return awake;
+  }
+
+  /// Since it fell asleep.
+  milliseconds left_to_sleep() const {
+    const auto text = find_variable(read_environment(), "DDP_SUSPEND_SECONDS");
+    const auto end = begin_ + std::chrono::seconds(text ? std::stoi(*text) : 9);
+    return std::chrono::duration_cast<milliseconds>(end - steady_clock::now());
+  }
+
+ private:
+  const std::filesystem::path file_ = write_file("suspended", std::string(8, '\0'));
+  std::vector<pid_t> pids_;
+  int node_ = 0;
+  steady_clock::time_point begin_;
+};
+
+TEST_F(SuspendedNode, T2_WhoWakesUpAfterASpareTookItsPlaceEndsItsWorkersAndBy201) {
+  if (kInstrumented) GTEST_SKIP() << "a preloaded library and a sanitizer do not go together";
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  const std::vector<std::string> flags{
+      "--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--replace-timeout=20s"};
+  const std::string verbs = "round 0 [ print ready ] round 1 [ print again ] wait USR1";
+  Agents agents;
+  agents.push_back(launch_unranked(0, verbs, flags));
+  ASSERT_TRUE(listens(*agents[0]));
+  agents.push_back(launch_unranked(1, verbs, flags, its_clocks()));
+  ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));
+  agents.push_back(launch_unranked(2, verbs, flags));
+  ASSERT_TRUE(agents[0]->sees("node2 has joined"));
+
+  suspend(1, *agents[1]);
+  ASSERT_TRUE(agents[2]->sees("[1:1] again")) << agents[0]->err();
+  agents[0]->read_for(left_to_sleep());
+  EXPECT_EQ(state_of(agents[1]->pid()), "T");
+  const auto awake = wake_up();
+  EXPECT_EQ(agents[1]->wait(6s), 201);
+  EXPECT_THAT(agents[1]->err(), HasSubstr("fenced")) << agents[1]->err();
+  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - awake);
+  std::cout << "it had ended " << took.count() << " ms after it woke up" << std::endl;
+  EXPECT_EQ(workers_of(1).size(), 1U) << "rank 1 lives twice, or not at all";
+  agents.erase(agents.begin() + 1);
+  signal_workers(SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 1s));
+}
+
+TEST_F(SuspendedNode, T2_ANode0ThatWakesUpEndsItsWorkersAndBy201) {
+  if (kInstrumented) GTEST_SKIP() << "a preloaded library and a sanitizer do not go together";
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  Agents agents;
+  agents.push_back(launch_on(0, "print ready hold", {}, its_clocks()));
+  agents.push_back(launch_on(1, "print ready hold"));
+  ASSERT_TRUE(all_see(agents, "ready"));
+  suspend(0, *agents[0]);
+  EXPECT_EQ(agents[1]->wait(6s), 201);
+  agents[0]->read_for(left_to_sleep());
+  const auto awake = wake_up();
+  EXPECT_TRUE(within(workers_gone(0, awake), 6s));
+  EXPECT_EQ(agents[0]->wait(6s), 201);
+  EXPECT_THAT(agents[0]->err(), HasSubstr("fenced")) << agents[0]->err();
 }
 
 }  // namespace

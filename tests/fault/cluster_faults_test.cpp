@@ -262,29 +262,10 @@ TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
   Agents agents;
   for (const int node : {0, 1, 2}) {
-    Command command{.arguments = cluster().enter(node)};
-    for (const std::string& word : {std::string(DDP_LAUNCH),
-                                    std::string("--nnodes=2"),
-                                    "--master-addr=" + Cluster::address(0),
-                                    std::string("--max-restarts=3"),
-                                    std::string("--replace-timeout=20s"),
-                                    std::string(DDP_FAKE_WORKER),
-                                    std::string("round"),
-                                    std::string("0"),
-                                    std::string("["),
-                                    std::string("print"),
-                                    std::string("ready"),
-                                    std::string("]"),
-                                    std::string("round"),
-                                    std::string("1"),
-                                    std::string("["),
-                                    std::string("print"),
-                                    std::string("again"),
-                                    std::string("]"),
-                                    std::string("wait"),
-                                    std::string("USR1")})
-      command.arguments.push_back(word);
-    agents.push_back(start(command));
+    agents.push_back(launch_unranked(
+        node,
+        "round 0 [ print ready ] round 1 [ print again ] wait USR1",
+        {"--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--replace-timeout=20s"}));
     ASSERT_TRUE(node == 0 ? listens(*agents[0]) : agents[0]->sees(Cluster::host(node)));
   }
   ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));

@@ -104,6 +104,8 @@ sleeping_command = each_match(
     lambda file: (file.is_shell or file.name == "CMakeLists.txt" or file.suffix == ".cmake") and not may_sleep(file),
 )
 
+# Libraries that a test lays below a program: the environment is all that they have.
+PRELOADED = ("tests/support/one_owner.cpp", "tests/support/suspended.cpp", "tests/support/unsynced.cpp")
 # Functions of C, and who may call them.
 CALLS = [
     (r"exit|_exit|_Exit|quick_exit|abort", lambda file: file.name in ("main.cpp", "process.cpp", "program.cpp", "last_words.cpp", "failpoint.cpp", "other_user.h") or file.stem == "fake_worker",
@@ -112,7 +114,7 @@ CALLS = [
      "only process.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch"),
     (r"kill|killpg", lambda file: file.path in ("launcher/os/process.cpp", "launcher/os/run_lock.cpp", "tests/support/send_signal.h"),
      "-1 is every process of the machine: signal_process of process.h, send_signal of tests/support"),
-    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/identity.") or file.path in ("deploy/progress/ddp_progress.h", "tests/support/one_owner.cpp", "tests/support/unsynced.cpp"),
+    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/identity.") or file.path in ("deploy/progress/ddp_progress.h", *PRELOADED),
      "common/identity reads the environment, once"),
 ]
 # Words that stand before a call; any other word before it is a type, so that it is a declaration.

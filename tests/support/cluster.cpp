@@ -202,18 +202,22 @@ std::unique_ptr<Running> ClusterTest::launch_on(
     const std::string& verbs,
     const std::vector<std::string>& flags,
     const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> all{"--nnodes=" + std::to_string(cluster_->size()),
+                               "--node-rank=" + std::to_string(node)};
+  all.insert(all.end(), flags.begin(), flags.end());
+  return launch_unranked(node, verbs, all, environment);
+}
+
+std::unique_ptr<Running> ClusterTest::launch_unranked(
+    int node,
+    const std::string& verbs,
+    const std::vector<std::string>& flags,
+    const std::map<std::string, std::string>& environment) {
   Command command{.arguments = cluster_->enter(node), .environment = environment};
   for (const std::string& word : {std::string(DDP_LAUNCH),
-                                  std::string("--nnodes"),
-                                  std::to_string(cluster_->size()),
-                                  std::string("--node-rank"),
-                                  std::to_string(node),
-                                  std::string("--master-addr"),
-                                  Cluster::address(0),
-                                  std::string("--nproc-per-node"),
-                                  std::string("2"),
-                                  std::string("--grace"),
-                                  std::string("2s")})
+                                  "--master-addr=" + Cluster::address(0),
+                                  std::string("--nproc-per-node=2"),
+                                  std::string("--grace=2s")})
     command.arguments.push_back(word);
   command.arguments.insert(command.arguments.end(), flags.begin(), flags.end());
   command.arguments.emplace_back(DDP_FAKE_WORKER);
@@ -285,6 +289,19 @@ std::vector<pid_t> ClusterTest::alive_with(const std::string& entry) const {
 
 std::vector<pid_t> ClusterTest::workers_of(int node_rank) const {
   return alive_with("GROUP_RANK=" + std::to_string(node_rank));
+}
+
+std::vector<pid_t> ClusterTest::processes_beside(const Running& agent) const {
+  const auto network_of = [](pid_t pid) {
+    std::error_code ignored;
+    return std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/ns/net", ignored);
+  };
+  std::vector<pid_t> pids;
+  for (const std::string& process : alive()) {
+    const pid_t pid = std::atoi(process.c_str());
+    if (network_of(pid) == network_of(agent.pid())) pids.push_back(pid);
+  }
+  return pids;
 }
 
 pid_t ClusterTest::worker(int rank) const {

@@ -90,6 +90,12 @@ class ClusterTest : public ProcessTest {
                                      const std::string& verbs,
                                      const std::vector<std::string>& flags = {},
                                      const std::map<std::string, std::string>& environment = {});
+  /// As launch_on, without a node rank and a number of nodes: a node of a job with spares.
+  std::unique_ptr<Running> launch_unranked(
+      int node,
+      const std::string& verbs,
+      const std::vector<std::string>& flags,
+      const std::map<std::string, std::string>& environment = {});
   /// The same on every node. Node 0 comes first.
   Agents launch_everywhere(const std::string& verbs, const std::vector<std::string>& flags = {});
   /// Until every worker of every node has printed `text`: its agent shows it with its rank.
@@ -103,6 +109,8 @@ class ClusterTest : public ProcessTest {
   static bool listens(const Running& agent);
   /// Living workers of that node and what they have started: GROUP_RANK in their environment.
   [[nodiscard]] std::vector<pid_t> workers_of(int node_rank) const;
+  /// All processes of this test on that agent's node, the agent among them.
+  [[nodiscard]] std::vector<pid_t> processes_beside(const Running& agent) const;
   /// The worker of that rank, without what it has started; 0: none lives.
   [[nodiscard]] pid_t worker(int rank) const;
   /// To every worker of every node, at once.
