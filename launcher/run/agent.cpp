@@ -10,20 +10,17 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/files.h"
-#include "common/run_dir.h"
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
-#include "launcher/os/port.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/live_line.h"
 #include "launcher/plan/message_codec.h"
 #include "launcher/plan/placement.h"
-#include "launcher/plan/rerun.h"
 #include "launcher/plan/roster.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
+#include "launcher/run/round_end.h"
 #include "launcher/run/sampler.h"
 #include "launcher/run/stack_collector.h"
 #include "launcher/run/status.h"
@@ -36,7 +33,6 @@ constexpr int kRunIdBytes = 16;
 constexpr std::chrono::seconds kLostGrace(5);
 constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
 constexpr int kLooksPerTimeout = 10;                             // when that is shorter
-constexpr std::size_t kStackBytes = 16 << 10;                    // of one worker's stacks
 
 RoundFacts first_facts(const Membership& membership, const OwnedDir* log_dir) {
   RoundFacts facts;
@@ -87,36 +83,6 @@ std::string progress_text(const ProgressPage& page) {
   if (!is_opened(page)) return "";
   return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
          std::to_string(page.step.load(std::memory_order_relaxed));
-}
-
-/// Of a report's command; the usual one where the system has none to give.
-int port_for_rerun() {
-  try {
-    return free_port();
-  } catch (const SystemError&) {
-    return RerunFacts().port;
-  }
-}
-
-WorkerReport describe(const Worker& worker, Clock::time_point begin) {
-  WorkerReport report;
-  report.lived = begin + worker.ending->at - worker.started_at;
-  report.checkpoint_step = worker.page->checkpoint_step.load(std::memory_order_relaxed);
-  report.ending = *worker.ending;
-  report.local_rank = worker.placement.local_rank;
-  report.pid = worker.pid;
-  report.ended_at = worker.ended_at;
-  report.step = worker.page->step.load(std::memory_order_relaxed);
-  report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
-  report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
-  if (!report.error_text.empty()) report.error_file = worker.error_file.string();
-  report.last_lines = worker.errors->tail();
-  const StackReader* const printed = worker.errors->stacks();
-  if (printed != nullptr) {
-    report.stacks = shortened(worker.spied.value_or(printed->result()), kStackBytes);
-  }
-  if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
-  return report;
 }
 
 }  // namespace
@@ -238,7 +204,10 @@ asio::awaitable<void> Agent::run_round() {
   // No process of this round lives on this node, or it is named in `leftovers`.
   co_await group_->drain();
   orders_.end_round();
-  tell(describe_round(std::move(leftovers)));
+  GroupEnded end = describe_round(*group_, spec_, facts_, baseline_);
+  end.leftovers = std::move(leftovers);
+  keeps_error_files_ = keeps_error_files_ || names_error_files(end);
+  tell(end);
 }
 
 /// Told to the guard before it is there.
@@ -586,42 +555,6 @@ void Agent::say_why_stopping() {
     console_.info("rank " + std::to_string(worker->placement.rank) + ": " +
                   describe_process(worker->pid) + progress_text(*worker->page));
   }
-}
-
-/// What this node knows of its workers, now that they are gone.
-GroupEnded Agent::describe_round(std::vector<std::string> leftovers) {
-  group_->note_leftovers();
-  GroupEnded end;
-  end.round = facts_.round;
-  end.leftovers = std::move(leftovers);
-  std::vector<Ending> endings;
-  std::error_code ignored;
-  const std::filesystem::path directory = std::filesystem::current_path(ignored);
-  RerunFacts rerun;
-  rerun.directory = directory;
-  rerun.port = port_for_rerun();
-  std::int64_t newest = -1;  // told by rank 0, which saves
-  for (const auto& worker : group_->workers())
-    newest = std::max(newest, worker->page->checkpoint_step.load(std::memory_order_relaxed));
-  if (newest >= 0 && !facts_.run_dir.empty()) {
-    rerun.checkpoint = facts_.run_dir / "checkpoints" / checkpoint_name(newest);
-  }
-  for (const auto& worker : group_->workers()) {
-    WorkerReport report = describe(*worker, group_->begin());
-    keeps_error_files_ = keeps_error_files_ || !report.error_file.empty();
-    report.rerun = rerun_command(spec_, worker->placement, rerun);
-    endings.push_back(report.ending);
-    end.workers.push_back(std::move(report));
-  }
-  const Outcome outcome = judge(endings, StopCause());
-  if (const auto* const failed = std::get_if<Failed>(&outcome)) {
-    WorkerReport& root = end.workers[failed->root_cause];
-    const auto pid = static_cast<pid_t>(root.pid);
-    // What we have sent needs no explanation.
-    const ExitStatus status = was_stopped(root.ending) ? ExitStatus() : root.ending.status;
-    root.findings = post_mortem(DeadWorker{status, pid, spec_.executable, directory}, baseline_);
-  }
-  return end;
 }
 
 }  // namespace ddp::launcher

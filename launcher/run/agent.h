@@ -91,7 +91,6 @@ class Agent {
   void say_start();
   void say_place(const StartRound& start);
   void say_why_stopping();
-  GroupEnded describe_round(std::vector<std::string> leftovers);
 
   asio::io_context& io_;
   const JobSpec& spec_;

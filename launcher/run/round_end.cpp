@@ -1,0 +1,102 @@
+#include "launcher/run/round_end.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "common/files.h"
+#include "common/run_dir.h"
+#include "launcher/os/port.h"
+#include "launcher/plan/rerun.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kStackBytes = 16 << 10;  // of one worker's stacks
+
+/// Of a report's command; the usual one where the system has none to give.
+int port_for_rerun() {
+  try {
+    return free_port();
+  } catch (const SystemError&) {
+    return RerunFacts().port;
+  }
+}
+
+RerunFacts make_rerun_facts(const WorkerGroup& group,
+                            const RoundFacts& facts,
+                            const std::filesystem::path& directory) {
+  RerunFacts rerun;
+  rerun.directory = directory;
+  rerun.port = port_for_rerun();
+  std::int64_t newest = -1;  // told by rank 0, which saves
+  for (const auto& worker : group.workers())
+    newest = std::max(newest, worker->page->checkpoint_step.load(std::memory_order_relaxed));
+  if (newest >= 0 && !facts.run_dir.empty()) {
+    rerun.checkpoint = facts.run_dir / "checkpoints" / checkpoint_name(newest);
+  }
+  return rerun;
+}
+
+WorkerReport describe(const Worker& worker, Clock::time_point begin) {
+  WorkerReport report;
+  report.lived = begin + worker.ending->at - worker.started_at;
+  report.checkpoint_step = worker.page->checkpoint_step.load(std::memory_order_relaxed);
+  report.ending = *worker.ending;
+  report.local_rank = worker.placement.local_rank;
+  report.pid = worker.pid;
+  report.ended_at = worker.ended_at;
+  report.step = worker.page->step.load(std::memory_order_relaxed);
+  report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
+  report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
+  if (!report.error_text.empty()) report.error_file = worker.error_file.string();
+  report.last_lines = worker.errors->tail();
+  const StackReader* const printed = worker.errors->stacks();
+  if (printed != nullptr) {
+    report.stacks = shortened(worker.spied.value_or(printed->result()), kStackBytes);
+  }
+  if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
+  return report;
+}
+
+}  // namespace
+
+GroupEnded describe_round(WorkerGroup& group,
+                          const JobSpec& spec,
+                          const RoundFacts& facts,
+                          const Baseline& before) {
+  group.note_leftovers();
+  GroupEnded end;
+  end.round = facts.round;
+  std::vector<Ending> endings;
+  std::error_code ignored;
+  const std::filesystem::path directory = std::filesystem::current_path(ignored);
+  const RerunFacts rerun = make_rerun_facts(group, facts, directory);
+  for (const auto& worker : group.workers()) {
+    WorkerReport report = describe(*worker, group.begin());
+    report.rerun = rerun_command(spec, worker->placement, rerun);
+    endings.push_back(report.ending);
+    end.workers.push_back(std::move(report));
+  }
+  const Outcome outcome = judge(endings, StopCause());
+  if (const auto* const failed = std::get_if<Failed>(&outcome)) {
+    WorkerReport& root = end.workers[failed->root_cause];
+    const auto pid = static_cast<pid_t>(root.pid);
+    // What we have sent needs no explanation.
+    const ExitStatus status = was_stopped(root.ending) ? ExitStatus() : root.ending.status;
+    root.findings = post_mortem(DeadWorker{status, pid, spec.executable, directory}, before);
+  }
+  return end;
+}
+
+bool names_error_files(const GroupEnded& end) {
+  return std::any_of(end.workers.begin(), end.workers.end(), [](const WorkerReport& worker) {
+    return !worker.error_file.empty();
+  });
+}
+
+}  // namespace ddp::launcher

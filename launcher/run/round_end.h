@@ -1,0 +1,23 @@
+// What a node tells of a round that has ended on it: how each of its workers ended, what it said
+// last, what the node knows of its death.
+#pragma once
+
+#include "launcher/os/post_mortem.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// Leftovers, which count as killed, are not named in it. Precondition: no worker runs, but for
+/// those. Blocks: for looks at files of the kernel.
+GroupEnded describe_round(WorkerGroup& group,
+                          const JobSpec& spec,
+                          const RoundFacts& facts,
+                          const Baseline& before);
+
+/// Whether it names an error file that somebody may want to read.
+bool names_error_files(const GroupEnded& end);
+
+}  // namespace ddp::launcher
