@@ -52,23 +52,33 @@ std::chrono::microseconds uptime() {
       std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
 }
 
-/// Each read of /dev/kmsg gives one record; one that was overwritten in the meantime is EPIPE.
-std::vector<std::string> kernel_findings(pid_t pid, std::chrono::microseconds since) {
-  std::vector<std::string> findings;
+/// The lines of the kernel log since then. Each read of /dev/kmsg gives one record; one that was
+/// overwritten in the meantime is EPIPE.
+std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
+  std::vector<std::string> lines;
   const int fd = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) return findings;
+  if (fd < 0) return lines;
   std::array<char, 8192> buffer;
-  while (findings.size() < kKernelLines) {
+  while (true) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got < 0 && errno == EPIPE) continue;
     if (got <= 0) break;
-    const auto record =
+    auto record =
         read_kernel_record(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
-    if (!record || record->at < since) continue;
-    std::string finding = kernel_finding(record->text, pid);
-    if (!finding.empty()) findings.push_back(std::move(finding));
+    if (record && record->at >= since) lines.push_back(std::move(record->text));
   }
   ::close(fd);
+  return lines;
+}
+
+/// The oldest of them.
+std::vector<std::string> kernel_findings(pid_t pid, std::chrono::microseconds since) {
+  std::vector<std::string> findings;
+  for (const std::string& line : kernel_lines(since)) {
+    std::string finding = kernel_finding(line, pid);
+    if (!finding.empty()) findings.push_back(std::move(finding));
+    if (findings.size() == kKernelLines) break;
+  }
   return findings;
 }
 
@@ -138,6 +148,14 @@ void add(std::vector<std::string>& lines, const std::string& line) {
 
 Baseline take_baseline() {
   return {count_oom_kills(), uptime()};
+}
+
+std::string find_gpu_error(const Baseline& before) {
+  std::string newest;
+  for (std::string& line : kernel_lines(before.uptime)) {
+    if (is_gpu_broken(line)) newest = std::move(line);
+  }
+  return newest;
 }
 
 std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before) {

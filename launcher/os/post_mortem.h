@@ -33,4 +33,7 @@ struct DeadWorker {
 /// One line for each fact. Blocks: for a look at files of the kernel. Errors: none.
 std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before);
 
+/// The newest line of the kernel log since then that says that a GPU is broken; empty: none does.
+std::string find_gpu_error(const Baseline& before);
+
 }  // namespace ddp::launcher

@@ -91,6 +91,20 @@ std::string kernel_finding(std::string_view line, pid_t pid) {
   return "";
 }
 
+bool is_gpu_broken(std::string_view line) {
+  // Double bit errors of memory (48), its rows that cannot be replaced (64), errors that were
+  // contained or not (94, 95), or that stay (140); firmware (62, 119, 120); NVLink (74); off the
+  // bus (79).
+  constexpr int kBroken[] = {48, 62, 64, 74, 79, 94, 95, 119, 120, 140};
+  constexpr std::string_view kBefore = "NVRM: Xid (";
+  const std::size_t begin = line.find(kBefore);
+  const std::size_t close = begin == std::string_view::npos ? begin : line.find("): ", begin);
+  if (close == std::string_view::npos) return false;
+  int xid = 0;
+  std::from_chars(line.data() + close + 3, line.data() + line.size(), xid);
+  return std::find(std::begin(kBroken), std::end(kBroken), xid) != std::end(kBroken);
+}
+
 std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts) {
   std::string path;
   bool has_pid = false;

@@ -26,6 +26,11 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record);
 /// the kernel saw, an error of a GPU (NVRM Xid). Empty: nothing.
 std::string kernel_finding(std::string_view line, pid_t pid);
 
+/// Whether a line of the kernel log says that a GPU itself is broken: memory errors that were not
+/// corrected, a lost link or bus, a dead firmware. Other Xids are of programs. Source: NVIDIA, "Xid
+/// Errors", table of causes.
+bool is_gpu_broken(std::string_view line);
+
 /// Who dumped core.
 struct CoreFacts {
   pid_t pid = 0;

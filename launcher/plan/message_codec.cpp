@@ -169,6 +169,7 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("round", m.round);
   io.field("workers", m.workers);
   io.field("leftovers", m.leftovers);
+  io.field("gpu_error", m.gpu_error);
 }
 
 template <typename Io>
@@ -417,6 +418,8 @@ std::optional<News> decode_news(std::string_view text) {
   if (!news) return std::nullopt;
   if (auto* const failed = std::get_if<NodeFailed>(&*news))
     failed->text = clean_lines(failed->text);
+  if (auto* const ended = std::get_if<GroupEnded>(&*news))
+    ended->gpu_error = one_line(ended->gpu_error, kLongestLine);
   return news;
 }
 

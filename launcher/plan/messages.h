@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 3;
+inline constexpr int kProtocolVersion = 4;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -139,6 +139,7 @@ struct GroupEnded {
   int round = 0;
   std::vector<WorkerReport> workers;   // by local rank
   std::vector<std::string> leftovers;  // what could not be killed
+  std::string gpu_error;               // a line of the kernel log; empty: the GPUs are well
 };
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused

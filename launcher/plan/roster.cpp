@@ -155,27 +155,35 @@ void Roster::remove(int id) {
   std::erase_if(seats_, [id](const Seat& seat) { return seat.id == id; });
 }
 
+void Roster::put_last(int id) {
+  for (Seat& seat : seats_)
+    seat.is_ill = seat.is_ill || (seat.id == id && id != 0);
+}
+
 std::vector<int> Roster::seat() {
   const auto places = static_cast<std::size_t>(own().max_nodes);
   std::vector<Seat*> by_rank(places, nullptr);
-  std::vector<Seat*> others;
   const auto take = [&by_rank](std::optional<int> rank, Seat& seat) {
     const bool is_free = rank && by_rank[static_cast<std::size_t>(*rank)] == nullptr;
     if (is_free) by_rank[static_cast<std::size_t>(*rank)] = &seat;
     return is_free;
   };
-  for (Seat& seat : seats_)
-    take(seat.hello.node_rank, seat);
-  for (Seat& seat : seats_) {
-    if (!seat.hello.node_rank && !take(seat.held, seat)) others.push_back(&seat);
-    seat.held.reset();
-  }
   std::size_t gap = 0;
-  for (Seat* const seat : others) {
-    while (gap < places && by_rank[gap] != nullptr)
-      ++gap;
-    if (gap < places) by_rank[gap] = seat;
+  for (const bool is_ill : {false, true}) {
+    std::vector<Seat*> group;
+    for (Seat& seat : seats_) {
+      if (seat.is_ill == is_ill) group.push_back(&seat);
+    }
+    std::erase_if(group, [&](Seat* seat) { return take(seat->hello.node_rank, *seat); });
+    std::erase_if(group, [&](Seat* seat) { return take(seat->held, *seat); });
+    for (Seat* const seat : group) {
+      while (gap < places && by_rank[gap] != nullptr)
+        ++gap;
+      if (gap < places) by_rank[gap] = seat;
+    }
   }
+  for (Seat& seat : seats_)
+    seat.held.reset();
   std::vector<int> ids;
   for (Seat* const seat : by_rank) {
     if (seat == nullptr) continue;

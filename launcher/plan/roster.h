@@ -15,6 +15,7 @@ struct Seat {
   int id = 0;               // in order of joining; 0 is node 0 itself
   Hello hello;              // with the rank that was asked for
   std::optional<int> held;  // rank of the newest round in which it had a place
+  bool is_ill = false;      // others come first
 
   /// For people.
   [[nodiscard]] std::optional<int> rank() const { return held ? held : hello.node_rank; }
@@ -38,10 +39,14 @@ class Roster {
   /// Precondition: why_not() says nothing. Returns its id.
   int add(const Hello& hello);
   void remove(int id);
+  /// From now on it gets a place only if one is left by the others. Not for node 0, without which
+  /// there is no job.
+  void put_last(int id);
 
   /// Gives every node that has come a place, as far as there are places: ranks that were asked for
-  /// first, then those held before, and the others fill the gaps in order of joining. Gaps that are
-  /// left, of nodes that are gone, are closed. Returns the seated ids by node rank.
+  /// first, then those held before, and the others fill the gaps in order of joining; the same with
+  /// those that are ill, in what is left. Gaps that are left, of nodes that are gone, are closed.
+  /// Returns the seated ids by node rank.
   std::vector<int> seat();
 
   /// Nodes that have come, those without a place included.

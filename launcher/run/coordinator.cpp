@@ -478,6 +478,7 @@ RoundResult Coordinator::conclude() {
       report.ending.at += node->begin_since(round_.begin);
       reports.push_back(std::move(report));
     }
+    if (!node->end.gpu_error.empty()) crew_.put_last(*node, node->end.gpu_error);
     for (const std::string& leftover : node->end.leftovers)
       leftovers.push_back(node->link ? node->name() + ": " + leftover : leftover);
   }

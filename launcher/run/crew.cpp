@@ -182,9 +182,26 @@ std::vector<Node*> Crew::seat() {
     const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
     if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
+  say_who_is_ill();
   // Who waits for a place has no worker, and no part in the store.
   if (endpoint_ != nullptr) endpoint_->allow_only(addresses);
   return nodes;
+}
+
+void Crew::put_last(Node& node, const std::string& gpu_error) {
+  node.gpu_error = gpu_error;
+  roster_.put_last(node.id);
+}
+
+void Crew::say_who_is_ill() {
+  for (const auto& [id, node] : nodes_) {
+    if (node->gpu_error.empty()) continue;
+    const std::string what = "a GPU of it is broken, as its kernel log says: " + node->gpu_error;
+    console_.warning(node->name() +
+                     (node->is_seated() ? " stays, as no other node is there to take its place: "
+                                        : " is left out, as another node takes its place: ") +
+                     what);
+  }
 }
 
 Node* Crew::find(int id) const {

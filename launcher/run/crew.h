@@ -33,6 +33,7 @@ struct Node {
   std::shared_ptr<ControlLink> link;  // null: our own
   ClockOffset clock;
   std::optional<Clock::time_point> quiet_since;
+  std::string gpu_error;  // of the kernel log, in any round; empty: none
   // Of the round.
   int rank = -1;                 // of the node; -1: it waits for the next round
   std::size_t first_worker = 0;  // their ranks
@@ -92,7 +93,10 @@ class Crew {
   std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
   /// A node is gone. Returns it as it was; null: it is known already.
   std::unique_ptr<Node> remove(int id);
-  /// Seats the nodes that are here; each is as at the begin of a round then. In order of node rank.
+  /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
+  void put_last(Node& node, const std::string& gpu_error);
+  /// Seats the nodes that are here, and says who is left out, or kept, though a GPU of it is
+  /// broken; each is as at the begin of a round then. In order of node rank.
   std::vector<Node*> seat();
 
   /// Null: unknown.
@@ -125,6 +129,7 @@ class Crew {
   asio::awaitable<void> beat();
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void watch(Node& node);
+  void say_who_is_ill();
   void say_refused(const std::string& text);
 
   asio::io_context& io_;

@@ -82,6 +82,10 @@ GroupEnded describe_round(WorkerGroup& group,
     endings.push_back(report.ending);
     end.workers.push_back(std::move(report));
   }
+  const bool is_well = std::all_of(endings.begin(), endings.end(), [](const Ending& ending) {
+    return ending.status.is_success();
+  });
+  if (!is_well) end.gpu_error = find_gpu_error(before);
   const Outcome outcome = judge(endings, StopCause());
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];

@@ -25,6 +25,8 @@ constexpr milliseconds kLost = 6s;  // until a silent node is given up
 constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
 /// Ends well when it is told to.
 constexpr char kPatient[] = "print ready wait USR1";
+constexpr char kOffTheBus[] =
+    "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
 
 int setting(const char* name, int otherwise) {
   const auto text = find_variable(read_environment(), name);
@@ -280,6 +282,55 @@ TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
   ASSERT_TRUE(agents[0]->sees("[0:0] again"));  // it blocks SIGUSR1 by now
   signal_workers(SIGUSR1);
   EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 1s));
+}
+
+// What its kernel log says is played: no test can break a GPU.
+TEST_F(ClusterFaults, X4_ANodeWithABrokenGpuGivesItsPlaceToASpare) {
+  if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  cluster().give_kernel_log(1);
+  Agents agents;
+  for (const int node : {0, 1, 2}) {
+    agents.push_back(launch_unranked(
+        node,
+        "round 0 [ print ready on 1 [ wait USR1 exit 7 ] hold ] print again wait USR1",
+        {"--nnodes=2", "--nproc-per-node=1", "--max-restarts=3", "--replace-timeout=20s"}));
+    ASSERT_TRUE(node == 0 ? listens(*agents[0]) : agents[0]->sees(Cluster::host(node)));
+  }
+  ASSERT_TRUE(agents[0]->sees("[0:0] ready") && agents[1]->sees("[1:1] ready"));
+  cluster().kernel_says(1, kOffTheBus);
+  const auto begin = steady_clock::now();
+  send_signal(worker(1), SIGUSR1);
+  ASSERT_TRUE(agents[2]->sees("[1:1] again")) << agents[0]->err();
+  const auto took = std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin);
+  EXPECT_TRUE(within(took, 3s));  // of a restart (section 9)
+  EXPECT_TRUE(agents[0]->sees(std::string("node1 is left out, as another node takes its place: a "
+                                          "GPU of it is broken, as its kernel log says: ") +
+                              kOffTheBus));
+  ASSERT_TRUE(agents[0]->sees("[0:0] again"));
+  signal_workers(SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, steady_clock::now()), 0, 1s));
+  EXPECT_EQ(agents[1]->out().find("again"), std::string::npos);
+}
+
+TEST_F(ClusterFaults, X4_WithoutASpareANodeWithABrokenGpuStaysAndTheReportShowsIt) {
+  if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  cluster().give_kernel_log(1);
+  const auto agents = launch_everywhere("print ready on 2 [ wait USR1 exit 7 ] hold",
+                                        {"--nproc-per-node=2", "--max-restarts=1"});
+  ASSERT_TRUE(all_see(agents, "ready"));
+  cluster().kernel_says(1, kOffTheBus);
+  send_signal(worker(2), SIGUSR1);
+  ASSERT_TRUE(agents[0]->sees("node 1 (node1) stays, as no other node is there to take its place"));
+  ASSERT_TRUE(agents[1]->sees("round 1: "));
+  ASSERT_TRUE(eventually([&] { return worker(2) != 0; }, kPatience));
+  ASSERT_TRUE(agents[1]->sees("[1:3] ready"));
+  cluster().kernel_says(1, kOffTheBus);
+  const auto begin = steady_clock::now();
+  send_signal(worker(2), SIGUSR1);
+  EXPECT_TRUE(all_end(ends_of(agents, begin), 7, 1s));
+  for (const auto& agent : agents)
+    EXPECT_THAT(report_of(*agent),
+                HasSubstr(std::string("GPU error in the kernel log: ") + kOffTheBus));
 }
 
 TEST_F(ClusterFaults, L5_AStopOnOneNodeStopsAllByItsSignal) {

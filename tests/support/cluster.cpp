@@ -109,6 +109,10 @@ std::string Cluster::hosts_file(int node) const {
   return (scratch_ / ("hosts" + std::to_string(node))).string();
 }
 
+std::string Cluster::kernel_log(int node) const {
+  return (scratch_ / ("kmsg" + std::to_string(node))).string();
+}
+
 void Cluster::write_hosts(int node, const std::string& own_address) const {
   std::ofstream file(hosts_file(node));
   file << "127.0.0.1 localhost\n";
@@ -136,6 +140,14 @@ std::vector<std::string> Cluster::enter(int node) const {
         std::string("sh"),
         host(node),
         hosts_file(node)})
+    words.push_back(word);
+  if (!std::filesystem::exists(kernel_log(node))) return words;
+  for (const std::string& word :
+       {std::string("/bin/sh"),
+        std::string("-c"),
+        std::string("mount --bind \"$1\" /dev/kmsg && shift && exec \"$@\""),
+        std::string("sh"),
+        kernel_log(node)})
     words.push_back(word);
   return words;
 }
@@ -180,6 +192,17 @@ void Cluster::heal(int node) const {
 
 void Cluster::name_is(int node, const std::string& address) const {
   write_hosts(node, address);
+}
+
+void Cluster::give_kernel_log(int node) const {
+  std::ofstream file(kernel_log(node));
+}
+
+void Cluster::kernel_says(int node, const std::string& line) const {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  std::ofstream(kernel_log(node))
+      << "2,1," << std::chrono::duration_cast<std::chrono::microseconds>(now).count() << ",-;"
+      << line << '\n';
 }
 
 bool Cluster::reaches(int from, int to) const {

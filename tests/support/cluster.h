@@ -50,6 +50,10 @@ class Cluster {
   void heal(int node) const;
   /// What the node's own hosts file says of its own name.
   void name_is(int node, const std::string& address) const;
+  /// Agents that are started there from now on read a kernel log of its own.
+  void give_kernel_log(int node) const;
+  /// The only line of that log, as of now.
+  void kernel_says(int node, const std::string& line) const;
   /// Its steady clocks run so far ahead of the others', as if it had been booted earlier.
   void booted_earlier(int node, std::chrono::seconds by);
   /// A round trip between them, for what a test knows of the network.
@@ -58,6 +62,7 @@ class Cluster {
  private:
   [[nodiscard]] std::string name_of(int node) const;
   [[nodiscard]] std::string hosts_file(int node) const;
+  [[nodiscard]] std::string kernel_log(int node) const;
   void write_hosts(int node, const std::string& own_address) const;
 
   std::string prefix_;

@@ -46,6 +46,21 @@ TEST(DeathFacts, AnErrorOfAGpuIsQuotedUnlessItIsAnothersProcess) {
   EXPECT_EQ(finding("31, pid=802, name=python3"), "");
 }
 
+TEST(DeathFacts, ABrokenGpuIsToldFromAProgramThatFailedOnIt) {
+  const auto is_broken = [](const std::string& rest) {
+    return is_gpu_broken("NVRM: Xid (PCI:0000:dc:00): " + rest);
+  };
+  EXPECT_TRUE(is_broken("79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."));
+  EXPECT_TRUE(is_broken("48, pid=801, name=python3, DBE (double bit error) ECC Error"));
+  EXPECT_TRUE(is_broken("94, Contained: SM"));
+  EXPECT_FALSE(is_broken("31, pid=801, name=python3, MMU Fault"));
+  EXPECT_FALSE(is_broken("13, Graphics Exception"));
+  EXPECT_FALSE(is_broken("43, pid=801"));
+  EXPECT_FALSE(is_broken("7, 9"));
+  for (const char* const line : {"", "NVRM: Xid (PCI", "79, x", "NVRM: Xid (PCI:0): "})
+    EXPECT_FALSE(is_gpu_broken(line)) << line;
+}
+
 TEST(DeathFacts, ACorePatternIsFilled) {
   const CoreFacts facts{801, 11, 7, 8, "a", "/opt/x/train-a-very-long-name", "/data"};
   EXPECT_EQ(core_path("core\n", false, facts), "/data/core");

@@ -212,6 +212,27 @@ TEST(Roster, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
   EXPECT_THAT(roster.seat(), ElementsAre(0, b, again, d));
 }
 
+TEST(Roster, WhoIsIllGetsAPlaceOnlyIfOneIsLeft) {
+  Roster roster(node("a", std::nullopt, 2), true);
+  const int ill = roster.add(node("b", 1, 2));
+  EXPECT_THAT(roster.seat(), ElementsAre(0, ill));
+  roster.put_last(ill);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, ill));
+  const int spare = roster.add(node("c", std::nullopt, 2));
+  EXPECT_THAT(roster.seat(), ElementsAre(0, spare));
+  roster.put_last(spare);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, ill));  // which asked for the rank
+  roster.remove(ill);
+  EXPECT_THAT(roster.seat(), ElementsAre(0, spare));
+}
+
+TEST(Roster, Node0IsNeverLeftOut) {
+  Roster roster(node("a", std::nullopt, 1), true);
+  roster.put_last(0);
+  roster.add(node("b", std::nullopt, 1));
+  EXPECT_THAT(roster.seat(), ElementsAre(0));
+}
+
 TEST(Roster, WhoIsMissingIsNamed) {
   Roster roster(node("a"), false);
   EXPECT_EQ(roster.who_is_missing(), "1 of 3 nodes is here: node 0 (a); missing: node 1, node 2");
