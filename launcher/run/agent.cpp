@@ -18,6 +18,7 @@
 #include "launcher/plan/message_codec.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/roster.h"
+#include "launcher/run/gpu_memory_wait.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/report.h"
 #include "launcher/run/round_end.h"
@@ -195,6 +196,10 @@ asio::awaitable<void> Agent::wait_for_order() {
 asio::awaitable<void> Agent::run_round() {
   const StartRound start = orders_.begin();
   begin_round(start);
+  std::vector<EndedWorker> ended = std::exchange(ended_, {});
+  if (!ended.empty()) {
+    co_await wait_for_gpu_memory(io_, inbox_, console_, *group_, orders_, std::move(ended));
+  }
   start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
@@ -203,6 +208,8 @@ asio::awaitable<void> Agent::run_round() {
   std::vector<std::string> leftovers = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `leftovers`.
   co_await group_->drain();
+  for (const auto& worker : group_->workers())
+    ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
   orders_.end_round();
   GroupEnded end = describe_round(*group_, spec_, facts_, baseline_);
   end.leftovers = std::move(leftovers);

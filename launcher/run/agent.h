@@ -114,7 +114,8 @@ class Agent {
   const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
   std::unique_ptr<WorkerGroup> group_;  // of this round
   int world_size_ = 0;
-  Baseline baseline_;  // of this round
+  Baseline baseline_;               // of this round
+  std::vector<EndedWorker> ended_;  // workers of the last one
   asio::steady_timer beat_timer_;
   Clock::time_point last_beat_ = Clock::now();
   std::chrono::nanoseconds awake_at_ = boot_time();  // then too, by the clock that never stands

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <variant>
+#include <vector>
 
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/exit_status.h"
+#include "launcher/plan/gpu_memory.h"
 
 namespace ddp::launcher {
 
@@ -25,8 +27,16 @@ struct SignalCame {
 };
 struct KillCame {};   // node 0 says: SIGKILL now
 struct OrderCame {};  // of node 0, or its loss; the agent has noted which
+struct GpuHoldersTold {
+  std::vector<GpuHolder> holders;
+};
 
-using Event =
-    std::variant<WorkerExited, OutputEnded, ChildChanged, SignalCame, KillCame, OrderCame>;
+using Event = std::variant<WorkerExited,
+                           OutputEnded,
+                           ChildChanged,
+                           SignalCame,
+                           KillCame,
+                           OrderCame,
+                           GpuHoldersTold>;
 
 }  // namespace ddp::launcher

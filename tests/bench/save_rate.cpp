@@ -72,8 +72,8 @@ int main(int argc, char** argv) {
     const auto path = run.path() / "checkpoints" / ("step-00000" + std::to_string(position.step));
     const Clock::time_point load_start = Clock::now();
     (void)load_checkpoint(path);
-    std::cout << "{\"compare\": " << compared << ", \"stall\": " << stall << ", \"write\": " << written
-              << ", \"load\": " << seconds_since(load_start) << ", \"bytes\": " << size_of(path)
-              << "}" << std::endl;
+    std::cout << "{\"compare\": " << compared << ", \"stall\": " << stall
+              << ", \"write\": " << written << ", \"load\": " << seconds_since(load_start)
+              << ", \"bytes\": " << size_of(path) << "}" << std::endl;
   }
 }

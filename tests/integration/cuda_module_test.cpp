@@ -21,9 +21,9 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/identity.h"
+#include "common/nvml.h"
 #include "gpu_of_test.h"
 #include "worker/dist/gloo_group.h"
-#include "worker/dist/nvml.h"
 #include "worker/train/last_words.h"
 #include "worker/train/versions.h"
 

@@ -7,16 +7,10 @@
 #include <vector>
 
 #include "common/gpus.h"
+#include "common/nvml.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {
-
-/// How a GPU is used, as far as the driver tells. Units: bytes.
-struct GpuUse {
-  std::optional<std::int64_t> free;
-  std::int64_t total = 0;
-  std::vector<int> owners;  // pids, this process left out
-};
 
 /// CUDA of the driver and of LibTorch, as CUDA writes it: 13000 is 13.0. 0: not known.
 struct CudaVersions {

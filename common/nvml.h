@@ -3,12 +3,20 @@
 // memory of a GPU is taken by asking.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/gpus.h"
-#include "worker/plan/device_choice.h"
 
-namespace ddp::worker {
+namespace ddp {
+
+/// How a GPU is used, as far as the driver tells. Units: bytes.
+struct GpuUse {
+  std::optional<std::int64_t> free;
+  std::int64_t total = 0;
+  std::vector<int> owners;  // pids, this process left out
+};
 
 struct NvmlGpus {
   std::vector<Gpu> gpus;  // by PCI address, those that this process may use
@@ -16,7 +24,8 @@ struct NvmlGpus {
   int cuda = 0;  // of the driver's library, 13000 for 13.0; 0: not known
 };
 
-/// Empty when the library is not there or does not answer.
+/// Empty when the library is not there or does not answer. Blocks: for milliseconds, seconds where
+/// no other program keeps the driver awake, and for ever where a GPU is broken.
 NvmlGpus ask_nvml();
 
-}  // namespace ddp::worker
+}  // namespace ddp

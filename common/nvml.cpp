@@ -1,4 +1,4 @@
-#include "worker/dist/nvml.h"
+#include "common/nvml.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-namespace ddp::worker {
+namespace ddp {
 namespace {
 
 // The part of NVML's interface that is used here, as its reference manual declares it. The names
@@ -129,4 +129,4 @@ NvmlGpus ask_nvml() {
   return found;
 }
 
-}  // namespace ddp::worker
+}  // namespace ddp

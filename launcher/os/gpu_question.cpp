@@ -1,0 +1,81 @@
+#include "launcher/os/gpu_question.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "common/error.h"
+#include "common/nvml.h"
+#include "launcher/os/process.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kEndWait(100);
+
+/// In the process of its own.
+void ask(int fd) {
+  // Should the agent be killed, nobody ends us but the kernel; by time, if it was killed already.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGALRM, SIG_DFL);
+  ::alarm(static_cast<unsigned int>(GpuQuestion::kLimit.count()));
+  const NvmlGpus found = ask_nvml();
+  for (std::size_t i = 0; i < found.gpus.size(); ++i) {
+    for (const int pid : found.uses[i].owners) {
+      const GpuHolder holder{found.gpus[i].minor, pid};
+      // Smaller than PIPE_BUF, so it arrives whole.
+      if (::write(fd, &holder, sizeof holder) < 0) return;
+    }
+  }
+}
+
+}  // namespace
+
+GpuQuestion::GpuQuestion(asio::io_context& io) : pipe_(io) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe2", "question about GPUs");
+  pipe_.assign(ends[0]);
+  try {
+    pid_ = fork_helper(ask, ends[1]);
+  } catch (...) {
+    ::close(ends[1]);
+    throw;
+  }
+  ::close(ends[1]);
+}
+
+GpuQuestion::~GpuQuestion() {
+  give_up();
+}
+
+void GpuQuestion::give_up() {
+  const pid_t pid = std::exchange(pid_, 0);
+  signal_process(pid, SIGKILL);
+  reap_within(pid, kEndWait);
+}
+
+asio::awaitable<std::vector<GpuHolder>> GpuQuestion::answer() {
+  asio::steady_timer timer(pipe_.get_executor(), kLimit);
+  timer.async_wait([this](const boost::system::error_code& error) {
+    if (!error) pipe_.cancel();
+  });
+  std::string bytes;
+  std::array<char, 4096> buffer;
+  while (true) {
+    const auto [error, size] = co_await pipe_.async_read_some(asio::buffer(buffer), kResult);
+    if (error) break;
+    bytes.append(buffer.data(), size);
+  }
+  timer.cancel();
+  std::vector<GpuHolder> holders(bytes.size() / sizeof(GpuHolder));
+  std::memcpy(holders.data(), bytes.data(), holders.size() * sizeof(GpuHolder));
+  co_return holders;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,26 @@
+// Between two rounds: the memory that the last one had of this node's GPUs is waited for.
+#pragma once
+
+#include <vector>
+
+#include "launcher/os/asio.h"
+#include "launcher/os/inbox.h"
+#include "launcher/plan/gpu_memory.h"
+#include "launcher/plan/order_book.h"
+#include "launcher/run/console.h"
+#include "launcher/run/events.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// Says for whom it waits, and who holds memory at the limit. Suspends: until no worker of `ended`
+/// holds any, for GpuMemoryWait::kLimit, or until `orders` want the round to end. Errors: none;
+/// what cannot be asked is not waited for. All references outlive it; `group` has no worker yet.
+asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
+                                          Inbox<Event>& inbox,
+                                          Console& console,
+                                          WorkerGroup& group,
+                                          const OrderBook& orders,
+                                          std::vector<EndedWorker> ended);
+
+}  // namespace ddp::launcher

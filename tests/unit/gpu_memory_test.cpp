@@ -1,0 +1,58 @@
+// Row S5 of the list of faults: whom a round waits for, and for how long.
+#include "launcher/plan/gpu_memory.h"
+
+#include <gmock/gmock.h>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const GpuMemoryWait::Time kBegin{};
+const std::vector<EndedWorker> kEnded{{4, 801}, {5, 802}};
+
+TEST(GpuMemoryWait, FreeMemoryIsNotWaitedForNorSaid) {
+  GpuMemoryWait wait(kEnded, kBegin);
+  const auto step = wait.take({}, kBegin);
+  EXPECT_FALSE(step.waits);
+  EXPECT_EQ(step.line, "");
+}
+
+TEST(GpuMemoryWait, OtherJobsAreNotWaitedFor) {
+  GpuMemoryWait wait(kEnded, kBegin);
+  EXPECT_FALSE(wait.take({{0, 80}, {1, 8010}}, kBegin).waits);
+}
+
+TEST(GpuMemoryWait, WorkersOfTheLastRoundAreNamedOnceAndWaitedFor) {
+  GpuMemoryWait wait(kEnded, kBegin);
+  const std::vector<GpuHolder> holders{{0, 801}, {0, 17}, {1, 802}};
+  const auto first = wait.take(holders, kBegin);
+  EXPECT_TRUE(first.waits);
+  EXPECT_THAT(first.line,
+              AllOf(HasSubstr("at most 50 s: rank 4 (pid 801) on GPU 0, rank 5 (pid 802) on GPU 1"),
+                    Not(HasSubstr("17"))));
+  const auto second = wait.take(holders, kBegin + 2s);
+  EXPECT_TRUE(second.waits);
+  EXPECT_EQ(second.line, "");
+  const auto last = wait.take({{0, 17}}, kBegin + 4s);
+  EXPECT_FALSE(last.waits);
+  EXPECT_FALSE(last.is_warning);
+  EXPECT_THAT(last.line, HasSubstr("free after 4 s"));
+}
+
+TEST(GpuMemoryWait, S5_AtTheLimitTheHolderIsNamedAndTheRoundBegins) {
+  GpuMemoryWait wait(kEnded, kBegin);
+  EXPECT_TRUE(wait.take({{2, 802}}, kBegin).waits);
+  EXPECT_TRUE(wait.take({{2, 802}}, kBegin + 49s).waits);
+  const auto step = wait.take({{2, 802}}, kBegin + 50s);
+  EXPECT_FALSE(step.waits);
+  EXPECT_TRUE(step.is_warning);
+  EXPECT_THAT(step.line,
+              HasSubstr("still not free after 50 s: rank 5 (pid 802) on GPU 2. The next round"));
+}
+
+}  // namespace
+}  // namespace ddp::launcher
