@@ -403,7 +403,8 @@ std::vector<JobKey> training_keys() {
        .default_value = "500",
        .min = 0,
        .max = kMany,
-       .help = "optimizer steps between comparisons of all ranks' weights; 0: never"},
+       .help = "optimizer steps between comparisons of all ranks' weights, which are made before "
+               "checkpoints, after hooks and at the end, too; 0: never"},
 
       {.path = "train.epochs",
        .type = JobType::integer,
