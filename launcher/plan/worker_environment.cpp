@@ -84,8 +84,7 @@ Environment added_environment(const JobSpec& spec,
     added["TORCH_NCCL_ASYNC_ERROR_HANDLING"] = "1";
   }
   added["DDP_AGENT_ID"] = facts.agent_id;
-  if (spec.own_worker)
-    added["DDP_JOB_START"] = std::to_string(facts.job_start.time_since_epoch().count());
+  added["DDP_JOB_START"] = std::to_string(facts.job_start.time_since_epoch().count());
   for (const char* const name : {"GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"}) {
     if (!facts.interface.empty() && !spec.environment.contains(name)) added[name] = facts.interface;
   }

@@ -69,6 +69,14 @@ TEST(WorkerEnvironment, TheFlightRecorderWritesIntoTheRunDirectoryUnlessTheUserS
   }
 }
 
+TEST(WorkerEnvironment, TheTimeOfTheJobBeganWithItsAgentWhateverTheRound) {
+  RoundFacts facts;
+  facts.round = 3;
+  facts.job_start = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(12'345));
+  const JobSpec spec = spec_of({"p"}, {}, {});
+  EXPECT_EQ(added_environment(spec, rank_of_two(0), facts, "", -1).at("DDP_JOB_START"), "12345");
+}
+
 TEST(WorkerEnvironment, WhatAnOuterLauncherSetForItsWorkerIsGone) {
   const JobSpec spec = spec_of(
       {"p"},
