@@ -194,9 +194,9 @@ class Boxes(BoxTest):
         self.box_set()
         (self.folder / "boxes/labels/train/3.txt").write_text("1 .5 .5 .4 .4\n1 320 200 40 40\n", encoding="utf-8")
         text = self.preview("data.root=boxes", expect=2)
-        self.assertRegex(text, r"1 of 12 images are wrong, more than data.max_bad allows[^\n]*\n.* boxes/labels/train/3.txt, line 2: the box 320 200 40 40")
+        self.assertRegex(text, r"1 of 12 images are wrong, more than data.max_bad allows[^\n]*\n.* boxes/labels/train/3.txt: line 2: the box 320 200 40 40")
         text = self.preview("data.root=boxes", "data.max_bad=0.1")
-        self.assertIn("boxes/labels/train/3.txt, line 2: the box 320 200 40 40", text)
+        self.assertIn("boxes/labels/train/3.txt: line 2: the box 320 200 40 40", text)
         self.assertIn("seen.png: 11 training samples", text)
 
     def test_a_task_that_needs_classes_refuses_boxes(self):

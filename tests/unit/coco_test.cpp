@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -60,6 +61,13 @@ TEST(YoloLabels, D2WrongLinesAreNamed) {
     EXPECT_THAT(problem(std::string("0 ") + box), HasSubstr("is empty")) << box;
 }
 
+TEST(YoloLabels, D2LinesThatEndWithoutALineFeedAreNotAnOutline) {
+  std::vector<AnnotatedBox> boxes;
+  EXPECT_THAT(read_yolo_labels("0 .5 .5 .1 .1\r1 .5 .5 .1 .1\r0 .2 .2 .1 .1\r", boxes),
+              HasSubstr("line 1: \".1?1\" is not a number"));
+  EXPECT_THAT(boxes, IsEmpty());
+}
+
 CocoAnnotations parse(std::string text, std::size_t piece = 1000000) {
   return parse_coco_json(
       [&](std::span<std::byte> buffer) {
@@ -114,7 +122,29 @@ TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
   EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1])"), HasSubstr("bbox has 3 numbers"));
   EXPECT_THAT(problem(R"("category_id": 3)"), HasSubstr("bbox has 0 numbers"));
   EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 0, 4])"), HasSubstr("is empty"));
-  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [90, 0, 40, 4])"), HasSubstr("not inside"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [90, 0, 40, 4])"),
+              HasSubstr("its bbox 90 0 40 4 (left, top, width, height; the image has 100 x 50 "
+                        "pixels) is not inside"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [1e999, 0, 4, 4])"), HasSubstr("not inside"));
+  EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1, 1, 1, 1])"),
+              HasSubstr("its bbox has more than 4 numbers"));
+  EXPECT_THAT(problem(R"("category_id": 3, "more": {"bbox": 5})"), HasSubstr("bbox has 0 numbers"));
+}
+
+TEST(CocoJson, WholeNumbersMayHaveAPoint) {
+  const CocoAnnotations read = parse(
+      coco_json(R"({"id": 1.0, "image_id": 2.0, "category_id": 9e1, "bbox": [10, 5, 20, 10]})"));
+  ASSERT_THAT(read.images, SizeIs(2));
+  EXPECT_THAT(read.images[1].boxes, SizeIs(1));
+  EXPECT_THAT(problem_of(coco_json(R"({"id": 1, "image_id": 2.5})")),
+              HasSubstr("entry 1 of \"annotations\" has no whole number \"image_id\""));
+}
+
+TEST(CocoJson, NamesOfCategoriesAreOneLine) {
+  const CocoAnnotations read = parse(
+      R"({"images": [{"id": 1, "file_name": "a", "width": 1, "height": 1}],
+          "categories": [{"id": 1, "name": "\u001b[31mcat\n"}]})");
+  EXPECT_THAT(read.class_names, ElementsAre("?[31mcat?"));
 }
 
 TEST(CocoJson, D1WhatIsNotSuchAFileIsRefused) {
@@ -124,8 +154,15 @@ TEST(CocoJson, D1WhatIsNotSuchAFileIsRefused) {
   EXPECT_THAT(problem_of(R"({"images": {"a": {"id": 1}}})"), HasSubstr("it lists no images"));
   EXPECT_THAT(problem_of(R"({"images": [{"id": 1, "file_name": "a"}]})"),
               HasSubstr("image 1 lacks file_name, width or height"));
-  EXPECT_THAT(problem_of(R"({"images": [{"id": "1"}]})"), HasSubstr("has no number \"id\""));
-  EXPECT_THAT(problem_of(coco_json(R"({"id": 1})")), HasSubstr("has no number \"image_id\""));
+  EXPECT_THAT(problem_of(R"({"images": [{"id": "1"}]})"), HasSubstr("has no whole number \"id\""));
+  EXPECT_THAT(problem_of(R"({"images": [{"id": true}]})"), HasSubstr("has no whole number \"id\""));
+  EXPECT_THAT(problem_of(coco_json(R"({"id": 1})")), HasSubstr("has no whole number \"image_id\""));
+  EXPECT_THAT(
+      problem_of(R"({"images": [{"id": 4, "file_name": "a\u0000b", "width": 1, "height": 1}]})"),
+      HasSubstr("the file_name of image 4 holds a zero byte"));
+  EXPECT_THAT(problem_of(coco_json("") + "\n {\"more\": 1}"),
+              AllOf(HasSubstr("file.json: at byte"), HasSubstr("something follows the JSON")));
+  EXPECT_EQ(problem_of(coco_json("") + "\n \n"), "nothing");
   const std::string image = R"({"id": 1, "file_name": "a", "width": 1, "height": 1})";
   EXPECT_THAT(problem_of(R"({"images": [)" + image + "," + image + "]}"),
               HasSubstr("two images have the id 1"));
@@ -225,9 +262,17 @@ TEST_F(CocoSets, NamesComeFromAFileOfLinesOrOfYaml) {
   put("mine.yaml", "names: {1: cat}\n");
   EXPECT_THAT(problem({{"names", "mine.yaml"}}),
               HasSubstr("mine.yaml:1:9: expected the name of class 0"));
+  put("mine.yaml", "names: [cat, [dog]]\n");
+  EXPECT_THAT(problem({{"names", "mine.yaml"}}),
+              HasSubstr("mine.yaml:1:14: expected the name of class 1"));
+  put("mine.yaml", "names:\n  0: cat\n  1:\n");
+  EXPECT_THAT(problem({{"names", "mine.yaml"}}),
+              HasSubstr("mine.yaml:3:3: expected the name of class 1"));
   put("mine.yaml", "nc: 3\n");
   EXPECT_THAT(problem({{"names", "mine.yaml"}}), HasSubstr("mine.yaml has no `names:"));
-  EXPECT_THAT(problem({{"names", "none.txt"}}), HasSubstr("there is no file"));
+  EXPECT_THAT(
+      problem({{"names", "none.txt"}}),
+      AllOf(HasSubstr("the names of the classes"), HasSubstr("none.txt: there is no such file")));
 }
 
 TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
@@ -239,12 +284,76 @@ TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
       AllOf(
           HasSubstr("labels/train: the labels of 2 of 4 images are wrong, more than data.max_bad"),
           HasSubstr("labels/train/2.txt: class 2, and the classes are 0 to 1"),
-          HasSubstr("labels/train/3.txt, line 1: the box 0.5 0.5 50 60 is not inside")));
+          HasSubstr("labels/train/3.txt: line 1: the box 0.5 0.5 50 60 is not inside")));
   max_bad_ = 0.5;
   const Sources sources = load();
   EXPECT_THAT(rows(*sources.train, 1), SizeIs(10));
   EXPECT_THROW((void)rows(*sources.train, 2), BadSample);
   EXPECT_THROW((void)rows(*sources.train, 3), BadSample);
+}
+
+TEST_F(CocoSets, D2NamesThatCannotBeCountedAreRefused) {
+  put("names.txt",
+      "\xEF\xBB\xBF"
+      "cat\ndog\n");
+  EXPECT_THAT(load().train->facts().class_names, ElementsAre("cat", "dog")) << "a byte order mark";
+  put("names.txt", "cat\n\ndog\n");
+  EXPECT_THAT(problem(), HasSubstr("names.txt:2: an empty line among the names"));
+  put("names.txt", "\n");
+  EXPECT_THAT(problem(), HasSubstr("names.txt is empty"));
+  EXPECT_THAT(problem({{"names", "images"}}),
+              AllOf(HasSubstr("cannot read the names of the classes, "),
+                    HasSubstr("it is no regular file. Give a file with a name in each line")));
+}
+
+TEST_F(CocoSets, AByteOrderMarkIsNoPartOfALabel) {
+  label("train/2.txt",
+        "\xEF\xBB\xBF"
+        "1 0.5 0.5 0.5 0.25\r\n");
+  EXPECT_THAT(rows(*load().train, 2), ElementsAre(1, 5, 4.5, 15, 7.5));
+}
+
+TEST_F(CocoSets, D2ASetWithoutObjectsIsRefused) {
+  for (int i = 0; i < 4; ++i)
+    label("val/" + std::to_string(i) + ".txt", "");
+  EXPECT_THAT(problem(), HasSubstr("labels/val: there is no object in any of the 4 images"));
+}
+
+TEST_F(CocoSets, D3ALabelFileThatLeadsNowhereIsBad) {
+  const fs::path labels = root() / "labels" / "train";
+  fs::remove(labels / "1.txt");
+  fs::create_symlink("/nowhere/1.txt", labels / "1.txt");
+  EXPECT_THAT(problem(), HasSubstr("labels/train/1.txt: No such file"));
+  fs::remove(labels / "1.txt");
+  fs::create_symlink("1.txt", labels / "1.txt");
+  EXPECT_THAT(problem(), HasSubstr("labels/train/1.txt: Too many levels"));
+  for (int i = 0; i < 4; ++i) {
+    fs::remove(labels / (std::to_string(i) + ".txt"));
+    ASSERT_EQ(::mkfifo((labels / (std::to_string(i) + ".txt")).c_str(), 0600), 0);
+  }
+  EXPECT_THAT(problem(), HasSubstr("labels/train/0.txt: it is no regular file"));
+}
+
+TEST_F(CocoSets, D2NamesOfFilesAreOneLineEach) {
+  const std::string name = "a\nb\x1b[2J";
+  put(fs::path("images/train") / (name + ".png"), picture(9));
+  label(fs::path("train") / (name + ".txt"), "9 9\n");
+  EXPECT_THAT(problem(), HasSubstr("labels/train/a?b?[2J.txt: line 1: 1 numbers behind"));
+  fs::remove_all(root() / "images" / "train");
+  put(fs::path("images/train") / (name + "c.png"), picture(9));
+  EXPECT_THAT(
+      problem(),
+      HasSubstr("for the first image: " + (root() / "labels").string() + "/train/a?b?[2Jc.txt"));
+}
+
+TEST_F(CocoSets, D2OfManyWrongLabelsTheFirstTwentyAreListed) {
+  for (int i = 0; i < 30; ++i) {
+    put("images/train/" + std::to_string(i) + ".png", picture(9));
+    label("train/" + std::to_string(i) + ".txt", "x\n");
+  }
+  const std::string text = problem();
+  EXPECT_EQ(std::ranges::count(text, '\n'), 21);
+  EXPECT_THAT(text, AllOf(HasSubstr("of 30 of 30 images"), HasSubstr("\n  and 10 more")));
 }
 
 TEST_F(CocoSets, D3ALabelFileThatIsNoFileIsBad) {
@@ -274,7 +383,7 @@ TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {
   EXPECT_THAT(other.train->facts().class_names, ElementsAre("cat", "dog"));
   EXPECT_EQ(rows(*other.train, 2), rows(*yolo.train, 2));
   EXPECT_THAT(problem({{"train", "images/train"}, {"val", "annotations/instances_val.json"}}),
-              HasSubstr("do not have the same classes"));
+              HasSubstr("two folders with label files, or two .json files"));
   fs::remove_all(root() / "labels");
   EXPECT_EQ(rows(*load().train, 2), rows(*other.train, 2)) << "without labels it is the JSON";
   fs::remove_all(root() / "images");
@@ -293,6 +402,35 @@ TEST_F(CocoSets, WhatIsMissingIsNamed) {
   EXPECT_THAT(problem({{"train", "images/train"}}), AllOf(HasSubstr("nothing to evaluate")));
   EXPECT_THAT(problem({{"train", "images/train"}, {"val", "images/train"}}),
               AllOf(HasSubstr("none of the 4 images in "), HasSubstr("labels/train/0.txt")));
+}
+
+TEST_F(CocoSets, WhatIsNoFolderOfImagesIsRefused) {
+  put("train.txt", "images/train/0.png\n");
+  EXPECT_THAT(problem({{"train", "train.txt"}}), HasSubstr("data.args.train: there is no folder "));
+  EXPECT_THAT(problem({{"train", "none.json"}}), HasSubstr("data.args.train: there is no file "));
+  fs::create_directory(root() / "a.json");
+  EXPECT_THAT(problem({{"train", "a.json"}, {"val", "a.json"}}),
+              AllOf(HasSubstr("cannot read COCO's annotations"), HasSubstr("no regular file")));
+}
+
+TEST(CocoLayout, MostOfTheImagesDecideWhereTheyLie) {
+  const Scratch scratch;
+  fs::create_directories(scratch.path() / "annotations");
+  fs::create_directories(scratch.path() / "images" / "train");
+  for (const char* const name : {"images/train/b.png", "images/train/c.png", "a.png"})
+    scratch.write(name, "");
+  const std::vector<AnnotatedImage> images{{.file = "a.png"}, {.file = "b.png"}, {.file = "c.png"}};
+  const fs::path json = scratch.path() / "annotations" / "instances_train.json";
+  EXPECT_EQ(images_of(json, images), scratch.path() / "images" / "train");
+  EXPECT_THROW((void)images_of(json, std::vector<AnnotatedImage>{{.file = "d.png"}}), UsageError);
+}
+
+TEST_F(CocoSets, D6WrongLabelsAreTheSameWhereverTheyLie) {
+  const std::vector<AnnotatedImage> here{{.file = "a", .problem = "/here/a.txt: wrong"}};
+  std::vector<AnnotatedImage> there{{.file = "a", .problem = "/there/a.txt: wrong"}};
+  EXPECT_EQ(digest(here), digest(there));
+  there[0].problem.clear();
+  EXPECT_NE(digest(here), digest(there));
 }
 
 TEST_F(CocoSets, D6OtherLabelsAreAnotherSet) {

@@ -26,8 +26,11 @@ struct AnnotatedImage {
 };
 
 /// A box by its centre and size, in shares of the image's size. What reaches over the edge is cut
-/// off, as label tools round. Returns why it is none, or nothing.
+/// off, as label tools round. Returns "is empty", "is not inside of the image", or nothing.
 std::string read_box(double center_x, double center_y, double width, double height, Box& into);
+
+/// "0.5 0.5 0.1 0.2", for messages.
+std::string to_text(double a, double b, double c, double d);
 
 /// What sets with the same files and labels have in common, wherever they are: 32 hexadecimal
 /// digits.

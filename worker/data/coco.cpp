@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "common/error.h"
@@ -16,6 +17,7 @@
 #include "worker/data/coco_layout.h"
 #include "worker/data/file_list.h"
 #include "worker/data/image_file.h"
+#include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/data/set_files.h"
 #include "worker/data/yolo_labels.h"
@@ -28,7 +30,8 @@ namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
 
 constexpr std::size_t kMaxTextFile = std::size_t{16} << 20;
-constexpr std::size_t kMaxListed = 20;
+// Some editors put it in front of a text.
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// One half of a set, as far as its labels tell.
 struct Half {
@@ -38,81 +41,119 @@ struct Half {
   std::vector<std::string> class_names;
 };
 
-/// Nothing when there is no such file. Errors: UsageError when there is one and it cannot be read.
-std::optional<std::string> read_text(const fs::path& path) {
-  if (!is_there(path)) return {};
-  std::string why_not;
+/// All of a file of labels or names. Nothing when there is no such file, and when it cannot be
+/// read, with the reason in `why_not`.
+std::optional<std::string> read_text(const fs::path& path, std::string& why_not) {
+  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
+  std::error_code ignored;
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
   const std::optional<InputFile> file = InputFile::open(path, why_not);
   if (file && file->size() > kMaxTextFile)
     why_not = "it has " + std::to_string(file->size()) + " bytes, more than such a file may have";
-  if (!why_not.empty()) throw UsageError(path.string() + ": " + why_not);
+  if (!why_not.empty()) return {};
   std::string text(file->size(), '\0');
   try {
     text.resize(file->read(std::as_writable_bytes(std::span(text))));
   } catch (const SystemError& error) {
-    throw UsageError(path.string() + ": " + error.what());
+    why_not = error.what();
+    return {};
   }
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   return text;
 }
 
 // --- YOLO's label files ---
 
+/// False when the image has no label file.
+bool read_labels(const fs::path& path, AnnotatedImage& image) {
+  std::string why_not;
+  const std::optional<std::string> text = read_text(path, why_not);
+  if (text) why_not = read_yolo_labels(*text, image.boxes);
+  if (!why_not.empty()) image.problem = path.string() + ": " + why_not;
+  return text || !why_not.empty();
+}
+
 Half read_yolo(const fs::path& images) {
   Half half{.images = images, .labels = labels_of(images), .list = {}, .class_names = {}};
+  const auto label_file = [&half](const std::string& image) {
+    return (half.labels / image).replace_extension(".txt");
+  };
   const std::vector<std::string> files = list_images(images);
   if (files.empty())
     throw UsageError("the folder " + images.string() +
-                     " holds no image (.jpg, .jpeg, .png, .webp).");
+                     " holds no image (.jpg, .jpeg, .png, .webp). Put some there, or name another "
+                     "folder in data.args.");
   std::size_t labelled = 0;
   for (const std::string& file : files) {
     AnnotatedImage image{.file = file};
-    const fs::path path = (half.labels / file).replace_extension(".txt");
-    try {
-      const std::optional<std::string> text = read_text(path);
-      labelled += text ? 1 : 0;
-      if (text) image.problem = read_yolo_labels(*text, image.boxes);
-      if (!image.problem.empty()) image.problem = path.string() + ", " + image.problem;
-    } catch (const UsageError& error) {
-      image.problem = error.what();
-    }
+    if (read_labels(label_file(file), image)) ++labelled;
     half.list.push_back(std::move(image));
   }
   if (labelled == 0) {
     throw UsageError("none of the " + std::to_string(files.size()) + " images in " +
-                     images.string() + " has a label file; expected, for the first: " +
-                     (half.labels / files[0]).replace_extension(".txt").string() + ".");
+                     images.string() + " has a label file. Put them there; for the first image: " +
+                     one_line(label_file(files[0]).string(), kLongestReason));
   }
   return half;
 }
 
-/// A name a line, or the `names` of a data.yaml: a list, or a map from numbers.
-Names read_names(const fs::path& path) {
+/// A name a line. Errors: UsageError.
+Names split_names(const std::string& text, const std::string& file) {
   Names names;
-  if (path.extension() != ".yaml" && path.extension() != ".yml") {
-    const std::optional<std::string> text = read_text(path);
-    if (!text) throw UsageError("data.args.names: there is no file " + path.string() + ".");
-    std::istringstream lines(*text);
-    for (std::string line; std::getline(lines, line);) {
-      line.erase(line.find_last_not_of(" \t\r") + 1);
-      if (!line.empty()) names.push_back(one_line(line));
-    }
-    return names;
+  std::istringstream lines(text);
+  int empty = 0;  // the first empty line
+  int number = 1;
+  for (std::string line; std::getline(lines, line); ++number) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    if (line.empty() && empty == 0) empty = number;
+    if (line.empty()) continue;
+    // The number of a class is that of its line.
+    if (empty > 0)
+      throw UsageError(file + ":" + std::to_string(empty) +
+                       ": an empty line among the names of the classes. Remove it.");
+    names.push_back(one_line(line));
   }
-  const YamlDocument document = read_yaml_file(path);
+  return names;
+}
+
+/// The `names` of a data.yaml: a list, or a map from numbers. Errors: UsageError.
+Names parse_names(const std::string& text, const std::string& file) {
+  const YamlDocument document = parse_yaml(text, file);
   if (!document.problems.empty()) throw UsageError(document.problems);
+  Names names;
+  const auto add = [&](const YamlNode& name, const YamlNode::Entry* entry) {
+    const std::string number = std::to_string(names.size());
+    if (name.text.empty() || (entry != nullptr && entry->key != number))
+      throw UsageError(locate(file, entry != nullptr ? entry->mark : name.mark) +
+                       ": expected the name of class " + number + ".");
+    names.push_back(one_line(name.text));
+  };
   for (const YamlNode::Entry& entry : document.root.entries) {
     if (entry.key != "names") continue;
     for (const YamlNode& item : entry.value.items)
-      names.push_back(one_line(item.text));
-    for (const YamlNode::Entry& name : entry.value.entries) {
-      if (name.key != std::to_string(names.size()))
-        throw UsageError(locate(path.string(), name.mark) + ": expected the name of class " +
-                         std::to_string(names.size()) + ".");
-      names.push_back(one_line(name.value.text));
-    }
+      add(item, nullptr);
+    for (const YamlNode::Entry& name : entry.value.entries)
+      add(name.value, &name);
   }
+  return names;
+}
+
+/// Errors: UsageError.
+Names read_names(const fs::path& path) {
+  const std::string file = path.string();
+  const bool is_yaml = path.extension() == ".yaml" || path.extension() == ".yml";
+  std::string why_not;
+  const std::optional<std::string> text = read_text(path, why_not);
+  if (!text) {
+    throw UsageError("cannot read the names of the classes, " + file + ": " +
+                     (why_not.empty() ? "there is no such file" : why_not) +
+                     ". Give a file with a name in each line, or a .yaml file with `names: [cat, "
+                     "dog]`.");
+  }
+  Names names = is_yaml ? parse_names(*text, file) : split_names(*text, file);
   if (names.empty())
-    throw UsageError(path.string() + " has no `names: [cat, dog]`, the names of the classes.");
+    throw UsageError(file + (is_yaml ? " has no `names: [cat, dog]`, the names of the classes."
+                                     : " is empty: expected the name of a class in each line."));
   return names;
 }
 
@@ -131,9 +172,9 @@ Half read_json(const fs::path& path) {
   Half half{.images = {}, .labels = path, .list = std::move(read.images), .class_names = {}};
   half.class_names = std::move(read.class_names);
   for (AnnotatedImage& image : half.list) {
-    if (!image.problem.empty()) image.problem = path.string() + ", " + image.problem;
+    if (!image.problem.empty()) image.problem = path.string() + ": " + image.problem;
   }
-  half.images = images_of(path, half.list.at(0).file);
+  half.images = images_of(path, half.list);
   return half;
 }
 
@@ -159,20 +200,28 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
   }
 }
 
+/// Errors: UsageError.
 void require_good(const Half& half, double max_bad) {
-  std::size_t bad = 0;
-  std::string list;
+  ReasonList bad;
   for (const AnnotatedImage& image : half.list) {
-    if (image.problem.empty()) continue;
-    if (++bad <= kMaxListed) list += "\n  " + image.problem;
+    if (!image.problem.empty()) bad.add(image.problem);
   }
-  if (static_cast<double>(bad) <= max_bad * static_cast<double>(half.list.size())) return;
-  if (bad > kMaxListed) list += "\n  and " + std::to_string(bad - kMaxListed) + " more";
-  throw UsageError(half.labels.string() + ": the labels of " + std::to_string(bad) + " of " +
+  if (static_cast<double>(bad.size()) <= max_bad * static_cast<double>(half.list.size())) return;
+  throw UsageError(half.labels.string() + ": the labels of " + std::to_string(bad.size()) + " of " +
                    std::to_string(half.list.size()) +
                    " images are wrong, more than data.max_bad allows. Mend them, or raise "
                    "data.max_bad:" +
-                   list);
+                   bad.to_text());
+}
+
+/// Labels that belong to other images leave none in these. Errors: UsageError.
+void require_objects(const Half& half) {
+  const bool is_empty = std::ranges::all_of(half.list, [](const AnnotatedImage& image) {
+    return image.boxes.empty() && image.problem.empty();
+  });
+  if (!is_empty) return;
+  throw UsageError(half.labels.string() + ": there is no object in any of the " +
+                   std::to_string(half.list.size()) + " images. Take the labels of these images.");
 }
 
 int count_classes(const Half& half, int so_far) {
@@ -242,6 +291,8 @@ Sources load_coco(const DataRequest& request) {
   Names names = is_json(paths.train) ? train.class_names : find_names(request);
   const int classes =
       names.empty() ? count_classes(test, count_classes(train, 1)) : static_cast<int>(names.size());
+  require_objects(train);
+  require_objects(test);
   complete(train, classes, "train_size", request.train_size);
   complete(test, classes, "test_size", request.test_size);
   require_good(train, request.max_bad);

@@ -1,8 +1,11 @@
 #include "worker/data/coco_json.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json/basic_parser_impl.hpp>
+#include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <map>
 #include <optional>
@@ -20,6 +23,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
+constexpr double kMaxWhole = 9e15;  // above, a double is not every whole number
 
 /// What an entry of any of the three lists may hold, as far as it is asked for.
 struct Entry {
@@ -49,12 +53,6 @@ struct ListedImage {
 
 enum class List { none, images, annotations, categories };
 
-std::int64_t require(const std::optional<std::int64_t>& number, const char* list, const char* key) {
-  if (!number)
-    throw UsageError(std::string("an entry of \"") + list + "\" has no number \"" + key + "\"");
-  return *number;
-}
-
 /// Hears the parser's events, and keeps what belongs to a box.
 class Lists {
  public:
@@ -69,7 +67,10 @@ class Lists {
   bool on_document_end(Error&) { return true; }
   bool on_object_begin(Error&) {
     ++depth_;
-    if (is_entry()) entry_ = {};
+    if (is_entry()) {
+      entry_ = {};
+      ++place_;
+    }
     return true;
   }
   bool on_object_end(std::size_t, Error&) {
@@ -79,11 +80,16 @@ class Lists {
   }
   bool on_array_begin(Error&) {
     ++depth_;
-    if (depth_ == 2) is_list_ = true;
+    if (depth_ == 2) {
+      is_list_ = true;
+      place_ = 0;
+    }
+    if (depth_ == 4) is_box_ = key_ == "bbox";
     return true;
   }
   bool on_array_end(std::size_t, Error&) {
     if (depth_ == 2) is_list_ = false;
+    if (depth_ == 4) is_box_ = false;
     --depth_;
     return true;
   }
@@ -109,9 +115,14 @@ class Lists {
   bool on_uint64(std::uint64_t number, std::string_view, Error&) {
     return take(static_cast<double>(number));
   }
-  bool on_double(double number, std::string_view, Error&) { return take(number); }
+  bool on_double(double number, std::string_view, Error&) {
+    // Tables of numbers are often written with a point: 17.0.
+    if (is_entry() && std::abs(number) < kMaxWhole && number == std::floor(number))
+      take_whole(static_cast<std::int64_t>(number));
+    return take(number);
+  }
   bool on_bool(bool is_true, Error&) {
-    if (is_entry()) take_whole(is_true ? 1 : 0);
+    if (is_entry() && key_ == "iscrowd") entry_.is_crowd = is_true ? 1 : 0;
     return true;
   }
   bool on_null(Error&) { return true; }
@@ -135,7 +146,8 @@ class Lists {
   bool take(double number) {
     if (is_entry() && key_ == "width") entry_.width = number;
     if (is_entry() && key_ == "height") entry_.height = number;
-    if (depth_ == 4 && is_list_ && list_ == List::annotations && key_ == "bbox")
+    // One more than a box has tells that it is none.
+    if (depth_ == 4 && is_box_ && is_list_ && list_ == List::annotations && entry_.box.size() < 5)
       entry_.box.push_back(number);
     return true;
   }
@@ -146,13 +158,23 @@ class Lists {
     if (key_ == "iscrowd") entry_.is_crowd = number;
   }
   void take_entry();
+  /// Errors: UsageError when the entry has none.
+  [[nodiscard]] std::int64_t require(const std::optional<std::int64_t>& number,
+                                     const char* list,
+                                     const char* key) const {
+    if (number) return *number;
+    throw UsageError("entry " + std::to_string(place_) + " of \"" + list +
+                     "\" has no whole number \"" + key + "\"");
+  }
 
   int depth_ = 0;
   bool is_list_ = false;  // at depth 2 and below: of [...], and not of {...}
+  bool is_box_ = false;   // at depth 4 and below: of "bbox": [...]
   List list_ = List::none;
   std::string key_;   // the last one
   std::string text_;  // parts of a key or a text
   Entry entry_;
+  std::size_t place_ = 0;  // of the entry in its list, from 1
 
   std::unordered_map<std::int64_t, ListedImage> images_;
   std::vector<Annotation> annotations_;
@@ -164,6 +186,8 @@ void Lists::take_entry() {
     const std::int64_t id = require(entry_.id, "images", "id");
     if (entry_.text.empty() || !(entry_.width >= 1) || !(entry_.height >= 1))
       throw UsageError("image " + std::to_string(id) + " lacks file_name, width or height");
+    if (entry_.text.find('\0') != std::string::npos)
+      throw UsageError("the file_name of image " + std::to_string(id) + " holds a zero byte");
     if (!images_.try_emplace(id, ListedImage{entry_.width, entry_.height, {entry_.text}}).second)
       throw UsageError("two images have the id " + std::to_string(id));
   } else if (list_ == List::categories) {
@@ -180,12 +204,18 @@ void Lists::take_entry() {
 
 /// Returns why it is none, or nothing.
 std::string read_pixels(const std::vector<double>& box, const ListedImage& image, Box& into) {
-  if (box.size() != 4) return "its bbox has " + std::to_string(box.size()) + " numbers, expected 4";
-  return read_box((box[0] + box[2] / 2) / image.width,
-                  (box[1] + box[3] / 2) / image.height,
-                  box[2] / image.width,
-                  box[3] / image.height,
-                  into);
+  if (box.size() > 4) return "its bbox has more than 4 numbers";
+  if (box.size() < 4) return "its bbox has " + std::to_string(box.size()) + " numbers, expected 4";
+  const std::string why_not = read_box((box[0] + box[2] / 2) / image.width,
+                                       (box[1] + box[3] / 2) / image.height,
+                                       box[2] / image.width,
+                                       box[3] / image.height,
+                                       into);
+  if (why_not.empty()) return "";
+  std::array<char, 64> size{};
+  std::snprintf(size.data(), size.size(), "%.6g x %.6g", image.width, image.height);
+  return "its bbox " + to_text(box[0], box[1], box[2], box[3]) +
+         " (left, top, width, height; the image has " + size.data() + " pixels) " + why_not;
 }
 
 CocoAnnotations Lists::join() {
@@ -193,7 +223,7 @@ CocoAnnotations Lists::join() {
   std::unordered_map<std::int64_t, int> labels;
   for (const auto& [id, name] : categories_) {
     labels.emplace(id, static_cast<int>(joined.class_names.size()));
-    joined.class_names.push_back(name);
+    joined.class_names.push_back(one_line(name));
   }
   for (const Annotation& annotation : annotations_) {
     const auto found = images_.find(annotation.image_id);
@@ -232,6 +262,9 @@ CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name) 
         parser.write_some(!is_last, reinterpret_cast<const char*>(piece.data()), size, error);
     if (error)
       throw UsageError("at byte " + std::to_string(before + taken) + ": " + error.message());
+    if (parser.done() && taken < size)
+      throw UsageError("at byte " + std::to_string(before + taken) +
+                       ": something follows the JSON");
     before += size;
     if (is_last) break;
   }
@@ -252,7 +285,9 @@ CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name) 
 CocoAnnotations read_coco_json(const std::filesystem::path& path) {
   std::string why_not;
   const std::optional<InputFile> file = InputFile::open(path, why_not);
-  if (!file) throw UsageError(path.string() + ": " + why_not);
+  if (!file)
+    throw UsageError("cannot read COCO's annotations, " + path.string() + ": " + why_not +
+                     ". Give a .json file that this user can read.");
   try {
     return parse_coco_json([&](std::span<std::byte> buffer) { return file->read(buffer); },
                            path.string());

@@ -1,5 +1,7 @@
 #include "worker/data/coco_layout.h"
 
+#include <algorithm>
+#include <array>
 #include <vector>
 
 #include "common/error.h"
@@ -11,6 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
+
+constexpr std::size_t kImagesTried = 100;
 
 const Names kYoloTrain{"images/train2017", "images/train", "train/images"};
 const Names kYoloTest{"images/val2017",
@@ -51,8 +55,11 @@ fs::path named(const DataRequest& request, const char* half) {
   if (!request.args.has(half)) return {};
   fs::path path = (request.root / request.args.text(half)).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "images/"
-  if (!is_there(path))
-    throw UsageError(request.args.where(half) + ": there is no " + path.string() +
+  std::error_code ignored;
+  const bool is_one = is_json(path) ? is_there(path) : fs::is_directory(path, ignored);
+  if (!is_one)
+    throw UsageError(request.args.where(half) + ": there is no " +
+                     (is_json(path) ? "file " : "folder ") + path.string() +
                      ". Give a folder of images, or a .json file of COCO's, below data.root.");
   return path;
 }
@@ -61,6 +68,11 @@ fs::path named(const DataRequest& request, const char* half) {
 
 CocoPaths find_coco(const DataRequest& request) {
   CocoPaths paths{named(request, "train"), named(request, "val")};
+  if (!paths.train.empty() && !paths.test.empty() && is_json(paths.train) != is_json(paths.test))
+    throw UsageError(request.args.where("val") + ": " + paths.train.string() + " and " +
+                     paths.test.string() +
+                     ": give two folders with label files, or two .json files. They number their "
+                     "classes differently.");
   const fs::path& given = paths.train.empty() ? paths.test : paths.train;
   const bool is_yolo =
       given.empty() ? !find_first(request.root, kYoloTrain, true).empty() : !is_json(given);
@@ -102,17 +114,24 @@ fs::path labels_of(const fs::path& images) {
 
 // Of annotations/instances_train2017.json: train2017 beside `annotations`, or the JSON's own
 // folder.
-fs::path images_of(const fs::path& json, const std::string& first) {
+fs::path images_of(const fs::path& json, std::span<const AnnotatedImage> images) {
   const std::string stem = json.stem().string();
   const fs::path above = json.parent_path().parent_path();
   const std::string part = stem.substr(stem.rfind('_') + 1);
+  const std::array<fs::path, 4> folders{
+      above / part, above / "images" / part, json.parent_path(), above};
+  // Single images may be missing, and a name may lead out of its folder: most of them decide.
+  const auto first = images.first(std::min(images.size(), kImagesTried));
+  const auto found = [&](const fs::path& folder) {
+    return std::ranges::count_if(
+        first, [&](const AnnotatedImage& image) { return is_there(folder / image.file); });
+  };
+  const auto best = std::ranges::max_element(folders, {}, found);
+  if (found(*best) > 0) return *best;
   std::string tried;
-  for (const fs::path& folder :
-       {above / part, above / "images" / part, json.parent_path(), above}) {
-    if (is_there(folder / first)) return folder;
+  for (const fs::path& folder : folders)
     tried += (tried.empty() ? "" : ", ") + folder.string();
-  }
-  throw UsageError(json.string() + ": the first of its images, " + one_line(first) +
+  throw UsageError(json.string() + ": the first of its images, " + one_line(images[0].file) +
                    ", is in none of " + tried + ". Put the images into one of these.");
 }
 

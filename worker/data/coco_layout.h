@@ -3,8 +3,9 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <span>
 
+#include "worker/data/annotations.h"
 #include "worker/data/dataset.h"
 
 namespace ddp::worker {
@@ -25,9 +26,9 @@ CocoPaths find_coco(const DataRequest& request);
 /// without one they are beside the images.
 [[nodiscard]] std::filesystem::path labels_of(const std::filesystem::path& images);
 
-/// The folder below which the images of a JSON file are, by the name of the first. Errors:
-/// UsageError.
+/// The folder below which the images of a JSON file are: that which holds most of the first
+/// hundred. Errors: UsageError when none holds any.
 [[nodiscard]] std::filesystem::path images_of(const std::filesystem::path& json,
-                                              const std::string& first);
+                                              std::span<const AnnotatedImage> images);
 
 }  // namespace ddp::worker

@@ -11,7 +11,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMostClasses = 1 << 20;
-constexpr std::string_view kSpaces = " \t\r";
+constexpr std::string_view kSpaces = " \t";
 
 /// Takes the first word off `line`. Empty at its end.
 std::string_view take_word(std::string_view& line) {
@@ -29,6 +29,14 @@ std::optional<double> number_of(std::string_view word) {
   return number;
 }
 
+/// Returns why it is none, or nothing.
+std::string read_shares(double center_x, double center_y, double width, double height, Box& into) {
+  const std::string why_not = read_box(center_x, center_y, width, height, into);
+  if (why_not.empty()) return "";
+  return "the box " + to_text(center_x, center_y, width, height) + " " + why_not +
+         " (centre and size, in shares of the image's size)";
+}
+
 /// Of x1 y1 x2 y2 ...
 std::string read_outline(const std::vector<double>& points, Box& into) {
   double left = points[0];
@@ -41,7 +49,7 @@ std::string read_outline(const std::vector<double>& points, Box& into) {
     top = std::min(top, points[i + 1]);
     bottom = std::max(bottom, points[i + 1]);
   }
-  return read_box((left + right) / 2, (top + bottom) / 2, right - left, bottom - top, into);
+  return read_shares((left + right) / 2, (top + bottom) / 2, right - left, bottom - top, into);
 }
 
 std::string read_line(std::string_view line, AnnotatedBox& into) {
@@ -58,7 +66,7 @@ std::string read_line(std::string_view line, AnnotatedBox& into) {
     numbers.push_back(*number);
   }
   if (numbers.size() == 4)
-    return read_box(numbers[0], numbers[1], numbers[2], numbers[3], into.box);
+    return read_shares(numbers[0], numbers[1], numbers[2], numbers[3], into.box);
   if (numbers.size() >= 6 && numbers.size() % 2 == 0) return read_outline(numbers, into.box);
   return std::to_string(numbers.size()) +
          " numbers behind the class; expected x_center y_center width height";
@@ -69,8 +77,9 @@ std::string read_line(std::string_view line, AnnotatedBox& into) {
 std::string read_yolo_labels(std::string_view text, std::vector<AnnotatedBox>& into) {
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
+    std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(kSpaces) == std::string_view::npos) continue;
     AnnotatedBox box;
     const std::string why_not = read_line(line, box);

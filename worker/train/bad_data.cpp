@@ -9,19 +9,17 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/one_line.h"
+#include "worker/data/reason_list.h"
 
 namespace ddp::worker {
 namespace {
 
 using Bad = std::map<std::int64_t, std::string>;
 
-constexpr std::size_t kMaxListed = 20;
-constexpr std::size_t kLongest = 8192;  // of a line: a path may have 4096 bytes
-
 std::string to_lines(const Bad& samples) {
   std::string text;
   for (const auto& [index, reason] : samples)
-    text += std::to_string(index) + " " + one_line(reason, kLongest) + "\n";
+    text += std::to_string(index) + " " + one_line(reason, kLongestReason) + "\n";
   return text;
 }
 
@@ -53,20 +51,16 @@ std::optional<int> BadData::report(Loader& loader) {
   const DataFacts& data = loader.facts();
   const bool is_end = is_too_many(all, data);
   if (group_.is_root()) {
-    std::string list;
-    std::size_t fresh = 0;
-    for (const auto& [index, reason] : found) {
-      if (!listed_.emplace(data.name, index).second && !is_end) continue;
-      if (++fresh <= kMaxListed) list += "\n  " + reason;
-    }
-    if (fresh > kMaxListed) list += "\n  and " + std::to_string(fresh - kMaxListed) + " more";
+    ReasonList fresh;
+    for (const auto& [index, reason] : found)
+      if (listed_.emplace(data.name, index).second || is_end) fresh.add(reason);
     const std::string said = data.name + ": " + samples(found.size()) + " of " +
                              std::to_string(data.count) + " cannot be read";
     if (is_end) {
       log::error(said + ", more than data.max_bad allows. Mend or remove them, or raise " +
-                 "data.max_bad:" + list);
-    } else if (fresh > 0) {
-      log::warning(said + ", others take their place:" + list);
+                 "data.max_bad:" + fresh.to_text());
+    } else if (fresh.size() > 0) {
+      log::warning(said + ", others take their place:" + fresh.to_text());
     }
   }
   return is_end ? std::optional(exit_code::kUsage) : std::nullopt;

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/one_line.h"
+#include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/dist/alone.h"
 #include "worker/image/drawing.h"
@@ -28,7 +29,6 @@ constexpr int kColumns = 8;
 constexpr std::size_t kCells = 32;
 constexpr int kLeastSide = 96;  // smaller images are enlarged, so that people see something
 constexpr int kMostSide = 256;
-constexpr std::size_t kLongest = 8192;  // of a line: a path may have 4096 bytes
 constexpr int kTextScale = 2;
 constexpr int kTextHeight = kLetterHeight * kTextScale + 6;
 constexpr Color kInk{255, 255, 255};
@@ -142,7 +142,7 @@ std::vector<Cell> draw_samples(const Session& session, const Job& job, const Sou
       read_augmented(source, sample.index, augments, random, sample);
       cells.push_back(draw(sample, data));
     } catch (const BadSample& bad) {
-      std::cout << one_line(bad.what(), kLongest) << ": left out\n";
+      std::cout << one_line(bad.what(), kLongestReason) << ": left out\n";
     }
   }
   return cells;
