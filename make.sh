@@ -167,9 +167,14 @@ alone_in_cache() (
 
 need_torch() {
   [[ "$build_worker" != OFF ]] || return 0
+  local lacks
   if [[ -n "${DDP_TORCH:-}" ]]; then
     [[ -e "$DDP_TORCH/torch/lib/libtorch_cpu.so" ]] ||
       fail "DDP_TORCH=$DDP_TORCH holds no torch/lib/libtorch_cpu.so. Unset it to have LibTorch $torch_version fetched."
+    lacks="$(ldd "$DDP_TORCH/torch/lib/libtorch_cpu.so" 2>/dev/null | sed -n 's/^[[:space:]]*\([^ ]*\) => not found$/\1/p' || true)"
+    [[ -z "$lacks" ]] ||
+      fail "DDP_TORCH=$DDP_TORCH: its libtorch_cpu.so needs ${lacks//$'\n'/, }, which are not on this machine. Unpack" \
+        "${torch_wheels[*]:1} there (nvidia/ beside torch/), or unset DDP_TORCH to have LibTorch $torch_version fetched."
   elif [[ ! -e "$(torch_dir)/complete" ]]; then
     alone_in_cache get_torch
   fi

@@ -105,6 +105,16 @@ class MakeTest(unittest.TestCase):
         self.assertEqual(system.code, 1)
         self.assertRegex(system.text, r"\Amake.sh: DDP_TORCH=/nowhere holds no torch/lib/libtorch_cpu.so\. .*\n\Z")
 
+    def test_a_torch_without_what_it_loads_is_refused_at_once(self):
+        ldd = r"printf '\tlibc.so.6 => /lib/libc.so.6\n\tlibcupti.so.13 => not found\n\tlibcudart.so.13 => not found\n'"
+        system = System({"dpkg-query": ALL_INSTALLED, "ldd": ldd}, "deps", DDP_TORCH=self.put_torch())
+        self.assertEqual(system.code, 1)
+        self.assertRegex(
+            system.text,
+            r"\Amake.sh: DDP_TORCH=\S+: its libtorch_cpu.so needs libcupti.so.13, libcudart.so.13, which are not on this machine. "
+            r"Unpack nvidia-cuda-runtime==[\d.]+ nvidia-cuda-cupti==[\d.]+ there \(nvidia/ beside torch/\), or unset DDP_TORCH .*\n\Z",
+        )
+
     def test_a_torch_that_cannot_be_had_leaves_no_half_of_it(self):
         python = 'case "$*" in *"-m pip"*) echo "ERROR: no network"; exit 1;; *) echo 3.11;; esac'
         system = System({"dpkg-query": ALL_INSTALLED, "python3": python}, "deps")
