@@ -3,6 +3,7 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/data_test.py
 """
 
+import itertools
 import json
 import os
 import pathlib
@@ -250,6 +251,24 @@ class Sampling(DataTest):
 
 
 class Memory(DataTest):
+    def test_d6_ranks_whose_sets_hold_other_images_or_labels_are_named(self):
+        for part, folder in itertools.product(("images", "labels"), ("a", "b")):
+            for half, size in (("train", 600), ("t10k", 10)):
+                content = {"images": bytes(i % 251 for i in range(784 * size)), "labels": bytes(i % 10 for i in range(size))}
+                if folder == "b":
+                    content[part] = bytes(len(content[part]))
+                directory = self.folder / part / folder
+                directory.mkdir(parents=True, exist_ok=True)
+                (directory / f"{half}-labels-idx1-ubyte").write_bytes(struct.pack(">2i", 2049, size) + content["labels"])
+                (directory / f"{half}-images-idx3-ubyte").write_bytes(struct.pack(">4i", 2051, size, 28, 28) + content["images"])
+        for part in ("images", "labels"):
+            script = (
+                f'root={part}/a; [ "$RANK" != 1 ] || root={part}/b; '
+                f'exec {self.bin}/ddp-worker job.yaml data.name=mnist "data.root=$root" data.augment="[]" train.epochs=1'
+            )
+            text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 3, "--no-python", "sh", "-c", script, expect=203)
+            self.assertRegex(text, r'in their data: rank 1 has "mnist train: 600 images[^"]*, contents \w{32}", ranks? 0[^"]* "mnist train: 600 images')
+
     def test_a_set_in_memory_is_there_once_for_the_ranks_of_a_node(self):
         count = 40000
         folder = self.folder / "mnist"

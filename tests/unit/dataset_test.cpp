@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "tests/unit/packing.h"
 #include "tests/unit/scratch.h"
+#include "worker/data/memory_source.h"
 
 namespace ddp::worker {
 namespace {
@@ -92,6 +93,34 @@ TEST(DataSet, Y6MissingFilesAreAllNamedWithWhatWasLookedFor) {
 TEST(DataSet, Y6MissingRootSaysWhatToDo) {
   EXPECT_THAT(refusal({.name = "mnist"}),
               AllOf(HasSubstr("data.root is not set"), HasSubstr("data.name=digits")));
+}
+
+TEST(MemorySource, D6OtherLabelsOrPixelsAreAnotherSet) {
+  const auto set_of = [](std::int64_t count) {
+    ImageSet set;
+    set.count = count;
+    set.height = set.width = 2;
+    set.classes = 10;
+    for (std::int64_t i = 0; i < 4 * count; ++i)
+      set.pixels.push_back(static_cast<std::uint8_t>(i));
+    set.labels.resize(static_cast<std::size_t>(count), 3);
+    return set;
+  };
+  const auto digest_of = [](ImageSet set) { return MemorySource(std::move(set)).facts().digest; };
+  for (const std::int64_t count : {1, 7, 255, 256, 257, 60000}) {
+    const ImageSet set = set_of(count);
+    const std::string before = digest_of(set);
+    EXPECT_EQ(digest_of(set), before);
+    ImageSet other = set;
+    other.labels.back() = 4;
+    EXPECT_NE(digest_of(other), before) << count;
+    other = set;
+    other.pixels[0] ^= 1U;
+    EXPECT_NE(digest_of(other), before) << count;
+    other = set;
+    std::ranges::fill(other.pixels, std::uint8_t{0});
+    EXPECT_NE(digest_of(other), before) << count;
+  }
 }
 
 TEST(DataSet, UnknownNameListsTheKnownOnes) {

@@ -124,6 +124,31 @@ TEST_F(ImageFolders, D6ListsThatDifferHaveDifferentDigests) {
   EXPECT_NE(list_classes(root() / "train").digest(), before);
 }
 
+TEST_F(ImageFolders, D6OtherFilesOfTheSameNamesHaveAnotherDigest) {
+  const std::string before = list_classes(root() / "train").digest();
+  write(root() / "train" / "cat" / "1.png", png(50, 90, 1));
+  EXPECT_NE(list_classes(root() / "train").digest(), before);
+  fs::remove(root() / "train" / "cat" / "1.png");
+  fs::create_symlink("/nowhere", root() / "train" / "cat" / "1.png");
+  EXPECT_NE(list_classes(root() / "train").digest(), before);
+}
+
+TEST(FileList, TheSizesOfAFewFilesAreEnoughOfAMillion) {
+  const Scratch scratch;
+  const std::string name = "a";
+  scratch.write(name, "xyz");
+  std::size_t asked = 0;
+  const std::string text = sizes_of_some(
+      scratch.path(), 1'000'000, [&](std::size_t) -> const auto& {
+        ++asked;
+        return name;
+      });
+  EXPECT_LE(asked, 128U);
+  EXPECT_GE(asked, 64U);
+  EXPECT_TRUE(text.starts_with("3\n3\n"));
+  EXPECT_EQ(sizes_of_some(scratch.path(), 0, nullptr), "");
+}
+
 TEST_F(ImageFolders, D3BadFilesAreNamed) {
   const auto message = [this](const std::vector<std::uint8_t>& bytes) {
     write(root() / "train" / "Zebra" / "deep" / "0.PNG", bytes);

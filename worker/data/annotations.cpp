@@ -37,8 +37,8 @@ std::string to_text(double a, double b, double c, double d) {
   return text.data();
 }
 
-std::string digest(const std::vector<AnnotatedImage>& images) {
-  std::string text;
+std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more) {
+  std::string text = more;
   for (const AnnotatedImage& image : images) {
     // What is wrong with it names its folder, which may differ from node to node.
     text += image.file + "\n" +

@@ -32,8 +32,8 @@ std::string read_box(double center_x, double center_y, double width, double heig
 /// "0.5 0.5 0.1 0.2", for messages.
 std::string to_text(double a, double b, double c, double d);
 
-/// What sets with the same files and labels have in common, wherever they are: 32 hexadecimal
-/// digits.
-std::string digest(const std::vector<AnnotatedImage>& images);
+/// What sets with the same files, labels and `more` have in common, wherever they are: 32
+/// hexadecimal digits.
+std::string digest(const std::vector<AnnotatedImage>& images, const std::string& more = "");
 
 }  // namespace ddp::worker

@@ -251,7 +251,10 @@ CocoSource::CocoSource(fs::path root, std::vector<AnnotatedImage> images, DataFa
   facts_.deviation = {1, 1, 1};
   facts_.has_boxes = true;
   facts_.varies = true;
-  facts_.digest = digest(images_);
+  facts_.digest = digest(
+      images_,
+      sizes_of_some(
+          root_, images_.size(), [this](std::size_t i) -> const auto& { return images_[i].file; }));
   for (const AnnotatedImage& image : images_)
     facts_.boxes += static_cast<std::int64_t>(image.boxes.size());
 }

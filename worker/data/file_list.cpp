@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 
 // Links to folders are followed, as people keep sets that way; not without end.
 constexpr int kMaxDepth = 16;
+constexpr std::size_t kSized = 64;  // files, and up to twice as many
 
 struct Found {
   std::vector<std::string> folders;
@@ -90,7 +91,21 @@ std::string FileList::digest() const {
   std::string text;
   for (const std::string& file : files)
     text += file + "\n";
+  text += sizes_of_some(
+      root, files.size(), [&](std::size_t i) -> const std::string& { return files[i]; });
   return worker::digest(std::as_bytes(std::span(text)));
+}
+
+std::string sizes_of_some(const fs::path& root,
+                          std::size_t count,
+                          const std::function<const std::string&(std::size_t)>& name) {
+  std::string text;
+  for (std::size_t i = 0; i < count; i += std::max(count / kSized, std::size_t{1})) {
+    std::error_code error;
+    const std::uintmax_t size = fs::file_size(root / name(i), error);
+    text += (error ? "none" : std::to_string(size)) + "\n";
+  }
+  return text;
 }
 
 std::vector<std::string> list_images(const fs::path& root) {

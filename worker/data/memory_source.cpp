@@ -1,10 +1,16 @@
 #include "worker/data/memory_source.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 #include <utility>
 
+#include "worker/plan/digest.h"
+
 namespace ddp::worker {
 namespace {
+
+constexpr std::size_t kDigested = 256;  // images, and up to twice as many
 
 DataFacts facts_of(const ImageSet& set) {
   DataFacts facts;
@@ -17,15 +23,27 @@ DataFacts facts_of(const ImageSet& set) {
   return facts;
 }
 
+/// Of all labels and of the pixels of some images: another set has another one, and a large set
+/// costs no more than a small one.
+std::string digest_of(std::int64_t count,
+                      std::span<const std::uint8_t> pixels,
+                      std::span<const std::uint8_t> labels) {
+  Digest all;
+  all.update(std::as_bytes(labels));
+  const auto images = static_cast<std::size_t>(count);
+  const std::size_t size = images > 0 ? pixels.size() / images : 0;
+  for (std::size_t i = 0; i < images; i += std::max(images / kDigested, std::size_t{1}))
+    all.update(std::as_bytes(pixels.subspan(i * size, size)));
+  return all.text();
+}
+
 }  // namespace
 
-MemorySource::MemorySource(ImageSet set) : facts_(facts_of(set)) {
-  const auto owner = std::make_shared<const ImageSet>(std::move(set));
-  pixels_ = owner->pixels;
-  labels_ = owner->labels;
-  owner_ = owner;
-  facts_.is_in_memory = true;
-}
+MemorySource::MemorySource(ImageSet set)
+    : MemorySource(std::make_shared<const ImageSet>(std::move(set))) {}
+
+MemorySource::MemorySource(const std::shared_ptr<const ImageSet>& set)
+    : MemorySource(facts_of(*set), set->pixels, set->labels, set) {}
 
 MemorySource::MemorySource(DataFacts facts,
                            std::span<const std::uint8_t> pixels,
@@ -33,6 +51,7 @@ MemorySource::MemorySource(DataFacts facts,
                            std::shared_ptr<const void> owner)
     : facts_(std::move(facts)), owner_(std::move(owner)), pixels_(pixels), labels_(labels) {
   facts_.is_in_memory = true;
+  facts_.digest = digest_of(facts_.count, pixels_, labels_);
 }
 
 void MemorySource::read(std::int64_t index, Sample& into) const {

@@ -26,6 +26,8 @@ class MemorySource : public Source {
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:
+  explicit MemorySource(const std::shared_ptr<const ImageSet>& set);
+
   DataFacts facts_;
   std::shared_ptr<const void> owner_;
   std::span<const std::uint8_t> pixels_;

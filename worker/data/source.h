@@ -28,7 +28,7 @@ struct DataFacts {
   bool varies = false;        // images come in any size; they are fitted to `shape` at the end
   bool is_in_memory = false;  // reading a sample costs next to nothing
   std::vector<std::string> class_names{};  // [classes], or empty
-  std::string digest{};                    // of a list of files; empty: of none
+  std::string digest{};                    // of files or of what is in memory; empty: of none
 
   bool operator==(const DataFacts&) const = default;
 };

@@ -282,7 +282,8 @@ std::string describe_data(const Sources& data) {
             (facts.classes > 0 ? " images of " : " samples of ") + shape_text(facts.shape);
     if (facts.classes > 0) text += " in " + std::to_string(facts.classes) + " classes";
     if (facts.has_boxes) text += ", " + std::to_string(facts.boxes) + " boxes";
-    if (!facts.digest.empty()) text += ", files " + facts.digest;
+    if (!facts.digest.empty())
+      text += (facts.is_in_memory ? ", contents " : ", files ") + facts.digest;
     text += "\n";
   }
   return text;

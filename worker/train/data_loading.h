@@ -21,8 +21,8 @@ namespace ddp::worker {
 std::optional<int> load_data(
     const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data);
 
-/// What must be equal on all ranks: sets that differ would make epochs of different lengths, a hang
-/// in the last step.
+/// What must be equal on all ranks: sets of other lengths would hang in the last step, and other
+/// images or labels be learned without a word.
 std::string describe_data(const Sources& data);
 
 /// A program's own data set may overlook what the job asks for. Errors: UsageError.
