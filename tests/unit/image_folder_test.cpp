@@ -3,12 +3,15 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <fstream>
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
 #include "worker/data/augment.h"
+#include "worker/data/image_file.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {
@@ -179,6 +182,36 @@ TEST_F(ImageFolders, D4AFileThatIsGoneIsTriedAgainAndNamed) {
     EXPECT_THAT(error.what(), AllOf(HasSubstr("train/cat/1.png"), HasSubstr("No such file")));
   }
   sources.train->read(5, sample);
+}
+
+// A thread that pauses gives up the processor of its own accord, however busy the machine is.
+long pauses_so_far() {
+  struct rusage usage {};
+  EXPECT_EQ(::getrusage(RUSAGE_THREAD, &usage), 0);
+  return usage.ru_nvcsw;
+}
+
+TEST_F(ImageFolders, D3WhatIsNoFileIsNotTriedAgain) {
+  const fs::path path = root() / "odd.png";
+  const auto pauses = [&] {
+    const long before = pauses_so_far();
+    Sample sample;
+    EXPECT_THROW(read_image(path, {}, sample), BadSample);
+    return pauses_so_far() - before;
+  };
+  EXPECT_GE(pauses(), 2) << "what is not there may come back";
+  fs::create_directory(path);
+  EXPECT_LT(pauses(), 2) << "a folder";
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_LT(pauses(), 2) << "a FIFO";
+  fs::remove(path);
+  fs::create_symlink("/dev/zero", path);
+  EXPECT_LT(pauses(), 2) << "a device";
+  fs::remove(path);
+  scratch_.write("odd.png", "");
+  fs::resize_file(path, std::uintmax_t{1} << 40);
+  EXPECT_LT(pauses(), 2) << "one that is too large";
 }
 
 TEST_F(ImageFolders, LinksAreFollowedOnceAndNotBack) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -17,23 +18,37 @@ namespace {
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kPause{200};
 
-/// All of the file into `into`. Returns why not, or nothing.
-std::string read_file(const std::filesystem::path& path,
-                      const DecodeLimits& limits,
-                      std::vector<std::uint8_t>& into) {
+/// Why a file could not be read.
+struct Failure {
+  std::string why;
+  bool may_pass = true;  // by itself, as the forgetfulness of a network disk does
+};
+
+/// A folder or a FIFO stays one. What is gone was listed, and may come back.
+bool is_other_than_a_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  return !error && std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+/// All of the file into `into`.
+std::optional<Failure> read_file(const std::filesystem::path& path,
+                                 const DecodeLimits& limits,
+                                 std::vector<std::uint8_t>& into) {
   try {
     std::string why_not;
     const std::optional<InputFile> file = InputFile::open(path, why_not);
-    if (!file) return why_not;
+    if (!file) return Failure{why_not, !is_other_than_a_file(path)};
     if (file->size() > limits.bytes)
-      return "it has " + std::to_string(file->size()) + " bytes, more than an image may have";
+      return Failure{
+          "it has " + std::to_string(file->size()) + " bytes, more than an image may have", false};
     into.resize(file->size());
     if (file->read(std::as_writable_bytes(std::span(into))) < into.size())
-      return "it became shorter while it was read";
+      return Failure{"it became shorter while it was read"};
   } catch (const SystemError& error) {
-    return error.what();
+    return Failure{error.what()};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
@@ -43,13 +58,12 @@ ImageSize read_image(const std::filesystem::path& path,
                      const DecodeLimits& limits,
                      Image& into) {
   thread_local std::vector<std::uint8_t> bytes;
-  std::string why_not;
-  for (int tries = 0; tries < kTries; ++tries) {
-    if (tries > 0) ::poll(nullptr, 0, static_cast<int>(kPause.count()));
-    why_not = read_file(path, limits, bytes);
-    if (why_not.empty()) break;
+  std::optional<Failure> failure = read_file(path, limits, bytes);
+  for (int tries = 1; failure && failure->may_pass && tries < kTries; ++tries) {
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+    failure = read_file(path, limits, bytes);
   }
-  if (!why_not.empty()) throw BadSample(path.string() + ": " + why_not);
+  if (failure) throw BadSample(path.string() + ": " + failure->why);
   if (bytes.empty()) throw BadSample(path.string() + ": it is empty");
   try {
     return decode_image(bytes, wish, limits, into);
