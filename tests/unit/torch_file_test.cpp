@@ -6,9 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "common/error.h"
 #include "tests/support/stored_zip.h"
+#include "tests/unit/scratch.h"
 
 namespace ddp::worker {
 namespace {
@@ -164,6 +166,37 @@ TEST(TorchFile, DamageIsNamed) {
   EXPECT_THAT(refusal(archive_of("\x80\x01.")), HasSubstr("pickle protocol 1"));
   EXPECT_THAT(refusal(archive_of("\x80\x02t.")), HasSubstr("is damaged"));
   EXPECT_THAT(refusal("\x80\x02whatever"), HasSubstr("before torch 1.6"));
+}
+
+std::uint64_t write_one(const std::filesystem::path& path, std::size_t name_size) {
+  const std::vector<std::byte> values(4);
+  write_safetensors(path,
+                    std::vector<TensorView>{{std::string(name_size, 'w'), "F32", {1}, values}});
+  std::uint64_t length = 0;
+  std::ifstream(path, std::ios::binary).read(reinterpret_cast<char*>(&length), sizeof(length));
+  return length;
+}
+
+// The first bytes of the file are the header's length, and 0x80 0x02 those of a pickle.
+TEST(TorchFile, ASafetensorsFileOfAnyHeaderLengthIsOne) {
+  const Scratch scratch;
+  const std::uint64_t least = write_one(scratch.path() / "least", 1);  // of the header
+  for (const std::uint64_t length : {640, 65536 + 640}) {
+    const std::string name = std::to_string(length);
+    ASSERT_EQ(write_one(scratch.path() / name, 1 + length - least), length);
+    const TensorFile file = read_tensor_file(scratch.path() / name);
+    ASSERT_EQ(file.tensors().size(), 1U) << length;
+    // Whatever stands in its header.
+    std::string bytes = scratch.read(name);
+    EXPECT_FALSE(is_torch_file(std::as_bytes(std::span(bytes))));
+    bytes.replace(257, 5, "ustar");
+    EXPECT_FALSE(is_torch_file(std::as_bytes(std::span(bytes))));
+  }
+  const std::string old =
+      "\x80\x02\x8a\nl\xfc\x9c"
+      "F\xf9 j\xa8P\x19." +
+      std::string(1000, '{');
+  EXPECT_TRUE(is_torch_file(std::as_bytes(std::span(old))));
 }
 
 }  // namespace

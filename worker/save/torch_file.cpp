@@ -31,6 +31,14 @@ bool starts_with(std::span<const std::byte> bytes, std::string_view start) {
   return bytes.size() >= start.size() && std::memcmp(bytes.data(), start.data(), start.size()) == 0;
 }
 
+// A JSON header behind its length. Trap: the length may have the first bytes of any other format.
+bool is_safetensors(std::span<const std::byte> bytes) {
+  std::uint64_t length = 0;
+  if (bytes.size() <= sizeof(length)) return false;
+  std::memcpy(&length, bytes.data(), sizeof(length));
+  return length <= bytes.size() - sizeof(length) && starts_with(bytes.subspan(sizeof(length)), "{");
+}
+
 // A pickle of protocol 2, bare or in a tar archive.
 bool is_old_format(std::span<const std::byte> bytes) {
   constexpr std::size_t kTarMark = 257;
@@ -232,7 +240,7 @@ std::string find_folder(const ZipRecords& records, const std::string& file) {
 }  // namespace
 
 bool is_torch_file(std::span<const std::byte> bytes) {
-  return starts_with(bytes, kZipStart) || is_old_format(bytes);
+  return !is_safetensors(bytes) && (starts_with(bytes, kZipStart) || is_old_format(bytes));
 }
 
 TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name) {
