@@ -182,6 +182,9 @@ class Alone(WorkerTest):
         self.assertEqual(read_tensors(self.folder / "b/job/checkpoints/step-000050/model.safetensors"), read_tensors(weights))
         text = self.worker("output=c", "model.name=linear", f"model.weights={weights}", expect=2)
         self.assertIn("fc.weight", text)
+        for content in ("optimizer", "state"):
+            text = self.worker("output=c", f"model.weights={weights.parent}/{content}.safetensors", expect=2)
+            self.assertIn(f"{content}.safetensors: it holds the {content} of a checkpoint, not weights", text)
 
     def test_files_of_a_run_are_never_wider_than_for_the_group_to_read(self):
         """Case A8."""

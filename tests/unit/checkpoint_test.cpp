@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
+#include "worker/save/file_content.h"
 
 namespace ddp::worker {
 namespace {
@@ -114,6 +115,14 @@ TEST_F(CheckpointTest, ItsHeadMayChangeAndItsFilesStay) {
   checkpoints.amend(head);
   EXPECT_THAT(names_in(directory), UnorderedElementsAre("step-000600", "latest"))
       << "there is none of that step";
+}
+
+TEST_F(CheckpointTest, EachFileSaysWhatItHolds) {
+  save(checkpoints, 5);
+  const LoadedCheckpoint loaded = load_checkpoint(directory / "step-000005");
+  EXPECT_EQ(loaded.model.metadata().at(kContentKey), kModelContent);
+  EXPECT_EQ(loaded.optimizer.metadata().at(kContentKey), kOptimizerContent);
+  EXPECT_EQ(loaded.state.metadata().at(kContentKey), kStateContent);
 }
 
 TEST_F(CheckpointTest, NothingThereIsNoError) {

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "tests/unit/scratch.h"
+#include "worker/save/file_content.h"
 #include "worker/save/tensor_copy.h"
 
 namespace ddp::worker {
@@ -43,6 +44,29 @@ class Weights : public ::testing::Test {
   const at::Tensor fc_ = torch::randn({2, 6});
   const at::Tensor tracked_ = torch::tensor(7, torch::kLong);
 };
+
+TEST_F(Weights, OtherFilesOfACheckpointAreNoWeights) {
+  // SGD's momentum has the names and shapes of the weights.
+  const std::vector<NamedTensor> tensors{{"conv.weight", conv_}, {"fc.weight", fc_}};
+  const auto file_with = [&](const std::map<std::string, std::string>& metadata) {
+    const std::filesystem::path path =
+        scratch_.path() / (std::to_string(++files_) + ".safetensors");
+    write_safetensors(path, view(tensors), metadata);
+    return path.string();
+  };
+  for (const std::string_view content : {kOptimizerContent, kStateContent}) {
+    EXPECT_THAT(complaint_about(file_with({{kContentKey, std::string(content)}}), true),
+                AllOf(HasSubstr("it holds the " + std::string(content) + " of a checkpoint"),
+                      HasSubstr("Give the model.safetensors")));
+  }
+  EXPECT_FALSE(state_[0].tensor.equal(conv_));
+  for (const auto& metadata : {std::map<std::string, std::string>{{"format", "pt"}},
+                               {{kContentKey, std::string(kModelContent)}}}) {
+    EXPECT_EQ(complaint_about(file_with(metadata), true), "");
+    EXPECT_TRUE(state_[0].tensor.equal(conv_));
+    state_[0].tensor.zero_();
+  }
+}
 
 TEST_F(Weights, AFileThatFitsIsCopiedIntoAnyLayout) {
   state_[0].tensor = state_[0].tensor.contiguous(at::MemoryFormat::ChannelsLast).requires_grad_();

@@ -20,6 +20,7 @@
 #include "common/one_line.h"
 #include "common/run_dir.h"
 #include "worker/plan/digest.h"
+#include "worker/save/file_content.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"
 #include "worker/save/read_bytes.h"
@@ -60,9 +61,12 @@ std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory
 
 ManifestFile write_tensors(const OwnedDir& directory,
                            const char* name,
+                           std::string_view content,
                            std::span<const TensorView> tensors) {
   const WrittenFile written =
-      write_safetensors(OutputFile(directory, name, OutputFile::Mode::create), tensors);
+      write_safetensors(OutputFile(directory, name, OutputFile::Mode::create),
+                        tensors,
+                        {{kContentKey, std::string(content)}});
   ManifestFile file{.name = name, .size = written.size, .digest = written.digest, .tensors = {}};
   for (const TensorView& tensor : tensors)
     file.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, digest(tensor.bytes)});
@@ -73,9 +77,10 @@ ManifestFile write_tensors(const OwnedDir& directory,
 void write_content(const OwnedDir& directory, const CheckpointContent& content) {
   failpoint("save.tensors");
   Manifest manifest{.head = content.head, .files = {}};
-  manifest.files.push_back(write_tensors(directory, kModel, content.model));
-  manifest.files.push_back(write_tensors(directory, kOptimizer, content.optimizer));
-  manifest.files.push_back(write_tensors(directory, kState, content.state));
+  manifest.files.push_back(write_tensors(directory, kModel, kModelContent, content.model));
+  manifest.files.push_back(
+      write_tensors(directory, kOptimizer, kOptimizerContent, content.optimizer));
+  manifest.files.push_back(write_tensors(directory, kState, kStateContent, content.state));
   failpoint("save.manifest");
   OutputFile file(directory, kManifest, OutputFile::Mode::create);
   file.write(to_text(manifest));

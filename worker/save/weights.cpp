@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/one_line.h"
+#include "worker/save/file_content.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/torch_file.h"
 
@@ -46,6 +47,14 @@ std::map<std::string, const TensorView*> match_names(const TensorFile& file,
   }
   report.prefixes.assign(prefixes.begin(), prefixes.end());
   return found;
+}
+
+// SGD's momentum has the names and shapes of the weights. Errors: UsageError.
+void require_weights(const TensorFile& file, const std::string& name) {
+  const auto content = file.metadata().find(kContentKey);
+  if (content == file.metadata().end() || content->second == kModelContent) return;
+  throw UsageError(name + ": it holds the " + one_line(content->second, 40) +
+                   " of a checkpoint, not weights. Give the model.safetensors of that checkpoint.");
 }
 
 // Why a tensor of the file cannot be copied; nothing when it can.
@@ -99,6 +108,7 @@ LoadReport load_weights(const std::filesystem::path& path,
   const TensorFile file = read_tensor_file(path, trust);
   LoadReport report;
   report.file = path.string();
+  require_weights(file, report.file);
   report.wanted = state.size();
   std::set<std::string> wanted;
   for (const NamedTensor& one : state)
