@@ -414,6 +414,20 @@ class Resume(WorkerTest):
         self.assertIn("resumes at step 100", text)
         self.assert_same_epochs(records(self.run_dir(), "epoch")[1:], records(self.run_dir("job2"), "epoch"))
 
+    def test_a_run_goes_on_without_the_weights_it_began_with(self):
+        self.train("train.epochs=1", "output=first")
+        weights = self.folder / "first.safetensors"
+        (self.folder / "first/job/checkpoints/step-000100/model.safetensors").rename(weights)
+        self.train(f"model.weights={weights}", "output=whole")
+        running, code = self.interrupt(signal.SIGTERM, "epoch 1/2", f"model.weights={weights}")
+        self.assertEqual(code, 143, running.text)
+        weights.unlink()
+        text = self.train(f"model.weights={weights}")
+        self.assert_resumed(text, self.STEPS + 1, 2 * self.STEPS - 1)
+        self.assertIn("first.safetensors: No such file or directory; this run goes on with the weights of its checkpoint", text)
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+        self.assertIn("first.safetensors: No such file", self.launch(3, *self.COMMON, f"model.weights={weights}", "output=fresh", expect=2))
+
     def test_an_interrupted_run_goes_on_whatever_it_began_with(self):
         self.launch(3, *self.COMMON, "train.epochs=1", "output=other")
         for start in ("never", self.folder / "other/job/checkpoints/step-000100"):

@@ -12,6 +12,7 @@
 #include "worker/dist/replica_check.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
+#include "worker/save/checkpoint.h"
 #include "worker/task/classification.h"
 #include "worker/train/optimizer.h"
 #include "worker/train/sampling.h"
@@ -81,6 +82,35 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
   return names;
 }
 
+/// What this run, or the job, resumes from. Errors: UsageError.
+bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std::string& run_id) {
+  if (run_dir != nullptr) {
+    Checkpoints own(*run_dir, job.keep, run_id);
+    if (load_newest(own)) return true;
+  }
+  if (job.resume == "auto" || job.resume == "never") return false;
+  (void)load_checkpoint(job.resume, job.trust);
+  return true;
+}
+
+/// The weights of a run that goes on come from its checkpoint: the file that it began with may be
+/// gone by then. Errors: UsageError.
+std::unique_ptr<Task> make_task_to_go_on(Job& job,
+                                         const Session& session,
+                                         const DataFacts& data,
+                                         const OwnedDir* run_dir,
+                                         Group& group) try {
+  return make_task(job, data, session.registry, group);
+} catch (const UsageError& error) {
+  const bool reads_weights = job.model.weights && group.is_root();
+  if (!reads_weights || !has_checkpoint(job.checkpoint, run_dir, session.self.run_id)) throw;
+  job.model.weights.reset();
+  std::unique_ptr<Task> task = make_task(job, data, session.registry, group);
+  log::warning(std::string("model.weights: ") + error.what() +
+               "; this run goes on with the weights of its checkpoint");
+  return task;
+}
+
 SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
   return {state_of(task.model()), optimizer.state(), judge.state()};
 }
@@ -90,13 +120,14 @@ SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& ju
 // Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
 // the group is closed.
 int train_task(const Session& session,
-               const Job& job,
+               const Job& wanted,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
                Group& group) {
   const DataFacts& facts = data.train->facts();
-  const std::unique_ptr<Task> task = make_task(job, facts, session.registry, group);
+  Job job = wanted;
+  const std::unique_ptr<Task> task = make_task_to_go_on(job, session, facts, run_dir, group);
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);

@@ -10,10 +10,10 @@
 
 namespace ddp::worker {
 
-/// Trains to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is written.
-/// Errors: as Trainer::run(), and those of the task's factory.
+/// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
+/// written. Errors: as Trainer::run(), and those of the task's factory.
 int train_task(const Session& session,
-               const Job& job,
+               const Job& wanted,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
