@@ -110,7 +110,9 @@ bool has_leading_zero(std::string_view text) {
 // The value, or what is expected instead ("a whole number from 1 to 9").
 struct Parsed {
   JobValue value;
-  std::string expected;  // empty: fine
+  std::string expected;            // empty: fine
+  std::string where{};             // the wrong part of a collection: "[0].flip"
+  const YamlNode* what = nullptr;  // it; null: all of the node
 };
 
 Parsed parse_integer(const JobKey& key, const YamlNode& node) {
@@ -178,7 +180,8 @@ Parsed parse_text_map(const YamlNode& node) {
     const bool is_text =
         entry.value.kind == YamlNode::Kind::scalar || entry.value.kind == YamlNode::Kind::null;
     const bool bad_name = entry.key.empty() || entry.key.find('=') != std::string::npos;
-    if (!is_text || bad_name) return wrong;
+    if (bad_name) return wrong;
+    if (!is_text) return {{}, "a text or a number", "." + entry.key, &entry.value};
     map[entry.key] = entry.value.text;
   }
   return {map, ""};
@@ -215,6 +218,7 @@ Parsed parse_part_list(const YamlNode& node) {
   if (node.kind != YamlNode::Kind::sequence) return wrong;
   std::vector<JobPart> parts;
   for (const YamlNode& item : node.items) {
+    const std::string where = "[" + std::to_string(parts.size()) + "]";
     JobPart& part = parts.emplace_back();
     if (item.kind == YamlNode::Kind::scalar) {
       part.name = item.text;
@@ -222,12 +226,17 @@ Parsed parse_part_list(const YamlNode& node) {
       part.name = item.entries[0].key;
       const YamlNode& args = item.entries[0].value;
       if (args.kind != YamlNode::Kind::null) {
+        const std::string place = where + "." + one_line(part.name, 100);
+        if (args.kind != YamlNode::Kind::map)
+          return {{}, "a map of its arguments, as in {crop: {padding: 4}}", place, &args};
         const Parsed parsed = parse_text_map(args);
-        if (!parsed.expected.empty()) return wrong;
+        if (!parsed.expected.empty())
+          return {{}, parsed.expected, place + parsed.where, parsed.what ? parsed.what : &args};
         part.args = std::get<TextMap>(parsed.value);
       }
     }
-    if (!is_name(part.name)) return wrong;
+    if (!is_name(part.name))
+      return {{}, "a name, or one with its arguments, as {crop: {padding: 4}}", where, &item};
   }
   return {parts, ""};
 }
@@ -283,6 +292,7 @@ std::string show(const YamlNode& node) {
     case YamlNode::Kind::null:
       return "null";
     case YamlNode::Kind::scalar:
+      if (node.text.empty()) return "\"\"";
       return node.text.size() <= 60 ? node.text : node.text.substr(0, 57) + "...";
     case YamlNode::Kind::sequence:
       return "a list";
@@ -314,7 +324,9 @@ std::optional<std::string> read_value(const JobKey& key, const YamlNode& node, J
                              key.type == JobType::text_list || key.type == JobType::part_list;
   const bool shape_fits = is_collection || node.kind == YamlNode::Kind::scalar;
   Parsed parsed = shape_fits ? parse_node(key, node) : Parsed{{}, "a single value"};
-  if (!parsed.expected.empty()) return path + ": " + show(node) + " is not " + parsed.expected;
+  if (!parsed.expected.empty())
+    return path + parsed.where + ": " + show(parsed.what != nullptr ? *parsed.what : node) +
+           " is not " + parsed.expected;
   value = std::move(parsed.value);
   return {};
 }

@@ -238,6 +238,15 @@ class Sampling(DataTest):
         text = self.worker("data.class_weights={ant: 2}", expect=2)
         self.assertIn("nobody reads them", text)
 
+    def test_images_of_a_size_that_the_model_does_not_take_are_refused_before_training(self):
+        digits = ("data.name=digits", "data.root=null", "data.train_size=96", "data.test_size=20", "train.epochs=1")
+        for ranks in (1, 2):
+            text = self.launch(ranks, *digits, "model.name=convnet", "data.augment=[{resize: {size: 20}}]", expect=2)
+            self.assertIn("data.augment: it makes images of 1x20x20 from those of digits train, which are 1x28x28, and model.name=convnet", text)
+            self.assertIn("End the list with {resize: {height: 28, width: 28}}", text)
+        self.worker(*digits, "model.name=convnet", "data.augment=[{resize: {size: 20}}, {resize: {height: 28, width: 28}}]")
+        self.worker(*digits, "model.name=resnet18", "data.augment=[{resize: {size: 20}}]", "output=any_size")
+
     def test_limit_repeats_and_drop_last_make_the_steps_that_are_asked_for(self):
         self.worker("data.limit=2", "output=limited")
         self.assertEqual(len(self.losses("limited")), 4)

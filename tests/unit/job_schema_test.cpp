@@ -144,6 +144,21 @@ TEST(JobSchema, ChoicesAreNamed) {
   EXPECT_THAT(problems_of("version: 2"), HasSubstr("2 is not 1"));
 }
 
+TEST(JobSchema, AWrongEntryOfAListIsNamedByItsPlace) {
+  const auto problem = [](const std::string& augment) {
+    return problems_of("data: {augment: " + augment + "}");
+  };
+  EXPECT_THAT(problem("[flip, null]"),
+              HasSubstr("data.augment[1]: null is not a name, or one with"));
+  EXPECT_THAT(problem("[[flip]]"), HasSubstr("data.augment[0]: a list is not a name"));
+  EXPECT_THAT(problem("[\"\"]"), HasSubstr("data.augment[0]: \"\" is not a name"));
+  EXPECT_THAT(problem("[{flip: 3}]"),
+              HasSubstr("data.augment[0].flip: 3 is not a map of its arguments, as in {crop: "));
+  EXPECT_THAT(problem("[{crop: {size: [4]}}]"),
+              HasSubstr("data.augment[0].crop.size: a list is not a text or a number"));
+  EXPECT_THAT(problem("flip"), HasSubstr("data.augment: flip is not a list of names"));
+}
+
 TEST(JobSchema, AnOwnProgramMayKnowMoreModelsThanDdpWorker) {
   const JobValues job = resolve(
       "data: {name: minst, batch_per_rank: 8}\nmodel: {name: tiny}\noptimizer: {name: adm}\n", {});

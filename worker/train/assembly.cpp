@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
+#include "worker/dist/peer_call.h"
 #include "worker/dist/replica_check.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
@@ -111,6 +112,32 @@ std::unique_ptr<Task> make_task_to_go_on(Job& job,
   return task;
 }
 
+/// data.augment may leave images of another size than the set's, and not every model takes those:
+/// one is tried. Errors: UsageError.
+void require_takes_augmented(const Forward& forward, const Job& job, const Loader& images) {
+  const DataFacts& data = images.facts();
+  if (job.data.augment.empty() || data.varies || data.shape.size() != 3) return;
+  constexpr std::int64_t kFirst = 0;
+  const Batch batch = images.load({&kFirst, 1});
+  if (batch.indices.empty()) return;
+  const std::vector<std::int64_t> shape = batch.input.sizes().slice(1).vec();
+  if (shape == data.shape) return;
+  const at::NoGradGuard no_grad;
+  torch::nn::Module& model = forward.task().model();
+  model.eval();
+  try {
+    (void)forward.run(batch, Forward::Mode::evaluation);
+  } catch (const c10::Error& error) {
+    const std::string size = std::to_string(data.shape[1]);
+    throw UsageError("data.augment: it makes images of " + shape_text(shape) + " from those of " +
+                     data.name + ", which are " + shape_text(data.shape) +
+                     ", and model.name=" + job.model.name + " does not take them (" +
+                     message_of(error) + "). End the list with {resize: {height: " + size +
+                     ", width: " + std::to_string(data.shape[2]) + "}}, or take another model.");
+  }
+  model.train();
+}
+
 SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
   return {state_of(task.model()), optimizer.state(), judge.state()};
 }
@@ -169,6 +196,7 @@ int train_task(const Session& session,
                       .threads = loader_threads(job.data, data.test->facts(), device.device),
                       .on_bad = LoaderRequest::OnBad::leave_out});
   const Forward forward(*task, precision, device.device);
+  require_takes_augmented(forward, job, train_loader);
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
