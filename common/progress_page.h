@@ -61,6 +61,7 @@ struct ProgressPage {
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
+  std::atomic<std::uint32_t> was_asked{0};        // 1: to stop, by somebody else than the agent
 };
 
 /// A sign of life: who watches us counts the time since the page was last written.

@@ -51,6 +51,7 @@ struct ddp_progress {
   int64_t checkpoint_step;
   int64_t time_ns;
   uint32_t saves_on_stop;
+  uint32_t was_asked;
 };
 
 static inline void ddp_progress_alive(struct ddp_progress* page) {

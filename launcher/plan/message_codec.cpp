@@ -113,6 +113,7 @@ void fields(Io& io, A<Ending> auto& m) {
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("joined_store", m.joined_store);
   io.field("was_frozen", m.was_frozen);
+  io.field("was_asked", m.was_asked);
 }
 
 template <typename Io>

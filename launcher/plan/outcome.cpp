@@ -10,10 +10,11 @@ namespace ddp::launcher {
 namespace {
 
 /// Who had been told to end follows whoever had not, though clocks of two nodes may say otherwise:
-/// it was told because of a failure.
+/// it was told because of a failure. All leave together when one was asked to.
 auto precedence(const Ending& ending) {
   return std::tuple(was_stopped(ending),
                     has_left(ending),
+                    has_left(ending) && !ending.was_asked,
                     ending.status.exit_code() == exit_code::kLostPeer,
                     ending.stop_sent,
                     ending.at,

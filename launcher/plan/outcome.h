@@ -29,6 +29,7 @@ struct Ending {
   bool joined_store = false;       // it had been a client of our store
   bool waited_in_store = false;    // for a key that nobody had set, when it was last looked at
   bool was_frozen = false;         // it was stopped (SIGSTOP) when the group was
+  bool was_asked = false;          // to stop, by somebody else than its agent: its page says so
 
   bool operator==(const Ending&) const = default;
 };
@@ -55,7 +56,7 @@ struct Failed {
 };
 struct Stopped {
   int signal = 0;       // that the user sent; 0 when one worker was asked, not the launcher
-  int asked_rank = -1;  // the first that left then
+  int asked_rank = -1;  // that one; where none says it, the first that left
   bool operator==(const Stopped&) const = default;
 };
 /// Nobody knows what the workers of that node did.

@@ -374,6 +374,8 @@ std::string to_json_members(const Verdict& verdict,
     object["root_cause"] =
         json::object{{"node_rank", lost->node_rank}, {"host", lost->host}, {"what", lost->how}};
   }
+  const auto* const stopped = std::get_if<Stopped>(&verdict.outcome);
+  if (stopped != nullptr && stopped->asked_rank >= 0) object["asked_rank"] = stopped->asked_rank;
   if (!verdict.earlier_rounds.empty()) {
     object["earlier_rounds"] =
         json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());

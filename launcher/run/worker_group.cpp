@@ -321,6 +321,8 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
   ending.abort_sent = worker.abort_sent;
   ending.opened_page = is_opened(*worker.page);
   ending.phase = phase_of(*worker.page);
+  ending.was_asked =
+      ending.opened_page && worker.page->was_asked.load(std::memory_order_relaxed) != 0;
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
 }

@@ -402,6 +402,9 @@ class Resume(WorkerTest):
             os.kill(running.wait_for_pids(3)[1], signal_number)
             self.assertEqual(running.finish(), 143, running.text)
             self.assertIn("with a checkpoint", running.text)
+            self.assertIn("stopped after a checkpoint, asked for at rank 1; exit code 143", running.text)
+            result = json.loads((self.folder / str(int(signal_number)) / "job/result.json").read_text(encoding="utf-8"))
+            self.assertEqual((result["state"], result["asked_rank"]), ("stopped", 1))
             checkpoints = self.folder / str(int(signal_number)) / "job" / "checkpoints"
             self.assertEqual(list(checkpoints.glob("*.tmp-*")), [], "left in the middle of a save")
             step = int(re.search(r"stopped after step (\d+)", running.text).group(1))

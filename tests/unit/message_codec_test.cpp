@@ -35,7 +35,8 @@ Ending an_ending() {
   ending.rank = 5;
   ending.status = ExitStatus{0, 9, true};
   ending.at = -3ns;
-  ending.stop_sent = ending.abort_sent = ending.opened_page = ending.was_frozen = true;
+  ending.stop_sent = ending.abort_sent = ending.opened_page = true;
+  ending.was_frozen = ending.was_asked = true;
   ending.phase = Phase::saving;
   return ending;
 }

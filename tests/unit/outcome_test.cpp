@@ -154,6 +154,17 @@ TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   EXPECT_EQ(exit_code_of(judge(all, {}), all), 143);
 }
 
+TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
+  Ending follower = ended(0, 5ns, code(143));
+  follower.opened_page = true;
+  Ending asked = follower;
+  asked.rank = 1;
+  asked.at = 9ns;
+  asked.was_asked = true;
+  EXPECT_EQ(judge(std::vector{follower, asked}, {}), Outcome(Stopped{0, 1}));
+  EXPECT_EQ(root_of({follower, asked, ended(2, 20ns, code(5))}), 2U) << "a failure comes first";
+}
+
 TEST(Outcome, AForeignWorkersOwn143IsAFailure) {
   EXPECT_TRUE(has_failed(ended(0, 1ns, code(143))));
   EXPECT_EQ(root_of({ended(0, 1ns, code(143)), ended(1, 2ns, kGood)}), 0U);

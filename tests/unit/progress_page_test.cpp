@@ -52,6 +52,7 @@ TEST(ProgressPage, TheHeaderForCHasTheSamePage) {
   expect_same_place(&ProgressPage::checkpoint_step, &ddp_progress::checkpoint_step);
   expect_same_place(&ProgressPage::time_ns, &ddp_progress::time_ns);
   expect_same_place(&ProgressPage::saves_on_stop, &ddp_progress::saves_on_stop);
+  expect_same_place(&ProgressPage::was_asked, &ddp_progress::was_asked);
 }
 
 TEST(ProgressPage, SaysWhenItsRankIsInACollective) {

@@ -40,10 +40,10 @@ bool has_begun(const ProgressPage& page) {
 // would hang: leave at once. Before training there is nothing to save. After that, all ranks agree
 // on a step and save; alone, a second press means now.
 extern "C" void on_stop_signal(int signal) {
-  const ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
-  if (page.stop_reason.load(std::memory_order_relaxed) == StopReason::teardown) {
-    ::_exit(exit_code::kStoppedAfterCheckpoint);
-  }
+  ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
+  const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
+  if (reason == StopReason::teardown) ::_exit(exit_code::kStoppedAfterCheckpoint);
+  if (reason == StopReason::none) page.was_asked.store(1, std::memory_order_relaxed);
   const bool is_training = has_begun(page);
   const bool has_agent = is_opened(page);
   if (!is_training || (stop_requested.exchange(true) && !has_agent))
