@@ -132,6 +132,12 @@ class Rules {
                           ": is for a moving average. Give optimizer.ema_decay, or leave it 0.");
     }
     check_schedule();
+    for (const auto& [part, name] : job_.text_map("checkpoint.keys")) {
+      constexpr std::string_view kParts[] = {"epoch", "model", "optimizer", "scheduler"};
+      if (std::ranges::find(kParts, part) != std::end(kParts) && !name.empty()) continue;
+      problems_.push_back(where("checkpoint.keys") + ": " + part + ": " + name +
+                          " is not a name for one of epoch, model, optimizer and scheduler.");
+    }
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {
       problems_.push_back(where("amp.loss_scale") + ": " + scale +

@@ -148,7 +148,7 @@ std::vector<JobKey> training_keys() {
       {.path = "model.weights",
        .type = JobType::text,
        .default_value = "null",
-       .help = "safetensors or .pt file to start from"},
+       .help = "safetensors or .pt file to start from, or a checkpoint (as checkpoint.resume)"},
       {.path = "model.strict",
        .type = JobType::boolean,
        .default_value = "true",
@@ -536,7 +536,15 @@ std::vector<JobKey> training_keys() {
       {.path = "checkpoint.resume",
        .type = JobType::text,
        .default_value = "auto",
-       .help = "auto, never, or the directory of a checkpoint"},
+       .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, a file "
+               "latest or "
+               "best), or a .pt file that a Python script saved"},
+      {.path = "checkpoint.keys",
+       .type = JobType::text_map,
+       .default_value = "{}",
+       .help = "what a Python script calls the entries of its checkpoint, as {epoch: start_epoch, "
+               "model: "
+               "net, optimizer: opt, scheduler: sched}; epoch may be a number"},
       {.path = "checkpoint.trust",
        .type = JobType::boolean,
        .default_value = "false",

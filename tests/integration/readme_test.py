@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import unittest
+import zlib
 
 from pages import blocks
 from processes import ProcessTest
@@ -92,6 +93,7 @@ class Readme(ProcessTest):
             (tools / name).chmod(0o755)
         self.port = 0
         self.write_mnist(self.folder / "mnist")
+        self.write_png(self.folder / "photo.png")
         self.environment |= {
             "PATH": f"{tools}:{self.environment['PATH']}",
             "PYTHON_EXEC": sys.executable,
@@ -111,6 +113,17 @@ class Readme(ProcessTest):
                 file.write(struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size))
             with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
                 file.write(struct.pack(">2i", 2049, size) + bytes(i % 10 for i in range(size)))
+
+    @staticmethod
+    def write_png(path):
+        """A grey image of 40 x 30 pixels."""
+
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+        rows = zlib.compress(bytes(41 * 30))
+        head = struct.pack(">IIBBBBB", 40, 30, 8, 0, 0, 0, 0)
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
 
     def stand_in(self, command):
         """The command with a test's own names in place of those that a page leaves to its reader."""

@@ -84,6 +84,12 @@ void write_tensors(const Arguments& arguments) {
   write_safetensors(arguments.at(0), sample.views(), {{"format", "pt"}, {"note", "\"ü\""}});
 }
 
+// write-torch PATH
+void write_torch(const Arguments& arguments) {
+  const SampleTensors sample;
+  write_torch_file(OutputFile(arguments.at(0), OutputFile::Mode::create), sample.views());
+}
+
 // read-tensors PATH: name, dtype, sizes, strides if it has any, and bytes of each tensor, as text.
 void print_tensors(const Arguments& arguments) {
   const TensorFile file = read_tensor_file(arguments.at(0));
@@ -145,6 +151,7 @@ int run(int argc, char** argv) {
                         {{"digits", draw},
                          {"schedule", print_rates},
                          {"write-safetensors", write_tensors},
+                         {"write-torch", write_torch},
                          {"read-tensors", print_tensors},
                          {"checkpoint", save_checkpoint},
                          {"metrics", write_metrics}},

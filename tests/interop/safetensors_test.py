@@ -1,12 +1,15 @@
-"""Python's safetensors reads our files, and we read Python's; the files of a checkpoint are such files.
+"""Python's safetensors and torch.load read our files, and we read Python's; the files of a checkpoint are such files.
 
 Run by hand: DDP_FILES_TOOL=... python3 tests/interop/safetensors_test.py
 """
 
+import collections
+import io
 import json
 import pathlib
 import tempfile
 import unittest
+import zipfile
 
 import torch
 from safetensors import safe_open
@@ -53,6 +56,19 @@ class Safetensors(unittest.TestCase):
         self.check_sample(load_file(path))
         with safe_open(path, framework="pt") as file:
             self.assertEqual(file.metadata(), {"format": "pt", "note": '"ü"'})
+
+    def test_python_reads_our_state_dict(self):
+        """By torch.load's defaults, which run no code; mapped too, and as a zip archive by another reader."""
+        path = self.folder / "ours.pt"
+        files_tool("write-torch", path)
+        self.check_sample(torch.load(path))
+        self.check_sample(torch.load(path, mmap=True))
+        self.check_sample(torch.load(io.BytesIO(path.read_bytes())))
+        self.assertIs(type(torch.load(path)), collections.OrderedDict)
+        with zipfile.ZipFile(path) as archive:
+            self.assertIsNone(archive.testzip())
+        lines = files_tool("read-tensors", path).decode().splitlines()
+        self.assertEqual([line.split()[0] for line in lines], list(SAMPLE))
 
     def test_we_read_pythons(self):
         path = self.folder / "theirs.safetensors"

@@ -380,7 +380,7 @@ TEST_F(CheckpointTest, ExplicitPathThatIsWrongSaysWhy) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("cannot load checkpoint"),
                       HasSubstr("step-000006: it is no directory"),
-                      HasSubstr("checkpoint.resume")));
+                      HasSubstr("Name another one.")));
   }
 }
 

@@ -13,6 +13,18 @@ namespace {
 
 using testing::HasSubstr;
 
+DataFacts data_facts() {
+  DataFacts data;
+  data.name = "photos train";
+  data.shape = {3, 96, 128};
+  data.classes = 2;
+  data.class_names = {"cat", "dög \"x\""};
+  data.mean = {0.1F, 0.2F, 0.3F};
+  data.deviation = {1.0F / 3, 0.5F, 0.7F};
+  data.varies = true;
+  return data;
+}
+
 Manifest sample() {
   return {.head = {.step = 600,
                    .epoch = 2,
@@ -23,7 +35,8 @@ Manifest sample() {
                    .job = {{"data.name", "digits"}, {"name", "a \"b\" \n ü"}},
                    .result = 0.1,
                    .best = 0.1 + 0.2,
-                   .torch_version = "2.11.0"},
+                   .torch_version = "2.11.0",
+                   .data = data_facts()},
           .files = {{.name = "model.safetensors",
                      .size = 1234,
                      .digest = std::string(32, 'a'),
@@ -50,6 +63,8 @@ TEST(Manifest, ReadsBackEqual) {
   Manifest manifest = sample();
   EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
   manifest.head.best.reset();
+  EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
+  manifest.head.data.reset();
   EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
   manifest.head.best = -std::numeric_limits<double>::infinity();
   EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -197,6 +198,51 @@ TEST(TorchFile, ASafetensorsFileOfAnyHeaderLengthIsOne) {
       "F\xf9 j\xa8P\x19." +
       std::string(1000, '{');
   EXPECT_TRUE(is_torch_file(std::as_bytes(std::span(old))));
+}
+
+TEST(TorchFile, WhatIsWrittenIsReadBack) {
+  const Scratch scratch;
+  const std::vector<std::int64_t> numbers{-1, 1, std::int64_t{1} << 40};
+  const std::vector<std::uint16_t> halves{0x3C00, 0xC000};
+  const auto words = std::as_bytes(std::span(numbers));
+  const auto narrow = std::as_bytes(std::span(halves));
+  const std::vector<TensorView> tensors{{"a.weight", "I64", {3, 1}, words},
+                                        {"count", "I64", {}, words.first(8)},
+                                        {"half", "BF16", {1, 2}, narrow},
+                                        {"flag", "BOOL", {4}, narrow},
+                                        {"empty", "F32", {0, 7}, {}}};
+  const std::filesystem::path path = scratch.path() / "w.pt";
+  write_torch_file(OutputFile(path, OutputFile::Mode::create), tensors);
+  const TensorFile file = read_tensor_file(path);
+  ASSERT_EQ(file.tensors().size(), tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorView& found = file.tensors()[i];
+    EXPECT_EQ(found.name, tensors[i].name);
+    EXPECT_EQ(found.dtype, tensors[i].dtype);
+    EXPECT_EQ(found.shape, tensors[i].shape);
+    EXPECT_THAT(found.strides, IsEmpty());
+    EXPECT_TRUE(std::ranges::equal(found.bytes, tensors[i].bytes)) << found.name;
+  }
+  const std::string text = scratch.read("w.pt");
+  for (const char* const record : {"archive/data/0", "archive/data/3"}) {
+    const std::size_t header = text.find(record) - 30;
+    std::uint16_t extra = 0;
+    std::memcpy(&extra, text.data() + header + 28, sizeof extra);
+    EXPECT_EQ((header + 30 + std::strlen(record) + extra) % 64, 0u) << "to be mapped";
+  }
+}
+
+TEST(TorchFile, ViewsThatAreNotDenseAreNotWritten) {
+  const Scratch scratch;
+  const std::vector<float> numbers(6);
+  const auto bytes = std::as_bytes(std::span(numbers));
+  auto write = [&, n = 0](const TensorView& one) mutable {
+    write_torch_file(OutputFile(scratch.path() / std::to_string(++n), OutputFile::Mode::create),
+                     {&one, 1});
+  };
+  EXPECT_THROW(write({"w", "F32", {2, 3}, bytes, {1, 2}}), std::logic_error);
+  EXPECT_THROW(write({"w", "F32", {2, 2}, bytes}), std::logic_error);
+  EXPECT_THROW(write({"w", "C64", {3}, bytes}), std::logic_error);
 }
 
 }  // namespace

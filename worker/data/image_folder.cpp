@@ -32,6 +32,19 @@ fs::path find_half(const DataRequest& request, const std::vector<std::string>& n
                    "each class in both.");
 }
 
+DataFacts facts_of(const FileList& list, std::string name, int side) {
+  DataFacts facts;
+  facts.name = std::move(name);
+  facts.shape = {3, side, side};
+  facts.classes = static_cast<int>(list.classes.size());
+  facts.class_names = list.classes;
+  facts.mean = kMean;
+  facts.deviation = kDeviation;
+  facts.varies = true;
+  facts.digest = list.digest();
+  return facts;
+}
+
 /// Which class names are in one list alone. Empty: none.
 std::string odd_classes(const FileList& one, const FileList& other) {
   std::vector<std::string> odd;
@@ -71,16 +84,12 @@ void take(FileList& list, std::optional<std::int64_t> wanted, const char* key) {
 }  // namespace
 
 ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least)
-    : list_(std::move(list)) {
-  facts_.name = std::move(name);
+    : ImageFolder(list, facts_of(list, std::move(name), side), at_least) {}
+
+ImageFolder::ImageFolder(FileList list, DataFacts facts, int at_least)
+    : list_(std::move(list)), facts_(std::move(facts)) {
   facts_.count = static_cast<std::int64_t>(list_.files.size());
-  facts_.shape = {3, side, side};
-  facts_.classes = static_cast<int>(list_.classes.size());
-  facts_.class_names = list_.classes;
-  facts_.mean = kMean;
-  facts_.deviation = kDeviation;
-  facts_.varies = true;
-  facts_.digest = list_.digest();
+  wish_.channels = static_cast<int>(facts_.shape.at(0));
   if (at_least > 0) wish_.at_least = ImageSize{at_least, at_least};
 }
 

@@ -13,6 +13,8 @@ class ImageFolder : public Source {
   /// Samples have any size and three channels; they are to be fitted to `side` x `side`. With
   /// `at_least` above 0 an image may come smaller than its file, but not below that side.
   ImageFolder(FileList list, std::string name, int side, int at_least);
+  /// The same with what is known of the samples, as of a set that a model was trained on.
+  ImageFolder(FileList list, DataFacts facts, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
   /// Errors: BadSample; of read_part() those of the wish, too.

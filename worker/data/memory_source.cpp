@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "worker/data/class_names.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {
@@ -20,6 +21,7 @@ DataFacts facts_of(const ImageSet& set) {
   facts.classes = set.classes;
   facts.mean = set.mean;
   facts.deviation = set.deviation;
+  facts.class_names = published_classes(set.name);
   return facts;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "worker/data/class_names.h"
 #include "worker/data/memory_source.h"
 
 namespace ddp::worker {
@@ -54,6 +55,7 @@ DataFacts facts_of(const json::object& text) {
   facts.classes = json::value_to<int>(text.at("classes"));
   facts.mean = json::value_to<std::vector<float>>(text.at("mean"));
   facts.deviation = json::value_to<std::vector<float>>(text.at("deviation"));
+  facts.class_names = published_classes(facts.name);
   return facts;
 }
 

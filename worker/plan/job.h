@@ -163,6 +163,7 @@ struct CheckpointJob {
   std::chrono::milliseconds interval{0};
   int keep = 3;
   std::string resume = "auto";
+  TextMap keys{};  // of a Python checkpoint: epoch, model, optimizer, scheduler to its own names
   bool trust = false;  // checkpoints and weights of other users
 };
 

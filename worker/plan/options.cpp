@@ -1,8 +1,10 @@
 #include "worker/plan/options.h"
 
+#include <algorithm>
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <sstream>
+#include <string_view>
 
 #include "common/error.h"
 
@@ -10,6 +12,66 @@ namespace ddp::worker {
 namespace {
 
 namespace po = boost::program_options;
+
+struct VerbRule {
+  std::string_view word;
+  Verb verb;
+  std::string_view usage;
+  std::string_view what;
+  std::size_t least = 0;  // files, the checkpoint among them
+  std::size_t most = 0;
+};
+
+constexpr std::size_t kMany = 1'000'000;
+
+constexpr VerbRule kVerbs[] = {
+    {"preview",
+     Verb::preview,
+     "preview JOB.yaml [KEY=VALUE ...] [-o PNG]",
+     "draws what the model is going to see"},
+    {"export",
+     Verb::export_weights,
+     "export CKPT -o FILE.safetensors|FILE.pt [--ema]",
+     "writes the weights, for Python and others",
+     1,
+     1},
+    {"inspect",
+     Verb::inspect,
+     "inspect CKPT [OTHER] [--json]",
+     "says what is in it, verified; or what differs; .safetensors and .pt files too",
+     1,
+     2},
+    {"eval",
+     Verb::evaluate,
+     "eval CKPT JOB.yaml [KEY=VALUE ...] [--json]",
+     "evaluates it on the job's test set",
+     1,
+     1},
+    {"predict",
+     Verb::predict,
+     "predict CKPT IMAGE ... [--top K] [--json]",
+     "names the class of each image",
+     2,
+     kMany},
+};
+
+/// Flags that not every verb takes, and the words of those that do; "train" is no word but none.
+struct FlagRule {
+  const char* flag;
+  std::vector<std::string_view> verbs;
+};
+
+const FlagRule kFlags[] = {
+    {"output", {"preview", "export"}},
+    {"ema", {"export"}},
+    {"json", {"inspect", "eval", "predict"}},
+    {"top", {"predict"}},
+    {"check", {"train"}},
+    {"as-rank", {"train"}},
+    {"init-method", {"train", "eval"}},
+    {"rank", {"train", "eval"}},
+    {"world-size", {"train", "eval"}},
+};
 
 po::options_description visible_flags() {
   po::options_description flags("Flags");
@@ -19,18 +81,48 @@ po::options_description visible_flags() {
       "read the data and build the model on this machine, say what it takes; train nothing")(
       "trust-checkpoint",
       "also load checkpoints and weights that belong to another user (checkpoint.trust=true)")(
+      "output,o",
+      po::value<std::string>()->value_name("FILE"),
+      "of preview and export: where the result goes (preview: preview.png)")(
+      "ema", "of export: the moving average of the weights (optimizer.ema_decay)")(
+      "json", "of inspect, eval and predict: for programs")(
+      "top",
+      po::value<int>()->value_name("K"),
+      "of predict: the K likeliest classes of each image (1)")(
       "init-method",
       po::value<std::string>()->value_name("URL"),
       "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
       "rank", po::value<std::string>()->value_name("R"), "this process's rank, from 0")(
       "world-size", po::value<std::string>()->value_name("N"), "how many processes there are")(
-      "output,o",
-      po::value<std::string>()->value_name("PNG"),
-      "of preview: where the picture goes (preview.png)")(
       "as-rank",
       po::value<std::string>()->value_name("R/N"),
       "alone, but with the data, seeds and rates of rank R of N; writes nothing: for a debugger");
   return flags;
+}
+
+const VerbRule* find_verb(int argc, const char* const* argv) {
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  const auto* const found = std::ranges::find(kVerbs, word, &VerbRule::word);
+  return found == std::end(kVerbs) ? nullptr : found;
+}
+
+std::string usage_of(const VerbRule& rule) {
+  return "ddp-worker " + std::string(rule.usage);
+}
+
+std::vector<std::string> misplaced_flags(const po::variables_map& given, const VerbRule* verb) {
+  const std::string_view word = verb != nullptr ? verb->word : "train";
+  std::vector<std::string> problems;
+  for (const FlagRule& rule : kFlags) {
+    if (given.count(rule.flag) == 0 || std::ranges::find(rule.verbs, word) != rule.verbs.end())
+      continue;
+    std::string list;
+    for (const std::string_view one : rule.verbs)
+      list += (list.empty() ? "" : ", ") + std::string(one == "train" ? "a training" : one);
+    problems.push_back("--" + std::string(rule.flag) + " is a flag of " + list + "." +
+                       (verb != nullptr ? " Usage: " + usage_of(*verb) + "." : " Try --help."));
+  }
+  return problems;
 }
 
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
@@ -81,12 +173,12 @@ Options parse_options(int argc, const char* const* argv) {
   Options options;
   for (int i = 0; i < argc; ++i)
     options.command += (i > 0 ? " " : "") + mask_secret(argv[i]);
-  const bool is_preview = argc > 1 && std::string(argv[1]) == "preview";
-  if (is_preview) {
+  const VerbRule* const verb = find_verb(argc, argv);
+  if (verb != nullptr) {
+    options.verb = verb->verb;
     --argc;
     ++argv;  // the word stands where the program's name stood
   }
-  std::vector<std::string> problems;
   po::options_description flags = visible_flags();
   flags.add_options()("argument", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
@@ -101,8 +193,13 @@ Options parse_options(int argc, const char* const* argv) {
   options.help = given.count("help") > 0;
   options.version = given.count("version") > 0;
   options.check = given.count("check") > 0;
+  options.takes_average = given.count("ema") > 0;
+  options.is_json = given.count("json") > 0;
+  options.trust = given.count("trust-checkpoint") > 0;
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
+  if (options.help || options.version) return options;
+  std::vector<std::string> problems = misplaced_flags(given, verb);
   if (const auto text = find_text(given, "as-rank")) options.as_rank = parse_as_rank(*text);
   if (options.as_rank && options.init_method != InitMethod()) {
     problems.emplace_back(
@@ -110,17 +207,26 @@ Options parse_options(int argc, const char* const* argv) {
         "--world-size out.");
   }
   if (given.count("argument") > 0) {
+    const bool takes_job = verb == nullptr || options.verb == Verb::preview;
     for (const std::string& argument : given["argument"].as<std::vector<std::string>>()) {
-      take_argument(argument, options, problems);
+      // Of eval the first is the checkpoint; what other verbs take are files alone.
+      const bool is_file = !takes_job && (options.verb != Verb::evaluate || options.files.empty());
+      if (is_file)
+        options.files.emplace_back(argument);
+      else
+        take_argument(argument, options, problems);
     }
   }
-  if (given.count("trust-checkpoint") > 0)
+  if (verb != nullptr && (options.files.size() < verb->least || options.files.size() > verb->most))
+    problems.push_back("Usage: " + usage_of(*verb) + ".");
+  if (const auto output = find_text(given, "output")) options.output = *output;
+  if (options.verb == Verb::export_weights && !options.output)
+    problems.push_back("export needs -o. Usage: " + usage_of(*verb) + ".");
+  if (given.count("top") > 0) options.top = given["top"].as<int>();
+  if (options.top < 1)
+    problems.push_back("--top " + std::to_string(options.top) + ": not a number from 1 on.");
+  if (options.trust)
     options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
-  const std::optional<std::string> output = find_text(given, "output");
-  if (is_preview) options.preview = output.value_or("preview.png");
-  if (output && !is_preview)
-    problems.push_back("--output " + *output +
-                       ": is of preview: ddp-worker preview JOB.yaml -o PNG.");
   if (!problems.empty()) throw UsageError(problems);
   return options;
 }
@@ -131,12 +237,14 @@ std::string help_text() {
           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
-          "  ddp-worker preview configs/digits.yaml -o digits.png    what the model is going to "
-          "see\n"
-          "  ddp-worker fetch mnist DIR            gets a published data set; ddp-worker fetch "
-          "--help\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
+          "Verbs. CKPT is the directory of a checkpoint or of a run (its newest whole one), or a "
+          "file latest or best.\n";
+  for (const VerbRule& rule : kVerbs)
+    text << "  ddp-worker " << rule.usage << "\n      " << rule.what << "\n";
+  text << "  ddp-worker fetch mnist DIR\n      gets a published data set; ddp-worker fetch "
+          "--help\n\n"
        << visible_flags() << "\nKeys of a job file, with their defaults:\n";
   for (const JobKey& key : job_keys()) {
     const std::string head = "  " + std::string(key.path) + ": " + std::string(key.default_value);

@@ -1,4 +1,4 @@
-// The worker's command line: a job file and overrides.
+// The worker's command line: a job file and overrides, or a verb with what it works on.
 #pragma once
 
 #include <filesystem>
@@ -18,21 +18,30 @@ struct AsRank {
   bool operator==(const AsRank&) const = default;
 };
 
+/// What the program does. Without a word it trains.
+enum class Verb { train, preview, export_weights, inspect, evaluate, predict };
+
 struct Options {
   bool help = false;
   bool version = false;
   bool check = false;
-  std::optional<std::filesystem::path> preview;  // where the picture goes
-  std::optional<std::filesystem::path> job_file;
-  std::vector<JobOverride> overrides;
-  InitMethod init_method;
-  std::optional<AsRank> as_rank;  // alone, with the share of that rank
-  std::string command;            // as typed, for the run directory
+  Verb verb = Verb::train;
+  std::vector<std::filesystem::path> files{};  // of verbs: the checkpoint, then what else they take
+  std::optional<std::filesystem::path> output{};  // of preview and export
+  bool takes_average = false;                     // of export: --ema
+  bool is_json = false;
+  int top = 1;         // of predict: classes for each image
+  bool trust = false;  // checkpoints and weights of other users
+  std::optional<std::filesystem::path> job_file{};
+  std::vector<JobOverride> overrides{};
+  InitMethod init_method{};
+  std::optional<AsRank> as_rank{};  // alone, with the share of that rank
+  std::string command{};            // as typed, for the run directory
 };
 
-/// Reads `ddp-worker [preview] [JOB.yaml] [KEY=VALUE ...]`.
-/// Errors: UsageError with all that is wrong: unknown flags, arguments that are no override, a
-/// second job file.
+/// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`, or a verb and its arguments as in --help.
+/// Errors: UsageError with all that is wrong: unknown flags, flags of another verb, arguments that
+/// are no override, a second job file, too few or too many files.
 Options parse_options(int argc, const char* const* argv);
 
 /// What --help prints.

@@ -39,20 +39,11 @@ constexpr const char* kOptimizer = "optimizer.safetensors";
 constexpr const char* kState = "state.safetensors";
 constexpr const char* kBest = "best";
 
-std::optional<std::int64_t> parse_name(std::string_view name) {
-  if (!name.starts_with(kStem)) return {};
-  name.remove_prefix(kStem.size());
-  std::int64_t step = -1;
-  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
-  return step;
-}
-
 /// Steps of the whole checkpoints, newest first, with the names of their directories.
 std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const std::string& name : directory.names())
-    if (const std::optional<std::int64_t> step = parse_name(name)) found.emplace_back(*step, name);
+    if (const std::optional<std::int64_t> step = step_of(name)) found.emplace_back(*step, name);
   std::sort(found.rbegin(), found.rend());
   return found;
 }
@@ -251,6 +242,15 @@ bool is_higher_better(std::span<const CheckpointHead> heads) {
 
 }  // namespace
 
+std::optional<std::int64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kStem)) return {};
+  name.remove_prefix(kStem.size());
+  std::int64_t step = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
+  return step;
+}
+
 std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads) {
   const bool is_higher = is_higher_better(heads);
   std::optional<std::size_t> best;
@@ -281,7 +281,7 @@ LoadedCheckpoint load_checkpoint(const fs::path& path, bool trust) try {
   });
 } catch (const UsageError& error) {
   throw UsageError("cannot load checkpoint " + path.string() + ": " + one_line(error.what()) +
-                   ". Name another one in checkpoint.resume, or use auto.");
+                   ". Name another one.");
 }
 
 Checkpoints::Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id)

@@ -12,9 +12,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/owned_dir.h"
+#include "worker/data/source.h"
 #include "worker/save/safetensors.h"
 
 namespace ddp::worker {
@@ -33,6 +35,9 @@ struct CheckpointHead {
   std::string torch_version{};
   // Values that an evaluation has changed since the files were written: by the names of tensors.
   std::map<std::string, std::vector<double>> later{};
+  /// What the model takes and what its classes are called: shape, classes, class names, mean,
+  /// deviation and whether images are fitted; the rest is not saved. Nothing: an older version.
+  std::optional<DataFacts> data{};
 
   bool operator==(const CheckpointHead&) const = default;
 };
@@ -56,6 +61,9 @@ struct LoadedCheckpoint {
 /// The best of checkpoints in the order of their steps: by their own results, the first of equals.
 /// Nothing when none has a result. Which direction is better their results and best ones tell.
 std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads);
+
+/// The number in the name of a checkpoint's directory, "step-000600"; nothing for another name.
+std::optional<std::int64_t> step_of(std::string_view name);
 
 /// Reads and verifies one checkpoint directory. What is in it decides what a program learns, so
 /// without `trust` the directory and its files belong to us or to root.

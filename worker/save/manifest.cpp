@@ -51,6 +51,45 @@ json::value to_json(const std::optional<double>& value) {
   return value && !std::isnan(*value) ? json::value(encode(*value)) : json::value(nullptr);
 }
 
+json::array to_json(const std::vector<float>& numbers) {
+  json::array texts;
+  for (const float number : numbers)
+    texts.emplace_back(encode(number));
+  return texts;
+}
+
+json::value to_json(const std::optional<DataFacts>& data) {
+  if (!data) return nullptr;
+  return {{"name", data->name},
+          {"shape", json::array(data->shape.begin(), data->shape.end())},
+          {"classes", data->classes},
+          {"class_names", json::array(data->class_names.begin(), data->class_names.end())},
+          {"mean", to_json(data->mean)},
+          {"deviation", to_json(data->deviation)},
+          {"is_fitted", data->varies}};
+}
+
+std::vector<float> read_numbers(const json::value& texts) {
+  std::vector<float> numbers;
+  for (const json::value& text : texts.as_array())
+    numbers.push_back(static_cast<float>(decode(text.as_string())));
+  return numbers;
+}
+
+std::optional<DataFacts> read_data(const json::value* value) {
+  if (value == nullptr || value->is_null()) return {};
+  const json::object& entry = value->as_object();
+  DataFacts data;
+  data.name = json::value_to<std::string>(entry.at("name"));
+  data.shape = json::value_to<std::vector<std::int64_t>>(entry.at("shape"));
+  data.classes = entry.at("classes").to_number<int>();
+  data.class_names = json::value_to<std::vector<std::string>>(entry.at("class_names"));
+  data.mean = read_numbers(entry.at("mean"));
+  data.deviation = read_numbers(entry.at("deviation"));
+  data.varies = entry.at("is_fitted").as_bool();
+  return data;
+}
+
 json::object to_json(const ManifestTensor& tensor) {
   return {{"name", tensor.name},
           {"dtype", tensor.dtype},
@@ -114,6 +153,7 @@ Manifest read_content(const json::object& content) {
     }
   }
   head.torch_version = json::value_to<std::string>(content.at("torch_version"));
+  head.data = read_data(content.if_contains("data"));
   for (const auto& [key, value] : content.at("job").as_object())
     head.job.emplace(key, value.as_string());
   for (const json::value& file : content.at("files").as_array())
@@ -149,6 +189,7 @@ std::string to_text(const Manifest& manifest) {
                              {"best", to_json(head.best)},
                              {"torch_version", head.torch_version},
                              {"later", std::move(later)},
+                             {"data", to_json(head.data)},
                              {"job", std::move(job)},
                              {"files", std::move(files)}};
   const std::string rest = "\"content\":" + json::serialize(content) + "}\n";

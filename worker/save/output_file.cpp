@@ -1,17 +1,22 @@
 #include "worker/save/output_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "common/error.h"
+#include "common/files.h"
 
 namespace ddp::worker {
 namespace {
 
 constexpr std::size_t kBegin = 8 << 20;
+namespace fs = std::filesystem;
 
 int flags_of(OutputFile::Mode mode) {
   return O_WRONLY | O_CREAT | (mode == OutputFile::Mode::create ? O_EXCL : O_APPEND);
@@ -67,6 +72,37 @@ void OutputFile::write(std::string_view text) {
 
 void OutputFile::sync() {
   check(::fsync(fd_), "fsync", path_.string());
+}
+
+void replace_with(const fs::path& path, const std::function<void(OutputFile)>& write) {
+  std::error_code ignored;
+  fs::path target = path;
+  if (fs::is_symlink(path, ignored)) target = fs::weakly_canonical(path, ignored);
+  if (target.empty())
+    throw SystemError("cannot replace " + path.string() + ": it is a broken link");
+  const fs::file_status before = fs::status(target, ignored);
+  if (fs::exists(before) && !fs::is_regular_file(before))
+    throw SystemError("cannot replace " + target.string() + ": it is no regular file");
+  const fs::path above = target.has_parent_path() ? target.parent_path() : fs::path(".");
+  const fs::path temporary = above / (target.filename().string() + ".tmp-" + random_name());
+  // Made here, so that a file that another has made is not removed below.
+  OutputFile file(temporary, OutputFile::Mode::create);
+  try {
+    if (fs::exists(before))
+      check(::chmod(temporary.c_str(), static_cast<mode_t>(before.permissions())),
+            "chmod",
+            temporary.string());
+    write(std::move(file));
+    check(::rename(temporary.c_str(), target.c_str()), "rename", target.string());
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  const int directory =
+      check(::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC), "open", above.string());
+  const int result = ::fsync(directory);
+  ::close(directory);
+  check(result, "fsync", above.string());
 }
 
 }  // namespace ddp::worker

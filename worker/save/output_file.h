@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,5 +45,11 @@ class OutputFile {
   int fd_ = -1;                // -1: moved from
   std::size_t not_begun_ = 0;  // bytes that the disk was not asked to write yet
 };
+
+/// Writes a file that is whole or not there: `write` fills a new one beside `path` and syncs it;
+/// then it takes the place of what stood there, and its mode. A link is followed. Errors:
+/// SystemError, also for a directory, a FIFO or a device, and whatever `write` throws: what was
+/// there is then as it was, and nothing else is left.
+void replace_with(const std::filesystem::path& path, const std::function<void(OutputFile)>& write);
 
 }  // namespace ddp::worker

@@ -1,6 +1,7 @@
 #include "worker/save/pickle.h"
 
 #include <array>
+#include <bit>
 #include <cstdio>
 #include <cstring>
 #include <unordered_map>
@@ -182,9 +183,9 @@ void Reader::obey(unsigned char code) {
       return push_long(take<std::uint8_t>());
     case 0x8b:  // LONG4
       return push_long(take<std::uint32_t>());
-    case 'G':  // BINFLOAT
-      take<double>();
-      return push({});
+    case 'G':  // BINFLOAT, big-endian
+      return push({.kind = Kind::real,
+                   .real = std::bit_cast<double>(__builtin_bswap64(take<std::uint64_t>()))});
     case 'X':  // BINUNICODE
       return push_text(take_text(take<std::uint32_t>()));
     case 0x8c:  // SHORT_BINUNICODE

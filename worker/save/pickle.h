@@ -19,6 +19,7 @@ struct PickleValue {
     none,
     boolean,     // integer
     integer,     // integer
+    real,        // real
     text,        // text
     tuple,       // items
     list,        // items
@@ -26,11 +27,12 @@ struct PickleValue {
     global,      // text: "module.name"
     call,        // items: function, arguments
     persistent,  // items: the id
-    other        // a number or an object that nobody asked for yet
+    other        // an object that nobody asked for yet
   };
 
   Kind kind = Kind::other;
   std::int64_t integer = 0;
+  double real = 0;
   std::string text{};
   std::vector<std::size_t> items{};
 };

@@ -1,7 +1,7 @@
-// The tensors of a file that torch.save wrote: a zip archive with a pickle, data.pkl, that names
-// tensors as parts of storages, and one record of raw bytes per storage, data/0, data/1, ...
-// Promises: nothing in the file is executed (save/pickle); no byte outside a record is ever named,
-// whatever the file says.
+// The tensors of a state_dict in a file of torch.save, read and written: a zip archive with a
+// pickle, data.pkl, that names tensors as parts of storages, and one record of raw bytes per
+// storage, data/0, data/1, ... Promises: nothing in a file is executed (save/torch_archive); what
+// is written torch.load takes by its default, weights_only=True.
 #pragma once
 
 #include <filesystem>
@@ -27,5 +27,10 @@ TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& nam
 /// Errors: UsageError (contents, no such file, more bytes than this node has memory), SystemError
 /// (reading).
 TensorFile read_tensor_file(const std::filesystem::path& path, bool trust = false);
+
+/// Writes a state_dict, as torch.save(model.state_dict()) does, and makes it durable. Errors:
+/// SystemError; std::logic_error for an unknown dtype, strides, or a size that is not that of the
+/// shape.
+void write_torch_file(OutputFile file, std::span<const TensorView> tensors);
 
 }  // namespace ddp::worker

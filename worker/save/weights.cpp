@@ -25,23 +25,30 @@ bool is_real(std::string_view dtype) {
   return dtype.starts_with('F') || dtype == "BF16";
 }
 
+// `name` as the model has it; what was cut off is added to `prefixes`.
+std::string cut_prefixes(std::string name,
+                         const std::set<std::string>& wanted,
+                         std::set<std::string>& prefixes) {
+  for (bool is_cut = true; is_cut && !wanted.contains(name);) {
+    is_cut = false;
+    for (const std::string_view prefix : kPrefixes) {
+      if (!name.starts_with(prefix)) continue;
+      name.erase(0, prefix.size());
+      prefixes.emplace(prefix);
+      is_cut = true;
+    }
+  }
+  return name;
+}
+
 // The tensors of a file by the names that the model has for them.
-std::map<std::string, const TensorView*> match_names(const TensorFile& file,
+std::map<std::string, const TensorView*> match_names(const std::vector<TensorView>& tensors,
                                                      const std::set<std::string>& wanted,
                                                      LoadReport& report) {
   std::map<std::string, const TensorView*> found;
   std::set<std::string> prefixes;
-  for (const TensorView& saved : file.tensors()) {
-    std::string name = saved.name;
-    for (bool is_cut = true; is_cut && !wanted.contains(name);) {
-      is_cut = false;
-      for (const std::string_view prefix : kPrefixes) {
-        if (!name.starts_with(prefix)) continue;
-        name.erase(0, prefix.size());
-        prefixes.emplace(prefix);
-        is_cut = true;
-      }
-    }
+  for (const TensorView& saved : tensors) {
+    const std::string name = cut_prefixes(saved.name, wanted, prefixes);
     if (!found.emplace(name, &saved).second)
       throw UsageError(report.file + ": without its prefix, \"" + saved.name + "\" is there twice");
   }
@@ -100,20 +107,32 @@ std::vector<std::string> problems_of(const LoadReport& report) {
 
 }  // namespace
 
+std::string model_name(const std::string& saved, const std::set<std::string>& wanted) {
+  std::set<std::string> ignored;
+  return cut_prefixes(saved, wanted, ignored);
+}
+
 LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
                         bool strict,
                         bool trust) {
-  const at::NoGradGuard no_grad;
   const TensorFile file = read_tensor_file(path, trust);
+  require_weights(file, path.string());
+  return load_weights(file.tensors(), path.string(), state, strict);
+}
+
+LoadReport load_weights(const std::vector<TensorView>& tensors,
+                        const std::string& file,
+                        std::vector<NamedTensor>& state,
+                        bool strict) {
+  const at::NoGradGuard no_grad;
   LoadReport report;
-  report.file = path.string();
-  require_weights(file, report.file);
+  report.file = file;
   report.wanted = state.size();
   std::set<std::string> wanted;
   for (const NamedTensor& one : state)
     wanted.insert(one.name);
-  const std::map<std::string, const TensorView*> found = match_names(file, wanted, report);
+  const std::map<std::string, const TensorView*> found = match_names(tensors, wanted, report);
   for (const auto& [name, saved] : found)
     if (!wanted.contains(name)) report.unexpected.push_back(name);
 

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "worker/model/named_tensor.h"
+#include "worker/save/safetensors.h"
 
 namespace ddp::worker {
 
@@ -32,6 +34,15 @@ LoadReport load_weights(const std::filesystem::path& path,
                         std::vector<NamedTensor>& state,
                         bool strict,
                         bool trust = false);
+
+/// The same with tensors that are read already; `file` stands for where they come from.
+LoadReport load_weights(const std::vector<TensorView>& tensors,
+                        const std::string& file,
+                        std::vector<NamedTensor>& state,
+                        bool strict);
+
+/// What the model of these names calls a tensor: without prefixes, where it does not know them.
+std::string model_name(const std::string& saved, const std::set<std::string>& wanted);
 
 /// For the console: a line, and one per kind of tensor that was not simply copied.
 std::string to_text(const LoadReport& report);

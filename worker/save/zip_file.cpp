@@ -193,7 +193,104 @@ void check_sum(const Place& place, const std::string& file) {
   throw UsageError(file + ": record " + place.entry->name + " is damaged: its checksum differs");
 }
 
+// ---- write
+
+constexpr std::uint16_t kVersion64 = 45;    // of the format: the first with 64-bit sizes
+constexpr std::uint16_t kPadding = 0x4246;  // id of the extra field that torch pads with
+constexpr std::uint64_t kAlignment = 64;
+
+template <typename T>
+void put(std::string& text, T value) {
+  text.append(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+/// What stands in both headers of a record, from the needed version to the length of its name.
+std::string facts_of(const std::string& name, std::uint32_t checksum) {
+  std::string facts;
+  put(facts, kVersion64);
+  put<std::uint16_t>(facts, 0);  // flags
+  put<std::uint16_t>(facts, 0);  // stored
+  put<std::uint32_t>(facts, 0);  // time
+  put(facts, checksum);
+  put(facts, kIn64);  // size, packed
+  put(facts, kIn64);  // and not
+  put(facts, static_cast<std::uint16_t>(name.size()));
+  return facts;
+}
+
+void put_sizes(std::string& text, std::uint64_t size, std::uint16_t more) {
+  put(text, kSizes64);
+  put<std::uint16_t>(text, static_cast<std::uint16_t>(2 * sizeof(size) + more));
+  put(text, size);
+  put(text, size);
+}
+
 }  // namespace
+
+void ZipWriter::add(const std::string& name, std::span<const std::byte> bytes) {
+  const auto* const data = reinterpret_cast<const Bytef*>(bytes.data());
+  const auto checksum = static_cast<std::uint32_t>(::crc32_z(0, data, bytes.size()));
+  const std::string facts = facts_of(name, checksum);
+  const std::uint64_t size = bytes.size();
+  std::string extra;
+  put_sizes(extra, size, 0);
+  put(extra, kPadding);
+  const std::uint64_t start =
+      place_ + sizeof(kLocalMark) + facts.size() + 2 + name.size() + extra.size() + 2;
+  const std::uint64_t padding = (kAlignment - start % kAlignment) % kAlignment;
+  put(extra, static_cast<std::uint16_t>(padding));
+  extra.append(padding, '\0');
+
+  std::string header;
+  put(header, kLocalMark);
+  header += facts;
+  put(header, static_cast<std::uint16_t>(extra.size()));
+  header += name + extra;
+
+  put(directory_, kEntryMark);
+  put(directory_, kVersion64);  // that wrote it
+  directory_ += facts;
+  put<std::uint16_t>(directory_, 2 + 2 + 3 * 8);  // extra field
+  put<std::uint16_t>(directory_, 0);              // comment
+  put<std::uint16_t>(directory_, 0);              // disk
+  put<std::uint16_t>(directory_, 0);              // attributes
+  put<std::uint32_t>(directory_, 0);
+  put(directory_, kIn64);  // place
+  directory_ += name;
+  put_sizes(directory_, size, sizeof(place_));
+  put(directory_, place_);
+  ++entries_;
+
+  file_.write(header);
+  file_.write(bytes);
+  place_ += header.size() + size;
+}
+
+void ZipWriter::finish() {
+  std::string end;
+  put(end, kEnd64Mark);
+  put<std::uint64_t>(end, 2 + 2 + 4 + 4 + 4 * 8);  // bytes that follow
+  put(end, kVersion64);
+  put(end, kVersion64);
+  put<std::uint64_t>(end, 0);  // disks
+  put(end, entries_);          // on this disk
+  put(end, entries_);
+  put<std::uint64_t>(end, directory_.size());
+  put(end, place_);
+  put(end, kEnd64LocatorMark);
+  put<std::uint32_t>(end, 0);  // disk
+  put<std::uint64_t>(end, place_ + directory_.size());
+  put<std::uint32_t>(end, 1);  // disks
+  put(end, kEndMark);
+  put<std::uint32_t>(end, 0);       // disks
+  put<std::uint16_t>(end, 0xFFFF);  // entries: see above
+  put<std::uint16_t>(end, 0xFFFF);
+  put(end, kIn64);
+  put(end, kIn64);
+  put<std::uint16_t>(end, 0);  // comment
+  file_.write(directory_);
+  file_.write(end);
+}
 
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
   const Directory directory = read_directory(archive, name);

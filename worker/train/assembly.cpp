@@ -1,6 +1,9 @@
 #include "worker/train/assembly.h"
 
 #include <algorithm>
+#include <boost/json.hpp>
+#include <cmath>
+#include <iostream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -13,8 +16,11 @@
 #include "worker/dist/replica_check.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
-#include "worker/save/checkpoint.h"
+#include "worker/save/checkpoint_path.h"
+#include "worker/save/model_tensors.h"
 #include "worker/task/classification.h"
+#include "worker/train/bad_data.h"
+#include "worker/train/console.h"
 #include "worker/train/optimizer.h"
 #include "worker/train/sampling.h"
 #include "worker/train/task_setup.h"
@@ -90,8 +96,8 @@ bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std
     if (load_newest(own)) return true;
   }
   if (job.resume == "auto" || job.resume == "never") return false;
-  (void)load_checkpoint(job.resume, job.trust);
-  return true;
+  if (is_checkpoint_path(job.resume)) (void)find_checkpoint(job.resume, job.trust);
+  return true;  // or a file of Python's: Keeper reads it
 }
 
 /// The weights of a run that goes on come from its checkpoint: the file that it began with may be
@@ -136,6 +142,40 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Loade
                      ", width: " + std::to_string(data.shape[2]) + "}}, or take another model.");
   }
   model.train();
+}
+
+LoaderRequest test_request(const Job& job,
+                           const Ddp& replica,
+                           const torch::nn::Module& model,
+                           const DataFacts& data,
+                           at::Device device) {
+  return {.type = input_type(replica),
+          .layout = layout_of(model),
+          .augments = make_augments({}, {}, data),
+          .threads = loader_threads(job.data, data, device),
+          .on_bad = LoaderRequest::OnBad::leave_out};
+}
+
+std::int64_t test_batch(const Job& job, at::Device device) {
+  return job.evaluation.batch.value_or(device.is_cpu() ? 32 : 256);
+}
+
+/// As a line of metrics.jsonl, which has the same names and numbers.
+std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
+  boost::json::object line{
+      {"checkpoint", checkpoint.string()}, {"epoch", record.epoch}, {"step", record.step}};
+  for (const auto& [name, value] : record.test) {
+    line.emplace("test_" + name,
+                 std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr));
+  }
+  return boost::json::serialize(line);
+}
+
+std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
+  std::vector<std::string> names;
+  for (const NamedTensor& one : tensors)
+    names.push_back(one.name);
+  return names;
 }
 
 SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
@@ -190,11 +230,7 @@ int train_task(const Session& session,
                        .repeats = job.data.repeats,
                        .threads = loader_threads(job.data, facts, device.device)});
   Loader test_loader(data.test,
-                     {.type = input_type(replica),
-                      .layout = layout,
-                      .augments = make_augments({}, {}, data.test->facts()),
-                      .threads = loader_threads(job.data, data.test->facts(), device.device),
-                      .on_bad = LoaderRequest::OnBad::leave_out});
+                     test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
@@ -204,7 +240,7 @@ int train_task(const Session& session,
   const Metrics metrics = make_metrics();  // for their names
   const bool has_own_metric = metrics.size() > job.evaluation.metrics.size();
   Evaluation evaluation({data.test->facts().count,
-                         job.evaluation.batch.value_or(device.device.is_cpu() ? 32 : 256),
+                         test_batch(job, device.device),
                          group,
                          replica,
                          forward,
@@ -224,7 +260,10 @@ int train_task(const Session& session,
                  session.page,
                  run_dir,
                  session.self.run_id,
-                 plan.steps});
+                 plan.steps,
+                 plan.steps_per_epoch,
+                 names_of(parameters_of(task->model())),
+                 &facts});
   Ledger ledger({job,
                  group,
                  replica,
@@ -253,6 +292,57 @@ int train_task(const Session& session,
                    hooks,
                    session.stop_requested});
   return trainer.run();
+}
+
+int evaluate_task(const Session& session,
+                  const Job& job,
+                  const Device& device,
+                  const Sources& data,
+                  const EvaluationRequest& request,
+                  Group& group) {
+  const DataFacts& facts = data.train->facts();
+  Job bare = job;
+  bare.model.weights.reset();  // those of the checkpoint come in their place
+  const std::unique_ptr<Task> task = make_task(bare, facts, session.registry, group);
+  Precision precision(job.amp, device.device);
+  precision.prepare(task->model());
+  task->model().to(device.device);
+  group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
+  EvaluationRecord record;
+  std::filesystem::path path;
+  if (group.is_root()) {
+    const LoadedCheckpoint checkpoint = find_checkpoint(request.checkpoint, job.checkpoint.trust);
+    put_evaluated(checkpoint, job.identity, task->model());
+    record.epoch = checkpoint.head.epoch;
+    record.step = checkpoint.head.step;
+    path = checkpoint.path;
+  }
+  Ddp replica(ddp_request(job, task->model()), group);
+  // Beyond this point the weights are equal on every rank.
+  Loader loader(data.test,
+                test_request(job, replica, task->model(), data.test->facts(), device.device));
+  const Forward forward(*task, precision, device.device);
+  const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
+  Evaluation evaluation({data.test->facts().count,
+                         test_batch(job, device.device),
+                         group,
+                         replica,
+                         forward,
+                         /*ema=*/nullptr,  // they are the model by now
+                         loader,
+                         make_metrics,
+                         make_metrics().size() > job.evaluation.metrics.size(),
+                         session.page,
+                         session.stop_requested});
+  session.page.phase = Phase::evaluating;
+  const std::optional<NamedValues> values = evaluation.run();
+  if (!values) return exit_code::kStoppedAfterCheckpoint;
+  if (const std::optional<int> code = BadData(group, job.data.max_bad).report(loader)) return *code;
+  record.test = *values;
+  session.page.phase = Phase::finished;
+  if (group.is_root())
+    std::cout << (request.is_json ? to_json(record, path) : evaluation_line(record)) << std::endl;
+  return exit_code::kOk;
 }
 
 }  // namespace ddp::worker

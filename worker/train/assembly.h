@@ -1,6 +1,8 @@
 // Puts the parts of a run together, on one rank whose group, device and data are there.
 #pragma once
 
+#include <filesystem>
+
 #include "common/owned_dir.h"
 #include "worker/data/source.h"
 #include "worker/dist/device.h"
@@ -18,5 +20,21 @@ int train_task(const Session& session,
                const Sources& data,
                const OwnedDir* run_dir,
                Group& group);
+
+struct EvaluationRequest {
+  std::filesystem::path checkpoint;  // as in save/checkpoint_path; rank 0 alone reads it
+  bool is_json = false;
+};
+
+/// Evaluates the checkpoint on the test set, by its moving averages where it has any, as the run
+/// that saved it did; rank 0 prints the result. Returns the exit code: 0, 143 (stopped), 2 (too
+/// many samples cannot be read). Errors: UsageError for a checkpoint that does not fit the job;
+/// those of Evaluation::run().
+int evaluate_task(const Session& session,
+                  const Job& job,
+                  const Device& device,
+                  const Sources& data,
+                  const EvaluationRequest& request,
+                  Group& group);
 
 }  // namespace ddp::worker

@@ -11,7 +11,9 @@
 #include "common/failpoint.h"
 #include "common/log.h"
 #include "common/one_line.h"
+#include "worker/save/checkpoint_path.h"
 #include "worker/train/policy_stop.h"
+#include "worker/train/python_import.h"
 
 namespace ddp::worker {
 namespace {
@@ -74,7 +76,7 @@ Position Keeper::restore(const SumNames& names) {
       }
       mark_best();  // whoever saved last may have been killed before, or the best be damaged by now
     }
-    if (!checkpoint && has_path) checkpoint = load_checkpoint(job.resume, job.trust);
+    if (!checkpoint && has_path) checkpoint = load_named();
   }
   if (checkpoint) require_same_job(*checkpoint, parts_.job);
   const Position position =
@@ -85,6 +87,19 @@ Position Keeper::restore(const SumNames& names) {
               << ", from " << checkpoint->path.string() << std::endl;
   }
   return position;
+}
+
+LoadedCheckpoint Keeper::load_named() const {
+  const CheckpointJob& job = parts_.job.checkpoint;
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(job.resume, ignored);
+  if (!is_file || is_checkpoint_path(job.resume)) return find_checkpoint(job.resume, job.trust);
+  return import_python({.path = job.resume,
+                        .job = parts_.job,
+                        .shared = parts_.shared,
+                        .parameters = parts_.parameters,
+                        .trained = parts_.replica.parameters(),
+                        .steps_per_epoch = parts_.steps_per_epoch});
 }
 
 bool Keeper::is_time() const {
@@ -215,6 +230,7 @@ CheckpointHead Keeper::head_of(const Position& position) const {
   head.result = position.result;
   head.best = position.watch.best;
   head.torch_version = TORCH_VERSION;
+  if (parts_.data != nullptr) head.data = *parts_.data;
   head.later = later_values(parts_.shared, position);
   return head;
 }

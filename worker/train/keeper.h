@@ -39,6 +39,9 @@ class Keeper {
     const OwnedDir* run_dir = nullptr;  // rank 0's; null: nothing is written
     std::string run_id;                 // for temporary names; may be empty
     std::int64_t steps = 0;             // of the whole run
+    std::int64_t steps_per_epoch = 0;
+    std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
+    const DataFacts* data = nullptr;  // what is trained on, for who uses a checkpoint; null: untold
   };
 
   explicit Keeper(Parts parts);
@@ -83,6 +86,8 @@ class Keeper {
   void write(CheckpointContent& content, const Snapshot& snapshot, Last last);
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;
+  /// The one that checkpoint.resume names. Errors: UsageError.
+  [[nodiscard]] LoadedCheckpoint load_named() const;
   void mark_best();
 
   Parts parts_;

@@ -16,7 +16,11 @@
 #include "common/log.h"
 #include "common/streams.h"
 #include "worker/plan/options.h"
+#include "worker/save/checkpoint_path.h"
+#include "worker/train/export.h"
+#include "worker/train/inspect.h"
 #include "worker/train/last_words.h"
+#include "worker/train/predict.h"
 #include "worker/train/preview.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
@@ -98,6 +102,13 @@ WorkerIdentity play(const std::optional<AsRank>& as, WorkerIdentity self) {
   return self;
 }
 
+/// The verbs that need neither job nor other ranks; nothing for the rest. Errors: UsageError.
+std::optional<int> run_alone(const Options& options) {
+  if (options.verb == Verb::export_weights) return export_weights(options);
+  if (options.verb == Verb::inspect) return inspect(options);
+  return {};
+}
+
 void handle_stop_signals(ProgressPage& page) {
   page_of_handler = &page;
   struct sigaction action {};
@@ -129,18 +140,24 @@ void run(int argc, char** argv, const Registry& registry) {
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
     check_torch_version();
+    if (const std::optional<int> done = run_alone(options)) ::_exit(*done);
     last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     // Who am I: the launcher's environment, or rank 0 of 1.
     const WorkerIdentity self = play(options.as_rank, read_identity(environment));
     last_words().rank = self.rank;
     // Under an agent of ours the prefix of each line says it.
-    if (self.run_id.empty() && !options.as_rank) log::info(describe(self));
+    if (self.run_id.empty() && !options.as_rank && options.verb != Verb::predict)
+      log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     (*page)->saves_on_stop = 1;
     handle_stop_signals(**page);
     print_stacks_on_signal();
-    const JobValues job = load_job(options);
+    // predict has no job file: its checkpoint tells all that it needs.
+    std::optional<LoadedCheckpoint> checkpoint;
+    if (options.verb == Verb::predict)
+      checkpoint = find_checkpoint(options.files.at(0), options.trust);
+    const JobValues job = checkpoint ? job_of(*checkpoint) : load_job(options);
     limit_time(job, environment);
     const Session session{job,
                           self,
@@ -151,9 +168,12 @@ void run(int argc, char** argv, const Registry& registry) {
                           stop_requested,
                           options.as_rank.has_value(),
                           own_run_dir};
-    code = options.preview ? preview(session, *options.preview)
-           : options.check ? check_job(session)
-                           : train(session);
+    code =
+        checkpoint                       ? predict(session, *checkpoint, options)
+        : options.verb == Verb::evaluate ? evaluate(session, options.files.at(0), options.is_json)
+        : options.verb == Verb::preview  ? preview(session, options.output.value_or("preview.png"))
+        : options.check                  ? check_job(session)
+                                         : train(session);
     if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
       log::info("train.time_limit is over");
   } catch (const std::exception& error) {

@@ -90,25 +90,6 @@ void keep_batch(Job& job, const JobValues& values, const OwnedDir* run_dir, Grou
   }
 }
 
-// Errors: UsageError for a job that this program or this device cannot do.
-Device prepare_device(const Job& job, const Session& session) {
-  require_known(session.registry, job);
-  if (job.device.is_data_parallel && session.self.world_size > 1) {
-    throw UsageError("parallel: data is one process over several devices, here are " +
-                     std::to_string(session.self.world_size) +
-                     ". Start one, or take parallel=ddp.");
-  }
-  // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
-  DeviceJob wish = job.device;
-  if (wish.is_data_parallel && !wish.devices.empty()) wish.device = wish.devices[0];
-  Device device = choose_device(wish, session.self, session.environment);
-  for (const std::string& note : device.notes)
-    log::warning(note);
-  set_math(job.math);
-  refuse_amp(job.amp, device.device.is_cuda());
-  return device;
-}
-
 /// Errors: UsageError for a GPU that is not there.
 void require_there(const DeviceJob& job) {
   std::vector<std::string> all = job.devices;
@@ -166,7 +147,39 @@ std::int64_t own_states(const Registry& registry, const Job& job) {
   return std::ranges::count(states, false, &UpdateRule::State::is_number);
 }
 
+std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const Device& device) {
+  const WorkerIdentity& self = session.self;
+  session.page.phase = Phase::joining;
+  std::unique_ptr<Group> group = session.plays_rank ? make_alone(self.rank, self.world_size)
+                                                    : join(self,
+                                                           session.environment,
+                                                           device,
+                                                           job_digest(session.job),
+                                                           job.ddp.join_timeout,
+                                                           job.ddp.timeout);
+  group->show_on(session.page);
+  return group;
+}
+
 }  // namespace
+
+Device prepare_device(const Job& job, const Session& session) {
+  require_known(session.registry, job);
+  if (job.device.is_data_parallel && session.self.world_size > 1) {
+    throw UsageError("parallel: data is one process over several devices, here are " +
+                     std::to_string(session.self.world_size) +
+                     ". Start one, or take parallel=ddp.");
+  }
+  // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
+  DeviceJob wish = job.device;
+  if (wish.is_data_parallel && !wish.devices.empty()) wish.device = wish.devices[0];
+  Device device = choose_device(wish, session.self, session.environment);
+  for (const std::string& note : device.notes)
+    log::warning(note);
+  set_math(job.math);
+  refuse_amp(job.amp, device.device.is_cuda());
+  return device;
+}
 
 int check_job(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
@@ -201,15 +214,7 @@ int train(const Session& session) {
   const Device device = prepare_device(job, session);
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
-  session.page.phase = Phase::joining;
-  const std::unique_ptr<Group> group = session.plays_rank ? make_alone(self.rank, self.world_size)
-                                                          : join(self,
-                                                                 session.environment,
-                                                                 device,
-                                                                 job_digest(session.job),
-                                                                 job.ddp.join_timeout,
-                                                                 job.ddp.timeout);
-  group->show_on(session.page);
+  const std::unique_ptr<Group> group = join_ranks(session, job, device);
   // Beyond this point every rank is here and the world is fixed.
   const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
   std::optional<OwnedDir> given_dir;  // by the agent
@@ -242,6 +247,22 @@ int train(const Session& session) {
   require_sizes(job.data, data);
   // Beyond this point every rank holds the same data set.
   const int code = train_task(session, job, device, data, run_dir, *group);
+  group->close();
+  return code;
+}
+
+int evaluate(const Session& session, const std::filesystem::path& checkpoint, bool is_json) {
+  const Job job = make_job(session.job, session.self.world_size);
+  const Device device = prepare_device(job, session);
+  const std::unique_ptr<Group> group = join_ranks(session, job, device);
+  session.page.phase = Phase::loading;
+  Sources data;
+  if (const std::optional<int> code =
+          load_data(session.registry, job.data, *group, session.page, data))
+    return *code;
+  group->agree("data", describe_data(data));
+  require_sizes(job.data, data);
+  const int code = evaluate_task(session, job, device, data, {checkpoint, is_json}, *group);
   group->close();
   return code;
 }

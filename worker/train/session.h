@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -10,6 +11,7 @@
 #include "common/job_schema.h"
 #include "common/progress_page.h"
 #include "common/run_dir.h"
+#include "worker/dist/device.h"
 #include "worker/train/registry.h"
 
 namespace ddp::worker {
@@ -30,6 +32,15 @@ struct Session {
 /// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError; LibTorch's own
 /// and those of a program's own model, data or hooks as they are (train/uncaught).
 int train(const Session& session);
+
+/// Evaluates a checkpoint on the job's test set, on all ranks as a run of this job does, and prints
+/// the result as the epochs' lines do, or as JSON. Nothing is written. Returns the exit code.
+/// Errors: as train(); UsageError for a checkpoint that does not fit the job.
+int evaluate(const Session& session, const std::filesystem::path& checkpoint, bool is_json);
+
+/// The device of this rank, with the job's math set. Call it before any tensor is made.
+/// Errors: UsageError for a job that this program or this device cannot do.
+Device prepare_device(const Job& job, const Session& session);
 
 /// Reads the data and builds the model on the device of this rank, joins nobody and writes nothing.
 /// Prints what the job takes. Returns 0. Errors: as train(); UsageError, with the bytes, for a

@@ -11,6 +11,7 @@
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
+#include "worker/save/checkpoint_path.h"
 #include "worker/save/weights.h"
 #include "worker/task/classification.h"
 #include "worker/train/precision.h"
@@ -33,6 +34,12 @@ TaskRequest request_for(const Job& job,
   return {job, data, norm, registry};
 }
 
+/// A file of weights, or the model of a checkpoint. Errors: UsageError.
+std::filesystem::path weights_file(const std::filesystem::path& path, bool trust) {
+  if (!is_checkpoint_path(path)) return path;
+  return find_checkpoint(path, trust).path / "model.safetensors";
+}
+
 }  // namespace
 
 std::unique_ptr<Task> make_task(const Job& job,
@@ -51,9 +58,9 @@ std::unique_ptr<Task> make_task(const Job& job,
   if (job.model.has_sync_norm) require_synced_norms(model, job.model.name, *synced);
   if (job.model.weights && group.is_root()) {
     std::vector<NamedTensor> state = state_of(model);
-    std::cout << to_text(load_weights(
-                     *job.model.weights, state, job.model.strict, job.checkpoint.trust))
-              << std::flush;
+    const bool trust = job.checkpoint.trust;
+    const std::filesystem::path path = weights_file(*job.model.weights, trust);
+    std::cout << to_text(load_weights(path, state, job.model.strict, trust)) << std::flush;
   }
   freeze(model, job.model.freeze);
   use_layout(model, job.model.layout);

@@ -1,0 +1,81 @@
+#include "worker/plan/options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+Options parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "ddp-worker");
+  return parse_options(static_cast<int>(words.size()), words.data());
+}
+
+std::string refusal(const std::vector<const char*>& words) {
+  try {
+    parse(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(WorkerOptions, WithoutAWordItTrains) {
+  const Options options = parse({"job.yaml", "train.epochs=3", "--check"});
+  EXPECT_EQ(options.verb, Verb::train);
+  EXPECT_EQ(options.job_file, "job.yaml");
+  EXPECT_EQ(options.overrides.size(), 1u);
+  EXPECT_TRUE(options.check);
+  EXPECT_THAT(options.files, IsEmpty());
+}
+
+TEST(WorkerOptions, AVerbTakesItsFilesAndFlags) {
+  const Options exported = parse({"export", "runs/job", "-o", "x.pt", "--ema"});
+  EXPECT_EQ(exported.verb, Verb::export_weights);
+  EXPECT_THAT(exported.files, ElementsAre("runs/job"));
+  EXPECT_EQ(exported.output, "x.pt");
+  EXPECT_TRUE(exported.takes_average);
+  const Options evaluated = parse({"eval", "lr=1/latest", "job.yaml", "eval.batch=7", "--json"});
+  EXPECT_EQ(evaluated.verb, Verb::evaluate);
+  EXPECT_THAT(evaluated.files, ElementsAre("lr=1/latest"));
+  EXPECT_EQ(evaluated.job_file, "job.yaml");
+  EXPECT_EQ(evaluated.overrides.at(0).path, "eval.batch");
+  EXPECT_TRUE(evaluated.is_json);
+  const Options predicted = parse({"predict", "runs/job", "a=1.png", "job.yaml", "--top", "3"});
+  EXPECT_THAT(predicted.files, ElementsAre("runs/job", "a=1.png", "job.yaml"));
+  EXPECT_EQ(predicted.top, 3);
+  EXPECT_EQ(parse({"preview", "job.yaml"}).verb, Verb::preview);
+  EXPECT_TRUE(parse({"inspect", "a", "b", "--trust-checkpoint"}).trust);
+}
+
+TEST(WorkerOptions, AFlagOfAnotherVerbIsRefusedWithThoseThatTakeIt) {
+  EXPECT_THAT(refusal({"job.yaml", "--json"}),
+              HasSubstr("--json is a flag of inspect, eval, predict"));
+  EXPECT_THAT(refusal({"inspect", "a", "--ema", "--check"}),
+              AllOf(HasSubstr("--ema is a flag of export."),
+                    HasSubstr("--check is a flag of a training."),
+                    HasSubstr("ddp-worker inspect CKPT [OTHER] [--json]")));
+}
+
+TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {
+  EXPECT_THAT(refusal({"export", "-o", "x.pt"}), HasSubstr("Usage: ddp-worker export CKPT -o"));
+  EXPECT_THAT(refusal({"export", "a"}), HasSubstr("export needs -o"));
+  EXPECT_THAT(refusal({"inspect", "a", "b", "c"}), HasSubstr("inspect CKPT [OTHER]"));
+  EXPECT_THAT(refusal({"predict", "a"}), HasSubstr("predict CKPT IMAGE ..."));
+  EXPECT_THAT(refusal({"predict", "a", "b", "--top", "0"}), HasSubstr("--top 0"));
+}
+
+TEST(WorkerOptions, TheHelpNamesEveryVerb) {
+  for (const char* const word : {"preview", "export", "inspect", "eval", "predict", "fetch"})
+    EXPECT_THAT(help_text(), HasSubstr(std::string("\n  ddp-worker ") + word + " "));
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,26 @@
+// Which checkpoint somebody means: by its directory, by that of its run, or by one of the files
+// `latest` and `best`. Nothing is changed on disk: of a run that still trains, too, one may look.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "worker/save/checkpoint.h"
+
+namespace ddp::worker {
+
+/// Whether find_checkpoint() is meant: `path` is a directory, or a file that names one.
+bool is_checkpoint_path(const std::filesystem::path& path);
+
+/// Reads and verifies the checkpoint that `path` means: a directory step-N; a text file that holds
+/// the name of one beside it; or the newest one that is whole of a run's directory, or of its
+/// directory `checkpoints`: each that is passed over then adds a line to `warnings`. Trust is as in
+/// load_checkpoint(). Errors: UsageError that says what is wrong; SystemError (reading).
+LoadedCheckpoint find_checkpoint(const std::filesystem::path& path,
+                                 bool trust,
+                                 std::vector<std::string>& warnings);
+/// The same; the warnings are logged.
+LoadedCheckpoint find_checkpoint(const std::filesystem::path& path, bool trust);
+
+}  // namespace ddp::worker

@@ -1,0 +1,21 @@
+// `ddp-worker predict`: the class of each image, as a checkpoint's model sees it.
+#pragma once
+
+#include "worker/plan/options.h"
+#include "worker/save/checkpoint.h"
+#include "worker/train/session.h"
+
+namespace ddp::worker {
+
+/// The job that a checkpoint was made by, as far as its manifest tells: no paths, no device.
+/// Errors: UsageError for a checkpoint of an older version, and for keys that this one does not
+/// know.
+JobValues job_of(const LoadedCheckpoint& checkpoint);
+
+/// Prints the likeliest classes of each image of `options.files` behind the first: a line of text,
+/// or of JSON, in their order. Images are prepared as in an evaluation. `session.job` is job_of().
+/// An image that cannot be read is named, and the others go on. Returns the exit code: 2 when one
+/// could not be read. Errors: UsageError.
+int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Options& options);
+
+}  // namespace ddp::worker
