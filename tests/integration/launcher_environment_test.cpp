@@ -59,6 +59,7 @@ TEST_F(LauncherEnvironment, EqualsTorchrunsForEveryRank) {
     for (const char* const name : {"MASTER_PORT",
                                    "DDP_RUN_ID",
                                    "DDP_AGENT_ID",
+                                   "DDP_JOB_START",
                                    "DDP_PROGRESS_FD",
                                    "TORCHELASTIC_ERROR_FILE"}) {
       seen.erase(name);
