@@ -44,8 +44,8 @@ std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::str
     // For its owner alone, as torchrun's: what workers print may be anything.
     if (std::optional<OwnedDir> made = OwnedDir::make(own, S_IRWXU))
       return std::make_shared<const OwnedDir>(std::move(*made));
-  } catch (const SystemError& error) {
-    throw UsageError(std::string("log directory: ") + error.what() + kWhereYouCan);
+  } catch (const SystemError& refusal) {
+    throw UsageError(std::string("log directory: ") + refusal.what() + kWhereYouCan);
   }
   refuse(own, std::strerror(EEXIST));
 }
