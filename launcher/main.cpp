@@ -3,6 +3,10 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <filesystem>
@@ -10,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -19,6 +24,7 @@
 #include "common/run_dir.h"
 #include "common/streams.h"
 #include "launcher/os/lifeline.h"
+#include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/explain.h"
 #include "launcher/plan/job_spec.h"
@@ -38,13 +44,28 @@ using namespace ddp::launcher;
 
 namespace {
 
-/// A failed assertion or an exception that nobody takes: the workers die by their death signal and
-/// the guard, we leave by 125.
-void leave_at_once(int) {
-  constexpr char kText[] = "ddp-launch: internal error; the workers are killed.\n";
+constexpr std::string_view kCoreText =
+    "ddp-launch: core file, named as /proc/sys/kernel/core_pattern says, of pid ";
+
+/// Unless nobody reads it, in one write: at such a moment nothing else may be done with memory.
+void say_last(std::string_view text) {
   pollfd console{STDERR_FILENO, POLLOUT, 0};
-  if (::poll(&console, 1, 0) != 1) ::_exit(exit_code::kInternal);  // nobody reads it
-  if (::write(STDERR_FILENO, kText, sizeof kText - 1) < 0) ::_exit(exit_code::kInternal);
+  if (::poll(&console, 1, 0) != 1) return;
+  if (::write(STDERR_FILENO, text.data(), text.size()) < 0) return;
+}
+
+/// A failed assertion or an exception that nobody takes: the workers die by their death signal and
+/// the guard, we leave by 125, and a copy of us leaves a core file where the user allows one.
+void leave_at_once(int) {
+  constexpr std::chrono::milliseconds kCoreWait(500);  // the workers are to be gone in a second
+  say_last("ddp-launch: internal error; the workers are killed.\n");
+  const pid_t copy = leave_core(kCoreWait);
+  if (copy == 0) ::_exit(exit_code::kInternal);
+  std::array<char, 128> text{};
+  char* end = std::copy_n(kCoreText.begin(), kCoreText.size(), text.begin());
+  end = std::to_chars(end, text.end() - 1, copy).ptr;
+  *end++ = '\n';
+  say_last(std::string_view(text.data(), static_cast<std::size_t>(end - text.data())));
   ::_exit(exit_code::kInternal);
 }
 

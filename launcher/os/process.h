@@ -96,6 +96,11 @@ bool catches_signal(pid_t pid, int signal);
 /// all of the machine; such a number, or that of init, is nobody's here: false, as when it is gone.
 bool signal_process(pid_t pid, int signal);
 
+/// The pid of a copy of this process that has left a core file, where the system writes them; else
+/// 0. For a handler of SIGABRT: async-signal-safe. The copy holds no descriptor of ours. Blocks:
+/// until the file is written, at most for `limit`.
+pid_t leave_core(std::chrono::milliseconds limit);
+
 /// Reaps one child that has ended. Blocks: at most `limit`. Errors: false when it has not ended by
 /// then.
 bool reap_within(pid_t pid, std::chrono::milliseconds limit);

@@ -376,6 +376,30 @@ TEST_F(LauncherFaults, S2_ALimitOfProcessesTakesTheStartedOnesBack) {
 }
 
 // What an assertion of the agent does: abort().
+TEST_F(LauncherFaults, L9_AnAgentThatAbortsLeavesACoreFileWhereOneIsAllowed) {
+  if (kInstrumented) GTEST_SKIP() << "a sanitizer changes what the kernel does here";
+  for (const std::string limit : {"unlimited", "0"}) {
+    const auto job = start({.arguments = {"/bin/sh",
+                                          "-c",
+                                          "cd \"$0\" && ulimit -c " + limit + " && exec \"$@\"",
+                                          scratch().string(),
+                                          DDP_LAUNCH,
+                                          DDP_FAKE_WORKER,
+                                          "print",
+                                          "ready",
+                                          "hold"}});
+    ASSERT_TRUE(job->sees("[0:0] ready"));
+    job->signal(SIGABRT);
+    EXPECT_EQ(job->wait(1s), 125);
+    const bool is_piped = read_all("/proc/sys/kernel/core_pattern").starts_with('|');
+    const bool is_told = job->err().find("core file, named as") != std::string::npos;
+    EXPECT_TRUE(is_piped || is_told == (limit != "0")) << job->err();
+    const bool lies_there = read_all("/proc/sys/kernel/core_pattern") == "core\n";
+    EXPECT_TRUE(!lies_there || limit == "0" || !read_all(scratch() / "core").empty());
+    EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());
+  }
+}
+
 TEST_F(LauncherFaults, L9_AnAgentThatAbortsLeavesNothing) {
   const auto job =
       launch_fakes(2,
