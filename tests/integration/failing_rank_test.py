@@ -151,6 +151,24 @@ class Terminate(FailingRank):
         self.assertRegex(report, r"(?m)^  traceback : std::terminate in thread \S+: failing::Refusal: no thread in step 5$")
 
 
+class Crash(FailingRank):
+    """A fault of the program itself: where it was is printed, and the end is that of the signal."""
+
+    CASES = {"null": r"SIGSEGV at address 0x0", "null-thread": r"SIGSEGV at address 0x0", "deep": r"SIGSEGV at address 0x[0-9a-f]{6,}"}
+
+    def test_where_it_happened_is_told_and_the_code_is_the_signal_s(self):
+        if os.environ.get("DDP_SANITIZE"):
+            self.skipTest("a sanitizer tells it in its own way")
+        for where, what in self.CASES.items():
+            with self.subTest(where):
+                command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", OwnExceptions.PROGRAM, "job.yaml"]
+                text = self.run_program(*command, *OwnExceptions.JOB_OF_ITS, f"name=crash-{where}", expect=139, FAIL=where)
+                self.assertRegex(text, rf"\[0:1\] {what}\n\[0:1\] stack of thread \d+ \(.*\) of process \d+:\n\[0:1\] .*failing_worker\(")
+                report = self.report_of(text)
+                self.assertRegex(report, r"(?m)^  rank      : 1 ")
+                self.assertRegex(report, r"signal SIGSEGV")
+
+
 class TimeOuts(FailingRank):
     """A peer that is stopped in the middle of training. The limit is far above what a busy machine makes of a step."""
 

@@ -1,7 +1,8 @@
 // A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
 // "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "shapes",
 // "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "thread",
-// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate. At
+// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate;
+// "null", "null-thread" and "deep" crash, by a pointer to nothing and by an endless recursion. At
 // "data" it throws while it loads its data, at "data-kill" it is killed.
 #include <torch/torch.h>
 
@@ -52,6 +53,18 @@ void fail_in_threads(int count, void (*fail)()) {
   std::vector<std::jthread> threads;
   for (int i = 0; i < count; ++i)
     threads.emplace_back(fail);
+}
+
+void write_to_nowhere() {
+  static volatile int* nowhere = nullptr;
+  *nowhere = kStep;
+}
+
+/// Until the stack is full.
+int go_deeper(int depth) {
+  volatile char room[4096];
+  room[0] = static_cast<char>(depth);
+  return depth < 0 ? 0 : go_deeper(depth + 1) + room[0];
 }
 
 /// LibTorch throws.
@@ -108,6 +121,9 @@ class FailingModel : public ImageModel {
     if (where == "peer-thread") {
       fail_in_threads(1, [] { C10_THROW_ERROR(DistBackendError, "the watchdog has seen enough"); });
     }
+    if (where == "null") write_to_nowhere();
+    if (where == "null-thread") fail_in_threads(1, write_to_nowhere);
+    if (where == "deep") steps_ = go_deeper(0);
     if (where == "noexcept") terminate_without_a_way_out();
     return scores;
   }

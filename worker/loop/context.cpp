@@ -47,6 +47,7 @@ Context Context::from_environment(const ContextOptions& options) {
       has_page ? MappedProgressPage::open(state->self.progress_fd) : MappedProgressPage::create();
   ProgressPage& page = **state->page;
   worker::print_stacks_on_signal();
+  worker::print_stack_on_crash();
   worker::DeviceJob wish;
   wish.device = options.device;
   wish.backend = options.backend;

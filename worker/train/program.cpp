@@ -153,6 +153,7 @@ void run(int argc, char** argv, const Registry& registry) {
     (*page)->saves_on_stop = 1;
     handle_stop_signals(**page);
     print_stacks_on_signal();
+    print_stack_on_crash();
     // predict has no job file: its checkpoint tells all that it needs.
     std::optional<LoadedCheckpoint> checkpoint;
     if (options.verb == Verb::predict)

@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <charconv>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
 #include <string_view>
 
@@ -54,9 +55,9 @@ void put(std::string_view text) {
   }
 }
 
-void put_number(long number) {
+void put_number(std::uint64_t number, int base = 10) {
   std::array<char, 24> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number).ptr;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, base).ptr;
   put({text.data(), static_cast<std::size_t>(end - text.data())});
 }
 
@@ -85,11 +86,11 @@ void print_own_stack(const void* context) {
   std::array<char, 17> name{};
   ::prctl(PR_GET_NAME, name.data());
   put("stack of thread ");
-  put_number(this_thread());
+  put_number(static_cast<std::uint64_t>(this_thread()));
   put(" (");
   put(name.data());
   put(") of process ");
-  put_number(::getpid());
+  put_number(static_cast<std::uint64_t>(::getpid()));
   put(":\n");
   ::backtrace_symbols_fd(frames.data() + first, count - first, STDERR_FILENO);
   printed.fetch_add(1);
@@ -135,11 +136,45 @@ extern "C" void on_stack_signal(int signal, siginfo_t* info, void* context) {
   errno = saved_errno;
 }
 
+extern "C" void on_crash(int signal, siginfo_t* info, void* context) {
+  put("SIG");
+  put(::sigabbrev_np(signal));
+  const bool is_fault = info->si_code > 0 && signal != SIGABRT;  // else somebody has sent it
+  if (is_fault) {
+    put(" at address 0x");
+    put_number(reinterpret_cast<std::uintptr_t>(info->si_addr), 16);
+  }
+  put("\n");
+  print_own_stack(context);
+  // It waits until this returns, and then nobody has a handler any more.
+  ::syscall(SYS_tgkill, ::getpid(), this_thread(), signal);
+}
+
+/// Outside of any handler.
+void load_what_backtrace_needs() {
+  std::array<void*, 1> first;
+  ::backtrace(first.data(), 1);
+}
+
 }  // namespace
 
+void print_stack_on_crash() {
+  load_what_backtrace_needs();
+  static std::array<char, 64 << 10> stack;  // for when the other one is full
+  const stack_t other{stack.data(), 0, stack.size()};
+  check(::sigaltstack(&other, nullptr), "sigaltstack", "crashes");
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT}) {
+    struct sigaction action {};
+    check(::sigaction(signal, nullptr, &action), "sigaction", "crashes");
+    if ((action.sa_flags & SA_SIGINFO) != 0 || action.sa_handler != SIG_DFL) continue;
+    action.sa_sigaction = on_crash;
+    action.sa_flags = SA_SIGINFO | SA_RESETHAND | SA_ONSTACK;
+    check(::sigaction(signal, &action, nullptr), "sigaction", "crashes");
+  }
+}
+
 void print_stacks_on_signal() {
-  std::array<void*, 1> first;
-  ::backtrace(first.data(), 1);  // loads what it needs, outside of the handler
+  load_what_backtrace_needs();
   struct sigaction action {};
   action.sa_sigaction = on_stack_signal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;

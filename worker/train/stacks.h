@@ -1,5 +1,6 @@
 // SIGUSR2: every thread of this process prints its stack to stderr, and the process goes on. The
-// agent asks for it before it ends a job that hangs.
+// agent asks for it before it ends a job that hangs. A crash: the thread in which it happens prints
+// its stack, and the process dies of the signal as it would have without that.
 #pragma once
 
 namespace ddp::worker {
@@ -7,5 +8,10 @@ namespace ddp::worker {
 /// Installs the handler. Errors: SystemError. Trap: a thread that blocks all signals prints
 /// nothing; the others wait a moment for it and go on.
 void print_stacks_on_signal();
+
+/// For SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT, as far as nobody else has a handler for them
+/// (a sanitizer, a program's own); after an overflow of the stack in the calling thread alone.
+/// Errors: SystemError.
+void print_stack_on_crash();
 
 }  // namespace ddp::worker
