@@ -26,7 +26,10 @@ class Scale : public ProcessTest {
 
   /// Nothing: the job did not end as it should.
   std::optional<Figures> measure(const std::string& nodes, const std::vector<std::string>& more) {
-    std::vector<std::string> words{"/bin/sh",
+    // Where that is allowed, before whatever else runs: the bounds are those of an idle machine.
+    std::vector<std::string> words{"/usr/bin/nice",
+                                   "--adjustment=-10",
+                                   "/bin/sh",
                                    "-c",
                                    "cd \"$0\" && exec \"$@\"",
                                    scratch().string(),
