@@ -1,4 +1,5 @@
-// Any bytes as a file of torch.save: one UsageError, or tensors that lie in the file.
+// Any bytes as a file of torch.save, of a state_dict and of a checkpoint: one UsageError, or
+// tensors that lie in the file.
 #include "worker/save/torch_file.h"
 
 #include <span>
@@ -6,6 +7,7 @@
 #include "common/error.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/stored_zip.h"
+#include "worker/save/python_checkpoint.h"
 
 using ddp::fuzz::require;
 
@@ -24,30 +26,44 @@ std::vector<std::byte> make_file(const std::string& input) {
   return {bytes.begin(), bytes.end()};
 }
 
+using ddp::worker::TensorView;
+
+void check(const TensorView& tensor, std::span<const std::byte> file) {
+  const std::size_t width = ddp::worker::dtype_size(tensor.dtype);
+  const std::uint64_t bytes = ddp::worker::tensor_bytes(tensor.dtype, tensor.shape);
+  require(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size(),
+          "a stride for each size");
+  if (bytes == 0) return;
+  std::uint64_t last = 0;
+  for (std::size_t i = 0; i < tensor.strides.size(); ++i)
+    last += static_cast<std::uint64_t>(tensor.shape[i] - 1) *
+            static_cast<std::uint64_t>(tensor.strides[i]);
+  require(tensor.bytes.size() == (tensor.strides.empty() ? bytes : (last + 1) * width),
+          "the bytes go from the first element to the last");
+  require(tensor.bytes.data() >= file.data() &&
+              tensor.bytes.data() + tensor.bytes.size() <= file.data() + file.size(),
+          "tensors lie in the file");
+  require(bytes <= file.size(), "no tensor is larger than the file");
+}
+
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::vector<std::byte> bytes = make_file(ddp::fuzz::to_string(data, size));
   try {
-    const ddp::worker::TensorFile file =
-        ddp::worker::parse_torch_file(make_file(ddp::fuzz::to_string(data, size)), "input");
-    for (const ddp::worker::TensorView& tensor : file.tensors()) {
-      const std::size_t width = ddp::worker::dtype_size(tensor.dtype);
-      const std::uint64_t bytes = ddp::worker::tensor_bytes(tensor.dtype, tensor.shape);
-      require(tensor.strides.empty() || tensor.strides.size() == tensor.shape.size(),
-              "a stride for each size");
-      if (bytes == 0) continue;
-      std::uint64_t last = 0;
-      for (std::size_t i = 0; i < tensor.strides.size(); ++i)
-        last += static_cast<std::uint64_t>(tensor.shape[i] - 1) *
-                static_cast<std::uint64_t>(tensor.strides[i]);
-      require(tensor.bytes.size() == (tensor.strides.empty() ? bytes : (last + 1) * width),
-              "the bytes go from the first element to the last");
-      require(tensor.bytes.data() >= file.bytes().data() &&
-                  tensor.bytes.data() + tensor.bytes.size() <=
-                      file.bytes().data() + file.bytes().size(),
-              "tensors lie in the file");
-      require(bytes <= file.bytes().size(), "no tensor is larger than the file");
-    }
+    const ddp::worker::TensorFile file = ddp::worker::parse_torch_file(bytes, "input");
+    for (const TensorView& tensor : file.tensors())
+      check(tensor, file.bytes());
+  } catch (const ddp::UsageError&) {
+  }
+  try {
+    const ddp::worker::PythonCheckpoint file =
+        ddp::worker::parse_python_checkpoint(bytes, "input", {{"epoch", "3"}});
+    for (const TensorView& tensor : file.model)
+      check(tensor, file.bytes);
+    for (const ddp::worker::PythonParameter& parameter : file.optimizer.parameters)
+      for (const TensorView& tensor : parameter.tensors)
+        check(tensor, file.bytes);
   } catch (const ddp::UsageError&) {
   }
   return 0;
