@@ -90,7 +90,7 @@ std::vector<Order> orders() {
 }
 
 std::vector<News> news() {
-  GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}};
+  GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid"};
   NewsBeat beat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
   return {Started{2, 99, {10, 11}},
           Exited{2, 10, 0, an_ending()},
@@ -126,6 +126,7 @@ TEST(MessageCodec, EveryNewsSurvivesTheWay) {
   EXPECT_EQ(ended.workers[0].checkpoint_step, -1);
   EXPECT_EQ(ended.workers[0].error_text, report.error_text);
   EXPECT_EQ(ended.workers[0].last_lines, report.last_lines);
+  EXPECT_EQ(ended.gpu_error, "NVRM: Xid");
   const auto beat = std::get<NewsBeat>(*decode_news(encode(news()[5])));
   EXPECT_EQ(beat.samples[0].loss, 0.5);
   EXPECT_EQ(beat.samples[0].activity, a_sample().activity);
@@ -328,10 +329,16 @@ TEST(MessageCodec, WhatWeSayOurselvesIsAlwaysTaken) {
   const auto read = decode_news(encode(News(beat)));
   ASSERT_TRUE(read);
   EXPECT_LT(std::get<NewsBeat>(*read).samples[0].step, 0);
-  GroupEnded ended{0, {a_report()}, {}};
+  GroupEnded ended{0, {a_report()}, {}, ""};
   ended.workers[0].step = kMost;
   ended.workers[0].checkpoint_step = kLeast;
   EXPECT_TRUE(decode_news(encode(News(ended))));
+}
+
+TEST(MessageCodec, WhatAKernelLogSaysIsOneHarmlessLine) {
+  const auto read = decode_news(encode(News(GroupEnded{0, {}, {}, "a\n\x1b[2J"})));
+  ASSERT_TRUE(read);
+  EXPECT_EQ(std::get<GroupEnded>(*read).gpu_error.find_first_of("\n\x1b"), std::string::npos);
 }
 
 // Case C11: deep JSON.
@@ -348,7 +355,8 @@ TEST(MessageCodec, C11_DeepJsonIsRefused) {
 TEST(MessageCodec, AnyBytesOfAWorkerGiveValidJson) {
   WorkerReport report = a_report();
   report.last_lines = {std::string("a\xff\0\x01\xc3", 5), "\xe2\x82\xac\xed\xa0\x80"};
-  const auto read = std::get<GroupEnded>(*decode_news(encode(News(GroupEnded{0, {report}, {}}))));
+  const auto read =
+      std::get<GroupEnded>(*decode_news(encode(News(GroupEnded{0, {report}, {}, ""}))));
   EXPECT_EQ(read.workers[0].last_lines[0], std::string("a\xef\xbf\xbd\0\x01\xef\xbf\xbd", 9));
   EXPECT_EQ(read.workers[0].last_lines[1], "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
@@ -358,7 +366,7 @@ TEST(MessageCodec, TooMuchTextLosesItsOldestLines) {
   report.last_lines.assign(100, std::string(5000, '\x01'));  // six bytes each in JSON
   report.last_lines.push_back("the newest");
   report.error_text = std::string(300000, 'e');
-  const GroupEnded ended{0, std::vector<WorkerReport>(8, report), {}};
+  const GroupEnded ended{0, std::vector<WorkerReport>(8, report), {}, ""};
   const std::string text = encode(News(ended));
   EXPECT_LE(text.size(), kLongestFrame);
   EXPECT_GT(text.size(), kLongestFrame / 4);
