@@ -67,6 +67,7 @@ THERE = {
     "ipv6": has_ipv6,
     "cores": lambda: physical_cores() >= 2,
     "linux-6.14": lambda: kernel() >= (6, 14),
+    "kmsg": lambda: pathlib.Path("/dev/kmsg").exists(),
     "cgroup-cpu": lambda: may_make_cgroup("cpu"),
     "cgroup-memory": lambda: may_make_cgroup("memory"),
     "cgroup-pids": lambda: may_make_cgroup("pids"),

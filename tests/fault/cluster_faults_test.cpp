@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <random>
 
 #include "common/identity.h"
@@ -25,6 +26,7 @@ constexpr milliseconds kLost = 6s;  // until a silent node is given up
 constexpr char kFamily[] = "spawn [ hold ] lose [ hold ] print ready hold";
 /// Ends well when it is told to.
 constexpr char kPatient[] = "print ready wait USR1";
+constexpr char kKernelLog[] = "/dev/kmsg";
 constexpr char kOffTheBus[] =
     "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
 
@@ -287,6 +289,7 @@ TEST_F(ClusterFaults, L1_ASpareTakesThePlaceOfALostNodeWithin12s) {
 // What its kernel log says is played: no test can break a GPU.
 TEST_F(ClusterFaults, X4_ANodeWithABrokenGpuGivesItsPlaceToASpare) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();
+  if (!std::filesystem::exists(kKernelLog)) GTEST_SKIP() << "needs " << kKernelLog;
   cluster().give_kernel_log(1);
   Agents agents;
   for (const int node : {0, 1, 2}) {
@@ -314,6 +317,7 @@ TEST_F(ClusterFaults, X4_ANodeWithABrokenGpuGivesItsPlaceToASpare) {
 
 TEST_F(ClusterFaults, X4_WithoutASpareANodeWithABrokenGpuStaysAndTheReportShowsIt) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
+  if (!std::filesystem::exists(kKernelLog)) GTEST_SKIP() << "needs " << kKernelLog;
   cluster().give_kernel_log(1);
   const auto agents = launch_everywhere("print ready on 2 [ wait USR1 exit 7 ] hold",
                                         {"--nproc-per-node=2", "--max-restarts=1"});
