@@ -326,10 +326,12 @@ void Checkpoints::amend(const CheckpointHead& head) {
   if (!found) return;
   try {
     Manifest manifest = read_manifest(opener(*found));
-    if (manifest.head == head) return;
-    failpoint("save.amend");
+    const std::string before = to_text(manifest);
     manifest.head = head;
-    replace_file(*found, kManifest, to_text(manifest));
+    const std::string text = to_text(manifest);
+    if (text == before) return;
+    failpoint("save.amend");
+    replace_file(*found, kManifest, text);
   } catch (const UsageError&) {
     return;  // damaged meanwhile: said when it is loaded
   }
