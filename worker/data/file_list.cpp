@@ -88,12 +88,13 @@ void add_images(const fs::path& root,
 }  // namespace
 
 std::string FileList::digest() const {
-  std::string text;
+  Digest all;
   for (const std::string& file : files)
-    text += file + "\n";
-  text += sizes_of_some(
-      root, files.size(), [&](std::size_t i) -> const std::string& { return files[i]; });
-  return worker::digest(std::as_bytes(std::span(text)));
+    all.update(std::as_bytes(std::span(file.c_str(), file.size() + 1)));
+  const std::string sizes = sizes_of_some(
+      root, files.size(), [&](std::size_t i) -> const auto& { return files[i]; });
+  all.update(std::as_bytes(std::span(sizes)));
+  return all.text();
 }
 
 std::string sizes_of_some(const fs::path& root,
