@@ -186,7 +186,10 @@ class PythonResume(unittest.TestCase):
         self.save_and_go_on(make_optimizer=lambda model: torch.optim.Adam(model.parameters()))
         whole = torch.load(self.file)
         self.assertRegex(self.run_worker(expect=2), "its optimizer keeps exp_avg, exp_avg_sq, step of parameters.*optimizer.name=sgd")
-        self.assertIn("it lacks", self.run_worker("model.name=mlp", "optimizer.name=adam", expect=2))
+        self.assertIn("no tensor of it fits the model", self.run_worker("model.name=resnet18", "optimizer.name=adam", expect=2))
+        text = self.run_worker("model.name=mlp", "optimizer.name=adam", expect=2)
+        self.assertIn("its model is not this job's. Set model.name", text)
+        self.assertIn("not in the model, skipped: conv1.bias", text)
         for name in ("start_epoch", "model_state_dict", "optimizer_state_dict"):
             torch.save({key: value for key, value in whole.items() if key != name}, self.file)
             text = self.run_worker("optimizer.name=adam", expect=2)

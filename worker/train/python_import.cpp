@@ -59,7 +59,13 @@ class Import {
   }
 
   LoadedCheckpoint run() {
-    const LoadReport report = load_weights(file_.model, where_, model_, /*strict=*/true);
+    const LoadReport report = load_weights(file_.model, where_, model_, /*strict=*/false);
+    if (!report.different.empty() || !report.missing.empty() || !report.unexpected.empty()) {
+      throw UsageError("cannot resume from " + where_ +
+                       ", its model is not this job's. Set model.name and model.args as the script "
+                       "has them.\n" +
+                       to_text(report));
+    }
     const States states = assign();
     std::size_t taken = 0;
     for (const NamedTensor& one : optimizer_)
