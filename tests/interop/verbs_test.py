@@ -143,14 +143,15 @@ class Verbs(unittest.TestCase):
         (self.folder / "empty.png").write_bytes(b"")
         os.mkfifo(self.folder / "pipe.png")
         good = self.images()[0]
-        command = [self.bin / "ddp-worker", "predict", self.run_dir, "empty.png", good, "gone.png", "pipe.png", "--json"]
-        run = subprocess.run(command, capture_output=True, text=True, cwd=self.folder, timeout=100, check=False)
+        odd = os.fsdecode(b"\xff.png")  # JSON has no such text
+        command = [self.bin / "ddp-worker", "predict", self.run_dir, "empty.png", good, "gone.png", "pipe.png", odd, "--json"]
+        run = subprocess.run(command, capture_output=True, encoding="utf-8", cwd=self.folder, timeout=100, check=False)
         self.assertEqual(run.returncode, 2)
         self.assertIn("ddp-worker: empty.png: it is empty\n", run.stderr)
         self.assertRegex(run.stderr, r"ddp-worker: gone.png: .*No such file")
-        self.assertIn("ddp-worker: 3 of 4 images cannot be read\n", run.stderr)
+        self.assertIn("ddp-worker: 4 of 5 images cannot be read\n", run.stderr)
         answers = {answer["image"]: answer for answer in map(json.loads, run.stdout.splitlines())}
-        self.assertEqual({name for name, answer in answers.items() if "error" in answer}, {"empty.png", "gone.png", "pipe.png"})
+        self.assertEqual({name for name, answer in answers.items() if "error" in answer}, {"empty.png", "gone.png", "pipe.png", "\ufffd.png"})
         self.assertIn("classes", answers[str(good)])
         (self.folder / "pipe.png").unlink()
 

@@ -70,6 +70,13 @@ TEST(Manifest, ReadsBackEqual) {
   EXPECT_EQ(parse_manifest(to_text(manifest)), manifest);
 }
 
+TEST(Manifest, ClassesMayBeCalledByAnyBytes) {
+  Manifest manifest = sample();
+  manifest.head.data->class_names = {"a\xff\xfe", "new\nline", "dög"};
+  EXPECT_THAT(parse_manifest(to_text(manifest)).head.data->class_names,
+              testing::ElementsAre(testing::StartsWith("a"), "new?line", "dög"));
+}
+
 TEST(Manifest, ABestValueThatIsNoNumberIsNone) {
   Manifest manifest = sample();
   manifest.head.best = std::numeric_limits<double>::quiet_NaN();

@@ -58,12 +58,21 @@ json::array to_json(const std::vector<float>& numbers) {
   return texts;
 }
 
+/// Names of folders may be any bytes, and JSON is UTF-8: others would make it unreadable.
+json::array to_json(const std::vector<std::string>& names) {
+  constexpr std::size_t kLongest = 4096;
+  json::array texts;
+  for (const std::string& name : names)
+    texts.emplace_back(one_line(name, kLongest));
+  return texts;
+}
+
 json::value to_json(const std::optional<DataFacts>& data) {
   if (!data) return nullptr;
-  return {{"name", data->name},
+  return {{"name", one_line(data->name)},
           {"shape", json::array(data->shape.begin(), data->shape.end())},
           {"classes", data->classes},
-          {"class_names", json::array(data->class_names.begin(), data->class_names.end())},
+          {"class_names", to_json(data->class_names)},
           {"mean", to_json(data->mean)},
           {"deviation", to_json(data->deviation)},
           {"is_fitted", data->varies}};

@@ -14,6 +14,7 @@
 #include "common/job_schema.h"
 #include "common/one_line.h"
 #include "common/units.h"
+#include "common/utf8.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/comparison.h"
 #include "worker/save/tensor_copy.h"
@@ -146,6 +147,12 @@ void print(const Content& content) {
   std::cout << text << "total: " << tensors << " tensors, " << format_bytes(bytes) << std::endl;
 }
 
+/// JSON is UTF-8; paths, and names in foreign files, are any bytes.
+std::string json_text(const std::string& text) {
+  constexpr std::size_t kLongest = 8192;
+  return valid_utf8(text) == text.size() ? text : one_line(text, kLongest);
+}
+
 json::value to_json(const std::optional<double>& number) {
   return number ? json::value(*number) : json::value(nullptr);
 }
@@ -181,11 +188,11 @@ void print_json(const Content& content) {
   for (const File& file : content.files) {
     json::array tensors;
     for (const TensorView& tensor : file.content.tensors()) {
-      tensors.push_back({{"name", tensor.name},
+      tensors.push_back({{"name", json_text(tensor.name)},
                          {"dtype", tensor.dtype},
                          {"shape", json::array(tensor.shape.begin(), tensor.shape.end())}});
     }
-    files.push_back({{"name", file.name},
+    files.push_back({{"name", json_text(file.name)},
                      {"size", size_of(file)},
                      {"verified", content.head.has_value()},
                      {"values", values_of(file)},
@@ -194,7 +201,7 @@ void print_json(const Content& content) {
   }
   json::value head = nullptr;
   if (content.head) head = to_json(*content.head);
-  std::cout << json::object{{"path", content.path.string()},
+  std::cout << json::object{{"path", json_text(content.path.string())},
                             {"head", std::move(head)},
                             {"files", std::move(files)},
                             {"size", bytes}}
@@ -294,7 +301,10 @@ json::object to_json(const std::vector<Change>& changes) {
 }
 
 json::array to_json(const std::vector<std::string>& texts) {
-  return json::array(texts.begin(), texts.end());
+  json::array array;
+  for (const std::string& text : texts)
+    array.emplace_back(json_text(text));
+  return array;
 }
 
 void print_json(const Content& first, const Content& second, const Difference& difference) {
@@ -302,19 +312,19 @@ void print_json(const Content& first, const Content& second, const Difference& d
   for (const auto& [name, tensors] : difference.files) {
     json::array different;
     for (const TensorDifference& one : tensors.different) {
-      different.push_back({{"name", one.name},
+      different.push_back({{"name", json_text(one.name)},
                            {"dtypes", one.dtypes},
                            {"largest_difference", to_json(one.largest)}});
     }
-    files.push_back({{"name", name},
+    files.push_back({{"name", json_text(name)},
                      {"equal", tensors.equal},
                      {"different", std::move(different)},
                      {"other_shape", to_json(tensors.other_shape)},
                      {"only_in_first", to_json(tensors.missing)},
                      {"only_in_second", to_json(tensors.extra)}});
   }
-  std::cout << json::object{{"first", first.path.string()},
-                            {"second", second.path.string()},
+  std::cout << json::object{{"first", json_text(first.path.string())},
+                            {"second", json_text(second.path.string())},
                             {"head", to_json(difference.head)},
                             {"job", to_json(difference.job)},
                             {"files", std::move(files)}}

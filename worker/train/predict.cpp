@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/one_line.h"
+#include "common/utf8.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/loader.h"
 #include "worker/dist/alone.h"
@@ -72,13 +73,19 @@ std::string to_text(const Answer& answer, const DataFacts& data) {
   return one_line(text, kLongest);
 }
 
+/// JSON is UTF-8, a path any bytes.
+std::string json_text(const std::string& text) {
+  return valid_utf8(text) == text.size() ? text : one_line(text, kLongest);
+}
+
 std::string to_json(const Answer& answer, const DataFacts& data) {
   json::array classes;
   for (const auto& [number, probability] : answer.classes) {
     classes.push_back(
         {{"class", class_name(number, data)}, {"number", number}, {"probability", probability}});
   }
-  return json::serialize(json::object{{"image", answer.image}, {"classes", std::move(classes)}});
+  return json::serialize(
+      json::object{{"image", json_text(answer.image)}, {"classes", std::move(classes)}});
 }
 
 class Prediction {
@@ -112,7 +119,8 @@ class Prediction {
     for (const auto& [index, why] : bad) {
       std::cerr << "ddp-worker: " << one_line(why, kLongest) << std::endl;
       if (options_.is_json)
-        std::cout << json::object{{"image", image(index)}, {"error", why}} << std::endl;
+        std::cout << json::object{{"image", json_text(image(index))}, {"error", json_text(why)}}
+                  << std::endl;
     }
   }
 
