@@ -1,8 +1,9 @@
 // ddp-worker in which rank 1 goes wrong, as ODD_RANK says: "model": it builds a wider model than
 // the others; "flip": one bit of its first weight turns over in step 18; "data": it has one sample
 // more; after the first epoch a hook: "halve": halves its weights; "eval": leaves its model in
-// evaluation mode; "throw": throws; "hang": it waits for ever, in wait_for_nobody(); "slow":
-// it says each step, and takes a tenth of a second for it. The model "exact" computes in double.
+// evaluation mode; "throw": throws; "all-halve": halves those of every rank; "hang": it waits for
+// ever, in wait_for_nobody(); "slow": it says each step, and takes a tenth of a second for it. The
+// model "exact" computes in double.
 #include <poll.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -32,6 +33,11 @@ bool is_odd(const std::string& how) {
   const ddp::Environment environment = ddp::read_environment();
   using ddp::find_variable;
   return find_variable(environment, "RANK") == "1" && find_variable(environment, "ODD_RANK") == how;
+}
+
+/// Every rank is.
+bool all_are(const std::string& how) {
+  return ddp::find_variable(ddp::read_environment(), "ODD_RANK") == how;
 }
 
 void flip_a_bit(torch::nn::Module& model) {
@@ -75,7 +81,7 @@ int main(int argc, char** argv) {
   });
   registry.on_epoch.push_back([](const EpochEvent& event) {
     if (event.record.epoch > 0) return;
-    if (is_odd("halve")) halve(event.model);
+    if (is_odd("halve") || all_are("all-halve")) halve(event.model);
     if (is_odd("eval")) event.model.eval();
     if (is_odd("throw")) throw std::runtime_error("a hook of rank 1 gives up");
     if (is_odd("hang")) odd::wait_for_nobody();

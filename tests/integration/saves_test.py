@@ -3,6 +3,7 @@
 Run by hand: DDP_BIN=build/release DDP_ODD_WORKER=... DDP_UNSYNCED=... PYTHONPATH=tests/support python3 tests/integration/saves_test.py
 """
 
+import json
 import os
 import re
 import time
@@ -68,6 +69,28 @@ class KilledSaves(SavesTest):
         self.launch(2, expect=137, DDP_FAILPOINTS="save.amend=kill")
         self.assertIn("resumes at step 10, epoch 1,", self.launch(2))
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_k1_a_kill_around_an_evaluation_between_steps_repeats_it(self):
+        # What it decides, a rate that drops and when it was enough, must not depend on where the run was killed.
+        job = ("schedule.name=plateau", "schedule.patience=0", "schedule.threshold=0.5", "schedule.factor=0.5",
+               "eval.every_steps=3", "optimizer.ema_decay=0")  # fmt: skip
+        for number, often in enumerate((("checkpoint.every_steps=3",), ("checkpoint.every_steps=null", "checkpoint.interval=1ms"))):
+            whole = self.folder / f"whole{number}" / "job"
+            self.launch(2, *job, *often, f"output=whole{number}")
+            for place in ("amend=kill@2", "amend=kill@3", "snapshot=kill@4"):
+                with self.subTest(often=often, place=place):
+                    output = f"output={number}-{place}"
+                    self.launch(2, *job, *often, output, expect=137, DDP_FAILPOINTS=f"save.{place}")
+                    self.assertIn("resumes at step", self.launch(2, *job, *often, output))
+                    run = self.folder / f"{number}-{place}" / "job"
+                    self.assert_same_run(whole, run)
+                    tests = [[(r["step"], r["test_loss"]) for r in records(one, "evaluation")] for one in (whole, run)]
+                    self.assertEqual(tests[0], tests[1])
+
+    def test_the_same_weights_are_judged_once(self):
+        job = ("eval.every_steps=3", "eval.patience=2", "optimizer.lr=1e-9", "train.epochs=4")
+        text = self.launch(2, *job)
+        self.assertEqual(text.count("stops early: 2 evaluations without gain"), 1, text)
 
     def test_a_place_that_is_none_is_refused_with_those_that_are(self):
         for text in ("save.nowhere=kill", "save.rename=jump", "save.rename", "save.rename=kill@0", "save.rename=exit", "save.rename=exit:x"):
@@ -147,6 +170,22 @@ class FailedSaves(SavesTest):
         self.assertEqual(self.newest(self.run_dir()), stopped)
 
 
+    def test_k4_a_checkpoint_that_is_gone_at_the_end_is_made_anew(self):
+        for how in ("save.amend=error:28@2", "moved"):
+            output = how.replace(":", "-")
+            job = ("checkpoint.every_steps=null", "data.test_size=6000", f"output={output}")
+            points = "" if how == "moved" else how
+            running = self.start(self.bin / "ddp-worker", "job.yaml", *job, "train.epochs=1", "eval.batch=1", DDP_FAILPOINTS=points)
+            checkpoints = self.folder / output / "job" / "checkpoints"
+            if how == "moved":
+                running.wait_until(lambda: (checkpoints / "step-000020" / "manifest.json").exists(), "the save before the evaluation")
+                checkpoints.rename(self.folder / "away")
+            self.assertEqual(running.finish(), 0, running.text)
+            content = json.loads((checkpoints / "step-000020" / "manifest.json").read_text(encoding="utf-8"))["content"]
+            self.assertIsNotNone(content["result"], running.text)
+            self.assertEqual((checkpoints / "best").read_text(encoding="utf-8"), "step-000020\n")
+
+
 class TimeLimit(SavesTest):
     """train.time_limit: a stop with a checkpoint, whatever the job does just then."""
 
@@ -196,6 +235,14 @@ class Hooks(SavesTest):
     def test_a_hook_that_throws_loses_no_epoch(self):
         self.launch_odd("throw", "checkpoint.every_steps=null", "train.accumulate=1", expect=1)
         self.assertIn("resumes at step 14,", self.launch(3, "checkpoint.every_steps=null", "train.accumulate=1"))
+
+    def test_what_a_hook_makes_of_the_model_is_saved(self):
+        # On every rank: that is allowed.
+        job = ("checkpoint.every_steps=null", "train.accumulate=1", f"launch.program={os.environ['DDP_ODD_WORKER']}")
+        self.launch(3, *job, "output=whole", ODD_RANK="all-halve")
+        self.launch(3, *job, expect=137, ODD_RANK="all-halve", DDP_FAILPOINTS="save.snapshot=kill@3")
+        self.assertIn("resumes at step 14, epoch 2", self.launch(3, *job, ODD_RANK="all-halve"))
+        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_hook_that_changes_one_replica_is_found_at_once(self):
         job = ("checkpoint.every_steps=null", "train.accumulate=1")

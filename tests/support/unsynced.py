@@ -7,8 +7,6 @@ names that changed in a directory that was not synced since are what they were.
 import pathlib
 
 
-
-
 def lose_power(log, root):
     """Changes the files below `root` to what the disk would hold. Returns the paths that lost something."""
     dirty = set()  # files with bytes that are in memory alone

@@ -5,32 +5,33 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 namespace ddp::worker {
 
+/// Its end waits until all that was begun is done.
 class Background {
  public:
   Background() = default;
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
-  /// Blocks: until all that was begun is done.
-  ~Background();
 
-  /// `work` lets no exception out. The first call starts the thread; no signal is handled on it.
+  /// `work` lets no exception out. The first call starts the thread, on which no stop signal is
+  /// handled. Errors: SystemError when there can be no thread.
   void start(std::function<void()> work);
 
   /// Blocks: until all that was begun is done.
   void wait();
 
  private:
-  void run();
+  void run(const std::stop_token& stop);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> work_;  // the first one is being done
-  bool is_ending_ = false;
-  std::thread thread_;
+  std::condition_variable_any changed_;
+  // The first one is being done. As many as were begun: who begins much waits for it.
+  std::deque<std::function<void()>> work_;
+  std::jthread thread_;  // ends first
 };
 
 }  // namespace ddp::worker

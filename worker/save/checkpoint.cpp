@@ -318,22 +318,23 @@ fs::path Checkpoints::save(const CheckpointContent& content) {
   return directory.path() / name;
 }
 
-void Checkpoints::amend(const CheckpointHead& head) {
+bool Checkpoints::amend(const CheckpointHead& head) {
   const OwnedDir directory = this->directory();
   const std::string name = checkpoint_name(head.step);
   std::string why_not;
   const std::optional<OwnedDir> found = directory.find(name, why_not);
-  if (!found) return;
+  if (!found) return false;
   try {
     Manifest manifest = read_manifest(opener(*found));
     const std::string before = to_text(manifest);
     manifest.head = head;
     const std::string text = to_text(manifest);
-    if (text == before) return;
+    if (text == before) return true;
     failpoint("save.amend");
     replace_file(*found, kManifest, text);
+    return true;
   } catch (const UsageError&) {
-    return;  // damaged meanwhile: said when it is loaded
+    return false;  // damaged meanwhile
   }
 }
 

@@ -85,9 +85,10 @@ class Checkpoints {
   /// is left.
   std::filesystem::path save(const CheckpointContent& content);
 
-  /// Gives the checkpoint of `head.step` another head; its files stay. Nothing when there is none.
+  /// Gives the checkpoint of `head.step` another head; its files stay. False when there is none, or
+  /// its manifest is damaged.
   /// Blocks: until the disk has it. Errors: SystemError; the head is then the one before.
-  void amend(const CheckpointHead& head);
+  bool amend(const CheckpointHead& head);
 
   /// The newest one that verifies, or nothing. A damaged one becomes step-N.bad; one that cannot be
   /// read just now stays as it is. Each one passed over adds a line to `warnings`, ready to be

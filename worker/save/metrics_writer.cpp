@@ -100,6 +100,7 @@ std::string to_csv_line(std::string_view kind,
 struct LineHead {
   std::int64_t step = 0;
   bool is_epoch = false;
+  bool is_evaluation = false;
 };
 
 std::optional<LineHead> read_json_head(std::string_view line) {
@@ -109,11 +110,13 @@ std::optional<LineHead> read_json_head(std::string_view line) {
   const boost::json::value* const step = record.get_object().if_contains("step");
   if (step == nullptr || !step->is_int64()) return {};
   const boost::json::value* const kind = record.get_object().if_contains("kind");
-  return LineHead{step->get_int64(), kind != nullptr && *kind == "epoch"};
+  const auto is_kind = [kind](const char* name) { return kind != nullptr && *kind == name; };
+  return LineHead{step->get_int64(), is_kind("epoch"), is_kind("evaluation")};
 }
 
 std::optional<LineHead> read_csv_head(std::string_view line) {
   const bool is_epoch = line.starts_with("epoch,");
+  const bool is_evaluation = line.starts_with("evaluation,");
   for (std::size_t i = 0; i < kStepColumn; ++i) {
     const std::size_t comma = line.find(',');
     if (comma == std::string_view::npos) return {};
@@ -122,14 +125,14 @@ std::optional<LineHead> read_csv_head(std::string_view line) {
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
   if (error != std::errc()) return {};
-  return LineHead{step, is_epoch};
+  return LineHead{step, is_epoch, is_evaluation};
 }
 
 using HeadReader = std::function<std::optional<LineHead>(std::string_view)>;
 
 bool is_kept(const LineHead& head, const MetricsRequest& request) {
   if (head.step != request.resumed_step) return head.step < request.resumed_step;
-  return !(head.is_epoch && request.epoch_is_open);
+  return !(head.is_epoch && request.epoch_is_open) && !(head.is_evaluation && request.step_is_open);
 }
 
 // Drops what the run will write again, and a line that a crash cut off.

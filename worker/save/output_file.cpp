@@ -15,7 +15,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::size_t kBegin = 8 << 20;
+constexpr std::size_t kBytesBeforeWriteback = 8 << 20;
 namespace fs = std::filesystem;
 
 int flags_of(OutputFile::Mode mode) {
@@ -58,7 +58,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
     check(written, "write", path_.string());
     bytes = bytes.subspan(static_cast<std::size_t>(written));
     not_begun_ += static_cast<std::size_t>(written);
-    if (not_begun_ < kBegin) continue;
+    if (not_begun_ < kBytesBeforeWriteback) continue;
     // The disk works while more comes, and sync() has less to wait for. Where that is not possible
     // nothing is lost.
     (void)::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);

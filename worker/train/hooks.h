@@ -41,7 +41,8 @@ struct EvaluationEvent : HookContext {
   NamedValues& values;  // the same on every rank; so must be what is added
 };
 
-/// After each epoch, before its checkpoint.
+/// After each epoch. A checkpoint from before it is there; what a hook makes of the model is saved,
+/// too.
 struct EpochEvent : HookContext {
   EpochRecord& record;  // the same on every rank; rank 0's `more` is written
 };
@@ -83,6 +84,10 @@ class HookCaller {
   [[nodiscard]] bool has_any() const {
     return !hooks_.on_step.empty() || !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty() ||
            !hooks_.on_save.empty();
+  }
+  /// Whether those of an evaluation or an epoch may have changed the model.
+  [[nodiscard]] bool may_change_model() const {
+    return !hooks_.on_evaluation.empty() || !hooks_.on_epoch.empty();
   }
   [[nodiscard]] bool wants_end() const { return wants_end_; }
   /// Whether a hook of any rank does. All ranks call it. Errors: PeerError.

@@ -107,21 +107,20 @@ bool Keeper::is_time() const {
          std::chrono::steady_clock::now() - last_save_ > parts_.job.checkpoint.interval;
 }
 
-void Keeper::save(const Position& position) {
-  begin(position, Last::no);
+void Keeper::save(const Position& position, Which which) {
+  begin(position, which, Last::no);
 }
 
-void Keeper::begin(const Position& position, Last last) {
+void Keeper::begin(const Position& position, Which which, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // a rank that is played, alone
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
   if (checkpoints_) {
     background_.wait();  // the arena is its until then
-    if (newest_step_ == position.step) {
-      amend(position);
-    } else {
-      CheckpointContent content{
-          .head = head_of(position), .model = {}, .optimizer = {}, .state = {}};
+    const CheckpointHead head = head_of(position);
+    const bool is_there = newest_step_ == position.step && which == Which::missing;
+    if (!is_there || !put_head(head)) {
+      CheckpointContent content{.head = head, .model = {}, .optimizer = {}, .state = {}};
       failpoint("save.snapshot");
       const Snapshot& snapshot = arena_->take(parts_.shared, position);
       background_.start(
@@ -135,24 +134,38 @@ void Keeper::begin(const Position& position, Last last) {
 void Keeper::amend(const Position& position) {
   if (!checkpoints_) return;
   background_.start([this, head = head_of(position)] {
-    try {
-      if (newest_step_ == head.step) checkpoints_->amend(head);
-    } catch (const std::exception& error) {
-      log::warning("the checkpoint of step " + std::to_string(head.step) +
-                   " does not tell what its evaluation gave: " + error.what());
-    }
-    mark_best();
+    if (newest_step_ == head.step) put_head(head);
   });
+}
+
+// False, and there is no such checkpoint from now on, when it is gone or cannot be changed: the
+// last save of a run then makes it anew.
+bool Keeper::put_head(const CheckpointHead& head) {
+  bool is_there = false;
+  try {
+    is_there = checkpoints_->amend(head);
+  } catch (const std::exception& error) {
+    log::warning("the checkpoint of step " + std::to_string(head.step) +
+                 " does not tell what its evaluation gave: " + error.what());
+  }
+  mark_best();
+  if (is_there) return true;
+  newest_step_ = -1;
+  const std::lock_guard lock(mutex_);
+  outcome_.step = 0;
+  return false;
 }
 
 SaveOutcome Keeper::finish(const Position& position) {
   if (parts_.group.is_root() && !checkpoints_)  // as above
     return {.step = static_cast<double>(position.step)};
-  begin(position, Last::yes);
+  const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
+  begin(position, Which::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
   at::Tensor row = at::tensor({mine.count, mine.step, mine.missed, mine.lost_step}, at::kDouble);
   parts_.group.broadcast(row);
+  parts_.page.phase.store(before, std::memory_order_relaxed);
   const auto* const values = row.const_data_ptr<double>();
   return {values[0], values[1], values[2], values[3]};
 }
@@ -174,7 +187,6 @@ std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
 // On the thread.
 void Keeper::write(CheckpointContent& content, const Snapshot& snapshot, Last last) {
   const std::int64_t step = content.head.step;
-  std::string problem;
   try {
     const std::vector<NamedTensor> model = in_c_order(snapshot.model);
     const std::vector<NamedTensor> optimizer = in_c_order(snapshot.optimizer);

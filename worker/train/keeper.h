@@ -58,10 +58,12 @@ class Keeper {
   /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
   [[nodiscard]] bool is_time() const;
 
-  /// Begins to save what is trained; when the newest checkpoint is of that step, amends it. All
-  /// ranks call it. Blocks: for a copy of the state, and before that while an earlier one is still
+  enum class Which { missing, anew };
+  /// Begins to save what is trained. `missing`: where the newest checkpoint is of that step, it is
+  /// amended instead; `anew`: the weights are others than those that it holds. All ranks call it.
+  /// Blocks: for a copy of the state, and before that while an earlier one is still
   /// written. Errors: PeerError.
-  void save(const Position& position);
+  void save(const Position& position, Which which = Which::missing);
 
   /// The same weights have been evaluated, or the epoch is over: `position` takes the place of the
   /// one that their checkpoint has, if there is one. `best` is marked by it.
@@ -82,7 +84,8 @@ class Keeper {
  private:
   enum class Last { no, yes };
 
-  void begin(const Position& position, Last last);
+  void begin(const Position& position, Which which, Last last);
+  bool put_head(const CheckpointHead& head);
   void write(CheckpointContent& content, const Snapshot& snapshot, Last last);
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;
@@ -95,10 +98,11 @@ class Keeper {
   std::optional<SnapshotArena> arena_;      // likewise
   std::chrono::steady_clock::time_point last_save_;
   std::int64_t planned_steps_ = 0;
-  mutable std::mutex mutex_;  // of what follows: the thread writes it
+  // In this run's directory; -1: none. The thread's, and read when it has nothing to do.
+  std::int64_t newest_step_ = -1;
+  mutable std::mutex mutex_;  // of the outcome: the thread writes it
   SaveOutcome outcome_;
-  std::int64_t newest_step_ = -1;  // in this run's directory; -1: none
-  Background background_;          // ends first
+  Background background_;  // ends first
 };
 
 }  // namespace ddp::worker

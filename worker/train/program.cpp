@@ -48,10 +48,10 @@ extern "C" void on_stop_signal(int signal) {
   const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
   if (reason == StopReason::teardown) ::_exit(exit_code::kStoppedAfterCheckpoint);
   if (reason == StopReason::none) page.was_asked.store(1, std::memory_order_relaxed);
-  const bool is_training = has_begun(page);
-  const bool has_agent = is_opened(page);
-  if (!is_training || (stop_requested.exchange(true) && !has_agent))
-    ::_exit(exit_code::of_signal(signal));
+  static std::atomic<bool> was_pressed{false};  // the time limit is no press
+  const bool is_second = was_pressed.exchange(true);
+  if (!has_begun(page) || (is_second && !is_opened(page))) ::_exit(exit_code::of_signal(signal));
+  stop_requested = true;
 }
 
 // As an agent that asks for a checkpoint does; before training there is nothing to save.
@@ -159,7 +159,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (options.verb == Verb::predict)
       checkpoint = find_checkpoint(options.files.at(0), options.trust);
     const JobValues job = checkpoint ? job_of(*checkpoint) : load_job(options);
-    limit_time(job, environment);
+    if (options.verb == Verb::train && !options.check) limit_time(job, environment);
     const Session session{job,
                           self,
                           environment,

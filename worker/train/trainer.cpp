@@ -21,6 +21,7 @@ int Trainer::run() {
   if (position_.step >= parts_.plan.steps && position_.step_in_epoch == 0)
     parts_.ledger.say(nothing_left_line(parts_.job, position_.epoch));
   parts_.step.start(parts_.plan.deal, position_.epoch, position_.step_in_epoch);
+  if (const End end = catch_up()) return *end;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
     // The newest checkpoint is whole.
@@ -113,24 +114,37 @@ Trainer::End Trainer::between_steps() {
   if (is_due(parts_.job.ddp.check_replicas_every)) {
     if (const End end = compare()) return end;
   }
-  const bool is_test_due = is_due(parts_.job.evaluation.every_steps);
   const bool is_save_due = is_due(parts_.job.checkpoint.every_steps);
   // The end of an epoch has its own.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
-  if (is_end || (!is_test_due && !is_save_due)) return {};
+  if (is_end || (!is_test_due() && !is_save_due)) return {};
   if (const End end = hear_rest()) return end;
   if (is_save_due) {
     if (const End end = save(position_)) return end;
   }
-  bool is_best = false;
-  if (is_test_due) {
-    EvaluationRecord record{position_.epoch, position_.step, {}};
-    if (const End end = evaluate(record.test, is_best)) return end;
-    parts_.ledger.write(record);
-  }
-  if (const End end = keep(position_, is_save_due, is_best)) return end;
+  if (const End end = test_between_steps(is_save_due)) return end;
   parts_.ledger.restart_clock(position_);
   return {};
+}
+
+bool Trainer::is_test_due() const {
+  const std::int64_t every = parts_.job.evaluation.every_steps;
+  return every > 0 && position_.step % every == 0;
+}
+
+Trainer::End Trainer::test_between_steps(bool is_saved) {
+  if (!is_test_due()) return {};
+  EvaluationRecord record{position_.epoch, position_.step, {}};
+  bool is_best = false;
+  if (const End end = evaluate(record.test, is_best)) return end;
+  parts_.ledger.write(record);
+  return keep(position_, is_saved, is_best);
+}
+
+Trainer::End Trainer::catch_up() {
+  const bool is_inside = 0 < position_.step_in_epoch &&
+                         position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
+  return is_inside && !position_.result ? test_between_steps(/*is_saved=*/true) : std::nullopt;
 }
 
 Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step) {
@@ -189,7 +203,9 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
     return diverged(parts_.group, "the test loss of epoch " + std::to_string(position_.epoch + 1));
   }
+  const bool is_judged = position_.result.has_value();  // these very weights, before
   position_.result = parts_.judge.result_of(test);
+  if (is_judged) return {};
   is_best = parts_.judge.note(test, position_.watch);
   if (const std::optional<std::string> why = parts_.judge.why_enough(position_.watch)) {
     is_finished_ = true;
@@ -205,8 +221,11 @@ Trainer::End Trainer::save(const Position& position) {
 }
 
 Trainer::End Trainer::keep(const Position& position, bool is_saved, bool is_wanted) {
-  if (!is_saved) return is_wanted ? save(position) : std::nullopt;
-  parts_.keeper.amend(position);
+  if (!is_saved && is_wanted) return save(position);
+  if (is_saved && parts_.hooks.may_change_model())
+    parts_.keeper.save(position, Keeper::Which::anew);
+  else
+    parts_.keeper.amend(position);
   return {};
 }
 

@@ -59,6 +59,9 @@ class Trainer {
   End hear(const SaveOutcome& saves);  // of rank 0's saves
   End hear_rest();                     // of those that were not heard of yet
   End between_steps();                 // what is due each so many steps
+  End test_between_steps(bool is_saved);
+  End catch_up();  // with an evaluation that a stop or a kill has cut off
+  [[nodiscard]] bool is_test_due() const;
   End end_epoch(Clock::time_point start, std::int64_t first_step);
   End evaluate(NamedValues& test, bool& is_best);
   End stop();
@@ -75,8 +78,8 @@ class Trainer {
 
   Parts parts_;
   Position position_;
-  Wishes heard_;  // of all ranks, that were not acted on yet
-  double heard_saves_ = 0;
+  Wishes heard_;                        // of all ranks, that were not acted on yet
+  double heard_saves_ = 0;              // as votes tell them
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
   bool is_finished_ = false;            // all agree that the run ends here
 };
