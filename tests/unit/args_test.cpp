@@ -41,7 +41,8 @@ TEST(Args, WhatIsWrongIsSaidWithWhatIsExpected) {
     EXPECT_EQ(complaint([&] {
                 args_of({{"units", bad}}).integer("units", 1, 4096);
               }),
-              "model.args.units: " + bad + " is not a whole number from 1 to 4096.");
+              "model.args.units: " + (bad.empty() ? "\"\"" : bad) +
+                  " is not a whole number from 1 to 4096.");
   }
   EXPECT_EQ(complaint([] {
               args_of({{"share", "nan"}}).real("share", 0, 1);

@@ -83,7 +83,7 @@ TEST_F(CheckpointPath, OfARunTheNewestThatIsWholeIsTakenAndNothingIsMoved) {
 TEST_F(CheckpointPath, OneThatIsNamedAndDamagedIsRefused) {
   damage("step-000003");
   EXPECT_THAT(refusal(there_ / "latest"),
-              HasSubstr("step-000003: model.safetensors: expected 72 bytes, found 7"));
+              HasSubstr("step-000003: model.safetensors: expected 112 bytes, found 7"));
   EXPECT_THAT(refusal(there_ / "step-000003"), HasSubstr("model.safetensors"));
 }
 
