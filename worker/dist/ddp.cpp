@@ -363,11 +363,7 @@ std::int64_t Ddp::digest(const std::vector<NamedTensor>& more) const {
 }
 
 std::vector<int> Ddp::odd_ranks(const std::vector<NamedTensor>& more) {
-  at::Tensor mine = at::empty({1}, at::kLong);
-  mine.data_ptr<std::int64_t>()[0] = digest(more);
-  const at::Tensor all = group_.gather(mine).contiguous();  // [world_size, 1]
-  const std::int64_t* const first = all.data_ptr<std::int64_t>();
-  return find_odd_ranks(std::vector<std::int64_t>(first, first + all.numel()));
+  return gather_odd_ranks(group_, digest(more));
 }
 
 double loss_share(std::int64_t samples, std::int64_t whole, int world_size) {

@@ -1,6 +1,7 @@
 #include "worker/dist/replica_check.h"
 
 #include <ATen/core/Formatting.h>
+#include <ATen/ops/full.h>
 
 #include <map>
 #include <sstream>
@@ -55,6 +56,12 @@ std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests) {
     if (digests[rank] != chosen) odd.push_back(static_cast<int>(rank));
   }
   return odd;
+}
+
+std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest) {
+  const at::Tensor all = group.gather(at::full({1}, digest, at::kLong)).contiguous();
+  const auto* const first = all.const_data_ptr<std::int64_t>();  // [world_size, 1]
+  return find_odd_ranks({first, first + all.numel()});
 }
 
 }  // namespace ddp::worker

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/dist/group.h"
 #include "worker/model/named_tensor.h"
 
 namespace ddp::worker {
@@ -23,5 +24,8 @@ std::int64_t digest_of(const std::vector<NamedTensor>& tensors);
 /// Ranks that do not hold the most frequent digest; of equally frequent ones the lowest rank's
 /// counts.
 std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests);
+
+/// The same of the digests that all ranks hold. All ranks call it. Errors: PeerError.
+std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest);
 
 }  // namespace ddp::worker

@@ -161,6 +161,18 @@ std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const 
   return group;
 }
 
+/// The data set, the same on every rank. Returns the exit code when it cannot be used. Errors:
+/// UsageError; PeerError.
+std::optional<int> load_alike(const Session& session, const Job& job, Group& group, Sources& data) {
+  session.page.phase = Phase::loading;
+  if (const std::optional<int> code =
+          load_data(session.registry, job.data, group, session.page, data))
+    return code;
+  group.agree("data", describe_data(data));
+  require_sizes(job.data, data);
+  return {};
+}
+
 }  // namespace
 
 Device prepare_device(const Job& job, const Session& session) {
@@ -238,13 +250,8 @@ int train(const Session& session) {
   keep_batch(job, session.job, run_dir, *group);
   if (group->is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  session.page.phase = Phase::loading;
   Sources data;
-  if (const std::optional<int> code =
-          load_data(session.registry, job.data, *group, session.page, data))
-    return *code;
-  group->agree("data", describe_data(data));
-  require_sizes(job.data, data);
+  if (const std::optional<int> code = load_alike(session, job, *group, data)) return *code;
   // Beyond this point every rank holds the same data set.
   const int code = train_task(session, job, device, data, run_dir, *group);
   group->close();
@@ -255,13 +262,8 @@ int evaluate(const Session& session, const std::filesystem::path& checkpoint, bo
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> group = join_ranks(session, job, device);
-  session.page.phase = Phase::loading;
   Sources data;
-  if (const std::optional<int> code =
-          load_data(session.registry, job.data, *group, session.page, data))
-    return *code;
-  group->agree("data", describe_data(data));
-  require_sizes(job.data, data);
+  if (const std::optional<int> code = load_alike(session, job, *group, data)) return *code;
   const int code = evaluate_task(session, job, device, data, {checkpoint, is_json}, *group);
   group->close();
   return code;

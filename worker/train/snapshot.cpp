@@ -27,13 +27,18 @@ std::map<std::string, std::vector<double>> watch_values(const Position& position
   return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
 }
 
-/// The same, unless an evaluation came after it.
-std::vector<double> read_row(const LoadedCheckpoint& checkpoint,
-                             const char* name,
-                             std::size_t size) {
-  const auto later = checkpoint.head.later.find(name);
-  const bool is_later = later != checkpoint.head.later.end() && later->second.size() == size;
-  return is_later ? later->second : read_row(checkpoint.state, name, size);
+/// What an evaluation has made of a saved tensor since; null when there was none.
+const std::vector<double>* find_later(const CheckpointHead& head,
+                                      const std::string& name,
+                                      std::size_t size) {
+  const auto later = head.later.find(name);
+  const bool is_there = later != head.later.end() && later->second.size() == size;
+  return is_there ? &later->second : nullptr;
+}
+
+std::vector<double> read_watch(const LoadedCheckpoint& checkpoint) {
+  const std::vector<double>* const later = find_later(checkpoint.head, kWatch, 1);
+  return later != nullptr ? *later : read_row(checkpoint.state, kWatch, 1);
 }
 
 /// Rank 0's numbers about a position, in one row: whether there is one, step, epoch, step in epoch,
@@ -47,7 +52,7 @@ std::vector<double> to_row(const LoadedCheckpoint& checkpoint, const SumNames& n
                           static_cast<double>(head.step_in_epoch),
                           head.best ? 1.0 : 0.0,
                           head.best.value_or(0),
-                          read_row(checkpoint, kWatch, 1)[0],
+                          read_watch(checkpoint)[0],
                           head.result ? 1.0 : 0.0,
                           head.result.value_or(0)};
   // Those of an epoch that is over are none of the next one's.
@@ -154,10 +159,9 @@ Position restore(Group& group,
               optimizer,
               FiniteCheck::names());
     for (const auto& [name, tensor] : shared.judge) {
-      const auto later = checkpoint->head.later.find(name);
-      if (later != checkpoint->head.later.end() &&
-          later->second.size() == static_cast<std::size_t>(tensor.numel()))
-        tensor.copy_(at::tensor(later->second, at::kDouble));
+      const auto size = static_cast<std::size_t>(tensor.numel());
+      if (const auto* const later = find_later(checkpoint->head, name, size))
+        tensor.copy_(at::tensor(*later, at::kDouble));
     }
   }
   std::vector<double> row(kHead + names.row_size());

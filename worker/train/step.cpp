@@ -31,13 +31,6 @@ NamedTensor modes_of(const torch::nn::Module& model) {
   return {"modes", at::tensor(at::ArrayRef<std::uint8_t>(modes), at::kByte)};
 }
 
-/// Ranks whose tensors are not those of most. All ranks call it. Errors: PeerError.
-std::vector<int> find_odd(Group& group, const std::vector<NamedTensor>& tensors) {
-  const at::Tensor all = group.gather(at::tensor({digest_of(tensors)}, at::kLong)).contiguous();
-  const auto* const first = all.const_data_ptr<std::int64_t>();
-  return find_odd_ranks({first, first + all.numel()});
-}
-
 }  // namespace
 
 SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
@@ -140,12 +133,12 @@ std::optional<std::string> Step::find_odd_replicas() {
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
     what = "optimizer state or averages";
-    odd = find_odd(parts_.group, parts_.optimizer.replicated_state());
+    odd = gather_odd_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
   }
   has_compared_ = true;
   if (odd.empty()) {
     what = "modes of modules (train or eval)";
-    odd = find_odd(parts_.group, {modes_of(parts_.forward.task().model())});
+    odd = gather_odd_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
   }
   if (odd.empty()) return {};
   std::string ranks;
