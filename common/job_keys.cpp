@@ -138,6 +138,13 @@ std::vector<JobKey> launch_keys() {
        .max = 1000000,
        .may_differ = true,
        .help = "rounds after the first"},
+      {.path = "launch.restart",
+       .type = JobType::choice,
+       .default_value = "all",
+       .choices = {"all", "failed"},
+       .may_differ = true,
+       .help = "who is started again in a round after the first; failed: ddp-worker on CPUs goes on "
+               "where it lost a peer"},
       {.path = "launch.grace",
        .type = JobType::duration,
        .default_value = "30s",

@@ -219,6 +219,13 @@ const std::vector<Flag>& table() {
        .placeholder = "N",
        .help = "rounds after the first (0)",
        .group = kStopping},
+      {.name = "restart",
+       .value = plain,
+       .key = "launch.restart",
+       .placeholder = "all|failed",
+       .help = "who is started again in those; failed: the other ranks of ddp-worker keep their "
+               "state and go on from the step that was reached (all)",
+       .group = kStopping},
       {.name = "died-within",
        .value = plain,
        .key = "launch.died_within",

@@ -294,6 +294,7 @@ class Maker {
     if (shown == "dash") spec_.local_rank_flag = "--local-rank";
     if (shown == "underscore") spec_.local_rank_flag = "--local_rank";
     take_store();
+    take_survivors();
     take_logs();
     warn_of_ignored();
   }
@@ -317,6 +318,23 @@ class Maker {
     const auto torch_says = find_variable(base_, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
     const bool by_variable = setting.origin == "default" && torch_says == "1";
     spec_.store_in_worker = by_variable || job().text("launch.store") == "worker";
+  }
+
+  /// Errors: a problem when rank 0 serves the store, which is then gone with it.
+  void take_survivors() {
+    const std::string key = "launch.restart";
+    spec_.keeps_survivors = job().text(key) == "failed";
+    if (!spec_.keeps_survivors) return;
+    if (spec_.store_in_worker) {
+      complain(key,
+               "failed does not go with a store that rank 0 serves. Leave out --store worker and "
+               "TORCH_DISABLE_SHARE_RDZV_TCP_STORE, or give up --restart failed.");
+    }
+    if (spec_.max_restarts == 0 && !spec_.lost_nodes_are_free) {
+      spec_.warnings.push_back(origin(key) +
+                               ": failed has no effect without rounds to restart in. Add "
+                               "--max-restarts N.");
+    }
   }
 
   void take_logs() {

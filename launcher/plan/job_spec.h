@@ -51,6 +51,7 @@ struct JobSpec {
   bool random_user_run_id = false;  // --standalone
   std::string lock_name;            // what may run once only on this node; empty: no lock
   int max_restarts = 0;
+  bool keeps_survivors = false;      // workers that lost a peer wait for the next round
   bool lost_nodes_are_free = false;  // the user wants the job to outlive nodes, and named no number
   std::chrono::milliseconds grace{30000};
   std::string stop_signal_names;  // as the workers are told

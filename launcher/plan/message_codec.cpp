@@ -69,6 +69,7 @@ void fields(Io& io, A<StopRound> auto& m) {
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
   io.field("wants_stacks", m.wants_stacks);
+  io.field("keeps", m.keeps);
   io.field("line", m.line);
 }
 
@@ -171,6 +172,8 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("workers", m.workers);
   io.field("leftovers", m.leftovers);
   io.field("gpu_error", m.gpu_error);
+  io.field("kept", m.kept, Range{0, kMostWorkersOfNode});
+  io.field("kept_step", m.kept_step, kEither);
 }
 
 template <typename Io>

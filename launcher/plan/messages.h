@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 4;
+inline constexpr int kProtocolVersion = 5;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -91,6 +91,7 @@ struct StopRound {
   int signal = 0;                      // the first that the workers get; SIGKILL: at once
   std::chrono::milliseconds grace{0};  // until SIGKILL
   bool wants_stacks = false;           // a hang: every process that can prints its stacks first
+  bool keeps = false;  // workers that wait for the next round are left alone for it
   std::string line;                    // why, for the console
   bool operator==(const StopRound&) const = default;
 };
@@ -134,12 +135,14 @@ struct Exited {
   bool operator==(const Exited&) const = default;
 };
 
-/// No process of the round lives on this node, but for the leftovers.
+/// No process of the round lives on this node, but for the leftovers and those that are kept.
 struct GroupEnded {
   int round = 0;
-  std::vector<WorkerReport> workers;   // by local rank
+  std::vector<WorkerReport> workers;   // that ended, by local rank
   std::vector<std::string> leftovers;  // what could not be killed
   std::string gpu_error;               // a line of the kernel log; empty: the GPUs are well
+  int kept = 0;                        // workers that wait for the next round
+  std::int64_t kept_step = -1;         // the newest step that one of them has done
 };
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused

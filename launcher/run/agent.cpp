@@ -175,6 +175,7 @@ asio::awaitable<void> Agent::story() {
     if (orders_.end()) break;
     co_await run_round();
   }
+  co_await end_kept();
   // The verdict is the same on every node.
   is_over_ = true;
   beat_timer_.cancel();
@@ -195,6 +196,10 @@ asio::awaitable<void> Agent::wait_for_order() {
 
 asio::awaitable<void> Agent::run_round() {
   const StartRound start = orders_.begin();
+  if (group_->kept() > 0) {  // what may have died since
+    (void)co_await group_->sweep();
+    co_await group_->drain();
+  }
   begin_round(start);
   std::vector<EndedWorker> ended = std::exchange(ended_, {});
   if (!ended.empty()) {
@@ -204,17 +209,31 @@ asio::awaitable<void> Agent::run_round() {
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
   orders_.begin_stop();
-  if (group_->alive() > 0) co_await stop();
+  if (orders_.stop()->keeps && spec_.keeps_survivors) co_await group_->settle();
+  if (group_->alive() > group_->kept()) co_await stop();
   std::vector<std::string> leftovers = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `leftovers`.
   co_await group_->drain();
-  for (const auto& worker : group_->workers())
-    ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
+  for (const auto& worker : group_->workers()) {
+    if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
+  }
   orders_.end_round();
   GroupEnded end = describe_round(*group_, spec_, facts_, baseline_);
   end.leftovers = std::move(leftovers);
   keeps_error_files_ = keeps_error_files_ || names_error_files(end);
   tell(end);
+}
+
+/// No round comes that they wait for.
+asio::awaitable<void> Agent::end_kept() {
+  if (group_->kept() == 0) co_return;
+  group_->give_up_kept();
+  StopOrder order;
+  order.signal = SIGKILL;
+  order.reason = StopReason::teardown;
+  co_await group_->stop(order);
+  (void)co_await group_->sweep();
+  co_await group_->drain();
 }
 
 /// Told to the guard before it is there.
@@ -245,6 +264,7 @@ void Agent::begin_round(const StartRound& start) {
   if (is_first) say_start();
   if (spec_.max_nodes > 1) say_place(start);
   world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
+  if (group_->kept() > 0) return;  // the same group goes on
   group_ = std::make_unique<WorkerGroup>(
       io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
   if (start.round > 0) cgroup_.begin_round(start.round);

@@ -69,6 +69,7 @@ class Agent {
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
+  asio::awaitable<void> end_kept();
   void prepare_cgroup();
   void begin_round(const StartRound& start);
   void open_run_dir();

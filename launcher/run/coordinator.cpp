@@ -99,8 +99,9 @@ asio::awaitable<void> Coordinator::story() {
     if (!begin_round(policy.round())) break;
     // Ranks are fixed, and every node is told to start.
     co_await watch();
-    co_await stop();
-    // No process of this round lives on any node that can be heard, or it is named.
+    co_await stop(policy);
+    // No process of this round lives on any node that can be heard, or it is named, or waits for
+    // the next round.
     const RoundResult round = conclude();
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
@@ -242,20 +243,22 @@ bool Coordinator::has_reason_to_end() const {
          round_.lost || round_.start_failure || round_.ended == round_.places.size();
 }
 
-asio::awaitable<void> Coordinator::stop() {
+asio::awaitable<void> Coordinator::stop(const RestartPolicy& policy) {
   store_.note_joined(round_.places);
   // Who times out has waited for its peers for a while: one that is stopped now was so by then.
   round_.frozen =
       watchdog_->frozen(round_.has_timed_out ? std::chrono::nanoseconds(0) : Watchdog::kFrozenFor);
   round_.is_stopping = true;
   if (has_other_nodes()) crew_.show("");
-  const StopRound order = make_stop();
+  const StopRound order = make_stop(policy);
   crew_.send_all(order);
   // Our own node always reports; another one may be stuck in a way that its beats do not show.
   const Clock::duration stacks = order.wants_stacks
                                      ? StackCollector::kSpyWait + StackCollector::kPrintWait
                                      : Clock::duration(0);
-  const Deadline deadline = Clock::now() + order.grace + stacks + kReportWait;
+  const Clock::duration settling =
+      order.keeps ? Clock::duration(WorkerGroup::kSettleWait) : Clock::duration(0);
+  const Deadline deadline = Clock::now() + order.grace + stacks + settling + kReportWait;
   bool is_late = false;
   while (!crew_.has_all(&Node::has_ended)) {
     const Deadline until = is_late ? kNoDeadline : deadline;
@@ -269,7 +272,7 @@ asio::awaitable<void> Coordinator::stop() {
   }
 }
 
-StopRound Coordinator::make_stop() const {
+StopRound Coordinator::make_stop(const RestartPolicy& policy) const {
   StopRound order;
   order.round = round_.number;
   order.signal = SIGTERM;
@@ -286,10 +289,12 @@ StopRound Coordinator::make_stop() const {
     order.wants_stacks = true;
     order.line = round_.hang_line + "; stopping";
   } else if (round_.failed) {
-    order.line = *round_.failed + "; stopping the other";
+    order.keeps = spec_.keeps_survivors && policy.left() > 0;
+    order.line = *round_.failed + (order.keeps ? "; pausing the other" : "; stopping the other");
   } else if (round_.lost) {
+    order.keeps = spec_.keeps_survivors && (policy.left() > 0 || spec_.lost_nodes_are_free);
     order.line = name_node(round_.lost->node_rank, round_.lost->host) +
-                 " is lost: " + round_.lost->how + "; stopping";
+                 " is lost: " + round_.lost->how + (order.keeps ? "; pausing" : "; stopping");
   } else if (round_.follow_too_late) {
     const std::size_t alive = round_.places.size() - round_.ended;
     order.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
@@ -470,7 +475,11 @@ void Coordinator::look() {
 RoundResult Coordinator::conclude() {
   std::vector<WorkerReport> reports;
   std::vector<std::string> leftovers;
+  RoundResult round;
   for (Node* const node : crew_.seated()) {
+    // As good as a checkpoint.
+    round.checkpoint_step = std::max(round.checkpoint_step, node->end.kept_step);
+    round.kept += node->end.kept;
     for (WorkerReport& report : node->end.workers) {
       if (static_cast<std::size_t>(report.ending.rank) >= round_.places.size()) continue;
       report.node_rank = node->rank;
@@ -499,7 +508,6 @@ RoundResult Coordinator::conclude() {
     return a.ending.rank < b.ending.rank;
   });
   std::vector<Ending> endings;
-  RoundResult round;
   for (const WorkerReport& report : reports) {
     endings.push_back(report.ending);
     // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
@@ -568,8 +576,13 @@ void Coordinator::say_restart(const RoundResult& round, const RestartDecision& d
         spec_.lost_nodes_are_free && std::holds_alternative<NodeLost>(round.outcome);
     const std::string rest =
         ", " + std::to_string(left) + (left == 1 ? " restart is left" : " restarts are left");
+    const std::string kept =
+        round.kept == 0 ? "" : ", " + std::to_string(round.kept) + " of " +
+                                   std::to_string(round_.places.size()) +
+                                   " ranks go on from step " +
+                                   std::to_string(round.checkpoint_step);
     console_.error(earlier.back() + "; round " + std::to_string(round_.number + 1) + " starts " +
-                   when_next(decision) + (is_free ? "" : rest) + ".");
+                   when_next(decision) + kept + (is_free ? "" : rest) + ".");
     return;
   }
   const bool is_bad = std::holds_alternative<Failed>(round.outcome) ||

@@ -89,7 +89,7 @@ class Coordinator {
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(int round);
   asio::awaitable<void> watch();
-  asio::awaitable<void> stop();
+  asio::awaitable<void> stop(const RestartPolicy& policy);
   RoundResult conclude();
   asio::awaitable<void> pause(RestartDecision decision);
   asio::awaitable<void> end();
@@ -104,7 +104,7 @@ class Coordinator {
 
   [[nodiscard]] bool has_reason_to_end() const;
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
-  [[nodiscard]] StopRound make_stop() const;
+  [[nodiscard]] StopRound make_stop(const RestartPolicy& policy) const;
   /// A lost node may be replaced, though there are enough without it.
   [[nodiscard]] bool awaits_another() const {
     return round_.lost && spec_.replace_timeout && crew_.roster().present() < round_.nodes;

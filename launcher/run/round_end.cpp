@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/run_dir.h"
+#include "common/survivor_page.h"
 #include "launcher/os/port.h"
 #include "launcher/plan/rerun.h"
 
@@ -77,6 +78,11 @@ GroupEnded describe_round(WorkerGroup& group,
   const std::filesystem::path directory = std::filesystem::current_path(ignored);
   const RerunFacts rerun = make_rerun_facts(group, facts, directory);
   for (const auto& worker : group.workers()) {
+    if (!worker->ending) {
+      ++end.kept;
+      end.kept_step = std::max<std::int64_t>(end.kept_step, survivor_page(*worker->page).step);
+      continue;
+    }
     WorkerReport report = describe(*worker, group.begin());
     report.rerun = rerun_command(spec, worker->placement, rerun);
     endings.push_back(report.ending);

@@ -11,7 +11,7 @@
 namespace ddp::launcher {
 
 /// Leftovers, which count as killed, are not named in it. Precondition: no worker runs, but for
-/// those. Blocks: for looks at files of the kernel.
+/// those and the ones that are kept, which are counted. Blocks: for looks at files of the kernel.
 GroupEnded describe_round(WorkerGroup& group,
                           const JobSpec& spec,
                           const RoundFacts& facts,

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "common/error.h"
+#include "common/survivor_page.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/numa.h"
 
@@ -12,7 +13,26 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at what is still there
+constexpr std::chrono::milliseconds kSettlePause(1);  // between two looks at who waits
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
+
+/// It was kept and has not died since.
+bool lives_on(const Worker& worker) {
+  return worker.is_kept && !worker.ending;
+}
+
+/// Of what may change from round to round; the rest is as it was.
+WorkerIdentity identity_of(const Placement& placement, int round) {
+  WorkerIdentity identity;
+  identity.round = round;
+  identity.rank = placement.rank;
+  identity.world_size = placement.world_size;
+  identity.group_rank = placement.node_rank;
+  identity.group_world_size = placement.nodes;
+  identity.role_rank = placement.role_rank;
+  identity.role_world_size = placement.role_world_size;
+  return identity;
+}
 
 }  // namespace
 
@@ -61,9 +81,27 @@ void WorkerGroup::end_now() {
 void WorkerGroup::start(const std::vector<Placement>& placements,
                         const std::shared_ptr<const OwnedDir>& directory,
                         const std::filesystem::path& scratch) {
-  for (const Placement& placement : placements)
-    start_one(placement, directory, scratch);
+  begin_ = Clock::now();
+  kill_deadline_.reset();
+  for (const Placement& placement : placements) {
+    const auto index = static_cast<std::size_t>(placement.local_rank);
+    if (index < workers_.size() && lives_on(*workers_[index])) {
+      take_over(*workers_[index], placement);
+    } else {
+      start_one(placement, directory, scratch);
+    }
+  }
   directories_.clear();
+}
+
+void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
+  worker.is_kept = false;
+  if (placement != worker.placement) {
+    worker.placement = placement;
+    set_prefix(worker, *worker.output, WorkerStream::output);
+    set_prefix(worker, *worker.errors, WorkerStream::errors);
+  }
+  begin_next_round(survivor_page(*worker.page), identity_of(placement, facts_.round));
 }
 
 void WorkerGroup::start_one(const Placement& placement,
@@ -74,6 +112,8 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
   worker->error_file = files.error_file;
+  survivor_page(*worker->page).is_wanted = spec_.keeps_survivors ? 1 : 0;
+  survivor_page(*worker->page).round = facts_.round;
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
   worker->output = open_stream(placement, directory, files, WorkerStream::output);
   worker->errors = open_stream(placement, directory, files, WorkerStream::errors);
@@ -105,9 +145,10 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->output->close_write_end();
   worker->errors->close_write_end();
 
-  workers_.push_back(std::move(worker));
+  const auto index = static_cast<std::size_t>(placement.local_rank);
+  if (index == workers_.size()) workers_.emplace_back();
+  workers_[index] = std::move(worker);
   ++alive_;
-  const std::size_t index = workers_.size() - 1;
   asio::co_spawn(io_, watch(index), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
@@ -185,7 +226,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
 
 void WorkerGroup::signal_all(int signal) {
   for (const auto& worker : workers_) {
-    if (worker->process->is_reaped()) continue;
+    if (worker->process->is_reaped() || worker->is_kept) continue;
     worker->stop_sent = true;
     if (signal == SIGKILL) worker->kill_sent = true;
     worker->process->signal(signal);
@@ -197,12 +238,49 @@ void WorkerGroup::kill_all_in_cgroup() const {
   if (cgroup_ != nullptr) kill_cgroup(cgroup_->round_path());
 }
 
+std::size_t WorkerGroup::kept() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(workers_, [](const auto& worker) { return lives_on(*worker); }));
+}
+
+void WorkerGroup::give_up_kept() {
+  for (const auto& worker : workers_)
+    worker->is_kept = false;
+}
+
+asio::awaitable<void> WorkerGroup::settle() {
+  // What came before us is not told from what a dead worker has left behind, so all must go.
+  if (!strangers_.empty()) co_return;
+  const Deadline deadline = Clock::now() + kSettleWait;
+  while (keep_those_that_wait() > 0 && Clock::now() < deadline) {
+    const std::optional<Event> event = co_await inbox_.next(Clock::now() + kSettlePause);
+    if (event) note(*event);
+    if (!event || !std::holds_alternative<KillCame>(*event)) continue;
+    give_up_kept();
+    co_return;
+  }
+}
+
+/// Returns how many may come to wait.
+std::size_t WorkerGroup::keep_those_that_wait() {
+  std::size_t others = 0;
+  for (const auto& worker : workers_) {
+    SurvivorPage& page = survivor_page(*worker->page);
+    if (worker->ending || worker->is_kept || !is_opened(*worker->page) || page.can_wait == 0)
+      continue;
+    worker->is_kept = page.waits != 0;
+    page.is_kept = worker->is_kept ? 1 : 0;
+    others += worker->is_kept ? 0U : 1U;
+  }
+  return others;
+}
+
 asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
   tell(order.reason);
   signal_all(order.signal);
   bool killing = order.signal == SIGKILL;
   Deadline deadline = Clock::now() + (killing ? kKillWait : order.grace);
-  while (alive_ > 0) {
+  while (running() > 0) {
     const std::optional<Event> event = co_await inbox_.next(deadline);
     bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
     if (event) {
@@ -231,17 +309,13 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   // Every process that a worker ever started is below a child of ours now: a subreaper inherits
   // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
   // /proc need not be read.
-  while (alive_ > 0 || !adopted().empty()) {
-    std::vector<Session> sessions;
-    for (const auto& worker : workers_) {
-      if (!worker->process->is_reaped()) sessions.push_back(worker->session);
-    }
-    kill_all_in_cgroup();
-    const std::size_t found = kill_descendants(variable_, sessions);
+  while (running() > 0 || !adopted().empty()) {
+    // Beside those that are kept: what the others have left behind are children of ours by now.
+    const std::size_t found = kept() == 0 ? kill_left_behind() : 0;
     if (strangers_.empty()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
-    } else if (found == 0 && alive_ == 0) {
+    } else if (found == 0 && running() == 0) {
       break;  // what is left came from before us and is not ours to kill
     }
     if (Clock::now() >= deadline) break;
@@ -251,7 +325,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   }
   std::vector<std::string> leftovers;
   for (const auto& worker : workers_) {
-    if (worker->process->is_reaped()) continue;
+    if (worker->process->is_reaped() || lives_on(*worker)) continue;
     leftovers.push_back(describe_process(worker->pid));
     worker->process->unwatch();
   }
@@ -262,10 +336,21 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   co_return leftovers;
 }
 
+/// In whatever session. Returns how many it found.
+std::size_t WorkerGroup::kill_left_behind() {
+  std::vector<Session> sessions;
+  for (const auto& worker : workers_) {
+    if (!worker->process->is_reaped()) sessions.push_back(worker->session);
+  }
+  kill_all_in_cgroup();
+  return kill_descendants(variable_, sessions);
+}
+
 asio::awaitable<void> WorkerGroup::drain() {
   const auto count = [this](bool (LogStream::*holds)() const, bool wanted) {
     std::size_t found = 0;
     for (const auto& worker : workers_) {
+      if (lives_on(*worker)) continue;
       for (const LogStream* const stream : {worker->output.get(), worker->errors.get()})
         found += (stream->*holds)() == wanted ? 1U : 0U;
     }
@@ -284,6 +369,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
   }
   for (const auto& worker : workers_) {
+    if (lives_on(*worker)) continue;
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
@@ -292,7 +378,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
-  mux_.finish();
+  if (kept() == 0) mux_.finish();
 }
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
@@ -307,7 +393,7 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
 void WorkerGroup::note_leftovers() {
   constexpr ExitStatus kKilled{0, SIGKILL, false};
   for (const auto& worker : workers_) {
-    if (!worker->ending) set_ending(*worker, kKilled, Clock::now());
+    if (!worker->ending && !worker->is_kept) set_ending(*worker, kKilled, Clock::now());
   }
 }
 
@@ -328,8 +414,9 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
 }
 
 void WorkerGroup::tell(StopReason reason) {
-  for (const auto& worker : workers_)
-    worker->page->stop_reason.store(reason, std::memory_order_relaxed);
+  for (const auto& worker : workers_) {
+    if (!worker->is_kept) worker->page->stop_reason.store(reason, std::memory_order_relaxed);
+  }
 }
 
 void WorkerGroup::wake() {

@@ -1,4 +1,5 @@
-// The workers of one node in one round: started together, watched, and ended together.
+// The workers of one node in one round: started together, watched, and ended together; or, where
+// some wait for the next round, ended but for those, which are in the same group then.
 // Promises: its destructor kills and reaps without suspending, so that no exception leaves an
 // orphan; whoever stops it gets every worker's ending, or the name of what could not be killed.
 #pragma once
@@ -44,6 +45,7 @@ struct Worker {
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;
+  bool is_kept = false;         // for the next round
   std::optional<Stacks> spied;  // its stacks, as another program saw them
   std::optional<Ending> ending;
   Clock::time_point started_at;
@@ -78,9 +80,10 @@ class WorkerGroup {
   /// As end_now().
   ~WorkerGroup();
 
-  /// Starts one worker per placement. Their files lie in `directory`, which may be null where there
-  /// are none, and in `scratch`. Errors: SystemError, with those started before still alive
-  /// (end_now() or the destructor ends them).
+  /// Starts one worker per placement, but for those that were kept: they are told who they are now.
+  /// Files lie in `directory`, which may be null where there are none, and in `scratch`; those of a
+  /// worker that was kept stay what they are. Errors: SystemError, with those started before still
+  /// alive (end_now() or the destructor ends them).
   void start(const std::vector<Placement>& placements,
              const std::shared_ptr<const OwnedDir>& directory,
              const std::filesystem::path& scratch);
@@ -93,7 +96,14 @@ class WorkerGroup {
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
   void note(const Event& event);
 
-  /// Ends the group: the signal and SIGCONT to every worker, the grace, then SIGKILL to every
+  /// Keeps those for the next round that wait for it. Suspends: until all do that can, or node 0
+  /// wants them killed; at most kSettleWait.
+  asio::awaitable<void> settle();
+
+  /// Nobody is kept any more.
+  void give_up_kept();
+
+  /// Ends the group but for those that are kept: the signal and SIGCONT to every worker, the grace, then SIGKILL to every
   /// process group. A second SIGINT or SIGTERM, later than 100 ms after the first, is SIGKILL now;
   /// a third changes nothing. Suspends: until all are reaped, at most grace + kKillWait. Errors:
   /// none; who is still alive shows in alive().
@@ -128,6 +138,7 @@ class WorkerGroup {
   void exempt(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
+  [[nodiscard]] std::size_t kept() const;  // of them
   [[nodiscard]] Clock::time_point begin() const { return begin_; }
   /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
   [[nodiscard]] bool saves_on_stop() const;
@@ -135,9 +146,13 @@ class WorkerGroup {
 
   static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s
   static constexpr std::chrono::seconds kDrainWait{2};
+  // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
+  // them is in the middle of a long computation.
+  static constexpr std::chrono::seconds kSettleWait{5};
   static constexpr auto kSamePress = OrderBook::kSamePress;
 
  private:
+  void take_over(Worker& worker, const Placement& placement);
   void start_one(const Placement& placement,
                  const std::shared_ptr<const OwnedDir>& directory,
                  const std::filesystem::path& scratch);
@@ -151,6 +166,9 @@ class WorkerGroup {
   asio::awaitable<void> watch(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
+  [[nodiscard]] std::size_t running() const { return alive_ - kept(); }
+  std::size_t keep_those_that_wait();
+  std::size_t kill_left_behind();
   void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
@@ -173,7 +191,7 @@ class WorkerGroup {
   const std::string variable_;  // DDP_AGENT_ID=..., the proof of belonging
   const std::vector<pid_t>& strangers_;
   std::vector<pid_t> helpers_;
-  const Clock::time_point begin_ = Clock::now();
+  Clock::time_point begin_ = Clock::now();  // of the round
   std::vector<std::unique_ptr<Worker>> workers_;
   std::size_t alive_ = 0;
   std::optional<Clock::time_point> kill_deadline_;  // of what got SIGKILL, once some did

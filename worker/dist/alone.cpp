@@ -24,7 +24,7 @@ class Alone : public Group {
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override {
     return std::make_unique<DoneSum>(std::move(tensor));
   }
-  void broadcast(at::Tensor&) override {}
+  void broadcast(at::Tensor&, int) override {}
   at::Tensor gather(const at::Tensor& tensor) override { return tensor.unsqueeze(0); }
   void agree(const std::string&, const std::string&) override {}
   void close() override {}

@@ -117,7 +117,7 @@ Ddp::Ddp(DdpRequest request, Group& group) : request_(std::move(request)), group
 }
 
 Ddp::~Ddp() {
-  if (std::uncaught_exceptions() == 0) return;
+  if (std::uncaught_exceptions() == 0 || group_.is_abandoned()) return;
   // Unwinding after a lost peer: the reducer's destructor may wait for work that never ends, and
   // the process ends anyway.
   keep_for_ever(std::move(logger_));

@@ -57,10 +57,12 @@ class GlooGroup : public Group {
   [[nodiscard]] int world_size() const override { return group_->getSize(); }
   void sum(at::Tensor& tensor) override;
   std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) override;
-  void broadcast(at::Tensor& tensor) override;
+  void broadcast(at::Tensor& tensor, int from) override;
   at::Tensor gather(const at::Tensor& tensor) override;
   void agree(const std::string& what, const std::string& text) override;
   void close() override;
+  void abandon() override;
+  [[nodiscard]] bool is_abandoned() const override { return is_abandoned_; }
   [[nodiscard]] PeerError explain_loss(const std::string& during,
                                        Clock::time_point began,
                                        const std::string& cause) const override;
@@ -84,6 +86,7 @@ class GlooGroup : public Group {
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // that may not have ended
   int questions_ = 0;
+  bool is_abandoned_ = false;
 };
 
 GlooGroup::GlooGroup(const GlooRequest& request)
@@ -147,7 +150,7 @@ void GlooGroup::connect_gpus(const GlooRequest& request) {
 }
 
 GlooGroup::~GlooGroup() {
-  if (std::uncaught_exceptions() == 0) return;
+  if (std::uncaught_exceptions() == 0 || is_abandoned_) return;
   // The destructor of a group joins threads that may wait for a dead peer. The process is about to
   // end: let go.
   (void)gloo_.release();
@@ -168,10 +171,14 @@ std::unique_ptr<PendingSum> GlooGroup::start_sum(at::Tensor tensor) {
   });
 }
 
-void GlooGroup::broadcast(at::Tensor& tensor) {
+void GlooGroup::broadcast(at::Tensor& tensor, int from) {
   const InCollective waiting = enter();
   std::vector<at::Tensor> tensors{tensor};
-  with_peers(*this, "a broadcast from rank 0", [&] { group_->broadcast(tensors)->wait(); });
+  c10d::BroadcastOptions options;
+  options.rootRank = from;
+  with_peers(*this, "a broadcast from rank " + std::to_string(from), [&] {
+    group_->broadcast(tensors, options)->wait();
+  });
 }
 
 at::Tensor GlooGroup::gather(const at::Tensor& tensor) {
@@ -218,6 +225,11 @@ PeerError GlooGroup::explain_loss(const std::string& during,
   loss.reports = exchange_reports(store_, loss.own, may_be_time_out ? wait : milliseconds(0));
   const PeerFailure failure = explain(loss);
   return PeerError(failure.text, failure.code);
+}
+
+void GlooGroup::abandon() {
+  gloo_->abort();
+  is_abandoned_ = true;
 }
 
 void GlooGroup::close() {

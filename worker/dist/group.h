@@ -45,7 +45,7 @@ class Group {
   /// rank is lost, 124 with the ranks that did not come when the group's timeout passes.
   virtual void sum(at::Tensor& tensor) = 0;  // in place
   [[nodiscard]] virtual std::unique_ptr<PendingSum> start_sum(at::Tensor tensor) = 0;
-  virtual void broadcast(at::Tensor& tensor) = 0;  // from rank 0, in place
+  virtual void broadcast(at::Tensor& tensor, int from = 0) = 0;  // in place
   [[nodiscard]] virtual at::Tensor gather(
       const at::Tensor& tensor) = 0;  // [world_size, ...], on every rank; alone [1, ...]
 
@@ -58,6 +58,12 @@ class Group {
 
   /// Waits for all ranks and lets go of them in order. A program that ends well calls it last.
   virtual void close() = 0;
+
+  /// After a PeerError, by who goes on in another group: ends what is under way here, and by that
+  /// on the other ranks that are left. Nothing but its destructor may be called then, and that
+  /// waits for nobody.
+  virtual void abandon() {}
+  [[nodiscard]] virtual bool is_abandoned() const { return false; }
 
   /// From now on `page`, which outlives the group, says when this rank is inside a collective.
   void show_on(ProgressPage& page) { page_ = &page; }

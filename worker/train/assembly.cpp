@@ -182,6 +182,17 @@ SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& ju
   return {state_of(task.model()), optimizer.state(), judge.state()};
 }
 
+/// The values without the gradients: those lie in the buckets of a reducer.
+SharedState detached(const SharedState& shared) {
+  const auto detach = [](const std::vector<NamedTensor>& tensors) {
+    std::vector<NamedTensor> result;
+    for (const auto& [name, tensor] : tensors)
+      result.push_back({name, tensor.detach()});
+    return result;
+  };
+  return {detach(shared.model), detach(shared.optimizer), shared.judge};
+}
+
 }  // namespace
 
 // Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
@@ -191,8 +202,10 @@ int train_task(const Session& session,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
+               std::optional<HeldState>& held,
                Group& group) {
   const DataFacts& facts = data.train->facts();
+  const bool can_survive = worker::can_survive(group, device, session.page);
   Job job = wanted;
   const std::unique_ptr<Task> task = make_task_to_go_on(job, session, facts, run_dir, group);
   Precision precision(job.amp, device.device);
@@ -233,7 +246,7 @@ int train_task(const Session& session,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
-  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
+  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page, can_survive});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
@@ -263,7 +276,9 @@ int train_task(const Session& session,
                  plan.steps,
                  plan.steps_per_epoch,
                  names_of(parameters_of(task->model())),
-                 &facts});
+                 &facts,
+                 held ? &*held : nullptr,
+                 session.self.round > 0});
   Ledger ledger({job,
                  group,
                  replica,
@@ -290,8 +305,16 @@ int train_task(const Session& session,
                    keeper,
                    ledger,
                    hooks,
-                   session.stop_requested});
-  return trainer.run();
+                   session.stop_requested,
+                   can_survive});
+  try {
+    return trainer.run();
+  } catch (const PeerError& loss) {
+    const std::optional<Position> position = trainer.whole_position();
+    if (can_survive && position && loss.code() == exit_code::kLostPeer)
+      held = {*position, detached(shared_state(*task, optimizer, judge))};
+    throw;
+  }
 }
 
 int evaluate_task(const Session& session,

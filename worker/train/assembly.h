@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "common/owned_dir.h"
 #include "worker/data/source.h"
@@ -9,16 +10,20 @@
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/train/session.h"
+#include "worker/train/survivor.h"
 
 namespace ddp::worker {
 
 /// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
-/// written. Errors: as Trainer::run(), and those of the task's factory.
+/// written. `held` is what this process has of an earlier round, or nothing; after a PeerError it is
+/// what it has of this one, where it can go on with it. Errors: as Trainer::run(), and those of the
+/// task's factory.
 int train_task(const Session& session,
                const Job& wanted,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
+               std::optional<HeldState>& held,
                Group& group);
 
 struct EvaluationRequest {

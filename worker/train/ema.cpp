@@ -84,9 +84,14 @@ EmaSwap::EmaSwap(const Ema* ema) : exceptions_(std::uncaught_exceptions()) {
 }
 
 EmaSwap::~EmaSwap() {
-  if (model_.empty() || std::uncaught_exceptions() > exceptions_) return;
+  if (model_.empty()) return;
   const at::NoGradGuard no_grad;
-  at::_foreach_copy_(model_, saved_);
+  try {
+    at::_foreach_copy_(model_, saved_);
+  } catch (const c10::Error&) {
+    // Of a device that has failed: nobody looks at the model any more.
+    if (std::uncaught_exceptions() == exceptions_) throw;
+  }
 }
 
 }  // namespace ddp::worker

@@ -61,6 +61,25 @@ Keeper::Keeper(Parts parts)
 }
 
 Position Keeper::restore(const SumNames& names) {
+  if (!parts_.may_be_held) return restore_from_disk(names);
+  const std::optional<int> newest = find_newest(parts_.group, parts_.held);
+  if (!newest) return restore_from_disk(names);
+  const HeldState* const held = parts_.group.rank() == *newest ? parts_.held : nullptr;
+  const Position position = take_over(parts_.group,
+                                      *newest,
+                                      held != nullptr ? &held->position : nullptr,
+                                      held != nullptr ? &held->shared : nullptr,
+                                      names,
+                                      parts_.shared);
+  if (checkpoints_) mark_best();
+  if (parts_.group.is_root()) {
+    std::cout << "goes on at step " << position.step << ", epoch " << position.epoch + 1
+              << ", with what rank " << *newest << " has kept in memory" << std::endl;
+  }
+  return position;
+}
+
+Position Keeper::restore_from_disk(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
   if (parts_.group.is_root()) {

@@ -16,6 +16,7 @@
 #include "worker/save/background.h"
 #include "worker/save/checkpoint.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/survivor.h"
 #include "worker/train/vote.h"
 
 namespace ddp::worker {
@@ -42,12 +43,14 @@ class Keeper {
     std::int64_t steps_per_epoch = 0;
     std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
     const DataFacts* data = nullptr;  // what is trained on, for who uses a checkpoint; null: untold
+    const HeldState* held = nullptr;  // of an earlier round; null: this process has lived in none
+    bool may_be_held = false;         // ... but perhaps another rank's, so that all ask for it
   };
 
   explicit Keeper(Parts parts);
 
-  /// The position of the newest checkpoint of this run, or of the one that the job names, or the
-  /// start. Model and optimizer are then those of it, on every rank. All ranks call it. Errors:
+  /// The position that a rank holds from an earlier round; else that of the newest checkpoint of
+  /// this run, or of the one that the job names, or the start. Model and optimizer are then those of it, on every rank. All ranks call it. Errors:
   /// UsageError (a checkpoint that does not fit, or of another job); PeerError.
   Position restore(const SumNames& names);
 
@@ -86,6 +89,7 @@ class Keeper {
 
   void begin(const Position& position, Which which, Last last);
   bool put_head(const CheckpointHead& head);
+  Position restore_from_disk(const SumNames& names);
   void write(CheckpointContent& content, const Snapshot& snapshot, Last last);
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;

@@ -26,6 +26,8 @@
 #include "worker/train/assembly.h"
 #include "worker/train/console.h"
 #include "worker/train/data_loading.h"
+#include "worker/train/last_words.h"
+#include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
 
 namespace ddp::worker {
@@ -220,22 +222,23 @@ int check_job(const Session& session) {
       "a larger device.");
 }
 
-int train(const Session& session) {
+namespace {
+
+/// Once every rank is here and the world is fixed.
+int train_together(const Session& session,
+                   Job& job,
+                   const Device& device,
+                   std::optional<HeldState>& held,
+                   Group& group) {
   const WorkerIdentity& self = session.self;
-  Job job = make_job(session.job, self.world_size);
-  const Device device = prepare_device(job, session);
-  if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
-  // Beyond this point device and backend are known.
-  const std::unique_ptr<Group> group = join_ranks(session, job, device);
-  // Beyond this point every rank is here and the world is fixed.
-  const std::vector<std::string> ranks = gather_texts(*group, describe_self(device));
+  const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
   std::optional<OwnedDir> given_dir;  // by the agent
   const OwnedDir* run_dir = nullptr;  // of rank 0
   if (session.plays_rank) {
     std::cout << "as rank " << self.rank << " of " << self.world_size
               << ", alone: its data, seeds and rates, no gradients of others; nothing is written\n";
   }
-  if (group->is_root()) {
+  if (group.is_root()) {
     if (!session.plays_rank) std::cout << rank_table(ranks);
     for (const std::string& line : unread_keys(session.job))
       log::warning(line);
@@ -247,15 +250,60 @@ int train(const Session& session) {
       std::cout << session.own_run_dir->notice() << std::endl;
     }
   }
-  keep_batch(job, session.job, run_dir, *group);
-  if (group->is_root())
+  keep_batch(job, session.job, run_dir, group);
+  if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
   Sources data;
-  if (const std::optional<int> code = load_alike(session, job, *group, data)) return *code;
+  if (const std::optional<int> code = load_alike(session, job, group, data)) return *code;
   // Beyond this point every rank holds the same data set.
-  const int code = train_task(session, job, device, data, run_dir, *group);
-  group->close();
-  return code;
+  return train_task(session, job, device, data, run_dir, held, group);
+}
+
+/// `held` as of train_task().
+int train_round(const Session& session, std::optional<HeldState>& held) {
+  Job job = make_job(session.job, session.self.world_size);
+  const Device device = prepare_device(job, session);
+  if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
+  // Beyond this point device and backend are known.
+  const std::unique_ptr<Group> group = join_ranks(session, job, device);
+  try {
+    const int code = train_together(session, job, device, held, *group);
+    group->close();
+    return code;
+  } catch (const PeerError&) {
+    if (held) group->abandon();
+    throw;
+  }
+}
+
+}  // namespace
+
+int train(const Session& session) {
+  WorkerIdentity self = session.self;
+  std::optional<HeldState> held;
+  while (true) {
+    try {
+      return train_round(Session{session.job,
+                                 self,
+                                 session.environment,
+                                 session.command,
+                                 session.registry,
+                                 session.page,
+                                 session.stop_requested,
+                                 session.plays_rank,
+                                 session.own_run_dir},
+                         held);
+    } catch (const PeerError& loss) {
+      if (!held || loss.code() != exit_code::kLostPeer) throw;
+      const std::int64_t step = held->position.step;
+      log::info(std::string(loss.what()) + "; this rank keeps its state of step " +
+                std::to_string(step) + " for the next round");
+      const std::optional<WorkerIdentity> next = await_next_round(self, session.page, step);
+      if (!next) throw;
+      self = *next;
+      last_words().rank = self.rank;
+    }
+  }
 }
 
 int evaluate(const Session& session, const std::filesystem::path& checkpoint, bool is_json) {

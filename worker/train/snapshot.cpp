@@ -41,28 +41,43 @@ std::vector<double> read_watch(const LoadedCheckpoint& checkpoint) {
   return later != nullptr ? *later : read_row(checkpoint.state, kWatch, 1);
 }
 
-/// Rank 0's numbers about a position, in one row: whether there is one, step, epoch, step in epoch,
-/// whether there is a best, the best, evaluations without gain, whether there is a result, the
-/// result; then the sums.
-std::vector<double> to_row(const LoadedCheckpoint& checkpoint, const SumNames& names) {
+Position position_of(const LoadedCheckpoint& checkpoint, const SumNames& names) {
   const CheckpointHead& head = checkpoint.head;
-  std::vector<double> row{1,
-                          static_cast<double>(head.step),
-                          static_cast<double>(head.epoch),
-                          static_cast<double>(head.step_in_epoch),
-                          head.best ? 1.0 : 0.0,
-                          head.best.value_or(0),
-                          read_watch(checkpoint)[0],
-                          head.result ? 1.0 : 0.0,
-                          head.result.value_or(0)};
+  Position position;
+  position.step = head.step;
+  position.epoch = head.epoch;
+  position.step_in_epoch = head.step_in_epoch;
+  position.watch.best = head.best;
+  position.watch.without_gain = static_cast<std::int64_t>(read_watch(checkpoint)[0]);
+  position.result = head.result;
   // Those of an epoch that is over are none of the next one's.
-  std::vector<double> sums(names.row_size());
-  if (head.step_in_epoch > 0) sums = read_row(checkpoint.state, kSums, sums.size());
-  std::ranges::copy(sums, std::back_inserter(row));
-  return row;
+  if (head.step_in_epoch > 0)
+    position.sums = names.to_sums(read_row(checkpoint.state, kSums, names.row_size()));
+  return position;
 }
 
 constexpr std::size_t kHead = 9;
+
+/// The numbers of a position, or zeros for none, in one row: whether there is one, step, epoch,
+/// step in epoch, whether there is a best, the best, evaluations without gain, whether there is a
+/// result, the result; then the sums.
+at::Tensor to_row(const Position* position, const SumNames& names) {
+  std::vector<double> row;
+  if (position != nullptr) {
+    row = {1,
+           static_cast<double>(position->step),
+           static_cast<double>(position->epoch),
+           static_cast<double>(position->step_in_epoch),
+           position->watch.best ? 1.0 : 0.0,
+           position->watch.best.value_or(0),
+           static_cast<double>(position->watch.without_gain),
+           position->result ? 1.0 : 0.0,
+           position->result.value_or(0)};
+    std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
+  }
+  row.resize(kHead + names.row_size());
+  return at::tensor(row, at::kDouble);
+}
 
 Position to_position(const at::Tensor& row, const SumNames& names) {
   const double* const value = row.data_ptr<double>();
@@ -77,6 +92,29 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   return position;
 }
 
+std::vector<NamedTensor> optimizer_and_judge(const SharedState& shared) {
+  std::vector<NamedTensor> tensors = shared.optimizer;
+  tensors.insert(tensors.end(), shared.judge.begin(), shared.judge.end());
+  return tensors;
+}
+
+/// The position and the values that rank `from` has, on every rank; without a position nothing is
+/// changed.
+Position share(Group& group,
+               int from,
+               const Position* position,
+               const SumNames& names,
+               const SharedState& shared) {
+  at::Tensor row = to_row(position, names);
+  group.broadcast(row, from);
+  if (row.data_ptr<double>()[0] == 0) return {};
+  for (const NamedTensor& one : shared.model)
+    broadcast_tensor(group, one.tensor, from);
+  for (const NamedTensor& one : optimizer_and_judge(shared))
+    broadcast_tensor(group, one.tensor, from);
+  return to_position(row, names);
+}
+
 }  // namespace
 
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
@@ -86,9 +124,9 @@ std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
   return result;
 }
 
-void broadcast_tensor(Group& group, const at::Tensor& tensor) {
+void broadcast_tensor(Group& group, const at::Tensor& tensor, int from) {
   at::Tensor block = tensor.detach().contiguous();
-  group.broadcast(block);
+  group.broadcast(block, from);
   tensor.detach().copy_(block);
 }
 
@@ -150,30 +188,39 @@ Position restore(Group& group,
                  const SumNames& names,
                  SharedState& shared) {
   const at::NoGradGuard no_grad;
-  std::vector<NamedTensor> optimizer = shared.optimizer;
-  optimizer.insert(optimizer.end(), shared.judge.begin(), shared.judge.end());
-  if (checkpoint != nullptr) {
-    copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
-    copy_from(checkpoint->optimizer,
-              (checkpoint->path / "optimizer.safetensors").string(),
-              optimizer,
-              FiniteCheck::names());
-    for (const auto& [name, tensor] : shared.judge) {
-      const auto size = static_cast<std::size_t>(tensor.numel());
-      if (const auto* const later = find_later(checkpoint->head, name, size))
-        tensor.copy_(at::tensor(*later, at::kDouble));
-    }
+  if (checkpoint == nullptr) return share(group, 0, nullptr, names, shared);
+  std::vector<NamedTensor> optimizer = optimizer_and_judge(shared);
+  copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
+  copy_from(checkpoint->optimizer,
+            (checkpoint->path / "optimizer.safetensors").string(),
+            optimizer,
+            FiniteCheck::names());
+  for (const auto& [name, tensor] : shared.judge) {
+    const auto size = static_cast<std::size_t>(tensor.numel());
+    if (const auto* const later = find_later(checkpoint->head, name, size))
+      tensor.copy_(at::tensor(*later, at::kDouble));
   }
-  std::vector<double> row(kHead + names.row_size());
-  if (checkpoint != nullptr) row = to_row(*checkpoint, names);
-  at::Tensor all = at::tensor(row, at::kDouble);
-  group.broadcast(all);
-  if (all.data_ptr<double>()[0] == 0) return {};
-  for (const NamedTensor& one : shared.model)
-    broadcast_tensor(group, one.tensor);
-  for (const NamedTensor& one : optimizer)
-    broadcast_tensor(group, one.tensor);
-  return to_position(all, names);
+  const Position position = position_of(*checkpoint, names);
+  return share(group, 0, &position, names, shared);
+}
+
+Position take_over(Group& group,
+                   int from,
+                   const Position* position,
+                   const SharedState* held,
+                   const SumNames& names,
+                   SharedState& shared) {
+  const at::NoGradGuard no_grad;
+  const auto copy = [](const std::vector<NamedTensor>& source, std::vector<NamedTensor>& target) {
+    for (std::size_t i = 0; i < target.size(); ++i)
+      target.at(i).tensor.copy_(source.at(i).tensor);
+  };
+  if (held != nullptr) {
+    copy(held->model, shared.model);
+    copy(held->optimizer, shared.optimizer);
+    copy(held->judge, shared.judge);
+  }
+  return share(group, from, position, names, shared);
 }
 
 }  // namespace ddp::worker

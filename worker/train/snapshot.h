@@ -66,9 +66,9 @@ std::map<std::string, std::vector<double>> later_values(const SharedState& share
 /// On the host and in C order, whatever the memory format.
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
 
-/// Rank 0's values to all, whatever the memory format: Gloo wants one dense block in C order.
+/// One rank's values to all, whatever the memory format: Gloo wants one dense block in C order.
 /// All ranks call it. Errors: PeerError.
-void broadcast_tensor(Group& group, const at::Tensor& tensor);
+void broadcast_tensor(Group& group, const at::Tensor& tensor, int from = 0);
 
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
 /// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Errors:
@@ -77,5 +77,14 @@ Position restore(Group& group,
                  const LoadedCheckpoint* checkpoint,
                  const SumNames& names,
                  SharedState& shared);
+
+/// What rank `from` holds, on every rank. Only that one passes it: a position, and tensors with the
+/// names and shapes of `shared`. All ranks call it. Errors: PeerError.
+Position take_over(Group& group,
+                   int from,
+                   const Position* position,
+                   const SharedState* held,
+                   const SumNames& names,
+                   SharedState& shared);
 
 }  // namespace ddp::worker

@@ -16,12 +16,24 @@ namespace {
 // 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
 constexpr int kMaxSkips = 40;
 
-std::vector<at::Tensor> copies_of(const std::vector<NamedTensor>& tensors) {
-  std::vector<at::Tensor> copies;
-  for (const NamedTensor& one : tensors)
-    copies.push_back(one.tensor.clone());
-  return copies;
-}
+/// Running statistics and the like, which a pass in training mode changes.
+class SavedBuffers {
+ public:
+  explicit SavedBuffers(const torch::nn::Module& model) : buffers_(buffers_of(model)) {
+    for (const NamedTensor& one : buffers_)
+      saved_.push_back(one.tensor.clone());
+  }
+
+  void put_back() const {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      buffers_[i].tensor.copy_(saved_[i]);
+  }
+
+ private:
+  std::vector<NamedTensor> buffers_;
+  std::vector<at::Tensor> saved_;
+};
 
 /// Whether each module is in training mode.
 NamedTensor modes_of(const torch::nn::Module& model) {
@@ -38,8 +50,7 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
   // layout; so each run, new or resumed, has these before its first step. In training mode, as a
   // model's graph may differ there; running statistics are put back.
-  const std::vector<NamedTensor> buffers = buffers_of(parts_.forward.task().model());
-  const std::vector<at::Tensor> saved = copies_of(buffers);
+  const SavedBuffers buffers(parts_.forward.task().model());
   PassSums sums;
   const int passes = std::max(1, parts_.replica.settling_steps());
   for (int i = 0; i < passes; ++i) {
@@ -49,9 +60,7 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
     parts_.replica.backward(pass.loss.total, /*reduce=*/true);
     parts_.replica.zero_gradients();
   }
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-    buffers[i].tensor.copy_(saved[i]);
+  buffers.put_back();
   SumNames names = sums.names();
   parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
   return names;
@@ -65,6 +74,19 @@ void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_
 }
 
 void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) try {
+  std::optional<SavedBuffers> before;  // weights change when nothing can fail any more
+  if (parts_.keeps_buffers) before.emplace(parts_.forward.task().model());
+  try {
+    run_passes(deal, place, lr, tally);
+  } catch (const PeerError&) {
+    if (before) before->put_back();
+    throw;
+  }
+} catch (const c10::Error& error) {
+  throw_as_own(error);
+}
+
+void Step::run_passes(const StepDeal& deal, const Place& place, double lr, Tally& tally) {
   // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
@@ -97,8 +119,6 @@ void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally
   parts_.replica.zero_gradients();
   const FiniteCheck* const check = parts_.optimizer.finite_check();
   tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
-} catch (const c10::Error& error) {
-  throw_as_own(error);
 }
 
 void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {

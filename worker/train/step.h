@@ -32,6 +32,7 @@ class Step {
     Optimizer& optimizer;
     Loader& loader;  // of the training set
     ProgressPage& page;
+    bool keeps_buffers = false;  // a step that fails leaves the model's buffers as they were
   };
 
   explicit Step(Parts parts) : parts_(parts) {}
@@ -65,6 +66,7 @@ class Step {
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   void divide_by_weight(const at::Tensor& weight, std::int64_t whole);
+  void run_passes(const StepDeal& deal, const Place& place, double lr, Tally& tally);
 
   Parts parts_;
   int bad_losses_ = 0;         // in a row

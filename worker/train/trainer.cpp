@@ -12,6 +12,7 @@ namespace ddp::worker {
 int Trainer::run() {
   // Model, optimizer, step and place in the epoch are those of the checkpoint.
   position_ = parts_.keeper.restore(parts_.tally.names());
+  heard_step_ = position_.step;
   parts_.ledger.open(position_, parts_.plan.steps);
   const std::int64_t planned = parts_.keeper.planned_steps();
   if (planned > 0 && planned != parts_.plan.steps) {
@@ -28,6 +29,10 @@ int Trainer::run() {
   }
   parts_.ledger.close();
   return exit_code::kOk;
+}
+
+std::optional<Position> Trainer::whole_position() const {
+  return heard_step_ == position_.step ? std::optional(position_) : std::nullopt;
 }
 
 Trainer::End Trainer::train_epoch() {
@@ -55,7 +60,10 @@ Trainer::End Trainer::train_epoch() {
 }
 
 Trainer::End Trainer::agree() {
-  if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes())) {
+  // Who may have to go on without a peer waits for each vote: its share of the sums is gone with it.
+  if (parts_.can_survive) {
+    if (const End end = hear_rest()) return end;
+  } else if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes())) {
     if (const End end = hear(*agreed)) return end;
   }
   if (heard_.stop == 0 && heard_.save == 0) return {};
@@ -87,6 +95,7 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
     parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
   parts_.ledger.note_loss(agreed.sums.mean_loss());
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
+  heard_step_ = agreed.step;
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
 }

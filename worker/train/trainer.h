@@ -38,6 +38,7 @@ class Trainer {
     Ledger& ledger;
     HookCaller& hooks;
     const std::atomic<bool>& stop_requested;  // set by a signal
+    bool can_survive = false;                 // as of train/survivor
   };
 
   explicit Trainer(const Parts& parts) : parts_(parts) {}
@@ -47,6 +48,10 @@ class Trainer {
   /// replicas differ), 2 (too many samples cannot be read), 125 (the last checkpoint, or too many
   /// in a row, could not be saved). Errors: PeerError, UsageError (a checkpoint that does not fit).
   int run();
+
+  /// Where training stands, when weights and sums are those of one step that all ranks have done:
+  /// after a PeerError of run() whoever holds such a state can go on from it.
+  [[nodiscard]] std::optional<Position> whole_position() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -78,6 +83,7 @@ class Trainer {
 
   Parts parts_;
   Position position_;
+  std::int64_t heard_step_ = -1;        // the newest that all ranks have voted on
   Wishes heard_;                        // of all ranks, that were not acted on yet
   double heard_saves_ = 0;              // as votes tell them
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch

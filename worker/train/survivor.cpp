@@ -1,0 +1,59 @@
+#include "worker/train/survivor.h"
+
+#include <ATen/ops/full.h>
+#include <poll.h>
+
+#include <chrono>
+
+#include "common/survivor_page.h"
+
+namespace ddp::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kLookPause{1};
+// An agent sees a worker that waits within milliseconds of the end of another; this one ends first
+// where all have only lost sight of each other.
+constexpr std::chrono::seconds kSeenWithin{3};
+
+}  // namespace
+
+bool can_survive(Group& group, const Device& device, ProgressPage& page) {
+  if (group.world_size() == 1) return false;
+  SurvivorPage& mine = survivor_page(page);
+  const bool can = mine.is_wanted != 0 && device.device.is_cpu();
+  at::Tensor others = at::full({1}, can ? 0 : 1, at::kLong);
+  group.sum(others);
+  const bool all_can = others.item<std::int64_t>() == 0;
+  mine.can_wait = all_can ? 1 : 0;
+  return all_can;
+}
+
+std::optional<int> find_newest(Group& group, const HeldState* held) {
+  const std::int64_t mine = held != nullptr ? held->position.step : -1;
+  const at::Tensor steps = group.gather(at::full({1}, mine, at::kLong)).contiguous();
+  const auto* const step = steps.const_data_ptr<std::int64_t>();  // [world_size, 1]
+  int newest = 0;
+  for (int rank = 1; rank < steps.numel(); ++rank) {
+    if (step[rank] > step[newest]) newest = rank;
+  }
+  return step[newest] < 0 ? std::nullopt : std::optional<int>(newest);
+}
+
+std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
+                                               ProgressPage& page,
+                                               std::int64_t step) {
+  SurvivorPage& mine = survivor_page(page);
+  page.phase = Phase::joining;  // from here on a signal ends this process at once
+  mine.step = step;
+  mine.waits = 1;
+  const Clock::time_point begin = Clock::now();
+  while (true) {
+    if (const std::optional<WorkerIdentity> next = next_identity(mine, self)) return next;
+    if (mine.is_kept == 0 && Clock::now() - begin > kSeenWithin) return {};
+    ::poll(nullptr, 0, static_cast<int>(kLookPause.count()));
+  }
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,39 @@
+// A rank that has lost a peer and goes on in the next round of its job with all that it holds
+// (launch.restart: failed), while whoever is gone is started again. Every rank holds the whole
+// state, so one that is left is enough: it is read from memory, not from the disk, and no step is
+// done twice.
+#pragma once
+
+#include <optional>
+
+#include "common/identity.h"
+#include "common/progress_page.h"
+#include "worker/dist/device.h"
+#include "worker/dist/group.h"
+#include "worker/train/snapshot.h"
+
+namespace ddp::worker {
+
+/// What is left of a round: where it stood, and tensors with the names of a run's shared state.
+struct HeldState {
+  Position position;
+  SharedState shared;
+};
+
+/// Whether all ranks of this round outlive the loss of one: their agents want them to, and they
+/// train on CPUs (what NCCL has begun on a GPU cannot be taken back). All ranks call it. Errors:
+/// PeerError.
+bool can_survive(Group& group, const Device& device, ProgressPage& page);
+
+/// The rank that has done the most steps of those that hold a state, the lowest of equal ones;
+/// nothing when none does. `held` may be null. All ranks call it. Errors: PeerError.
+std::optional<int> find_newest(Group& group, const HeldState* held);
+
+/// Tells the agent that this rank waits, holding a state of `step`, and waits for the next round.
+/// Returns who it is then; nothing when the agent does not want it. Blocks: until the agent begins
+/// that round, or ends the process.
+std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
+                                               ProgressPage& page,
+                                               std::int64_t step);
+
+}  // namespace ddp::worker
