@@ -120,6 +120,11 @@ SharedSet::SharedSet(const DataSet& data)
   }
 }
 
+SharedSet::SharedSet(const std::filesystem::path& path)
+    : fd_(check(::open(path.c_str(), O_RDONLY | O_CLOEXEC),
+                "open",
+                "the data set that another rank of this node holds")) {}
+
 SharedSet::~SharedSet() {
   ::close(fd_);
 }

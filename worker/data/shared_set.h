@@ -16,6 +16,8 @@ class SharedSet {
  public:
   /// Copies the set. Errors: SystemError when there is not enough memory.
   explicit SharedSet(const DataSet& data);
+  /// The one that another process has at `path`; it stays when that one ends. Errors: SystemError.
+  explicit SharedSet(const std::filesystem::path& path);
   SharedSet(const SharedSet&) = delete;
   SharedSet& operator=(const SharedSet&) = delete;
   ~SharedSet();

@@ -10,10 +10,13 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <set>
 #include <vector>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
+#include "worker/dist/connections.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/lost_peers.h"
 #include "worker/dist/peer_call.h"
@@ -86,6 +89,7 @@ class GlooGroup : public Group {
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // that may not have ended
   int questions_ = 0;
+  std::set<Connection> connections_;  // of Gloo with the other ranks
   bool is_abandoned_ = false;
 };
 
@@ -104,11 +108,14 @@ GlooGroup::GlooGroup(const GlooRequest& request)
     options = c10d::ProcessGroupGloo::Options::create_default(
         request.join_timeout);  // reads the variable itself
   }
+  const std::set<Connection> others = open_connections();
   gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
       c10::make_intrusive<c10d::PrefixStore>("cpu", store_),
       request.rank,
       request.world_size,
       options);
+  std::ranges::set_difference(
+      open_connections(), others, std::inserter(connections_, connections_.end()));
   gloo_->setSequenceNumberForGroup();
   gloo_->setTimeout(request.collective_timeout);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
@@ -228,7 +235,7 @@ PeerError GlooGroup::explain_loss(const std::string& during,
 }
 
 void GlooGroup::abandon() {
-  gloo_->abort();
+  shut_down(connections_);
   is_abandoned_ = true;
 }
 

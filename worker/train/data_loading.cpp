@@ -72,14 +72,24 @@ bool is_running(const std::string& pid) try {
   return false;  // it went while it was read
 }
 
+std::string line_of(int rank) {
+  return std::to_string(rank) + " " + std::to_string(::getpid()) + "\n";
+}
+
+/// Whether it is this rank's: the first to ask gets it.
+bool take_turn(c10d::Store& store, const std::string& node, int rank) {
+  const std::string mine = line_of(rank);
+  return store.compareSet("data/maker/" + node, std::string(), mine) == mine;
+}
+
 /// The ranks of a node, one of which loads for all.
 class NodeTurn {
  public:
   NodeTurn(c10d::Store& store, ProgressPage& page, const DataJob& job, int rank)
       : store_(store), page_(page), node_(turn_id(job)) {
-    const std::string mine = std::to_string(rank) + " " + std::to_string(::getpid()) + "\n";
+    const std::string mine = line_of(rank);
     store_.append("data/ranks/" + node_, {mine.begin(), mine.end()});
-    is_mine_ = store_.compareSet("data/maker/" + node_, std::string(), mine) == mine;
+    is_mine_ = take_turn(store_, node_, rank);
   }
 
   [[nodiscard]] bool is_mine() const { return is_mine_; }
@@ -173,52 +183,60 @@ std::unique_ptr<SharedSet> share(const DataSet& set) {
   }
 }
 
-/// Takes what the node shares. False when it cannot be opened, as across containers.
-bool take(const std::string& path, Sources& data) {
+/// What another rank of the node has; null when it cannot be opened, as across containers.
+std::unique_ptr<SharedSet> open_shared(const std::string& path) {
   try {
-    data = map_shared_set(path);
+    return std::make_unique<SharedSet>(std::filesystem::path(path));
+  } catch (const SystemError&) {
+    return {};
+  }
+}
+
+/// Takes what the node shares; null: nothing. False when that cannot be mapped.
+bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
+  if (!shared) return false;
+  try {
+    data.sources = map_shared_set(shared->path());
   } catch (const SystemError&) {
     return false;
   }
+  data.shared = std::move(shared);
   return true;
 }
 
-/// On one rank of several. Errors: UsageError; PeerError.
-void load_in_turn(const Registry& registry,
-                  const DataJob& job,
-                  NodeTurn& turn,
-                  std::unique_ptr<SharedSet>& shared,
-                  Sources& data) {
-  const bool is_set = registry.data_sets.contains(job.name);
-  if (!turn.is_mine()) {
-    const std::string path = turn.hear();
-    if (path != kOwn && take(path, data)) return;
-    data = read_here(registry, job);
+/// For this rank, and for the others of its node where they can share it. Errors: UsageError.
+void load_for_node(const Registry& registry, const DataJob& job, LoadedData& data) {
+  if (!registry.data_sets.contains(job.name)) {
+    data.sources = open_sources(registry, job);
     return;
   }
-  // Whatever becomes of it, the others are told.
-  std::string where = kOwn;
-  try {
-    if (is_set) {
-      DataSet set = read_set(registry, job);
-      if (is_shareable(registry, job)) shared = share(set);
-      if (shared && take(shared->path(), data))
-        where = shared->path();
-      else
-        data = make_sources(std::move(set));
-    } else {
-      data = open_sources(registry, job);
+  DataSet set = read_set(registry, job);
+  std::unique_ptr<SharedSet> shared;
+  if (is_shareable(registry, job)) shared = share(set);
+  if (!take(std::move(shared), data)) data.sources = make_sources(std::move(set));
+}
+
+/// On one rank of several. Errors: UsageError; PeerError.
+void load_in_turn(const Registry& registry, const DataJob& job, NodeTurn& turn, LoadedData& data) {
+  const bool is_there = data.sources.train != nullptr;
+  if (turn.is_mine()) {
+    // Whatever becomes of it, the others are told.
+    try {
+      if (!is_there) load_for_node(registry, job, data);
+    } catch (...) {
+      turn.tell(kOwn);
+      throw;
     }
-  } catch (...) {
-    turn.tell(kOwn);
-    throw;
+    turn.tell(data.shared ? data.shared->path().string() : kOwn);
+  } else if (!is_there) {
+    const std::string path = turn.hear();
+    if (path == kOwn || !take(open_shared(path), data)) data.sources = read_here(registry, job);
   }
-  turn.tell(where);
 }
 
 /// Returns what is wrong, or nothing. Errors: PeerError.
 std::string load(
-    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data) {
+    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, LoadedData& data) {
   const auto attempt = [](const auto& action) {
     try {
       action();
@@ -229,13 +247,12 @@ std::string load(
   };
   c10d::Store* const store = group.store();
   if (store == nullptr) {
-    return attempt([&] { data = read_here(registry, job); });
+    return attempt([&] { data.sources = read_here(registry, job); });
   }
   NodeTurn turn(*store, page, job, group.rank());
-  std::unique_ptr<SharedSet> shared;  // until everybody has it
   std::string problem;
   try {
-    problem = attempt([&] { load_in_turn(registry, job, turn, shared, data); });
+    problem = attempt([&] { load_in_turn(registry, job, turn, data); });
   } catch (const std::exception& error) {
     // It leaves by another error than those that all ranks hear of: nobody needs to wait for it.
     store->set(kFailed,
@@ -255,8 +272,16 @@ std::string load(
 
 }  // namespace
 
-std::optional<int> load_data(
-    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data) {
+void offer_data(const DataJob& job, Group& group, const LoadedData& data) {
+  if (group.store() == nullptr || data.sources.train == nullptr) return;
+  (void)take_turn(*group.store(), turn_id(job), group.rank());
+}
+
+std::optional<int> load_data(const Registry& registry,
+                             const DataJob& job,
+                             Group& group,
+                             ProgressPage& page,
+                             LoadedData& data) {
   const std::string problem = load(registry, job, group, page, data);
   const std::vector<std::string> problems = gather_texts(group, problem);
   const auto first = std::find_if(

@@ -1,10 +1,12 @@
 // The data of a job on every rank: once per node in memory, and a problem said once.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "common/progress_page.h"
+#include "worker/data/shared_set.h"
 #include "worker/data/source.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -12,14 +14,27 @@
 
 namespace ddp::worker {
 
-/// Loads the data on every rank. Of the ranks of a node one reads built-in sets that are kept in
+/// The data of one rank, and what of it the node shares; null: nothing.
+struct LoadedData {
+  Sources sources;
+  std::unique_ptr<SharedSet> shared;
+};
+
+/// Takes the turn of loading for its node, where this rank has loaded the data in an earlier round.
+/// Called by all ranks with a collective between it and load_data(). Errors: PeerError.
+void offer_data(const DataJob& job, Group& group, const LoadedData& data);
+
+/// Loads the data on every rank; one that has them keeps them. Of the ranks of a node one reads built-in sets that are kept in
 /// memory, and the others take its memory; it goes first with sets of files, so that the others
 /// find their names in the node's memory. Nobody waits inside of a collective, however long it
 /// takes, nor for a rank of its node that was killed. A problem is known to all before anyone
 /// leaves. Blocks: until all ranks have loaded theirs. Returns an exit code when another rank says
 /// what is wrong. Errors: UsageError; PeerError.
-std::optional<int> load_data(
-    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, Sources& data);
+std::optional<int> load_data(const Registry& registry,
+                             const DataJob& job,
+                             Group& group,
+                             ProgressPage& page,
+                             LoadedData& data);
 
 /// What must be equal on all ranks: sets of other lengths would hang in the last step, and other
 /// images or labels be learned without a word.

@@ -180,8 +180,9 @@ int preview(const Session& session, const std::filesystem::path& path) {
   const Job job = make_job(session.job, session.self.world_size);
   require_known(session.registry, job);
   const std::unique_ptr<Group> alone = make_alone();
-  Sources data;
-  (void)load_data(session.registry, job.data, *alone, session.page, data);
+  LoadedData loaded;
+  (void)load_data(session.registry, job.data, *alone, session.page, loaded);
+  const Sources& data = loaded.sources;
   const std::vector<Cell> cells = draw_samples(session, job, *data.train);
   if (cells.empty())
     throw UsageError("none of the first samples can be read: there is nothing to draw.");

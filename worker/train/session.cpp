@@ -165,13 +165,16 @@ std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const 
 
 /// The data set, the same on every rank. Returns the exit code when it cannot be used. Errors:
 /// UsageError; PeerError.
-std::optional<int> load_alike(const Session& session, const Job& job, Group& group, Sources& data) {
+std::optional<int> load_alike(const Session& session,
+                              const Job& job,
+                              Group& group,
+                              LoadedData& data) {
   session.page.phase = Phase::loading;
   if (const std::optional<int> code =
           load_data(session.registry, job.data, group, session.page, data))
     return code;
-  group.agree("data", describe_data(data));
-  require_sizes(job.data, data);
+  group.agree("data", describe_data(data.sources));
+  require_sizes(job.data, data.sources);
   return {};
 }
 
@@ -199,8 +202,9 @@ int check_job(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
-  Sources data;
-  (void)load_data(session.registry, job.data, *alone, session.page, data);
+  LoadedData loaded;
+  (void)load_data(session.registry, job.data, *alone, session.page, loaded);
+  const Sources& data = loaded.sources;
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
   (void)make_augments(session.registry, job.data, data.train->facts());
@@ -224,13 +228,17 @@ int check_job(const Session& session) {
 
 namespace {
 
+/// What this process has of earlier rounds.
+struct Past {
+  std::optional<HeldState> state;
+  LoadedData data;
+};
+
 /// Once every rank is here and the world is fixed.
-int train_together(const Session& session,
-                   Job& job,
-                   const Device& device,
-                   std::optional<HeldState>& held,
-                   Group& group) {
+int train_together(
+    const Session& session, Job& job, const Device& device, Past& past, Group& group) {
   const WorkerIdentity& self = session.self;
+  offer_data(job.data, group, past.data);
   const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
   std::optional<OwnedDir> given_dir;  // by the agent
   const OwnedDir* run_dir = nullptr;  // of rank 0
@@ -253,25 +261,23 @@ int train_together(const Session& session,
   keep_batch(job, session.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  Sources data;
-  if (const std::optional<int> code = load_alike(session, job, group, data)) return *code;
+  if (const std::optional<int> code = load_alike(session, job, group, past.data)) return *code;
   // Beyond this point every rank holds the same data set.
-  return train_task(session, job, device, data, run_dir, held, group);
+  return train_task(session, job, device, past.data.sources, run_dir, past.state, group);
 }
 
-/// `held` as of train_task().
-int train_round(const Session& session, std::optional<HeldState>& held) {
+int train_round(const Session& session, Past& past) {
   Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
   // Beyond this point device and backend are known.
   const std::unique_ptr<Group> group = join_ranks(session, job, device);
   try {
-    const int code = train_together(session, job, device, held, *group);
+    const int code = train_together(session, job, device, past, *group);
     group->close();
     return code;
   } catch (const PeerError&) {
-    if (held) group->abandon();
+    if (past.state) group->abandon();
     throw;
   }
 }
@@ -280,7 +286,7 @@ int train_round(const Session& session, std::optional<HeldState>& held) {
 
 int train(const Session& session) {
   WorkerIdentity self = session.self;
-  std::optional<HeldState> held;
+  Past past;
   while (true) {
     try {
       return train_round(Session{session.job,
@@ -292,10 +298,10 @@ int train(const Session& session) {
                                  session.stop_requested,
                                  session.plays_rank,
                                  session.own_run_dir},
-                         held);
+                         past);
     } catch (const PeerError& loss) {
-      if (!held || loss.code() != exit_code::kLostPeer) throw;
-      const std::int64_t step = held->position.step;
+      if (!past.state || loss.code() != exit_code::kLostPeer) throw;
+      const std::int64_t step = past.state->position.step;
       log::info(std::string(loss.what()) + "; this rank keeps its state of step " +
                 std::to_string(step) + " for the next round");
       const std::optional<WorkerIdentity> next = await_next_round(self, session.page, step);
@@ -310,9 +316,9 @@ int evaluate(const Session& session, const std::filesystem::path& checkpoint, bo
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> group = join_ranks(session, job, device);
-  Sources data;
+  LoadedData data;
   if (const std::optional<int> code = load_alike(session, job, *group, data)) return *code;
-  const int code = evaluate_task(session, job, device, data, {checkpoint, is_json}, *group);
+  const int code = evaluate_task(session, job, device, data.sources, {checkpoint, is_json}, *group);
   group->close();
   return code;
 }

@@ -1,0 +1,40 @@
+#include "worker/dist/connections.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "common/error.h"
+
+namespace ddp::worker {
+namespace {
+
+std::optional<ino_t> inode_of(int fd) {
+  struct stat status {};
+  const bool is_socket = ::fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+  return is_socket ? std::optional(status.st_ino) : std::nullopt;
+}
+
+}  // namespace
+
+std::set<Connection> open_connections() {
+  std::set<Connection> found;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const int fd = std::atoi(entry.path().filename().c_str());
+    if (const std::optional<ino_t> inode = inode_of(fd)) found.emplace(fd, *inode);
+  }
+  if (error) throw SystemError("/proc/self/fd: " + error.message());
+  return found;
+}
+
+void shut_down(const std::set<Connection>& connections) {
+  for (const auto& [fd, inode] : connections) {
+    if (inode_of(fd) == inode) ::shutdown(fd, SHUT_RDWR);
+  }
+}
+
+}  // namespace ddp::worker
