@@ -142,7 +142,7 @@ struct GroupEnded {
   std::vector<std::string> leftovers;  // what could not be killed
   std::string gpu_error;               // a line of the kernel log; empty: the GPUs are well
   int kept = 0;                        // workers that wait for the next round
-  std::int64_t kept_step = -1;         // the newest step that one of them has done
+  std::int64_t kept_step = -1;         // the newest step whose state one of them holds
 };
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused

@@ -477,8 +477,7 @@ RoundResult Coordinator::conclude() {
   std::vector<std::string> leftovers;
   RoundResult round;
   for (Node* const node : crew_.seated()) {
-    // As good as a checkpoint.
-    round.checkpoint_step = std::max(round.checkpoint_step, node->end.kept_step);
+    round.kept_step = std::max(round.kept_step, node->end.kept_step);
     round.kept += node->end.kept;
     for (WorkerReport& report : node->end.workers) {
       if (static_cast<std::size_t>(report.ending.rank) >= round_.places.size()) continue;
@@ -507,6 +506,7 @@ RoundResult Coordinator::conclude() {
   std::sort(reports.begin(), reports.end(), [](const WorkerReport& a, const WorkerReport& b) {
     return a.ending.rank < b.ending.rank;
   });
+  round.checkpoint_step = round.kept_step;  // as good as a checkpoint
   std::vector<Ending> endings;
   for (const WorkerReport& report : reports) {
     endings.push_back(report.ending);
@@ -566,6 +566,15 @@ std::string Coordinator::when_next(const RestartDecision& decision) const {
   return decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
 }
 
+/// ", 2 of 3 ranks go on from step 7"; empty: none is kept.
+std::string Coordinator::describe_kept(const RoundResult& round) const {
+  if (round.kept == 0) return "";
+  const std::string who =
+      ", " + std::to_string(round.kept) + " of " + std::to_string(round_.places.size()) + " ranks ";
+  return who + (round.kept_step < 0 ? "wait for it"
+                                    : "go on from step " + std::to_string(round.kept_step));
+}
+
 void Coordinator::say_restart(const RoundResult& round, const RestartDecision& decision, int left) {
   if (decision.restart) {
     auto& earlier = verdict_.earlier_rounds;
@@ -576,11 +585,7 @@ void Coordinator::say_restart(const RoundResult& round, const RestartDecision& d
         spec_.lost_nodes_are_free && std::holds_alternative<NodeLost>(round.outcome);
     const std::string rest =
         ", " + std::to_string(left) + (left == 1 ? " restart is left" : " restarts are left");
-    const std::string kept =
-        round.kept == 0 ? "" : ", " + std::to_string(round.kept) + " of " +
-                                   std::to_string(round_.places.size()) +
-                                   " ranks go on from step " +
-                                   std::to_string(round.checkpoint_step);
+    const std::string kept = describe_kept(round);
     console_.error(earlier.back() + "; round " + std::to_string(round_.number + 1) + " starts " +
                    when_next(decision) + kept + (is_free ? "" : rest) + ".");
     return;

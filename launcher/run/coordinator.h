@@ -110,6 +110,7 @@ class Coordinator {
     return round_.lost && spec_.replace_timeout && crew_.roster().present() < round_.nodes;
   }
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
+  [[nodiscard]] std::string describe_kept(const RoundResult& round) const;
   void say_restart(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
 

@@ -277,8 +277,7 @@ int train_task(const Session& session,
                  plan.steps_per_epoch,
                  names_of(parameters_of(task->model())),
                  &facts,
-                 held ? &*held : nullptr,
-                 session.self.round > 0});
+                 session.self.round > 0 ? &held : nullptr});
   Ledger ledger({job,
                  group,
                  replica,

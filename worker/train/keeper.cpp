@@ -61,16 +61,18 @@ Keeper::Keeper(Parts parts)
 }
 
 Position Keeper::restore(const SumNames& names) {
-  if (!parts_.may_be_held) return restore_from_disk(names);
-  const std::optional<int> newest = find_newest(parts_.group, parts_.held);
+  if (parts_.held == nullptr) return restore_from_disk(names);
+  const HeldState* const mine = *parts_.held ? &**parts_.held : nullptr;
+  const std::optional<int> newest = find_newest(parts_.group, mine);
   if (!newest) return restore_from_disk(names);
-  const HeldState* const held = parts_.group.rank() == *newest ? parts_.held : nullptr;
+  const HeldState* const held = parts_.group.rank() == *newest ? mine : nullptr;
   const Position position = take_over(parts_.group,
                                       *newest,
                                       held != nullptr ? &held->position : nullptr,
                                       held != nullptr ? &held->shared : nullptr,
                                       names,
                                       parts_.shared);
+  parts_.held->reset();
   if (checkpoints_) mark_best();
   if (parts_.group.is_root()) {
     std::cout << "goes on at step " << position.step << ", epoch " << position.epoch + 1

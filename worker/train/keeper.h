@@ -43,8 +43,8 @@ class Keeper {
     std::int64_t steps_per_epoch = 0;
     std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
     const DataFacts* data = nullptr;  // what is trained on, for who uses a checkpoint; null: untold
-    const HeldState* held = nullptr;  // of an earlier round; null: this process has lived in none
-    bool may_be_held = false;         // ... but perhaps another rank's, so that all ask for it
+    // Of an earlier round, and gone once it is restored. Null: this is the first one, on all ranks.
+    std::optional<HeldState>* held = nullptr;
   };
 
   explicit Keeper(Parts parts);

@@ -276,8 +276,8 @@ int train_round(const Session& session, Past& past) {
     const int code = train_together(session, job, device, past, *group);
     group->close();
     return code;
-  } catch (const PeerError&) {
-    if (past.state) group->abandon();
+  } catch (const PeerError& loss) {
+    if (waits_after(loss, session.page)) group->abandon();
     throw;
   }
 }
@@ -300,10 +300,10 @@ int train(const Session& session) {
                                  session.own_run_dir},
                          past);
     } catch (const PeerError& loss) {
-      if (!past.state || loss.code() != exit_code::kLostPeer) throw;
-      const std::int64_t step = past.state->position.step;
-      log::info(std::string(loss.what()) + "; this rank keeps its state of step " +
-                std::to_string(step) + " for the next round");
+      if (!waits_after(loss, session.page)) throw;
+      const std::int64_t step = past.state ? past.state->position.step : kNoStep;
+      log::info(std::string(loss.what()) + "; this rank waits for the next round" +
+                (past.state ? " with its state of step " + std::to_string(step) : ""));
       const std::optional<WorkerIdentity> next = await_next_round(self, session.page, step);
       if (!next) throw;
       self = *next;

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "common/exit_code.h"
 #include "common/survivor_page.h"
 
 namespace ddp::worker {
@@ -30,15 +31,19 @@ bool can_survive(Group& group, const Device& device, ProgressPage& page) {
   return all_can;
 }
 
+bool waits_after(const PeerError& loss, ProgressPage& page) {
+  return survivor_page(page).can_wait != 0 && loss.code() == exit_code::kLostPeer;
+}
+
 std::optional<int> find_newest(Group& group, const HeldState* held) {
-  const std::int64_t mine = held != nullptr ? held->position.step : -1;
+  const std::int64_t mine = held != nullptr ? held->position.step : kNoStep;
   const at::Tensor steps = group.gather(at::full({1}, mine, at::kLong)).contiguous();
   const auto* const step = steps.const_data_ptr<std::int64_t>();  // [world_size, 1]
   int newest = 0;
   for (int rank = 1; rank < steps.numel(); ++rank) {
     if (step[rank] > step[newest]) newest = rank;
   }
-  return step[newest] < 0 ? std::nullopt : std::optional<int>(newest);
+  return step[newest] == kNoStep ? std::nullopt : std::optional<int>(newest);
 }
 
 std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,

@@ -20,16 +20,24 @@ struct HeldState {
   SharedState shared;
 };
 
+/// Of a rank that holds no state.
+inline constexpr std::int64_t kNoStep = -1;
+
 /// Whether all ranks of this round outlive the loss of one: their agents want them to, and they
 /// train on CPUs (what NCCL has begun on a GPU cannot be taken back). All ranks call it. Errors:
 /// PeerError.
 bool can_survive(Group& group, const Device& device, ProgressPage& page);
 
+/// Whether this rank waits for the next round after that error: can_survive(), and it is the loss of
+/// a peer.
+bool waits_after(const PeerError& loss, ProgressPage& page);
+
 /// The rank that has done the most steps of those that hold a state, the lowest of equal ones;
 /// nothing when none does. `held` may be null. All ranks call it. Errors: PeerError.
 std::optional<int> find_newest(Group& group, const HeldState* held);
 
-/// Tells the agent that this rank waits, holding a state of `step`, and waits for the next round.
+/// Tells the agent that this rank waits, holding a state of `step` (or kNoStep), and waits for the
+/// next round.
 /// Returns who it is then; nothing when the agent does not want it. Blocks: until the agent begins
 /// that round, or ends the process.
 std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
