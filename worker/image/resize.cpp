@@ -1,17 +1,19 @@
 #include "worker/image/resize.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
 
+#include "worker/image/pixel_rows.h"
+#include "worker/image/weighted_sums.h"
+
 namespace ddp::worker {
 namespace {
 
-// Numbers of 16 bits in a vector.
-constexpr int kVector = 8;
+// Pixels that sum_pixels() takes at once.
+constexpr int kTogether = 4;
 
 /// The weights of one pixel and how many they are, at most as many as there is room: a triangle as
 /// wide as what the pixel covers. `first` is where they begin.
@@ -42,33 +44,6 @@ int bits_for(double largest) {
   return bits;
 }
 
-/// In whole vectors, and of numbers of one width: GCC makes a multiply-add of eight out of it.
-std::int32_t dot(const std::int16_t* pixels, const std::int16_t* weights, int count) {
-  std::int32_t sum = 0;
-  for (int group = 0; group < count; group += kVector) {
-    for (int i = 0; i < kVector; ++i)
-      sum += pixels[group + i] * weights[group + i];
-  }
-  return sum;
-}
-
-void add_row(const std::uint8_t* __restrict row,
-             std::int16_t weight,
-             std::span<std::int32_t> sums) {
-  std::int32_t* __restrict sum = sums.data();
-  for (std::size_t x = 0; x < sums.size(); ++x)
-    sum[x] += static_cast<std::int16_t>(row[x]) * weight;
-}
-
-void round_sums(std::span<const std::int32_t> sums, int shift, std::uint8_t* __restrict into) {
-  const std::int32_t* __restrict sum = sums.data();
-  const std::int32_t half = 1 << (shift - 1);
-  for (std::size_t x = 0; x < sums.size(); ++x) {
-    const std::int32_t value = (sum[x] + half) >> shift;
-    into[x] = static_cast<std::uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
-  }
-}
-
 }  // namespace
 
 void Resizer::Weights::prepare(int new_from, int new_to) {
@@ -83,7 +58,7 @@ void Resizer::Weights::prepare(int new_from, int new_to) {
     const std::span weights = std::span(exact).subspan(i * room, room);
     taps = std::max(taps, weigh(static_cast<int>(i), new_from, scale, weights, first[i]));
   }
-  stride = (taps + kVector - 1) / kVector * kVector;
+  stride = (taps + kTogether - 1) / kTogether * kTogether;
   shift = bits_for(*std::max_element(exact.begin(), exact.end()));
   numbers.assign(pixels * static_cast<std::size_t>(stride), 0);
   for (std::size_t i = 0; i < pixels; ++i) {
@@ -95,13 +70,22 @@ void Resizer::Weights::prepare(int new_from, int new_to) {
   to = new_to;
 }
 
-void Resizer::resize_rows(const Image& from, const Region& region, int channel, int width) {
+void Resizer::resize_rows(const Image& from, const Region& region) {
+  const auto width = static_cast<std::size_t>(region.width);
+  // Of a grey image its one plane three times: split_row() makes the same grey of them.
+  const int last = from.channels - 1;
   for (int y = 0; y < region.height; ++y) {
-    const std::uint8_t* row = from.row(channel, region.top + y) + region.left;
-    std::copy(row, row + region.width, row_.begin());
-    for (std::size_t x = 0; x < sums_.size(); ++x)
-      sums_[x] = dot(row_.data() + across_.first[x], across_.weights(x), across_.stride);
-    round_sums(sums_, across_.shift, rows_.data() + static_cast<std::ptrdiff_t>(y) * width);
+    const auto plane = [&](int channel) {
+      return from.row(std::min(channel, last), region.top + y) + region.left;
+    };
+    interleave(plane(0), plane(1), plane(2), width, row_.data());
+    sum_pixels(row_.data(),
+               across_.first.data(),
+               across_.numbers.data(),
+               static_cast<std::size_t>(across_.stride),
+               across_.shift,
+               static_cast<std::size_t>(across_.to),
+               rows_.data() + static_cast<std::size_t>(y) * row_bytes_);
   }
 }
 
@@ -111,19 +95,21 @@ void Resizer::resize(const Image& from, const Region& region, ImageSize size, Im
   into.reshape(from.channels, size);
   across_.prepare(region.width, size.width);
   down_.prepare(region.height, size.height);
-  row_.assign(static_cast<std::size_t>(region.width + across_.stride), 0);
-  sums_.resize(static_cast<std::size_t>(size.width));
-  rows_.resize(static_cast<std::size_t>(region.height) * static_cast<std::size_t>(size.width));
-  for (int channel = 0; channel < from.channels; ++channel) {
-    resize_rows(from, region, channel, size.width);
-    for (int y = 0; y < size.height; ++y) {
-      const int first = down_.first[static_cast<std::size_t>(y)];
-      const std::int16_t* weights = down_.weights(static_cast<std::size_t>(y));
-      std::fill(sums_.begin(), sums_.end(), 0);
-      for (int tap = 0; tap < std::min(down_.taps, region.height - first); ++tap)
-        add_row(rows_.data() + std::ptrdiff_t{first + tap} * size.width, weights[tap], sums_);
-      round_sums(sums_, down_.shift, into.row(channel, y));
-    }
+  row_.assign(static_cast<std::size_t>(region.width + across_.stride) * kPixel, 0);
+  row_bytes_ = (static_cast<std::size_t>(size.width) * kPixel + kVectorBytes - 1) / kVectorBytes *
+               kVectorBytes;
+  rows_.resize(static_cast<std::size_t>(region.height) * row_bytes_);
+  result_.resize(row_bytes_);
+  resize_rows(from, region);
+  for (int y = 0; y < size.height; ++y) {
+    const int first = down_.first[static_cast<std::size_t>(y)];
+    sum_rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
+             row_bytes_,
+             down_.weights(static_cast<std::size_t>(y)),
+             static_cast<std::size_t>(std::min(down_.taps, region.height - first)),
+             down_.shift,
+             result_.data());
+    split_row(result_.data(), y, into);
   }
 }
 

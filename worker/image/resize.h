@@ -3,6 +3,7 @@
 // uint8 tensor on a CPU with AVX2, bit for bit (rows first, weights of 16 bits, each pass rounded).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -26,7 +27,7 @@ class Resizer {
     int from = 0;
     int to = 0;
     int taps = 0;                       // pixels that one is made of
-    int stride = 0;                     // weights of one: its taps, and zeros up to whole vectors
+    int stride = 0;                     // weights of one: its taps, and zeros up to a multiple of 4
     int shift = 0;                      // what the sums are divided by, as a power of two
     std::vector<int> first;             // [to], the pixel that gets the first weight
     std::vector<std::int16_t> numbers;  // [to, stride]
@@ -37,13 +38,15 @@ class Resizer {
     }
   };
 
-  void resize_rows(const Image& from, const Region& region, int channel, int width);
+  void resize_rows(const Image& from, const Region& region);
 
   Weights across_;
   Weights down_;
-  std::vector<std::int16_t> row_;   // a row of the region, and zeros behind it
-  std::vector<std::int32_t> sums_;  // [new width]
-  std::vector<std::uint8_t> rows_;  // [height of the region, new width]
+  // Pixels of four bytes (weighted_sums).
+  std::size_t row_bytes_ = 0;         // of a new row, in whole vectors
+  std::vector<std::uint8_t> row_;     // of the region, and zeros behind it
+  std::vector<std::uint8_t> rows_;    // [height of the region, row_bytes_]
+  std::vector<std::uint8_t> result_;  // [row_bytes_]
 };
 
 /// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, the other one
