@@ -59,6 +59,8 @@ TEST(Safetensors, WhatIsWrittenIsReadBack) {
   const std::string bytes = scratch.read("file");
   EXPECT_EQ(written.size, bytes.size());
   EXPECT_EQ(written.digest, digest(std::as_bytes(std::span(bytes))));
+  for (const TensorView& one : tensors)
+    EXPECT_EQ(written.tensors.at(one.name), digest(one.bytes)) << one.name;
 
   const TensorFile file = read_safetensors(scratch.path() / "file");
   EXPECT_THAT(file.metadata(), ElementsAre(Pair("format", "pt")));
@@ -81,6 +83,17 @@ TEST(Safetensors, NumbersThatAreNotFiniteAreFound) {
     EXPECT_TRUE(is_finite(view)) << dtype;
     numbers[2] = infinite;
     EXPECT_FALSE(is_finite(view)) << dtype;
+    // Wherever it stands in whole groups of numbers and in the rest.
+    std::vector<decltype(one)> many(5000, one);
+    const auto is_all_finite = [&] {
+      return is_finite({"a", dtype, {5000}, std::as_bytes(std::span(many))});
+    };
+    EXPECT_TRUE(is_all_finite()) << dtype;
+    for (std::size_t i = 0; i < many.size(); i += 7) {
+      many[i] = infinite;
+      EXPECT_FALSE(is_all_finite()) << dtype << " at " << i;
+      many[i] = one;
+    }
   };
   check("F64", -1e308, std::numeric_limits<double>::quiet_NaN());
   check("F32", -3e38F, -std::numeric_limits<float>::infinity());

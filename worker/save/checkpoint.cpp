@@ -50,17 +50,17 @@ std::vector<std::pair<std::int64_t, std::string>> list(const OwnedDir& directory
 
 // ---- write
 
-ManifestFile write_tensors(const OwnedDir& directory,
+ManifestFile write_tensors(OutputFile& output,
                            const char* name,
                            std::string_view content,
                            std::span<const TensorView> tensors) {
   const WrittenFile written =
-      write_safetensors(OutputFile(directory, name, OutputFile::Mode::create),
-                        tensors,
-                        {{kContentKey, std::string(content)}});
+      put_safetensors(output, tensors, {{kContentKey, std::string(content)}});
   ManifestFile file{.name = name, .size = written.size, .digest = written.digest, .tensors = {}};
-  for (const TensorView& tensor : tensors)
-    file.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, digest(tensor.bytes)});
+  for (const TensorView& tensor : tensors) {
+    file.tensors.push_back(
+        {tensor.name, tensor.dtype, tensor.shape, written.tensors.at(tensor.name)});
+  }
   return file;
 }
 
@@ -68,15 +68,22 @@ ManifestFile write_tensors(const OwnedDir& directory,
 void write_content(const OwnedDir& directory, const CheckpointContent& content) {
   failpoint("save.tensors");
   Manifest manifest{.head = content.head, .files = {}};
-  manifest.files.push_back(write_tensors(directory, kModel, kModelContent, content.model));
-  manifest.files.push_back(
-      write_tensors(directory, kOptimizer, kOptimizerContent, content.optimizer));
-  manifest.files.push_back(write_tensors(directory, kState, kStateContent, content.state));
+  std::vector<OutputFile> files;
+  const auto create = [&](const char* name) -> OutputFile& {
+    return files.emplace_back(directory, name, OutputFile::Mode::create);
+  };
+  const auto write = [&](const char* name, std::string_view kind, const auto& tensors) {
+    manifest.files.push_back(write_tensors(create(name), name, kind, tensors));
+  };
+  write(kModel, kModelContent, content.model);
+  write(kOptimizer, kOptimizerContent, content.optimizer);
+  write(kState, kStateContent, content.state);
   failpoint("save.manifest");
-  OutputFile file(directory, kManifest, OutputFile::Mode::create);
-  file.write(to_text(manifest));
+  create(kManifest).write(to_text(manifest));
   failpoint("save.sync-file");
-  file.sync();
+  // All at the end: the disk works on each while the next one is put together.
+  for (OutputFile& file : files)
+    file.sync();
   failpoint("save.sync-directory");
   directory.sync();
 }

@@ -74,7 +74,8 @@ TensorFile read_safetensors(const std::filesystem::path& path);
 
 struct WrittenFile {
   std::uint64_t size = 0;
-  std::string digest;  // XXH3-128 of the whole file
+  std::string digest;                          // XXH3-128 of the whole file
+  std::map<std::string, std::string> tensors;  // and of the bytes of each tensor, by name
 };
 
 /// Writes into a new file and makes it durable (fsync); the directory's entry is the caller's. Wide
@@ -87,5 +88,9 @@ WrittenFile write_safetensors(OutputFile file,
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const TensorView> tensors,
                               const std::map<std::string, std::string>& metadata = {});
+/// The same, but for making it durable: that is the caller's, too.
+WrittenFile put_safetensors(OutputFile& file,
+                            std::span<const TensorView> tensors,
+                            const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace ddp::worker
