@@ -173,6 +173,21 @@ TEST_F(SnapshotTest, TheNextOneIsInTheSameMemory) {
   EXPECT_TRUE(second.model[0].tensor.equal(at::full({3}, 2.0))) << "training has gone on since";
 }
 
+TEST_F(SnapshotTest, TensorsOfAnySizeAndPlaceAreCopied) {
+  for (const std::int64_t size : {0, 1, 63, 1000, 3'000'001}) {
+    const at::Tensor all = torch::randint(256, {size + 1}, at::kByte);
+    const SharedState shared{{{"whole", all}, {"not aligned", all.slice(0, 1)}}, {}};
+    SnapshotArena arena(shared);
+    const Snapshot& snapshot = arena.take(shared, {});
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_TRUE(snapshot.model[i].tensor.equal(shared.model[i].tensor)) << size << ", " << i;
+  }
+  const at::Tensor gaps = torch::randn({8, 4}).slice(1, 0, 2);
+  const SharedState shared{{{"gaps", gaps}}, {}};
+  SnapshotArena arena(shared);
+  EXPECT_TRUE(arena.take(shared, {}).model[0].tensor.equal(gaps));
+}
+
 TEST_F(SnapshotTest, WhatAnEvaluationHasChangedSinceComesBack) {
   const at::Tensor factor = at::tensor({1.0}, at::kDouble);
   SharedState shared{{{"weight", at::ones({3})}}, {}, {{"factor", factor}}};

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
+#include "worker/train/bulk_copy.h"
 #include "worker/train/finite_check.h"
 
 namespace ddp::worker {
@@ -25,6 +27,11 @@ std::vector<double> read_row(const TensorFile& state, const char* name, std::siz
 
 std::map<std::string, std::vector<double>> watch_values(const Position& position) {
   return {{kWatch, {static_cast<double>(position.watch.without_gain)}}};
+}
+
+/// Of a tensor without gaps.
+std::span<const std::byte> bytes_of(const at::Tensor& tensor) {
+  return {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()};
 }
 
 /// What an evaluation has made of a saved tensor since; null when there was none.
@@ -150,15 +157,22 @@ SnapshotArena::SnapshotArena(const SharedState& shared) {
 const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& position) {
   const at::NoGradGuard no_grad;
   bool is_under_way = false;
-  const auto copy = [&is_under_way](const std::vector<NamedTensor>& from, NamedTensor* to) {
+  std::vector<BytesToCopy> pieces;
+  const auto copy = [&](const std::vector<NamedTensor>& from, NamedTensor* to) {
     for (const NamedTensor& one : from) {
+      const at::Tensor& there = (to++)->tensor;
+      if (one.tensor.is_cpu() && one.tensor.strides() == there.strides()) {
+        pieces.push_back({bytes_of(one.tensor), static_cast<std::byte*>(there.data_ptr())});
+        continue;
+      }
       is_under_way = is_under_way || one.tensor.is_cuda();
-      (to++)->tensor.copy_(one.tensor, /*non_blocking=*/true);
+      there.copy_(one.tensor, /*non_blocking=*/true);
     }
     return to;
   };
   copy(shared.model, snapshot_.model.data());
   copy(shared.judge, copy(shared.optimizer, snapshot_.optimizer.data()));
+  bulk_copy(pieces);
   if (is_under_way) at::accelerator::synchronizeDevice(shared.model.front().tensor.get_device());
   snapshot_.state = {{kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)}};
   for (const auto& [name, values] : watch_values(position))
