@@ -85,6 +85,7 @@ def main():
             theirs = json.loads(subprocess.run(play, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
             rounds.append({
                 "stall_ms": ours["stall"] * 1e3,
+                "other_ranks_digest_ms": ours["compare"] * 1e3,  # while rank 0 copies
                 "torch_save_ms": theirs["torch_save"] * 1e3,
                 "async_save_stall_ms": theirs["async_stall"] * 1e3,
                 "write_mb_s": ours["bytes"] / ours["write"] / 1e6,

@@ -58,10 +58,21 @@ std::vector<int> find_odd_ranks(const std::vector<std::int64_t>& digests) {
   return odd;
 }
 
-std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest) {
+std::vector<std::int64_t> gather_digests(Group& group, std::int64_t digest) {
   const at::Tensor all = group.gather(at::full({1}, digest, at::kLong)).contiguous();
   const auto* const first = all.const_data_ptr<std::int64_t>();  // [world_size, 1]
-  return find_odd_ranks({first, first + all.numel()});
+  return {first, first + all.numel()};
+}
+
+std::vector<int> gather_odd_ranks(Group& group, std::int64_t digest) {
+  return find_odd_ranks(gather_digests(group, digest));
+}
+
+std::string odd_text(const std::string& what, const std::vector<int>& odd) {
+  std::string ranks;
+  for (const int rank : odd)
+    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
+  return "the " + what + " of rank " + ranks + " are not those of the others";
 }
 
 }  // namespace ddp::worker

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "common/failpoint.h"
 #include "common/log.h"
 #include "common/one_line.h"
+#include "worker/dist/replica_check.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/train/policy_stop.h"
 #include "worker/train/python_import.h"
@@ -136,17 +139,24 @@ void Keeper::begin(const Position& position, Which which, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // a rank that is played, alone
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
+  const Snapshot* snapshot = nullptr;
+  CheckpointHead head;
   if (checkpoints_) {
     background_.wait();  // the arena is its until then
-    const CheckpointHead head = head_of(position);
+    head = head_of(position);
     const bool is_there = newest_step_ == position.step && which == Which::missing;
     if (!is_there || !put_head(head)) {
-      CheckpointContent content{.head = head, .model = {}, .optimizer = {}, .state = {}};
       failpoint("save.snapshot");
-      const Snapshot& snapshot = arena_->take(parts_.shared, position);
-      background_.start(
-          [this, content, &snapshot, last]() mutable { write(content, snapshot, last); });
+      snapshot = &arena_->take(parts_.shared, position);
     }
+  }
+  const std::vector<std::int64_t> digests = digests_of_others();
+  if (snapshot != nullptr) {
+    background_.start([this,
+                       copy = Copy{{.head = head, .model = {}, .optimizer = {}, .state = {}},
+                                   *snapshot,
+                                   digests,
+                                   last}]() mutable { write(copy); });
   }
   last_save_ = std::chrono::steady_clock::now();
   parts_.page.phase.store(before, std::memory_order_relaxed);
@@ -157,6 +167,22 @@ void Keeper::amend(const Position& position) {
   background_.start([this, head = head_of(position)] {
     if (newest_step_ == head.step) put_head(head);
   });
+}
+
+std::vector<std::int64_t> Keeper::digests_of_others() {
+  const bool is_compared = parts_.job.ddp.check_replicas_every > 0 && parts_.group.world_size() > 1;
+  if (!is_compared) return {};
+  const bool is_later = parts_.group.is_root();
+  return gather_digests(parts_.group, is_later ? 0 : digest_of(weights_in(parts_.shared.model)));
+}
+
+std::vector<NamedTensor> Keeper::weights_in(const std::vector<NamedTensor>& model) const {
+  const std::set<std::string_view> names(parts_.parameters.begin(), parts_.parameters.end());
+  std::vector<NamedTensor> weights;
+  for (const NamedTensor& one : model) {
+    if (names.contains(one.name)) weights.push_back(one);
+  }
+  return weights;
 }
 
 // False, and there is no such checkpoint from now on, when it is gone or cannot be changed: the
@@ -184,11 +210,12 @@ SaveOutcome Keeper::finish(const Position& position) {
   begin(position, Which::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
-  at::Tensor row = at::tensor({mine.count, mine.step, mine.missed, mine.lost_step}, at::kDouble);
+  at::Tensor row =
+      at::tensor({mine.count, mine.step, mine.missed, mine.lost_step, mine.odd_step}, at::kDouble);
   parts_.group.broadcast(row);
   parts_.page.phase.store(before, std::memory_order_relaxed);
   const auto* const values = row.const_data_ptr<double>();
-  return {values[0], values[1], values[2], values[3]};
+  return {values[0], values[1], values[2], values[3], values[4]};
 }
 
 SaveOutcome Keeper::outcome() const {
@@ -201,35 +228,60 @@ std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
     const auto step = static_cast<std::int64_t>(outcome.lost_step);
     return diverged(parts_.group, "a weight after step " + std::to_string(step));
   }
+  if (outcome.odd_step > 0) {
+    const std::lock_guard lock(mutex_);
+    return differ(
+        parts_.group, static_cast<std::int64_t>(outcome.odd_step), odd_text("weights", odd_ranks_));
+  }
   if (outcome.missed >= kMaxMissed) return exit_code::kInternal;
   return {};
 }
 
+// On the thread. What it finds ends the run once the votes have told it.
+bool Keeper::is_worth_saving(const Copy& copy) {
+  const auto step = static_cast<double>(copy.content.head.step);
+  if (!copy.digests.empty()) {
+    std::vector<std::int64_t> digests = copy.digests;
+    digests[0] = digest_of(weights_in(copy.snapshot.model));
+    const std::vector<int> odd = find_odd_ranks(digests);
+    if (!odd.empty()) {
+      const std::lock_guard lock(mutex_);
+      if (outcome_.odd_step == 0) odd_ranks_ = odd;
+      if (outcome_.odd_step == 0) outcome_.odd_step = step;
+      return false;
+    }
+  }
+  if (std::ranges::all_of(copy.content.model, is_finite) &&
+      std::ranges::all_of(copy.content.optimizer, is_finite))
+    return true;
+  const std::lock_guard lock(mutex_);
+  outcome_.lost_step = step;
+  return false;
+}
+
 // On the thread.
-void Keeper::write(CheckpointContent& content, const Snapshot& snapshot, Last last) {
+void Keeper::write(Copy& copy) {
+  CheckpointContent& content = copy.content;
   const std::int64_t step = content.head.step;
   try {
-    const std::vector<NamedTensor> model = in_c_order(snapshot.model);
-    const std::vector<NamedTensor> optimizer = in_c_order(snapshot.optimizer);
+    const std::vector<NamedTensor> model = in_c_order(copy.snapshot.model);
+    const std::vector<NamedTensor> optimizer = in_c_order(copy.snapshot.optimizer);
     content.model = view(model);
     content.optimizer = view(optimizer);
-    content.state = view(snapshot.state);
-    if (!std::ranges::all_of(content.model, is_finite) ||
-        !std::ranges::all_of(content.optimizer, is_finite)) {
-      const std::lock_guard lock(mutex_);
-      outcome_.lost_step = static_cast<double>(step);
-      return;
-    }
+    content.state = view(copy.snapshot.state);
+    if (!is_worth_saving(copy)) return;
     checkpoints_->save(content);
   } catch (const std::exception& error) {
-    note_failure(step, error.what(), last);
+    note_failure(step, error.what(), copy.last);
     return;
   }
   parts_.page.checkpoint_step.store(step, std::memory_order_relaxed);
   newest_step_ = step;
   mark_best();
   const std::lock_guard lock(mutex_);
-  outcome_ = {outcome_.count + 1, static_cast<double>(step), 0, 0};
+  outcome_.count += 1;
+  outcome_.step = static_cast<double>(step);
+  outcome_.missed = 0;
 }
 
 void Keeper::note_failure(std::int64_t number, const std::string& reason, Last last) {

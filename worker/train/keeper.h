@@ -1,6 +1,8 @@
 // What a run keeps on disk: it saves, finds the newest checkpoint again, and knows when a save is
 // due. Rank 0 copies the state and goes on; its thread writes. What came of it travels with the
 // votes after the steps. Only the last save of a run is waited for.
+// Promise: what is saved are weights that all ranks held, bit for bit (ddp.check_replicas_every).
+// The others digest theirs while rank 0 copies, and its thread digests the copy.
 #pragma once
 
 #include <chrono>
@@ -64,8 +66,8 @@ class Keeper {
   enum class Which { missing, anew };
   /// Begins to save what is trained. `missing`: where the newest checkpoint is of that step, it is
   /// amended instead; `anew`: the weights are others than those that it holds. All ranks call it.
-  /// Blocks: for a copy of the state, and before that while an earlier one is still
-  /// written. Errors: PeerError.
+  /// Blocks: for a copy of the state, which other ranks digest meanwhile, and before that while an
+  /// earlier one is still written. Errors: PeerError.
   void save(const Position& position, Which which = Which::missing);
 
   /// The same weights have been evaluated, or the epoch is over: `position` takes the place of the
@@ -81,7 +83,7 @@ class Keeper {
   [[nodiscard]] SaveOutcome outcome() const;
 
   /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
-  /// that are not finite, 125 for too many saves in a row that failed.
+  /// that are not finite or differ between ranks, 125 for too many saves in a row that failed.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
 
  private:
@@ -90,7 +92,20 @@ class Keeper {
   void begin(const Position& position, Which which, Last last);
   bool put_head(const CheckpointHead& head);
   Position restore_from_disk(const SumNames& names);
-  void write(CheckpointContent& content, const Snapshot& snapshot, Last last);
+  /// The digests of the ranks; rank 0's is still to come. Nothing: they are not compared. All ranks
+  /// call it. Errors: PeerError.
+  [[nodiscard]] std::vector<std::int64_t> digests_of_others();
+  /// Of the model's tensors, those that must be equal on all ranks.
+  [[nodiscard]] std::vector<NamedTensor> weights_in(const std::vector<NamedTensor>& model) const;
+  /// What is copied.
+  struct Copy {
+    CheckpointContent content;
+    const Snapshot& snapshot;
+    std::vector<std::int64_t> digests;  // of the ranks, but for rank 0's
+    Last last;
+  };
+  void write(Copy& copy);
+  [[nodiscard]] bool is_worth_saving(const Copy& copy);
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;
   /// The one that checkpoint.resume names. Errors: UsageError.
@@ -104,9 +119,10 @@ class Keeper {
   std::int64_t planned_steps_ = 0;
   // In this run's directory; -1: none. The thread's, and read when it has nothing to do.
   std::int64_t newest_step_ = -1;
-  mutable std::mutex mutex_;  // of the outcome: the thread writes it
+  mutable std::mutex mutex_;  // of what follows: the thread writes it
   SaveOutcome outcome_;
-  Background background_;  // ends first
+  std::vector<int> odd_ranks_;  // of outcome_.odd_step
+  Background background_;       // ends first
 };
 
 }  // namespace ddp::worker

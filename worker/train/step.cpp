@@ -146,9 +146,12 @@ std::optional<std::string> Step::why_lost(const AgreedStep& agreed) {
          " steps in a row";
 }
 
-std::optional<std::string> Step::find_odd_replicas() {
+std::optional<std::string> Step::find_odd_replicas(Compare compare) {
+  if (parts_.group.world_size() == 1) return {};
   std::string what = "weights";
-  std::vector<int> odd = parts_.replica.odd_ranks(frozen_of(parts_.forward.task().model()));
+  std::vector<int> odd;
+  if (compare == Compare::everything || !has_compared_)
+    odd = parts_.replica.odd_ranks(frozen_of(parts_.forward.task().model()));
   // The optimizer's state and the averages drift only where the weights do: compared once, after
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {
@@ -161,10 +164,7 @@ std::optional<std::string> Step::find_odd_replicas() {
     odd = gather_odd_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
   }
   if (odd.empty()) return {};
-  std::string ranks;
-  for (const int rank : odd)
-    ranks += (ranks.empty() ? "" : ", ") + std::to_string(rank);
-  return "the " + what + " of rank " + ranks + " are not those of the others";
+  return odd_text(what, odd);
 }
 
 }  // namespace ddp::worker

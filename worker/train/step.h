@@ -59,9 +59,12 @@ class Step {
   /// steps are skipped, too many in a row end it.
   std::optional<std::string> why_lost(const AgreedStep& agreed);
 
+  /// `others`: all but the weights, where these are compared by what is saved (Keeper). The first
+  /// time since the start or a resume it is everything all the same.
+  enum class Compare { everything, others };
   /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
   /// call it. Errors: PeerError.
-  std::optional<std::string> find_odd_replicas();
+  std::optional<std::string> find_odd_replicas(Compare what);
 
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }

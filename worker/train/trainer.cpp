@@ -224,7 +224,8 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
 }
 
 Trainer::End Trainer::save(const Position& position) {
-  if (const End end = compare()) return end;
+  // The weights are compared by what is copied, and the votes tell what came of it.
+  if (const End end = compare(Compare::others)) return end;
   parts_.keeper.save(position);
   return {};
 }
@@ -246,9 +247,9 @@ Trainer::End Trainer::finish(const Position& position) {
   return {};
 }
 
-Trainer::End Trainer::compare() {
+Trainer::End Trainer::compare(Compare what) {
   if (parts_.job.ddp.check_replicas_every == 0) return {};
-  const std::optional<std::string> odd = parts_.step.find_odd_replicas();
+  const std::optional<std::string> odd = parts_.step.find_odd_replicas(what);
   return odd ? End(differ(parts_.group, position_.step, *odd)) : std::nullopt;
 }
 

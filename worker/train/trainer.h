@@ -74,7 +74,8 @@ class Trainer {
   /// What evaluations and hooks have made of a position that `is_saved`, or is worth it now.
   End keep(const Position& position, bool is_saved, bool is_wanted);
   End finish(const Position& position);  // with a checkpoint of it
-  End compare();                         // the replicas
+  using Compare = Step::Compare;
+  End compare(Compare what = Compare::everything);  // the replicas
   End compare_after_hooks();
 
   [[nodiscard]] Wishes wishes() const;

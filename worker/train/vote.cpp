@@ -34,7 +34,8 @@ void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
                              saves.count,
                              saves.step,
                              saves.missed,
-                             saves.lost_step};
+                             saves.lost_step,
+                             saves.odd_step};
   const std::vector<double> row = SumNames::to_row(closed.sums);
   values.insert(values.end(), row.begin(), row.end());
   pending_ = Pending{closed.step,
@@ -48,12 +49,15 @@ std::optional<AgreedStep> Votes::take() {
   const at::Tensor sum = pending_->sum->wait();
   const std::span<const double> values(sum.data_ptr<double>(),
                                        static_cast<std::size_t>(sum.numel()));
-  AgreedStep agreed{
-      pending_->step,
-      pending_->at,
-      {values[0], values[1], values[2], values[3], {values[4], values[5], values[6], values[7]}},
-      tally_.names().to_sums(values.subspan(8)),
-      pending_->skips};
+  AgreedStep agreed{pending_->step,
+                    pending_->at,
+                    {values[0],
+                     values[1],
+                     values[2],
+                     values[3],
+                     {values[4], values[5], values[6], values[7], values[8]}},
+                    tally_.names().to_sums(values.subspan(9)),
+                    pending_->skips};
   pending_.reset();
   return agreed;
 }

@@ -20,6 +20,7 @@ struct SaveOutcome {
   double step = 0;       // of the newest of them
   double missed = 0;     // saves in a row that failed
   double lost_step = 0;  // after which a weight was not finite; 0: none
+  double odd_step = 0;   // after which the ranks held different weights; 0: none
 
   bool operator==(const SaveOutcome&) const = default;
 };

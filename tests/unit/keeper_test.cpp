@@ -1,0 +1,109 @@
+// What is saved when ranks differ: rank 0 of two, the other one is played.
+#include "worker/train/keeper.h"
+
+#include <ATen/ops/full.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include <memory>
+
+#include "common/error.h"
+#include "tests/unit/scratch.h"
+#include "worker/dist/alone.h"
+#include "worker/dist/replica_check.h"
+
+namespace ddp::worker {
+namespace {
+
+/// Rank 0 of three; the others hold weights of that digest.
+class Played : public Group {
+ public:
+  std::int64_t others = 0;
+  int gathers = 0;
+
+  [[nodiscard]] int rank() const override { return 0; }
+  [[nodiscard]] int world_size() const override { return 3; }
+  void sum(at::Tensor&) override {}
+  std::unique_ptr<PendingSum> start_sum(at::Tensor) override { return {}; }
+  void broadcast(at::Tensor&) override {}
+  at::Tensor gather(const at::Tensor& tensor) override {
+    ++gathers;
+    const at::Tensor other = at::full({1}, others, at::kLong);
+    return at::stack({tensor, other, other});
+  }
+  void agree(const std::string&, const std::string&) override {}
+  void close() override {}
+  [[nodiscard]] c10d::Store* store() const override { return nullptr; }
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
+};
+
+class KeeperTest : public ::testing::Test {
+ protected:
+  KeeperTest() {
+    job_.batch.whole = 1;
+    job_.checkpoint.keep = 2;
+    job_.ddp.check_replicas_every = 500;
+    DdpRequest request;
+    request.parameters = {{"weight", weight_}};
+    replica_.emplace(request, *alone_);
+  }
+
+  Keeper make_keeper() {
+    return Keeper({.job = job_,
+                   .group = group_,
+                   .replica = *replica_,
+                   .shared = {{{"weight", weight_}, {"statistics", at::ones({3})}}, {}},
+                   .page = page_,
+                   .run_dir = &run_,
+                   .run_id = {},
+                   .parameters = {"weight"}});
+  }
+
+  [[nodiscard]] bool has_saved(const std::string& name) const {
+    return std::filesystem::exists(scratch_.path() / "checkpoints" / name);
+  }
+
+  Scratch scratch_;
+  const ddp::OwnedDir run_ = ddp::OwnedDir::require(scratch_.path());
+  Job job_;
+  ProgressPage page_;
+  Played group_;
+  const std::unique_ptr<Group> alone_ = make_alone();
+  at::Tensor weight_ = torch::randn({1000}).requires_grad_();
+  std::optional<Ddp> replica_;
+};
+
+TEST_F(KeeperTest, WhatTheOtherRanksHoldTooIsSaved) {
+  group_.others = digest_of({{"weight", weight_}});
+  Keeper keeper = make_keeper();
+  const SaveOutcome outcome = keeper.finish({.step = 7, .sums = {}, .watch = {}});
+  EXPECT_EQ(outcome, (SaveOutcome{.count = 1, .step = 7}));
+  EXPECT_FALSE(keeper.why_end(outcome));
+  EXPECT_TRUE(has_saved("step-000007"));
+}
+
+TEST_F(KeeperTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
+  group_.others = digest_of({{"weight", weight_}});
+  Keeper keeper = make_keeper();
+  (void)keeper.finish({.step = 7, .sums = {}, .watch = {}});
+  group_.others ^= 1;
+  keeper.save({.step = 8, .sums = {}, .watch = {}});
+  const SaveOutcome outcome = keeper.finish({.step = 9, .sums = {}, .watch = {}});
+  EXPECT_EQ(outcome.count, 1);
+  EXPECT_EQ(outcome.odd_step, 8) << "the first of them";
+  EXPECT_EQ(keeper.why_end(outcome), exit_code::kDiverged);
+  EXPECT_TRUE(has_saved("step-000007"));
+  EXPECT_FALSE(has_saved("step-000008"));
+  EXPECT_FALSE(has_saved("step-000009"));
+}
+
+TEST_F(KeeperTest, RanksAreNotComparedWhereTheJobSaysSo) {
+  job_.ddp.check_replicas_every = 0;
+  Keeper keeper = make_keeper();
+  EXPECT_EQ(keeper.finish({.step = 7, .sums = {}, .watch = {}}).count, 1);
+  EXPECT_EQ(group_.gathers, 0);
+}
+
+}  // namespace
+}  // namespace ddp::worker
