@@ -1,4 +1,7 @@
 // A steady optimizer step on a GPU: nothing in it makes the host wait for a stream (label gpu).
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -8,6 +11,7 @@
 #include <vector>
 
 #include "tests/unit/step_rig.h"
+#include "worker/data/upload.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/device.h"
@@ -104,6 +108,72 @@ TEST(Gpu, ABatchArrivesAsItWas) {
   EXPECT_TRUE(back.targets[1].values.equal(batch.targets[1].values));
   EXPECT_TRUE(back.targets[1].rows.equal(batch.targets[1].rows));
   EXPECT_EQ(back.indices, batch.indices);
+}
+
+Batch batch_of(double value) {
+  Batch batch;
+  batch.input = at::full({64, 3, 64, 64}, value, at::TensorOptions().pinned_memory(true));
+  batch.targets = {{at::full({64}, value), {}}};
+  return batch;
+}
+
+TEST(Gpu, ABatchIsSentBesideWhatIsComputed) {
+  const Device gpu = choose_gpu();
+  ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
+  const c10::impl::VirtualGuardImpl streams(gpu.device.type());
+  const Upload upload(gpu.device);
+  (void)upload.send(batch_of(0))();  // memory and streams are there from now on
+  const at::Tensor large = at::rand({4096, 4096}, gpu.device);
+  c10::Event computed(gpu.device.type());
+  Arrival arrival;
+  {
+    const ForbiddenHostSync forbidden(*gpu.cuda);
+    for (int i = 0; i < 500; ++i)
+      (void)large.mm(large);
+    computed.record(streams.getStream(gpu.device));
+    arrival = upload.send(batch_of(7));
+  }
+  const c10::StreamGuard other(streams.getStreamFromGlobalPool(gpu.device));
+  EXPECT_TRUE(arrival().input.to(at::kCPU).equal(batch_of(7).input));
+  EXPECT_FALSE(computed.query()) << "it is there before what was asked for first is done";
+}
+
+TEST(Gpu, NoMemoryOfABatchIsGivenOutTooEarly) {
+  const Device gpu = choose_gpu();
+  ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
+  const Upload upload(gpu.device);
+  at::Tensor sum = at::zeros({}, at::TensorOptions(at::kDouble).device(gpu.device));
+  const at::Tensor large = at::rand({2048, 2048}, gpu.device);
+  constexpr int kBatches = 200;
+  for (int i = 1; i <= kBatches; ++i) {
+    // The host is far ahead: it lets go of batches that the device has not seen yet.
+    const Arrival arrival = upload.send(batch_of(i));
+    (void)large.mm(large);
+    const Batch batch = arrival();
+    sum += batch.input.mean(at::kDouble) + batch.targets[0].values.mean(at::kDouble);
+  }
+  EXPECT_EQ(sum.item<double>(), kBatches * (kBatches + 1));
+}
+
+TEST(Gpu, ALoaderThatSendsGivesTheSameBatches) {
+  const Device gpu = choose_gpu();
+  ASSERT_NE(gpu.cuda, nullptr) << gpu.name;
+  const auto run = [](const LoaderRequest& request) {
+    Loader loader(draw_source(64), request);
+    loader.start([next = std::int64_t{0}]() mutable -> std::optional<MicroBatch> {
+      ++next;
+      return MicroBatch{{next % 64, 3 * next % 64, 7 * next % 64}, 0};
+    });
+    std::vector<at::Tensor> inputs;
+    for (int i = 0; i < 100; ++i)
+      inputs.push_back(loader.next().input);
+    return at::stack(inputs).cpu();
+  };
+  const at::Tensor plain = run({});
+  for (const int threads : {0, 3}) {
+    LoaderRequest request{.threads = threads, .send = send_to(gpu.device), .is_pinned = true};
+    EXPECT_TRUE(run(request).equal(plain)) << threads;
+  }
 }
 
 }  // namespace

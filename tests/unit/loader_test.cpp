@@ -44,6 +44,77 @@ TEST(Loader, NormalisesAndKeepsTheOrder) {
   EXPECT_THROW((void)loader.load(outside), std::out_of_range);
 }
 
+/// Plays the way to a device: counts what was sent, and by whom it is taken.
+struct Sent {
+  std::atomic<int> sent = 0;
+  std::atomic<int> taken = 0;
+  std::atomic<int> most_ahead = 0;
+  std::atomic<bool> is_taken_elsewhere = false;
+  int failing = -1;  // which send fails
+
+  Send as_send() {
+    return [this, owner = std::this_thread::get_id()](const Batch& batch) -> Arrival {
+      if (sent++ == failing) throw std::runtime_error("no room on the device");
+      most_ahead = std::max<int>(most_ahead, sent - taken);
+      // A copy, as of a device: the slab's memory is free from now on.
+      const Batch there{batch.input.clone(), batch.targets, batch.indices};
+      return [this, owner, there] {
+        if (std::this_thread::get_id() != owner) is_taken_elsewhere = true;
+        ++taken;
+        return there;
+      };
+    };
+  }
+};
+
+Loader::Plans plans_up_to(std::int64_t count) {
+  return [next = std::int64_t{0}, count]() mutable -> std::optional<MicroBatch> {
+    if (next == count) return {};
+    const std::int64_t index = next++ % 3;
+    return MicroBatch{{index, (index + 1) % 3}, 0};
+  };
+}
+
+TEST(Loader, BatchesThatAreSentAheadAreThoseThatAreNot) {
+  constexpr std::int64_t kBatches = 50;
+  Loader plain(std::make_shared<MemorySource>(tiny_set()), {});
+  plain.start(plans_up_to(kBatches));
+  for (const int threads : {0, 1, 3}) {
+    Sent way;
+    Loader loader(std::make_shared<MemorySource>(tiny_set()),
+                  {.threads = threads, .send = way.as_send()});
+    // What was begun for other plans is thrown away.
+    loader.start(plans_up_to(7));
+    (void)loader.next();
+    loader.start(plans_up_to(kBatches));
+    plain.start(plans_up_to(kBatches));
+    for (std::int64_t i = 0; i < kBatches; ++i) {
+      const Batch batch = loader.next();
+      const Batch wanted = plain.next();
+      ASSERT_TRUE(batch.input.equal(wanted.input)) << threads << " threads, batch " << i;
+      ASSERT_EQ(batch.indices, wanted.indices);
+    }
+    EXPECT_THROW((void)loader.next(), std::logic_error);
+    EXPECT_LE(way.sent - way.taken, 1) << "one of the other plans was thrown away, at most";
+    EXPECT_LE(way.most_ahead, 2) << "that one, and one ahead";
+    EXPECT_FALSE(way.is_taken_elsewhere);
+  }
+}
+
+TEST(Loader, ABatchThatCannotBeSentIsThrownInItsTurn) {
+  for (const int threads : {0, 2}) {
+    Sent way;
+    way.failing = 2;
+    Loader loader(std::make_shared<MemorySource>(tiny_set()),
+                  {.threads = threads, .send = way.as_send()});
+    loader.start(plans_up_to(5));
+    (void)loader.next();
+    (void)loader.next();
+    EXPECT_THROW((void)loader.next(), std::runtime_error) << threads;
+    EXPECT_NO_THROW((void)loader.next()) << threads;
+  }
+}
+
 /// Sample i is i numbers, and has a row of two numbers for each of i boxes and one name.
 class Boxes : public Source {
  public:

@@ -77,7 +77,8 @@ class Rig {
   Rig(Group& group, const Case& one)
       : group_(group),
         task_(one.has_weight),
-        loader_(draw_source(one.size), {.type = one.type}),
+        loader_(draw_source(one.size),
+                {.type = one.type, .send = send_to(one.device), .is_pinned = one.device.is_cuda()}),
         precision_(one.amp, one.device),
         forward_(task_, precision_, one.device) {
     job_.batch.accumulate = one.accumulate;

@@ -34,7 +34,7 @@ Loader::~Loader() {
 }
 
 std::unique_ptr<Loader::Slot> Loader::make_slot() const {
-  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, request_.layout);
+  return std::make_unique<Slot>(table_ ? &*table_ : nullptr, request_.layout, request_.is_pinned);
 }
 
 Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) const {
@@ -102,6 +102,7 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   slot->error = {};
   slot->bad.clear();
   slot->claimed = slot->done = 0;
+  slot->arrival = {};
   try {
     plan = plans_();
     if (plan) {
@@ -121,6 +122,31 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
     is_planned_ = true;
     free_.push_back(std::move(slot));
   }
+}
+
+// Outside the lock, too. One batch ahead and no more, as the device's memory is dear. Whoever makes
+// it possible does it: the thread that loads its last sample, or who takes the batch before it.
+void Loader::send_front(std::unique_lock<std::mutex>& lock) {
+  if (!request_.send || under_way_.empty()) return;
+  Slot& slot = *under_way_.front();
+  const bool is_loaded = slot.done == slot.plan.indices.size();
+  if (!is_loaded || slot.error || slot.is_being_sent || slot.arrival) return;
+  slot.is_being_sent = true;
+  ++working_;
+  lock.unlock();
+  std::exception_ptr error;
+  Arrival arrival;
+  try {
+    arrival = request_.send(slot.slab.take());
+  } catch (const std::exception&) {
+    error = std::current_exception();
+  }
+  lock.lock();
+  --working_;
+  slot.is_being_sent = false;
+  slot.arrival = std::move(arrival);
+  slot.error = error;
+  batch_there_.notify_all();
 }
 
 std::optional<Loader::Claim> Loader::claim() {
@@ -163,6 +189,7 @@ void Loader::work() {
     mine->slot->bad.merge(bad);
     if (error && !mine->slot->error) mine->slot->error = error;
     mine->slot->done += mine->last - mine->first;
+    send_front(lock);
     batch_there_.notify_all();
   }
 }
@@ -183,7 +210,8 @@ Batch Loader::next() {
   } else {
     batch_there_.wait(lock, [this] {
       if (under_way_.empty()) return is_planned_ && !is_planning_;
-      return under_way_.front()->done == under_way_.front()->plan.indices.size();
+      const Slot& front = *under_way_.front();
+      return front.done == front.plan.indices.size() && !front.is_being_sent;
     });
   }
   if (under_way_.empty()) throw std::logic_error("a loader was asked for more than was planned");
@@ -192,10 +220,17 @@ Batch Loader::next() {
   lock.unlock();
   const std::exception_ptr error = slot->error;
   Batch batch;
-  if (!error) batch = slot->slab.take();
+  if (!error && slot->arrival) {
+    batch = slot->arrival();
+    slot->arrival = {};
+  } else if (!error) {
+    batch = slot->slab.take();
+    if (request_.send) batch = request_.send(batch)();
+  }
   bad_.merge(slot->bad);
   lock.lock();
   free_.push_back(std::move(slot));
+  send_front(lock);
   lock.unlock();
   work_there_.notify_all();
   waited_ += Clock::now() - start;

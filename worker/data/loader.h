@@ -24,6 +24,7 @@
 #include "worker/data/pixel_table.h"
 #include "worker/data/slab.h"
 #include "worker/data/source.h"
+#include "worker/data/upload.h"
 #include "worker/plan/deal.h"
 
 namespace ddp::worker {
@@ -38,6 +39,10 @@ struct LoaderRequest {
   /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
   /// step; or the batch is shorter.
   enum class OnBad { replace, leave_out } on_bad = OnBad::replace;
+  // The batch that is next is sent ahead, while the one before it is computed with; null: batches
+  // are taken where they were loaded.
+  Send send{};
+  bool is_pinned = false;  // their memory is what copies to a GPU begin in
 };
 
 class Loader {
@@ -72,13 +77,16 @@ class Loader {
  private:
   /// A batch under way.
   struct Slot {
-    Slot(const PixelTable* table, at::MemoryFormat layout) : slab(table, layout) {}
+    Slot(const PixelTable* table, at::MemoryFormat layout, bool is_pinned)
+        : slab(table, layout, is_pinned) {}
     MicroBatch plan;
     Slab slab;
     std::size_t claimed = 0;  // samples that a thread has begun, or done
     std::size_t done = 0;
     std::exception_ptr error;  // the first
     Bad bad;
+    bool is_being_sent = false;
+    Arrival arrival;  // null: it was not sent
   };
   /// Some samples of a slot, for one thread.
   struct Claim {
@@ -94,6 +102,7 @@ class Loader {
   void work();
   [[nodiscard]] std::optional<Claim> claim();
   void plan_one(std::unique_lock<std::mutex>& lock);
+  void send_front(std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<const Source> source_;
   LoaderRequest request_;

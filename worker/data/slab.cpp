@@ -69,6 +69,8 @@ void Slab::begin(std::size_t samples) {
   for (Place& place : places_)
     place.is_there = false;
   has_memory_ = false;
+  // To be taken again where no copy is under way from it any more: LibTorch knows.
+  if (is_pinned_) memory_ = at::Tensor();
 }
 
 const at::Tensor& Slab::memory_for(const Array& input) {
@@ -92,7 +94,9 @@ const at::Tensor& Slab::memory_for(const Array& input) {
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {
-    memory_ = at::empty(shape, type, is_image ? layout_ : at::MemoryFormat::Contiguous);
+    memory_ = at::empty(shape,
+                        at::TensorOptions(type).pinned_memory(is_pinned_),
+                        is_image ? layout_ : at::MemoryFormat::Contiguous);
   }
   has_memory_ = true;
   return memory_;

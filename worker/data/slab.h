@@ -16,8 +16,11 @@ namespace ddp::worker {
 
 class Slab {
  public:
-  /// `table` outlives it; null: bytes stay bytes. `layout` is that of pixels.
-  Slab(const PixelTable* table, at::MemoryFormat layout) : table_(table), layout_(layout) {}
+  /// `table` outlives it; null: bytes stay bytes. `layout` is that of pixels. `is_pinned`: copies
+  /// to a GPU begin in this memory, and LibTorch keeps it until they are done; so a batch gets
+  /// other.
+  Slab(const PixelTable* table, at::MemoryFormat layout, bool is_pinned = false)
+      : table_(table), layout_(layout), is_pinned_(is_pinned) {}
 
   /// Nothing of the last batch is left but its memory.
   void begin(std::size_t samples);
@@ -42,6 +45,7 @@ class Slab {
 
   const PixelTable* table_;
   at::MemoryFormat layout_;
+  bool is_pinned_;
   std::vector<Place> places_;
   std::mutex mutex_;         // of what follows
   bool has_memory_ = false;  // for this batch

@@ -153,7 +153,9 @@ LoaderRequest test_request(const Job& job,
           .layout = layout_of(model),
           .augments = make_augments({}, {}, data),
           .threads = loader_threads(job.data, data, device),
-          .on_bad = LoaderRequest::OnBad::leave_out};
+          .on_bad = LoaderRequest::OnBad::leave_out,
+          .send = send_to(device),
+          .is_pinned = device.is_cuda()};
 }
 
 std::int64_t test_batch(const Job& job, at::Device device) {
@@ -241,7 +243,9 @@ int train_task(const Session& session,
                        .augments = make_augments(session.registry, job.data, facts),
                        .seed = job.seed,
                        .repeats = job.data.repeats,
-                       .threads = loader_threads(job.data, facts, device.device)});
+                       .threads = loader_threads(job.data, facts, device.device),
+                       .send = send_to(device.device),
+                       .is_pinned = device.device.is_cuda()});
   Loader test_loader(data.test,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
