@@ -5,6 +5,7 @@ Run by hand: DDP_BIN=build/release DDP_ODD_WORKER=... DDP_UNSYNCED=... PYTHONPAT
 
 import json
 import os
+import pathlib
 import re
 import time
 import unittest
@@ -124,6 +125,24 @@ class PowerFailures(SavesTest):
                 self.assertNotIn("damaged", text)
                 self.assert_same_run(self.folder / "whole" / "job", run)
 
+    def test_k2_a_checkpoint_that_takes_the_place_of_another_is_one_of_the_two(self):
+        # A hook changes the weights after the save of step 20, so it is saved anew and the two change places.
+        run_odd = (os.environ["DDP_ODD_WORKER"], "job.yaml", "checkpoint.every_steps=null")
+        self.run_program(*run_odd, "output=whole", ODD_RANK="all-halve")
+        for step in ("rename", "sync-parent", "latest"):
+            with self.subTest(step):
+                log = self.folder / f"{step}.log"
+                self.run_program(*run_odd, f"output={step}", expect=137, ODD_RANK="all-halve", LD_PRELOAD=os.environ["DDP_UNSYNCED"],
+                                 DDP_UNSYNCED_LOG=str(log), DDP_FAILPOINTS=f"save.{step}=kill@2")  # fmt: skip
+                self.assertEqual("exchange " in log.read_text(encoding="utf-8"), step != "rename")
+                run = self.folder / step / "job"
+                lost = [pathlib.Path(path).name for path in lose_power(log, run / "checkpoints")]
+                self.assertEqual("step-000020" in lost, step == "sync-parent", lost)
+                text = self.run_program(*run_odd, f"output={step}", ODD_RANK="all-halve")
+                self.assertIn(f"resumes at step 20, epoch {2 if step == 'latest' else 1},", text)
+                self.assertNotIn("damaged", text)
+                self.assert_same_run(self.folder / "whole" / "job", run)
+
     def test_k2_on_a_disk_that_lies_the_damage_is_seen(self):
         # Names are for good and bytes are not: nothing is left to go on from, and that is said.
         self.assertTrue(self.fail_power("remove-old", "lie", DDP_UNSYNCED_LIE="1"))
@@ -184,6 +203,32 @@ class FailedSaves(SavesTest):
             content = json.loads((checkpoints / "step-000020" / "manifest.json").read_text(encoding="utf-8"))["content"]
             self.assertIsNotNone(content["result"], running.text)
             self.assertEqual((checkpoints / "best").read_text(encoding="utf-8"), "step-000020\n")
+
+
+class OtherJobs(SavesTest):
+    """K5."""
+
+    def seconds_of(self, *arguments):
+        """The least of three tries, and what was said."""
+        tries = []
+        for _ in range(3):
+            start = time.monotonic()
+            text = self.worker("output=other", *arguments, expect=2)
+            tries.append(time.monotonic() - start)
+        return min(tries), text
+
+    def test_k5_a_checkpoint_that_does_not_fit_is_refused_within_a_second(self):
+        self.worker("output=made", "train.epochs=1")
+        resume = f"checkpoint.resume={self.folder}/made/job/checkpoints/step-000020"
+        # What a worker takes for its start alone: here it finds no checkpoint.
+        start, text = self.seconds_of(f"checkpoint.resume={self.folder}/nowhere")
+        self.assertIn("nowhere", text)
+        for other in ("model.name=mlp", "optimizer.name=sgd", "amp.level=O3", "data.batch_per_rank=8"):
+            with self.subTest(other):
+                seconds, text = self.seconds_of(resume, other)
+                self.assertIn("was made with", text)
+                self.assertIn(other.partition("=")[0] if "batch" not in other else "a whole batch of 32", text)
+                self.assertLess(seconds - start, 1)
 
 
 class TimeLimit(SavesTest):

@@ -1,8 +1,8 @@
 // Preloaded into a program: writes down, in DDP_UNSYNCED_LOG, what it writes, syncs and renames, so
 // that a test can take away what a power failure would (unsynced.py). One line each: "write PATH",
-// "sync PATH", "rename FROM<tab>TO", in the order of the calls. With DDP_UNSYNCED_LIE=1 a sync does
-// nothing and is not written down: what a disk that lies does, and the proof that the rest can
-// fail.
+// "sync PATH", "rename FROM<tab>TO", "exchange ONE<tab>OTHER", in the order of the calls. With
+// DDP_UNSYNCED_LIE=1 a sync does nothing and is not written down: what a disk that lies does, and
+// the proof that the rest can fail.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -72,6 +72,17 @@ int renameat(int from_directory, const char* from, int to_directory, const char*
   const std::string line =
       "rename " + path_at(from_directory, from) + "\t" + path_at(to_directory, to);
   const int result = real(from_directory, from, to_directory, to);
+  if (result == 0) note(line);
+  return result;
+}
+
+int renameat2(
+    int from_directory, const char* from, int to_directory, const char* to, unsigned int flags) {
+  using Function = int (*)(int, const char*, int, const char*, unsigned int);
+  static const auto real = next<Function>("renameat2");
+  const std::string what = (flags & RENAME_EXCHANGE) != 0 ? "exchange " : "rename ";
+  const std::string line = what + path_at(from_directory, from) + "\t" + path_at(to_directory, to);
+  const int result = real(from_directory, from, to_directory, to, flags);
   if (result == 0) note(line);
   return result;
 }
