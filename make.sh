@@ -18,6 +18,7 @@ Usage: ./make.sh COMMAND
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, and DALI where it can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
+  bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
@@ -515,7 +516,11 @@ bench() {
     bench_checkpoint "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, scale"
+  if [[ "${1:-}" == restart ]]; then
+    bench_restart "${@:2}"
+    return
+  fi
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -553,6 +558,13 @@ bench_checkpoint() {
   require_python "bench compares with torch.save"
   build_tests
   "$python" -B tests/bench/checkpoint.py build/release/tests/save_rate --json build/release/bench-checkpoint.json "$@"
+}
+
+bench_restart() {
+  local python
+  require_python "bench compares with torchrun"
+  build_tests
+  "$python" -B tests/bench/restart.py build/release/ddp-launch --json build/release/bench-restart.json "$@"
 }
 
 soak() {

@@ -143,8 +143,9 @@ std::vector<JobKey> launch_keys() {
        .default_value = "all",
        .choices = {"all", "failed"},
        .may_differ = true,
-       .help = "who is started again in a round after the first; failed: ddp-worker on CPUs goes on "
-               "where it lost a peer"},
+       .help =
+           "who is started again in a round after the first; failed: ddp-worker on CPUs goes on "
+           "where it lost a peer"},
       {.path = "launch.grace",
        .type = JobType::duration,
        .default_value = "30s",

@@ -23,7 +23,7 @@ struct SurvivorPage {
   std::atomic<std::uint32_t> waits{0};
   std::atomic<std::uint32_t> is_kept{0};
   std::atomic<std::int32_t> round{0};  // that it belongs to
-  std::atomic<std::int64_t> step{0};  // whose state it holds then; -1: none
+  std::atomic<std::int64_t> step{0};   // whose state it holds then; -1: none
   std::atomic<std::int32_t> rank{0};
   std::atomic<std::int32_t> world_size{0};
   std::atomic<std::int32_t> group_rank{0};

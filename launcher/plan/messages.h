@@ -91,7 +91,7 @@ struct StopRound {
   int signal = 0;                      // the first that the workers get; SIGKILL: at once
   std::chrono::milliseconds grace{0};  // until SIGKILL
   bool wants_stacks = false;           // a hang: every process that can prints its stacks first
-  bool keeps = false;  // workers that wait for the next round are left alone for it
+  bool keeps = false;                  // workers that wait for the next round are left alone for it
   std::string line;                    // why, for the console
   bool operator==(const StopRound&) const = default;
 };

@@ -103,10 +103,10 @@ class WorkerGroup {
   /// Nobody is kept any more.
   void give_up_kept();
 
-  /// Ends the group but for those that are kept: the signal and SIGCONT to every worker, the grace, then SIGKILL to every
-  /// process group. A second SIGINT or SIGTERM, later than 100 ms after the first, is SIGKILL now;
-  /// a third changes nothing. Suspends: until all are reaped, at most grace + kKillWait. Errors:
-  /// none; who is still alive shows in alive().
+  /// Ends the group but for those that are kept: the signal and SIGCONT to every worker, the grace,
+  /// then SIGKILL to every process group. A second SIGINT or SIGTERM, later than 100 ms after the
+  /// first, is SIGKILL now; a third changes nothing. Suspends: until all are reaped, at most grace
+  /// + kKillWait. Errors: none; who is still alive shows in alive().
   asio::awaitable<void> stop(StopOrder order);
 
   /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.

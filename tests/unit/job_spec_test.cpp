@@ -32,6 +32,19 @@ std::string problems_of(const Words& words, const Environment& environment = {})
   }
 }
 
+TEST(MakeJobSpec, SurvivorsNeedRoundsAndAStoreThatOutlivesRank0) {
+  EXPECT_FALSE(make({"--max-restarts=1", "p"}).keeps_survivors);
+  const JobSpec spec = make({"--restart=failed", "--max-restarts=1", "p"});
+  EXPECT_TRUE(spec.keeps_survivors);
+  EXPECT_THAT(spec.warnings, IsEmpty());
+  EXPECT_THAT(make({"--restart=failed", "p"}).warnings,
+              ElementsAre(HasSubstr("--restart: failed has no effect without rounds")));
+  EXPECT_THAT(make({"--restart=failed", "--nnodes=1:2", "--rdzv-endpoint=a", "p"}).warnings,
+              IsEmpty());
+  EXPECT_THAT(problems_of({"--restart=failed", "--max-restarts=1", "--store=worker", "p"}),
+              HasSubstr("a store that rank 0 serves"));
+}
+
 TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
   const JobSpec spec = make({"dir/my.prog", "a"});
   EXPECT_EQ(spec.entry, "dir/my.prog");

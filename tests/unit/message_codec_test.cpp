@@ -84,13 +84,13 @@ WorkerSample a_sample() {
 std::vector<Order> orders() {
   return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
           AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
-          StopRound{2, StopReason::teardown, 15, 30s, true, "rank 3 failed"},
+          StopRound{2, StopReason::teardown, 15, 30s, true, true, "rank 3 failed"},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
           OrderBeat{5, "epoch 1"}};
 }
 
 std::vector<News> news() {
-  GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid"};
+  GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
   NewsBeat beat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
   return {Started{2, 99, {10, 11}},
           Exited{2, 10, 0, an_ending()},
@@ -127,6 +127,8 @@ TEST(MessageCodec, EveryNewsSurvivesTheWay) {
   EXPECT_EQ(ended.workers[0].error_text, report.error_text);
   EXPECT_EQ(ended.workers[0].last_lines, report.last_lines);
   EXPECT_EQ(ended.gpu_error, "NVRM: Xid");
+  EXPECT_EQ(ended.kept, 3);
+  EXPECT_EQ(ended.kept_step, 17);
   const auto beat = std::get<NewsBeat>(*decode_news(encode(news()[5])));
   EXPECT_EQ(beat.samples[0].loss, 0.5);
   EXPECT_EQ(beat.samples[0].activity, a_sample().activity);

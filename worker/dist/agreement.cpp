@@ -18,8 +18,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kFirstDelay{1};
+constexpr milliseconds kShortestDelay{1};
 constexpr milliseconds kLongestDelay{100};
+constexpr int kDelays = 8;  // the answer is late by no more than that part of the time it took
 constexpr std::chrono::seconds kFirstLook{1};
 constexpr std::chrono::seconds kLookEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
@@ -41,7 +42,6 @@ bool wait_for(c10d::Store& store,
               Look look) {
   const Clock::time_point start = Clock::now();
   Clock::duration next_look = kFirstLook;
-  milliseconds delay = kFirstDelay;
   while (!store.check(keys)) {
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
@@ -50,8 +50,9 @@ bool wait_for(c10d::Store& store,
       next_look = next_look == kFirstLook ? kLookEvery : next_look + kLookEvery;
     }
     const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
+    const auto delay = std::clamp(
+        std::chrono::duration_cast<milliseconds>(waited / kDelays), kShortestDelay, kLongestDelay);
     ::poll(nullptr, 0, static_cast<int>(std::min(delay, left).count()));
-    delay = std::min(delay * 2, kLongestDelay);
   }
   return true;
 }

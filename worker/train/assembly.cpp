@@ -184,8 +184,8 @@ SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& ju
   return {state_of(task.model()), optimizer.state(), judge.state()};
 }
 
-/// The values without the gradients: those lie in the buckets of a reducer.
-SharedState detached(const SharedState& shared) {
+/// Gradients lie in the buckets of a reducer, which is not to be kept.
+SharedState without_gradients(const SharedState& shared) {
   const auto detach = [](const std::vector<NamedTensor>& tensors) {
     std::vector<NamedTensor> result;
     for (const auto& [name, tensor] : tensors)
@@ -250,7 +250,15 @@ int train_task(const Session& session,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
-  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page, can_survive});
+  Step step({job,
+             group,
+             replica,
+             forward,
+             precision,
+             optimizer,
+             train_loader,
+             session.page,
+             can_survive});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
@@ -315,7 +323,7 @@ int train_task(const Session& session,
   } catch (const PeerError& loss) {
     const std::optional<Position> position = trainer.whole_position();
     if (can_survive && position && loss.code() == exit_code::kLostPeer)
-      held = {*position, detached(shared_state(*task, optimizer, judge))};
+      held = {*position, without_gradients(shared_state(*task, optimizer, judge))};
     throw;
   }
 }

@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::hours kPatience{6};
 constexpr std::chrono::milliseconds kShortPause{2};
 constexpr std::chrono::milliseconds kLongPause{200};
+constexpr int kPauses = 8;  // the answer is late by no more than that part of the time it took
 
 constexpr const char* kFailed = "data/failed";
 constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
@@ -53,12 +54,17 @@ std::string turn_id(const DataJob& job) {
 void wait_until(const std::function<bool()>& is_there,
                 const std::string& what,
                 ProgressPage& page) {
-  const Clock::time_point deadline = Clock::now() + kPatience;
-  for (auto pause = kShortPause; !is_there(); pause = std::min(2 * pause, kLongPause)) {
-    if (Clock::now() > deadline)
+  const Clock::time_point begin = Clock::now();
+  while (!is_there()) {
+    const Clock::duration waited = Clock::now() - begin;
+    if (waited > kPatience)
       throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h",
                       exit_code::kTimeout);
     touch(page);
+    const auto pause =
+        std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(waited / kPauses),
+                   kShortPause,
+                   kLongPause);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
@@ -235,8 +241,11 @@ void load_in_turn(const Registry& registry, const DataJob& job, NodeTurn& turn, 
 }
 
 /// Returns what is wrong, or nothing. Errors: PeerError.
-std::string load(
-    const Registry& registry, const DataJob& job, Group& group, ProgressPage& page, LoadedData& data) {
+std::string load(const Registry& registry,
+                 const DataJob& job,
+                 Group& group,
+                 ProgressPage& page,
+                 LoadedData& data) {
   const auto attempt = [](const auto& action) {
     try {
       action();

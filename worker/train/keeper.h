@@ -52,8 +52,9 @@ class Keeper {
   explicit Keeper(Parts parts);
 
   /// The position that a rank holds from an earlier round; else that of the newest checkpoint of
-  /// this run, or of the one that the job names, or the start. Model and optimizer are then those of it, on every rank. All ranks call it. Errors:
-  /// UsageError (a checkpoint that does not fit, or of another job); PeerError.
+  /// this run, or of the one that the job names, or the start. Model and optimizer are then those
+  /// of it, on every rank. All ranks call it. Errors: UsageError (a checkpoint that does not fit,
+  /// or of another job); PeerError.
   Position restore(const SumNames& names);
 
   /// Steps of the whole run as the checkpoint had it that restore() took; 0: there was none, or it

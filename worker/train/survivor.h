@@ -28,8 +28,8 @@ inline constexpr std::int64_t kNoStep = -1;
 /// PeerError.
 bool can_survive(Group& group, const Device& device, ProgressPage& page);
 
-/// Whether this rank waits for the next round after that error: can_survive(), and it is the loss of
-/// a peer.
+/// Whether this rank waits for the next round after that error: can_survive(), and it is the loss
+/// of a peer.
 bool waits_after(const PeerError& loss, ProgressPage& page);
 
 /// The rank that has done the most steps of those that hold a state, the lowest of equal ones;

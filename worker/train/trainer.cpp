@@ -60,7 +60,8 @@ Trainer::End Trainer::train_epoch() {
 }
 
 Trainer::End Trainer::agree() {
-  // Who may have to go on without a peer waits for each vote: its share of the sums is gone with it.
+  // Who may have to go on without a peer waits for each vote: its share of the sums is gone with
+  // it.
   if (parts_.can_survive) {
     if (const End end = hear_rest()) return end;
   } else if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes())) {
