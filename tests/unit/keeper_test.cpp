@@ -26,7 +26,7 @@ class Played : public Group {
   [[nodiscard]] int world_size() const override { return 3; }
   void sum(at::Tensor&) override {}
   std::unique_ptr<PendingSum> start_sum(at::Tensor) override { return {}; }
-  void broadcast(at::Tensor&) override {}
+  void broadcast(at::Tensor&, int) override {}
   at::Tensor gather(const at::Tensor& tensor) override {
     ++gathers;
     const at::Tensor other = at::full({1}, others, at::kLong);

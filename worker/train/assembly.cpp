@@ -321,9 +321,10 @@ int train_task(const Session& session,
   try {
     return trainer.run();
   } catch (const PeerError& loss) {
+    if (!waits_after(loss, session.page)) throw;
     const std::optional<Position> position = trainer.whole_position();
-    if (can_survive && position && loss.code() == exit_code::kLostPeer)
-      held = {*position, without_gradients(shared_state(*task, optimizer, judge))};
+    if (position) held = {*position, without_gradients(shared_state(*task, optimizer, judge))};
+    group.abandon();  // before the reducer ends, which would wait for it
     throw;
   }
 }
