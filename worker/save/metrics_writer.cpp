@@ -132,7 +132,8 @@ using HeadReader = std::function<std::optional<LineHead>(std::string_view)>;
 
 bool is_kept(const LineHead& head, const MetricsRequest& request) {
   if (head.step != request.resumed_step) return head.step < request.resumed_step;
-  return !(head.is_epoch && request.epoch_is_open) && !(head.is_evaluation && request.step_is_open);
+  if (head.is_epoch) return !request.epoch_is_open;
+  return head.is_evaluation ? !request.step_is_open : !request.step_is_told;
 }
 
 // Drops what the run will write again, and a line that a crash cut off.

@@ -57,6 +57,7 @@ struct MetricsRequest {
   bool tensorboard = true;
   std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
   bool step_is_open = false;      // the weights of that step are evaluated again: likewise
+  bool step_is_told = false;      // the record of that step itself is written again
   bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
   // What the columns of the CSV are made of; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};

@@ -39,7 +39,8 @@ class Ledger {
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
 
   /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
-  /// dropped from the files.
+  /// dropped from the files, and so is that of the newest one where its sums are known: who knows
+  /// them writes it again.
   void open(const Position& position, std::int64_t steps);
 
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }

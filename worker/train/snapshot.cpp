@@ -67,7 +67,7 @@ constexpr std::size_t kHead = 9;
 
 /// The numbers of a position, or zeros for none, in one row: whether there is one, step, epoch,
 /// step in epoch, whether there is a best, the best, evaluations without gain, whether there is a
-/// result, the result; then the sums.
+/// result, the result; then the sums of the epoch and of the newest step.
 at::Tensor to_row(const Position* position, const SumNames& names) {
   std::vector<double> row;
   if (position != nullptr) {
@@ -81,8 +81,10 @@ at::Tensor to_row(const Position* position, const SumNames& names) {
            position->result ? 1.0 : 0.0,
            position->result.value_or(0)};
     std::ranges::copy(SumNames::to_row(position->sums), std::back_inserter(row));
+    row.resize(kHead + names.row_size());  // sums of no step have no parts
+    std::ranges::copy(SumNames::to_row(position->newest), std::back_inserter(row));
   }
-  row.resize(kHead + names.row_size());
+  row.resize(kHead + 2 * names.row_size());
   return at::tensor(row, at::kDouble);
 }
 
@@ -95,7 +97,9 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   if (value[4] != 0) position.watch.best = value[5];
   position.watch.without_gain = static_cast<std::int64_t>(value[6]);
   if (value[7] != 0) position.result = value[8];
-  position.sums = names.to_sums(std::span(value + kHead, names.row_size()));
+  const std::size_t size = names.row_size();
+  position.sums = names.to_sums(std::span(value + kHead, size));
+  position.newest = names.to_sums(std::span(value + kHead + size, size));
   return position;
 }
 

@@ -25,6 +25,7 @@ struct Position {
   StepSums sums;                   // of all ranks, over the running epoch
   WatchState watch;
   std::optional<double> result{};  // of an evaluation of these very weights, in what is watched
+  StepSums newest{};               // of all ranks, of the newest step; samples 0: not known
 };
 
 /// The tensors of a run that are equal on all ranks. They share memory with the model and the

@@ -14,6 +14,11 @@ int Trainer::run() {
   position_ = parts_.keeper.restore(parts_.tally.names());
   heard_step_ = position_.step;
   parts_.ledger.open(position_, parts_.plan.steps);
+  // Another rank has heard of that step, and rank 0 perhaps not.
+  if (position_.newest.samples > 0 && parts_.ledger.is_due(position_.step)) {
+    const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
+    parts_.ledger.write(newest, parts_.tally.names(), rate_of(position_.step - 1), {});
+  }
   const std::int64_t planned = parts_.keeper.planned_steps();
   if (planned > 0 && planned != parts_.plan.steps) {
     const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
@@ -96,6 +101,7 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
     parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
   parts_.ledger.note_loss(agreed.sums.mean_loss());
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
+  position_.newest = agreed.sums;
   heard_step_ = agreed.step;
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
