@@ -24,8 +24,8 @@ const SurvivorPage& survivor_page(const ProgressPage& page) {
 }
 
 void begin_next_round(SurvivorPage& page, const WorkerIdentity& next) {
+  page.is_ending = 0;
   page.waits = 0;
-  page.is_kept = 0;
   page.rank = next.rank;
   page.world_size = next.world_size;
   page.group_rank = next.group_rank;

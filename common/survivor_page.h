@@ -2,6 +2,7 @@
 // round of its job, with all that it holds (launch.restart: failed).
 //   agent: is_wanted                    from the start: workers are to outlive a round
 //   worker: can_wait                    it trains, and holds all that another rank needs
+//   agent: is_ending                    the round is over: leave what waits for others
 //   worker: step, then waits            it has lost a peer and left its collectives
 //   agent: is_kept                      seen: it is told of the next round, or killed
 //   agent: who it is then, then round   it joins that round
@@ -20,6 +21,7 @@ namespace ddp {
 struct SurvivorPage {
   std::atomic<std::uint32_t> is_wanted{0};
   std::atomic<std::uint32_t> can_wait{0};
+  std::atomic<std::uint32_t> is_ending{0};
   std::atomic<std::uint32_t> waits{0};
   std::atomic<std::uint32_t> is_kept{0};
   std::atomic<std::int32_t> round{0};  // that it belongs to

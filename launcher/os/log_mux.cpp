@@ -91,9 +91,10 @@ void LogMux::leave(LogStream& stream) {
 }
 
 FileWriter::Target LogMux::filtered(const LogFile& file) {
-  const auto known = filtered_.find(file.name);
+  const std::string path = (file.directory->path() / file.name).string();
+  const auto known = filtered_.find(path);
   if (known != filtered_.end()) return known->second;
-  return filtered_[file.name] = writer_.open(file.directory, file.name);
+  return filtered_[path] = writer_.open(file.directory, file.name);
 }
 
 void LogMux::fold(const LogStream& stream, std::string_view text) {

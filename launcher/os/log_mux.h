@@ -74,7 +74,7 @@ class LogMux {
   std::array<bool, 2> colors_{};
   std::array<LineFolder, 2> folders_;
   std::set<LogStream*> streams_;
-  std::map<std::string, FileWriter::Target> filtered_;  // by name: they lie in one directory
+  std::map<std::string, FileWriter::Target> filtered_;  // by path
   std::string piece_;                                   // what one read takes
 };
 
@@ -98,7 +98,7 @@ class LogStream {
   LogStream& operator=(const LogStream&) = delete;
   ~LogStream();
 
-  /// Before pump().
+  /// From the next line on.
   void set_prefix(const Prefix& prefix, const Placement& placement);
 
   /// The end for the worker; close_write_end() once it has been started.

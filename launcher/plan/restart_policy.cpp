@@ -5,10 +5,8 @@
 #include "common/exit_code.h"
 
 namespace ddp::launcher {
-namespace {
 
-/// Another round would end in the same way.
-bool is_final(int exit_code) {
+bool RestartPolicy::is_final(int exit_code) {
   constexpr int kFinal[] = {exit_code::kUsage,
                             exit_code::kNoRestart,
                             exit_code::kCannotExecute,
@@ -16,8 +14,6 @@ bool is_final(int exit_code) {
                             exit_code::kRefused};
   return std::find(std::begin(kFinal), std::end(kFinal), exit_code) != std::end(kFinal);
 }
-
-}  // namespace
 
 RestartDecision RestartPolicy::decide(const RoundResult& round) {
   RestartDecision decision;

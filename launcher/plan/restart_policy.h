@@ -53,6 +53,9 @@ class RestartPolicy {
   /// three rounds in a row without a newer checkpoint.
   [[nodiscard]] RestartDecision decide(const RoundResult& round);
 
+  /// Another round would end in the same way.
+  [[nodiscard]] static bool is_final(int exit_code);
+
   /// Restarts that count.
   [[nodiscard]] int left() const { return limits_.max_restarts - used_; }
   /// The number of the next round.

@@ -196,13 +196,10 @@ asio::awaitable<void> Agent::wait_for_order() {
 
 asio::awaitable<void> Agent::run_round() {
   const StartRound start = orders_.begin();
-  if (group_->kept() > 0) {  // what may have died since
-    (void)co_await group_->sweep();
-    co_await group_->drain();
-  }
+  if (has_kept_) co_await clear_up_after_kept();
   begin_round(start);
   std::vector<EndedWorker> ended = std::exchange(ended_, {});
-  if (!ended.empty()) {
+  if (!ended.empty() && !has_kept_) {  // those that are kept are on CPUs
     co_await wait_for_gpu_memory(io_, inbox_, console_, *group_, orders_, std::move(ended));
   }
   start_workers(start);
@@ -217,6 +214,7 @@ asio::awaitable<void> Agent::run_round() {
   for (const auto& worker : group_->workers()) {
     if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
   }
+  has_kept_ = group_->kept() > 0;
   orders_.end_round();
   GroupEnded end = describe_round(*group_, spec_, facts_, baseline_);
   end.leftovers = std::move(leftovers);
@@ -224,16 +222,27 @@ asio::awaitable<void> Agent::run_round() {
   tell(end);
 }
 
+/// Some may have died while they waited. What the last one leaves behind counts, too.
+asio::awaitable<void> Agent::clear_up_after_kept() {
+  std::size_t kept = 0;
+  do {
+    kept = group_->kept();
+    for (const std::string& leftover : co_await group_->sweep())
+      console_.warning("still there from an earlier round: " + leftover);
+    co_await group_->drain();
+  } while (group_->kept() < kept);
+  has_kept_ = kept > 0;
+}
+
 /// No round comes that they wait for.
 asio::awaitable<void> Agent::end_kept() {
-  if (group_->kept() == 0) co_return;
+  if (!has_kept_) co_return;
   group_->give_up_kept();
   StopOrder order;
   order.signal = SIGKILL;
   order.reason = StopReason::teardown;
   co_await group_->stop(order);
-  (void)co_await group_->sweep();
-  co_await group_->drain();
+  co_await clear_up_after_kept();
 }
 
 /// Told to the guard before it is there.
@@ -264,7 +273,7 @@ void Agent::begin_round(const StartRound& start) {
   if (is_first) say_start();
   if (spec_.max_nodes > 1) say_place(start);
   world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
-  if (group_->kept() > 0) return;  // the same group goes on
+  if (has_kept_) return;  // the same group goes on
   group_ = std::make_unique<WorkerGroup>(
       io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
   if (start.round > 0) cgroup_.begin_round(start.round);

@@ -69,6 +69,7 @@ class Agent {
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
+  asio::awaitable<void> clear_up_after_kept();
   asio::awaitable<void> end_kept();
   void prepare_cgroup();
   void begin_round(const StartRound& start);
@@ -114,6 +115,7 @@ class Agent {
   ControlSocket control_;
   const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
   std::unique_ptr<WorkerGroup> group_;  // of this round
+  bool has_kept_ = false;               // the last round has left workers for the next one
   int world_size_ = 0;
   Baseline baseline_;               // of this round
   std::vector<EndedWorker> ended_;  // workers of the last one

@@ -289,12 +289,14 @@ StopRound Coordinator::make_stop(const RestartPolicy& policy) const {
     order.wants_stacks = true;
     order.line = round_.hang_line + "; stopping";
   } else if (round_.failed) {
-    order.keeps = spec_.keeps_survivors && policy.left() > 0;
-    order.line = *round_.failed + (order.keeps ? "; pausing the other" : "; stopping the other");
+    order.keeps = spec_.keeps_survivors && policy.left() > 0 && !round_.is_final;
+    order.line = *round_.failed +
+                 (order.keeps ? "; the round is over for the other" : "; stopping the other");
   } else if (round_.lost) {
     order.keeps = spec_.keeps_survivors && (policy.left() > 0 || spec_.lost_nodes_are_free);
     order.line = name_node(round_.lost->node_rank, round_.lost->host) +
-                 " is lost: " + round_.lost->how + (order.keeps ? "; pausing" : "; stopping");
+                 " is lost: " + round_.lost->how +
+                 (order.keeps ? "; the round is over for" : "; stopping");
   } else if (round_.follow_too_late) {
     const std::size_t alive = round_.places.size() - round_.ended;
     order.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
@@ -384,6 +386,7 @@ void Coordinator::note_exit(const Node& node, const Exited& exited) {
   if (has_failed(exited.ending) && !round_.failed) {
     round_.failed = who + " has failed: " + to_text(exited.ending.status);
     round_.has_timed_out = exited.ending.status.exit_code() == exit_code::kTimeout;
+    round_.is_final = RestartPolicy::is_final(exited.ending.status.exit_code());
   }
 }
 

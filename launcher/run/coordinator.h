@@ -73,6 +73,7 @@ class Coordinator {
     // Why it ends, whichever came first.
     std::optional<std::string> failed;  // "rank 3 (pid 17) has failed: exit code 7"
     bool has_timed_out = false;         // by its code: it had waited for its peers in vain
+    bool is_final = false;              // likewise: no round follows
     std::optional<std::string> leaver;  // the first who was asked to stop, by somebody else
     bool follow_too_late = false;       // ... and the others did not follow
     std::optional<int> user_signal;

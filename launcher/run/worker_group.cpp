@@ -255,8 +255,10 @@ asio::awaitable<void> WorkerGroup::settle() {
   while (keep_those_that_wait() > 0 && Clock::now() < deadline) {
     const std::optional<Event> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
-    if (!event || !std::holds_alternative<KillCame>(*event)) continue;
-    give_up_kept();
+    const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
+    const bool is_kill = event && std::holds_alternative<KillCame>(*event);
+    if (!is_kill && (signal == nullptr || !signal->stops)) continue;
+    give_up_kept();  // no round comes any more
     co_return;
   }
 }
@@ -268,6 +270,7 @@ std::size_t WorkerGroup::keep_those_that_wait() {
     SurvivorPage& page = survivor_page(*worker->page);
     if (worker->ending || worker->is_kept || !is_opened(*worker->page) || page.can_wait == 0)
       continue;
+    page.is_ending = 1;
     worker->is_kept = page.waits != 0;
     page.is_kept = worker->is_kept ? 1 : 0;
     others += worker->is_kept ? 0U : 1U;
@@ -379,6 +382,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     if (event) note(*event);
   }
   if (kept() == 0) mux_.finish();
+  kill_deadline_.reset();
 }
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {

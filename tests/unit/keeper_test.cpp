@@ -1,4 +1,4 @@
-// What is saved when ranks differ: rank 0 of two, the other one is played.
+// What is saved when ranks differ: rank 0 of three, the others are played.
 #include "worker/train/keeper.h"
 
 #include <ATen/ops/full.h>

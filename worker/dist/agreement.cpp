@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "common/units.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/round_over.h"
 #include "worker/plan/agreement.h"
 
 namespace ddp::worker {
@@ -43,6 +44,7 @@ bool wait_for(c10d::Store& store,
   const Clock::time_point start = Clock::now();
   Clock::duration next_look = kFirstLook;
   while (!store.check(keys)) {
+    require_round();
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
     if (waited >= next_look) {

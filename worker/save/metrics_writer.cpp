@@ -132,27 +132,31 @@ using HeadReader = std::function<std::optional<LineHead>(std::string_view)>;
 
 bool is_kept(const LineHead& head, const MetricsRequest& request) {
   if (head.step != request.resumed_step) return head.step < request.resumed_step;
-  if (head.is_epoch) return !request.epoch_is_open;
-  return head.is_evaluation ? !request.step_is_open : !request.step_is_told;
+  return !(head.is_epoch && request.epoch_is_open) && !(head.is_evaluation && request.step_is_open);
 }
 
-// Drops what the run will write again, and a line that a crash cut off.
-void drop_later(const std::string& name,
+// Drops what the run will write again, and a line that a crash cut off. Returns whether the record
+// of the resumed step is there.
+bool drop_later(const std::string& name,
                 const MetricsRequest& request,
                 std::string_view header,
                 const HeadReader& read_head) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
   const std::string old = read_file(request.directory, name, kAll).value_or("");
   std::string kept(header);
+  bool has_step = false;
   std::string_view rest = old;
   if (rest.starts_with(header)) rest.remove_prefix(header.size());
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const std::string_view line = rest.substr(0, end + 1);
     const std::optional<LineHead> head = read_head(line.substr(0, end));
     if (head && is_kept(*head, request)) kept += line;
+    if (head && head->step == request.resumed_step && !head->is_epoch && !head->is_evaluation)
+      has_step = true;
     rest.remove_prefix(end + 1);
   }
   if (kept != old) replace_file(request.directory, name, kept);
+  return has_step;
 }
 
 // Runs `action`; when the disk refuses, says so once and gives the target up.
@@ -198,7 +202,7 @@ struct MetricsWriter::Record {
 MetricsWriter::MetricsWriter(const MetricsRequest& request)
     : columns_(columns_of(request)), test_names_(request.test_names) {
   const auto open = [&](const char* name, std::string_view header, const HeadReader& read_head) {
-    drop_later(name, request, header, read_head);
+    if (drop_later(name, request, header, read_head)) has_resumed_step_ = true;
     return OutputFile(request.directory, name, OutputFile::Mode::append);
   };
   if (request.jsonl) {

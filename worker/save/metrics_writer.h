@@ -57,7 +57,6 @@ struct MetricsRequest {
   bool tensorboard = true;
   std::int64_t resumed_step = 0;  // steps done so far; records of later ones are dropped
   bool step_is_open = false;      // the weights of that step are evaluated again: likewise
-  bool step_is_told = false;      // the record of that step itself is written again
   bool epoch_is_open = false;  // the epoch of that step goes on: its record, if any, is dropped too
   // What the columns of the CSV are made of; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};
@@ -70,6 +69,9 @@ class MetricsWriter {
   /// Errors: none; what cannot be opened is reported in one warning and left out.
   explicit MetricsWriter(const MetricsRequest& request);
 
+  /// Whether the files have the record of the resumed step itself.
+  [[nodiscard]] bool has_resumed_step() const { return has_resumed_step_; }
+
   void write(const StepRecord& record);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);
@@ -78,6 +80,7 @@ class MetricsWriter {
   struct Record;
   void append(const Record& record);
 
+  bool has_resumed_step_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cmath>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -195,6 +196,22 @@ SharedState without_gradients(const SharedState& shared) {
   return {detach(shared.model), detach(shared.optimizer), shared.judge};
 }
 
+/// Whatever error leaves the block of it, the reducer that was made before ends without a wait.
+class AbandonOnError {
+ public:
+  AbandonOnError(Group& group, bool is_on) : group_(group), is_on_(is_on) {}
+  AbandonOnError(const AbandonOnError&) = delete;
+  AbandonOnError& operator=(const AbandonOnError&) = delete;
+  ~AbandonOnError() {
+    if (is_on_ && std::uncaught_exceptions() > exceptions_) group_.abandon();
+  }
+
+ private:
+  Group& group_;
+  const bool is_on_;
+  const int exceptions_ = std::uncaught_exceptions();
+};
+
 }  // namespace
 
 // Trap: the Reducer ends before its group does (it is used after free otherwise): so here, before
@@ -215,6 +232,7 @@ int train_task(const Session& session,
   task->model().to(device.device);
   group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
   Ddp replica(ddp_request(job, task->model()), group);
+  const AbandonOnError abandon_on_error(group, can_survive);
   // Beyond this point the weights are equal on every rank.
   Optimizer optimizer(job.optimizer,
                       replica,
@@ -250,15 +268,7 @@ int train_task(const Session& session,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
-  Step step({job,
-             group,
-             replica,
-             forward,
-             precision,
-             optimizer,
-             train_loader,
-             session.page,
-             can_survive});
+  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
@@ -324,7 +334,7 @@ int train_task(const Session& session,
     if (!waits_after(loss, session.page)) throw;
     const std::optional<Position> position = trainer.whole_position();
     if (position) held = {*position, without_gradients(shared_state(*task, optimizer, judge))};
-    group.abandon();  // before the reducer ends, which would wait for it
+    group.abandon();  // at once: others wait for it, and a save of ours may take its time
     throw;
   }
 }

@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
+#include "worker/dist/round_over.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
@@ -56,6 +57,7 @@ void wait_until(const std::function<bool()>& is_there,
                 ProgressPage& page) {
   const Clock::time_point begin = Clock::now();
   while (!is_there()) {
+    require_round();
     const Clock::duration waited = Clock::now() - begin;
     if (waited > kPatience)
       throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h",

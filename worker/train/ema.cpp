@@ -85,13 +85,10 @@ EmaSwap::EmaSwap(const Ema* ema) : exceptions_(std::uncaught_exceptions()) {
 
 EmaSwap::~EmaSwap() {
   if (model_.empty()) return;
+  const bool is_on_device = !model_.front().is_cpu();
+  if (is_on_device && std::uncaught_exceptions() > exceptions_) return;
   const at::NoGradGuard no_grad;
-  try {
-    at::_foreach_copy_(model_, saved_);
-  } catch (const c10::Error&) {
-    // Of a device that has failed: nobody looks at the model any more.
-    if (std::uncaught_exceptions() == exceptions_) throw;
-  }
+  at::_foreach_copy_(model_, saved_);
 }
 
 }  // namespace ddp::worker

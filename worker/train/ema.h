@@ -66,8 +66,8 @@ class Ema {
 
 /// Puts the averages into the model for as long as it lives, for evaluation; then its own values
 /// come back, bit for bit. Nothing may step or be saved meanwhile. Costs a copy of the model. When
-/// it ends because of an exception it does nothing: a device that has failed must not be waited
-/// for, and the model is not used again.
+/// it ends because of an exception it does nothing to a model on a device: one that has failed must
+/// not be waited for, and the model is not used again.
 class EmaSwap {
  public:
   /// Does nothing without an average, which outlives it.

@@ -76,6 +76,7 @@ Position Keeper::restore(const SumNames& names) {
                                       names,
                                       parts_.shared);
   parts_.held->reset();
+  is_from_memory_ = true;
   if (checkpoints_) mark_best();
   if (parts_.group.is_root()) {
     std::cout << "goes on at step " << position.step << ", epoch " << position.epoch + 1

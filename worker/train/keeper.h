@@ -57,6 +57,9 @@ class Keeper {
   /// or of another job); PeerError.
   Position restore(const SumNames& names);
 
+  /// Whether restore() has found it in the memory of a rank; the same on every rank.
+  [[nodiscard]] bool is_from_memory() const { return is_from_memory_; }
+
   /// Steps of the whole run as the checkpoint had it that restore() took; 0: there was none, or it
   /// does not tell. Rank 0 alone knows.
   [[nodiscard]] std::int64_t planned_steps() const { return planned_steps_; }
@@ -117,6 +120,7 @@ class Keeper {
   std::optional<Checkpoints> checkpoints_;  // rank 0 only; once training has begun, the thread's
   std::optional<SnapshotArena> arena_;      // likewise
   std::chrono::steady_clock::time_point last_save_;
+  bool is_from_memory_ = false;
   std::int64_t planned_steps_ = 0;
   // In this run's directory; -1: none. The thread's, and read when it has nothing to do.
   std::int64_t newest_step_ = -1;

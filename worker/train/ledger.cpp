@@ -16,7 +16,6 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     // A run that starts over in its directory drops all that was there.
     request.resumed_step = position.step;
     request.step_is_open = !position.result;
-    request.step_is_told = position.newest.samples > 0;
     request.epoch_is_open = position.step_in_epoch > 0;
     request.train_names = parts_.train_names;
     request.test_names = parts_.test_names;

@@ -39,9 +39,11 @@ class Ledger {
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
 
   /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
-  /// dropped from the files, and so is that of the newest one where its sums are known: who knows
-  /// them writes it again.
+  /// dropped from the files.
   void open(const Position& position, std::int64_t steps);
+
+  /// After open(): whether the record of its step is in the files, or none are written.
+  [[nodiscard]] bool has_newest() const { return !metrics_ || metrics_->has_resumed_step(); }
 
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   /// One more step is done.

@@ -19,6 +19,7 @@
 #include "worker/dist/context.h"
 #include "worker/dist/device.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/round_over.h"
 #include "worker/model/footprint.h"
 #include "worker/plan/amp.h"
 #include "worker/plan/job.h"
@@ -287,6 +288,7 @@ int train_round(const Session& session, Past& past) {
 int train(const Session& session) {
   WorkerIdentity self = session.self;
   Past past;
+  watch_round(session.page);
   while (true) {
     try {
       return train_round(Session{session.job,

@@ -73,20 +73,35 @@ void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_
       [walk = DealWalk(deal, epoch, step_in_epoch)]() mutable { return walk.next(); });
 }
 
-void Step::run(const StepDeal& deal, const Place& place, double lr, Tally& tally) try {
-  std::optional<SavedBuffers> before;  // weights change when nothing can fail any more
-  if (parts_.keeps_buffers) before.emplace(parts_.forward.task().model());
+void Step::run(
+    const StepDeal& deal, const Place& place, double lr, Tally& tally, const Commit& commit) try {
+  std::optional<SavedBuffers> before;
+  if (commit) before.emplace(parts_.forward.task().model());
   try {
-    run_passes(deal, place, lr, tally);
+    run_passes(deal, place, tally);
+    if (commit) {
+      close(place, tally);
+      commit();
+    }
   } catch (const PeerError&) {
     if (before) before->put_back();
     throw;
   }
+  set_phase(Phase::training);
+  parts_.optimizer.step(lr);
+  parts_.replica.zero_gradients();
+  if (!commit) close(place, tally);
 } catch (const c10::Error& error) {
   throw_as_own(error);
 }
 
-void Step::run_passes(const StepDeal& deal, const Place& place, double lr, Tally& tally) {
+// Steps in a row that were skipped: with a commit those before this one.
+void Step::close(const Place& place, Tally& tally) const {
+  const FiniteCheck* const check = parts_.optimizer.finite_check();
+  tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+}
+
+void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
   // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
@@ -114,11 +129,6 @@ void Step::run_passes(const StepDeal& deal, const Place& place, double lr, Tally
     weight = weight.defined() ? weight + own : own;
   }
   if (weight.defined()) divide_by_weight(weight, deal.whole);
-  set_phase(Phase::training);
-  parts_.optimizer.step(lr);
-  parts_.replica.zero_gradients();
-  const FiniteCheck* const check = parts_.optimizer.finite_check();
-  tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
 }
 
 void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {

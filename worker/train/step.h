@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -32,7 +33,6 @@ class Step {
     Optimizer& optimizer;
     Loader& loader;  // of the training set
     ProgressPage& page;
-    bool keeps_buffers = false;  // a step that fails leaves the model's buffers as they were
   };
 
   explicit Step(Parts parts) : parts_(parts) {}
@@ -52,8 +52,12 @@ class Step {
   };
   /// The gradient is that of the mean over the whole batch, however it was dealt: the sum of all
   /// losses over all ranks and micro-steps divided by the sum of their weights. The sums of the
-  /// step go to `tally`. Errors: PeerError, and those of the loader and the task.
-  void run(const StepDeal& deal, const Place& place, double lr, Tally& tally);
+  /// step go to `tally`. With `commit` they are there when it is called: the gradients are those of
+  /// all ranks by then, and weights change when it returns; a PeerError, until then or by itself,
+  /// leaves the model as it was. Errors: PeerError, and those of the loader and the task.
+  using Commit = std::function<void()>;
+  void run(
+      const StepDeal& deal, const Place& place, double lr, Tally& tally, const Commit& commit = {});
 
   /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
   /// steps are skipped, too many in a row end it.
@@ -69,7 +73,8 @@ class Step {
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   void divide_by_weight(const at::Tensor& weight, std::int64_t whole);
-  void run_passes(const StepDeal& deal, const Place& place, double lr, Tally& tally);
+  void run_passes(const StepDeal& deal, const Place& place, Tally& tally);
+  void close(const Place& place, Tally& tally) const;
 
   Parts parts_;
   int bad_losses_ = 0;         // in a row

@@ -3,6 +3,7 @@
 #include <ATen/ops/full.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "common/exit_code.h"
@@ -13,7 +14,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLookPause{1};
+using std::chrono::milliseconds;
+
+constexpr milliseconds kShortPause{1};
+constexpr milliseconds kLongPause{100};
+constexpr int kPauses = 8;  // the round is late by no more than that part of the wait
 // An agent sees a worker that waits within milliseconds of the end of another; this one ends first
 // where all have only lost sight of each other.
 constexpr std::chrono::seconds kSeenWithin{3};
@@ -52,12 +57,17 @@ std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
   SurvivorPage& mine = survivor_page(page);
   page.phase = Phase::joining;  // from here on a signal ends this process at once
   mine.step = step;
+  mine.is_kept = 0;  // of an earlier wait
   mine.waits = 1;
   const Clock::time_point begin = Clock::now();
   while (true) {
     if (const std::optional<WorkerIdentity> next = next_identity(mine, self)) return next;
-    if (mine.is_kept == 0 && Clock::now() - begin > kSeenWithin) return {};
-    ::poll(nullptr, 0, static_cast<int>(kLookPause.count()));
+    const Clock::duration waited = Clock::now() - begin;
+    const bool is_unwanted = waited > kSeenWithin || page.stop_reason == StopReason::teardown;
+    if (mine.is_kept == 0 && is_unwanted) return {};
+    const auto pause = std::clamp(
+        std::chrono::duration_cast<milliseconds>(waited / kPauses), kShortPause, kLongPause);
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
 

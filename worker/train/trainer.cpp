@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "common/error.h"
 #include "worker/train/console.h"
@@ -15,7 +16,8 @@ int Trainer::run() {
   heard_step_ = position_.step;
   parts_.ledger.open(position_, parts_.plan.steps);
   // Another rank has heard of that step, and rank 0 perhaps not.
-  if (position_.newest.samples > 0 && parts_.ledger.is_due(position_.step)) {
+  if (position_.newest.samples > 0 && parts_.ledger.is_due(position_.step) &&
+      !parts_.ledger.has_newest()) {
     const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
     parts_.ledger.write(newest, parts_.tally.names(), rate_of(position_.step - 1), {});
   }
@@ -45,11 +47,16 @@ Trainer::End Trainer::train_epoch() {
   const EpochDeal deal(parts_.plan.deal, position_.epoch);
   const Clock::time_point start = Clock::now();
   const std::int64_t first_step = position_.step;
+  // Who may have to go on without a peer knows its share of the sums before the weights change.
+  const Step::Commit commit = parts_.can_survive ? [this] { vote(); } : Step::Commit();
   while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
     // The learning rate depends on the step, and with a plateau on the evaluations so far.
     const double lr = rate_of(position_.step);
-    parts_.step.run(
-        deal.step(position_.step_in_epoch), {position_.step, position_.epoch}, lr, parts_.tally);
+    parts_.step.run(deal.step(position_.step_in_epoch),
+                    {position_.step, position_.epoch},
+                    lr,
+                    parts_.tally,
+                    commit);
     // The gradient was that of the mean over all ranks; weights are equal on every rank.
     // Everything after this line is bookkeeping.
     ++position_.step;
@@ -64,13 +71,17 @@ Trainer::End Trainer::train_epoch() {
   return end_epoch(start, first_step);
 }
 
+void Trainer::vote() {
+  agreed_ = parts_.votes.rest(wishes());
+}
+
 Trainer::End Trainer::agree() {
-  // Who may have to go on without a peer waits for each vote: its share of the sums is gone with
-  // it.
-  if (parts_.can_survive) {
-    if (const End end = hear_rest()) return end;
-  } else if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes())) {
-    if (const End end = hear(*agreed)) return end;
+  if (!parts_.can_survive) {
+    if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes()))
+      agreed_.push_back(*agreed);
+  }
+  for (const AgreedStep& agreed : std::exchange(agreed_, {})) {
+    if (const End end = hear(agreed)) return end;
   }
   if (heard_.stop == 0 && heard_.save == 0) return {};
   // What is saved includes the steps that were done meanwhile, so they are heard of first.
@@ -89,6 +100,9 @@ Trainer::End Trainer::stop() {
 }
 
 Trainer::End Trainer::hear(const AgreedStep& agreed) {
+  if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
+  position_.newest = agreed.sums;
+  heard_step_ = agreed.step;
   heard_.stop += agreed.wishes.stop;
   heard_.save += agreed.wishes.save;
   if (agreed.wishes.finish > 0) is_finished_ = true;
@@ -100,9 +114,6 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   if (parts_.ledger.is_due(agreed.step))
     parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
   parts_.ledger.note_loss(agreed.sums.mean_loss());
-  if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
-  position_.newest = agreed.sums;
-  heard_step_ = agreed.step;
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
 }
@@ -160,7 +171,8 @@ Trainer::End Trainer::test_between_steps(bool is_saved) {
 Trainer::End Trainer::catch_up() {
   const bool is_inside = 0 < position_.step_in_epoch &&
                          position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
-  return is_inside && !position_.result ? test_between_steps(/*is_saved=*/true) : std::nullopt;
+  return is_inside && !position_.result ? test_between_steps(!parts_.keeper.is_from_memory())
+                                        : std::nullopt;
 }
 
 Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "worker/plan/run_plan.h"
 #include "worker/train/bad_data.h"
@@ -59,6 +60,7 @@ class Trainer {
   using End = std::optional<int>;
 
   End train_epoch();
+  void vote();                         // before a step changes the weights
   End agree();                         // on what the ranks want after a step
   End hear(const AgreedStep& agreed);  // of a step that all ranks have done
   End hear(const SaveOutcome& saves);  // of rank 0's saves
@@ -85,6 +87,7 @@ class Trainer {
   Parts parts_;
   Position position_;
   std::int64_t heard_step_ = -1;        // the newest that all ranks have voted on
+  std::vector<AgreedStep> agreed_;      // by vote(), not heard yet
   Wishes heard_;                        // of all ranks, that were not acted on yet
   double heard_saves_ = 0;              // as votes tell them
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch

@@ -1,0 +1,27 @@
+#include "worker/dist/round_over.h"
+
+#include <atomic>
+
+#include "common/error.h"
+#include "common/survivor_page.h"
+
+namespace ddp::worker {
+namespace {
+
+std::atomic<const ProgressPage*> watched{nullptr};  // null: under no agent of ours
+
+}  // namespace
+
+void watch_round(const ProgressPage& page) {
+  watched = &page;
+}
+
+void require_round() {
+  const ProgressPage* const page = watched;
+  if (page == nullptr) return;
+  const SurvivorPage& survivor = survivor_page(*page);
+  if (survivor.can_wait != 0 && survivor.is_ending != 0)
+    throw PeerError("lost a peer before all ranks had joined");
+}
+
+}  // namespace ddp::worker
