@@ -504,20 +504,8 @@ run() {
 }
 
 bench() {
-  if [[ "${1:-}" == gpu ]]; then
-    bench_gpu "${@:2}"
-    return
-  fi
-  if [[ "${1:-}" == loader ]]; then
-    bench_loader "${@:2}"
-    return
-  fi
-  if [[ "${1:-}" == checkpoint ]]; then
-    bench_checkpoint "${@:2}"
-    return
-  fi
-  if [[ "${1:-}" == restart ]]; then
-    bench_restart "${@:2}"
+  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart)$ ]]; then
+    "bench_$1" "${@:2}"
     return
   fi
   [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, scale"

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <new>
+#include <utility>
 
 namespace ddp {
 namespace {
@@ -10,6 +11,16 @@ constexpr std::size_t kOffset = 2048;  // half of the page
 static_assert(sizeof(ProgressPage) <= kOffset);
 static_assert(kOffset + sizeof(SurvivorPage) <= 4096);
 static_assert(std::atomic<std::int32_t>::is_always_lock_free);
+
+/// What of an identity may be another one in the next round, but for the round itself.
+constexpr std::pair<std::atomic<std::int32_t> SurvivorPage::*, int WorkerIdentity::*> kFields[] = {
+    {&SurvivorPage::rank, &WorkerIdentity::rank},
+    {&SurvivorPage::world_size, &WorkerIdentity::world_size},
+    {&SurvivorPage::group_rank, &WorkerIdentity::group_rank},
+    {&SurvivorPage::group_world_size, &WorkerIdentity::group_world_size},
+    {&SurvivorPage::role_rank, &WorkerIdentity::role_rank},
+    {&SurvivorPage::role_world_size, &WorkerIdentity::role_world_size},
+};
 
 }  // namespace
 
@@ -26,12 +37,8 @@ const SurvivorPage& survivor_page(const ProgressPage& page) {
 void begin_next_round(SurvivorPage& page, const WorkerIdentity& next) {
   page.is_ending = 0;
   page.waits = 0;
-  page.rank = next.rank;
-  page.world_size = next.world_size;
-  page.group_rank = next.group_rank;
-  page.group_world_size = next.group_world_size;
-  page.role_rank = next.role_rank;
-  page.role_world_size = next.role_world_size;
+  for (const auto& [shown, own] : kFields)
+    page.*shown = next.*own;
   page.round = next.round;  // last: the rest is there then
 }
 
@@ -41,12 +48,8 @@ std::optional<WorkerIdentity> next_identity(const SurvivorPage& page, const Work
   WorkerIdentity next = self;
   next.round = round;
   next.restart_count = round;
-  next.rank = page.rank;
-  next.world_size = page.world_size;
-  next.group_rank = page.group_rank;
-  next.group_world_size = page.group_world_size;
-  next.role_rank = page.role_rank;
-  next.role_world_size = page.role_world_size;
+  for (const auto& [shown, own] : kFields)
+    next.*own = page.*shown;
   return next;
 }
 

@@ -327,9 +327,9 @@ class Maker {
     if (!spec_.keeps_survivors) return;
     if (spec_.store_in_worker) {
       complain(key,
-               "--restart failed does not go with a store that rank 0 serves. Leave out --store "
-               "worker and "
-               "TORCH_DISABLE_SHARE_RDZV_TCP_STORE, or give up --restart failed.");
+               "--restart failed does not go with a store that rank 0 serves. Leave out "
+               "--store worker and TORCH_DISABLE_SHARE_RDZV_TCP_STORE, or give up --restart "
+               "failed.");
     }
     if (spec_.max_restarts == 0 && !spec_.lost_nodes_are_free) {
       spec_.warnings.push_back(origin(key) +

@@ -51,30 +51,36 @@ void add_flight_recorder(const JobSpec& spec, const RoundFacts& facts, Environme
 
 }  // namespace
 
-Environment added_environment(const JobSpec& spec,
-                              const Placement& placement,
-                              const RoundFacts& facts,
-                              const std::string& error_file,
-                              int progress_fd) {
+WorkerIdentity identity_in_round(const Placement& placement, int round) {
   WorkerIdentity identity;
   identity.rank = placement.rank;
   identity.world_size = placement.world_size;
-  identity.local_rank = spec.virtual_local_rank ? 0 : placement.local_rank;
+  identity.local_rank = placement.local_rank;
   identity.local_world_size = placement.local_world_size;
   identity.group_rank = placement.node_rank;
   identity.group_world_size = placement.nodes;
   identity.role_rank = placement.role_rank;
   identity.role_world_size = placement.role_world_size;
+  identity.restart_count = round;
+  identity.round = round;
+  return identity;
+}
+
+Environment added_environment(const JobSpec& spec,
+                              const Placement& placement,
+                              const RoundFacts& facts,
+                              const std::string& error_file,
+                              int progress_fd) {
+  WorkerIdentity identity = identity_in_round(placement, facts.round);
+  if (spec.virtual_local_rank) identity.local_rank = 0;
   identity.role_name = spec.role;
   identity.master_addr = facts.master_addr;
   identity.master_port = facts.master_port;
   identity.agent_store = !spec.store_in_worker;
-  identity.restart_count = facts.round;
   identity.max_restarts = spec.max_restarts;
   identity.user_run_id = facts.user_run_id;
   identity.error_file = error_file;
   identity.run_id = facts.run_id;
-  identity.round = facts.round;
   identity.run_dir = facts.run_dir;
   identity.progress_fd = progress_fd;
   Environment added = to_environment(identity);

@@ -27,6 +27,9 @@ struct RoundFacts {
   std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
 };
 
+/// Of a worker's identity what its place and the round say; the rest is empty.
+WorkerIdentity identity_in_round(const Placement& placement, int round);
+
 /// The variables laid over the launcher's own environment for this worker.
 Environment added_environment(const JobSpec& spec,
                               const Placement& placement,

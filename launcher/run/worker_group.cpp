@@ -21,19 +21,6 @@ bool lives_on(const Worker& worker) {
   return worker.is_kept && !worker.ending;
 }
 
-/// Of what may change from round to round; the rest is as it was.
-WorkerIdentity identity_of(const Placement& placement, int round) {
-  WorkerIdentity identity;
-  identity.round = round;
-  identity.rank = placement.rank;
-  identity.world_size = placement.world_size;
-  identity.group_rank = placement.node_rank;
-  identity.group_world_size = placement.nodes;
-  identity.role_rank = placement.role_rank;
-  identity.role_world_size = placement.role_world_size;
-  return identity;
-}
-
 }  // namespace
 
 std::string who(const Worker& worker) {
@@ -101,7 +88,7 @@ void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
     set_prefix(worker, *worker.output, WorkerStream::output);
     set_prefix(worker, *worker.errors, WorkerStream::errors);
   }
-  begin_next_round(survivor_page(*worker.page), identity_of(placement, facts_.round));
+  begin_next_round(survivor_page(*worker.page), identity_in_round(placement, facts_.round));
 }
 
 void WorkerGroup::start_one(const Placement& placement,

@@ -96,8 +96,8 @@ class WorkerGroup {
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
   void note(const Event& event);
 
-  /// Keeps those for the next round that wait for it. Suspends: until all do that can, or node 0
-  /// wants them killed; at most kSettleWait.
+  /// Keeps those for the next round that wait for it. Suspends: until all do that can, or somebody
+  /// wants them ended; at most kSettleWait.
   asio::awaitable<void> settle();
 
   /// Nobody is kept any more.

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "common/units.h"
+#include "worker/dist/pause.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"
 #include "worker/plan/agreement.h"
@@ -21,7 +22,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortestDelay{1};
 constexpr milliseconds kLongestDelay{100};
-constexpr int kDelays = 8;  // the answer is late by no more than that part of the time it took
 constexpr std::chrono::seconds kFirstLook{1};
 constexpr std::chrono::seconds kLookEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
@@ -52,8 +52,7 @@ bool wait_for(c10d::Store& store,
       next_look = next_look == kFirstLook ? kLookEvery : next_look + kLookEvery;
     }
     const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
-    const auto delay = std::clamp(
-        std::chrono::duration_cast<milliseconds>(waited / kDelays), kShortestDelay, kLongestDelay);
+    const milliseconds delay = pause_after(waited, kShortestDelay, kLongestDelay);
     ::poll(nullptr, 0, static_cast<int>(std::min(delay, left).count()));
   }
   return true;

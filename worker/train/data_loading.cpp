@@ -19,6 +19,7 @@
 #include "common/log.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
+#include "worker/dist/pause.h"
 #include "worker/dist/round_over.h"
 #include "worker/train/uncaught.h"
 
@@ -31,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::hours kPatience{6};
 constexpr std::chrono::milliseconds kShortPause{2};
 constexpr std::chrono::milliseconds kLongPause{200};
-constexpr int kPauses = 8;  // the answer is late by no more than that part of the time it took
 
 constexpr const char* kFailed = "data/failed";
 constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
@@ -63,10 +63,7 @@ void wait_until(const std::function<bool()>& is_there,
       throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h",
                       exit_code::kTimeout);
     touch(page);
-    const auto pause =
-        std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(waited / kPauses),
-                   kShortPause,
-                   kLongPause);
+    const std::chrono::milliseconds pause = pause_after(waited, kShortPause, kLongPause);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }

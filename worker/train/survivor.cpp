@@ -3,11 +3,11 @@
 #include <ATen/ops/full.h>
 #include <poll.h>
 
-#include <algorithm>
 #include <chrono>
 
 #include "common/exit_code.h"
 #include "common/survivor_page.h"
+#include "worker/dist/pause.h"
 
 namespace ddp::worker {
 namespace {
@@ -18,7 +18,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShortPause{1};
 constexpr milliseconds kLongPause{100};
-constexpr int kPauses = 8;  // the round is late by no more than that part of the wait
 // An agent sees a worker that waits within milliseconds of the end of another; this one ends first
 // where all have only lost sight of each other.
 constexpr std::chrono::seconds kSeenWithin{3};
@@ -65,8 +64,7 @@ std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
     const Clock::duration waited = Clock::now() - begin;
     const bool is_unwanted = waited > kSeenWithin || page.stop_reason == StopReason::teardown;
     if (mine.is_kept == 0 && is_unwanted) return {};
-    const auto pause = std::clamp(
-        std::chrono::duration_cast<milliseconds>(waited / kPauses), kShortPause, kLongPause);
+    const milliseconds pause = pause_after(waited, kShortPause, kLongPause);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }
