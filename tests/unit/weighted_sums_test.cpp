@@ -35,24 +35,9 @@ class WeightedSums : public ::testing::Test {
   std::uint32_t state_ = 1;
 };
 
-TEST_F(WeightedSums, PlanesComeSideBySide) {
-  for (const std::size_t count : {1, 15, 16, 17, 100}) {
-    const std::vector<std::uint8_t> red = draw_bytes(count);
-    const std::vector<std::uint8_t> green = draw_bytes(count);
-    const std::vector<std::uint8_t> blue = draw_bytes(count);
-    std::vector<std::uint8_t> into(kPixel * count + 1, 77);
-    interleave(red.data(), green.data(), blue.data(), count, into.data());
-    for (std::size_t x = 0; x < count; ++x) {
-      const std::vector<std::uint8_t> pixel{red[x], green[x], blue[x], 0};
-      EXPECT_TRUE(std::equal(pixel.begin(), pixel.end(), &into[kPixel * x])) << x;
-    }
-    EXPECT_EQ(into.back(), 77) << "nothing behind it is written";
-  }
-}
-
 TEST_F(WeightedSums, OfPixelsSideBySide) {
   for (const std::size_t taps : {4U, 8U, 20U}) {
-    for (const std::size_t count : {1U, 4U, 7U}) {
+    for (const std::size_t count : {1U, 4U, 7U, 8U, 21U}) {
       const std::vector<std::uint8_t> row = draw_bytes(kPixel * (taps + 10));
       std::vector<int> first(count);
       std::vector<std::int16_t> weights;
@@ -61,16 +46,18 @@ TEST_F(WeightedSums, OfPixelsSideBySide) {
         const std::vector<std::int16_t> own = draw_weights(taps);
         weights.insert(weights.end(), own.begin(), own.end());
       }
-      std::vector<std::uint8_t> into(kPixel * count + 1, 77);
-      sum_pixels(row.data(), first.data(), weights.data(), taps, kShift, count, into.data());
-      for (std::size_t i = 0; i < kPixel * count; ++i) {
-        std::int32_t sum = 0;
-        for (std::size_t t = 0; t < taps; ++t) {
-          const std::size_t x = static_cast<std::size_t>(first[i / kPixel]) + t;
-          sum += row[kPixel * x + i % kPixel] * weights[i / kPixel * taps + t];
+      for (const SumWay& way : sum_ways()) {
+        std::vector<std::uint8_t> into(kPixel * count + 1, 77);
+        way.pixels(row.data(), first.data(), weights.data(), taps, kShift, count, into.data());
+        for (std::size_t i = 0; i < kPixel * count; ++i) {
+          std::int32_t sum = 0;
+          for (std::size_t t = 0; t < taps; ++t) {
+            const std::size_t x = static_cast<std::size_t>(first[i / kPixel]) + t;
+            sum += row[kPixel * x + i % kPixel] * weights[i / kPixel * taps + t];
+          }
+          EXPECT_EQ(into[i], rounded(sum)) << way.name << ", " << taps << " taps, byte " << i;
         }
-        EXPECT_EQ(into[i], rounded(sum)) << taps << " taps, byte " << i;
-        EXPECT_EQ(into.back(), 77) << "nothing behind it is written";
+        EXPECT_EQ(into.back(), 77) << way.name << ": nothing behind it is written";
       }
     }
   }
@@ -81,13 +68,15 @@ TEST_F(WeightedSums, OfRowsOneBelowTheOther) {
   for (std::size_t taps = 1; taps <= 9; ++taps) {
     const std::vector<std::uint8_t> rows = draw_bytes(taps * kStride);
     const std::vector<std::int16_t> weights = draw_weights(taps);
-    std::vector<std::uint8_t> into(kStride);
-    sum_rows(rows.data(), kStride, weights.data(), taps, kShift, into.data());
-    for (std::size_t x = 0; x < kStride; ++x) {
-      std::int32_t sum = 0;
-      for (std::size_t t = 0; t < taps; ++t)
-        sum += rows[t * kStride + x] * weights[t];
-      EXPECT_EQ(into[x], rounded(sum)) << taps << " taps, byte " << x;
+    for (const SumWay& way : sum_ways()) {
+      std::vector<std::uint8_t> into(kStride);
+      way.rows(rows.data(), kStride, weights.data(), taps, kShift, into.data());
+      for (std::size_t x = 0; x < kStride; ++x) {
+        std::int32_t sum = 0;
+        for (std::size_t t = 0; t < taps; ++t)
+          sum += rows[t * kStride + x] * weights[t];
+        EXPECT_EQ(into[x], rounded(sum)) << way.name << ", " << taps << " taps, byte " << x;
+      }
     }
   }
 }

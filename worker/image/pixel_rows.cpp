@@ -29,15 +29,13 @@ void store(__m128i vector, std::uint8_t* into) {
 }
 
 /// As many pixels as whole vectors take. Returns how many. Each line halves how far the bytes of a
-/// color are apart.
-int split_vectors(const std::uint8_t* row,
-                  int width,
-                  std::uint8_t* red,
-                  std::uint8_t* green,
-                  std::uint8_t* blue) {
-  int x = 0;
-  for (; x + 16 <= width; x += 16, row += 64) {
-    const Four a{load(row), load(row + 16), load(row + 32), load(row + 48)};
+/// color are apart. Where the fourth row is null it is left out.
+std::size_t separate_vectors(const std::uint8_t* pixels,
+                             std::size_t count,
+                             const std::array<std::uint8_t*, 4>& rows) {
+  std::size_t x = 0;
+  for (; x + 16 <= count; x += 16, pixels += 64) {
+    const Four a{load(pixels), load(pixels + 16), load(pixels + 32), load(pixels + 48)};
     const Four b{_mm_unpacklo_epi8(a[0], a[2]),
                  _mm_unpackhi_epi8(a[0], a[2]),
                  _mm_unpacklo_epi8(a[1], a[3]),
@@ -50,14 +48,42 @@ int split_vectors(const std::uint8_t* row,
                  _mm_unpacklo_epi8(c[1], c[3]),
                  _mm_unpackhi_epi8(c[0], c[2]),
                  _mm_unpackhi_epi8(c[1], c[3])};
-    store(_mm_unpacklo_epi8(d[0], d[1]), red + x);
-    store(_mm_unpackhi_epi8(d[0], d[1]), green + x);
-    store(_mm_unpacklo_epi8(d[2], d[3]), blue + x);
+    store(_mm_unpacklo_epi8(d[0], d[1]), rows[0] + x);
+    store(_mm_unpackhi_epi8(d[0], d[1]), rows[1] + x);
+    store(_mm_unpacklo_epi8(d[2], d[3]), rows[2] + x);
+    if (rows[3] != nullptr) store(_mm_unpackhi_epi8(d[2], d[3]), rows[3] + x);
+  }
+  return x;
+}
+
+/// The reverse.
+std::size_t interleave_vectors(const std::array<const std::uint8_t*, 4>& rows,
+                               std::size_t count,
+                               std::uint8_t* into) {
+  std::size_t x = 0;
+  for (; x + 16 <= count; x += 16, into += 64) {
+    const Four a{load(rows[0] + x), load(rows[1] + x), load(rows[2] + x), load(rows[3] + x)};
+    const Four b{_mm_unpacklo_epi8(a[0], a[1]),
+                 _mm_unpackhi_epi8(a[0], a[1]),
+                 _mm_unpacklo_epi8(a[2], a[3]),
+                 _mm_unpackhi_epi8(a[2], a[3])};
+    store(_mm_unpacklo_epi16(b[0], b[2]), into);
+    store(_mm_unpackhi_epi16(b[0], b[2]), into + 16);
+    store(_mm_unpacklo_epi16(b[1], b[3]), into + 32);
+    store(_mm_unpackhi_epi16(b[1], b[3]), into + 48);
   }
   return x;
 }
 #else
-int split_vectors(const std::uint8_t*, int, std::uint8_t*, std::uint8_t*, std::uint8_t*) {
+std::size_t separate_vectors(const std::uint8_t*,
+                             std::size_t,
+                             const std::array<std::uint8_t*, 4>&) {
+  return 0;
+}
+
+std::size_t interleave_vectors(const std::array<const std::uint8_t*, 4>&,
+                               std::size_t,
+                               std::uint8_t*) {
   return 0;
 }
 #endif
@@ -76,20 +102,33 @@ void split_row(const std::uint8_t* row, int y, Image& into) {
     }
     return;
   }
-  std::uint8_t* __restrict red = into.row(0, y);
-  std::uint8_t* __restrict green = into.row(1, y);
-  std::uint8_t* __restrict blue = into.row(2, y);
-  for (int x = split_vectors(row, width, red, green, blue); x < width; ++x) {
-    const std::uint8_t* const pixel = row + 4 * static_cast<std::ptrdiff_t>(x);
-    red[x] = pixel[0];
-    green[x] = pixel[1];
-    blue[x] = pixel[2];
-  }
+  separate(row,
+           static_cast<std::size_t>(width),
+           {into.row(0, y), into.row(1, y), into.row(2, y), nullptr});
 }
 
 void spread_row(const std::uint8_t* row, int y, Image& into) {
   for (int channel = 0; channel < into.channels; ++channel)
     std::memcpy(into.row(channel, y), row, static_cast<std::size_t>(into.width));
+}
+
+void interleave(const std::array<const std::uint8_t*, 4>& rows,
+                std::size_t count,
+                std::uint8_t* into) {
+  for (std::size_t x = interleave_vectors(rows, count, into); x < count; ++x) {
+    for (std::size_t k = 0; k < 4; ++k)
+      into[4 * x + k] = rows[k][x];
+  }
+}
+
+void separate(const std::uint8_t* pixels,
+              std::size_t count,
+              const std::array<std::uint8_t*, 4>& rows) {
+  const std::size_t kept = rows[3] == nullptr ? 3 : 4;
+  for (std::size_t x = separate_vectors(pixels, count, rows); x < count; ++x) {
+    for (std::size_t k = 0; k < kept; ++k)
+      rows[k][x] = pixels[4 * x + k];
+  }
 }
 
 }  // namespace ddp::worker

@@ -70,47 +70,95 @@ void Resizer::Weights::prepare(int new_from, int new_to) {
   to = new_to;
 }
 
-void Resizer::resize_rows(const Image& from, const Region& region) {
+void Resizer::prepare(ImageSize from, ImageSize size, std::size_t pixel_bytes) {
+  if (size.height <= 0 || size.width <= 0 || from.height <= 0 || from.width <= 0)
+    throw std::logic_error("a resize of no pixel, or to none");
+  across_.prepare(from.width, size.width);
+  down_.prepare(from.height, size.height);
+  const std::size_t bytes = static_cast<std::size_t>(size.width) * pixel_bytes;
+  row_bytes_ = (bytes + kVectorBytes - 1) / kVectorBytes * kVectorBytes;
+  rows_.resize(static_cast<std::size_t>(from.height) * row_bytes_);
+  result_.resize(row_bytes_);
+  put_ = 0;
+}
+
+void Resizer::sum_pixels(const std::uint8_t* pixels, std::uint8_t* into) const {
+  way_.pixels(pixels,
+              across_.first.data(),
+              across_.numbers.data(),
+              static_cast<std::size_t>(across_.stride),
+              across_.shift,
+              static_cast<std::size_t>(across_.to),
+              into);
+}
+
+/// The new row `y`, until the next one.
+const std::uint8_t* Resizer::sum_rows(int y) {
+  const int first = down_.first[static_cast<std::size_t>(y)];
+  way_.rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
+            row_bytes_,
+            down_.weights(static_cast<std::size_t>(y)),
+            static_cast<std::size_t>(std::min(down_.taps, down_.from - first)),
+            down_.shift,
+            result_.data());
+  return result_.data();
+}
+
+void Resizer::begin(ImageSize from, ImageSize size) {
+  prepare(from, size, kPixel);
+}
+
+void Resizer::put_row(const std::uint8_t* pixels) {
+  sum_pixels(pixels, rows_.data() + put_++ * row_bytes_);
+}
+
+void Resizer::finish(Image& into) {
+  if (put_ != static_cast<std::size_t>(down_.from))
+    throw std::logic_error("a resize that has not got all rows");
+  into.reshape(3, {down_.to, across_.to});
+  for (int y = 0; y < down_.to; ++y)
+    split_row(sum_rows(y), y, into);
+}
+
+/// Four rows at a time, as if they were the colors of one.
+void Resizer::resize_grey(const Image& from, const Region& region, Image& into) {
+  prepare(region.size(), into.size(), 1);
   const auto width = static_cast<std::size_t>(region.width);
-  // Of a grey image its one plane three times: split_row() makes the same grey of them.
-  const int last = from.channels - 1;
-  for (int y = 0; y < region.height; ++y) {
-    const auto plane = [&](int channel) {
-      return from.row(std::min(channel, last), region.top + y) + region.left;
+  const auto new_width = static_cast<std::size_t>(into.width);
+  pixels_.resize((width + room()) * kPixel);
+  four_.resize(new_width * kPixel);
+  for (int top = 0; top < region.height; top += 4) {
+    // At the end the last row some times more.
+    const auto place = [&](int i) { return std::min(top + i, region.height - 1); };
+    const auto old_row = [&](int i) { return from.row(0, region.top + place(i)) + region.left; };
+    const auto new_row = [&](int i) {
+      return rows_.data() + static_cast<std::size_t>(place(i)) * row_bytes_;
     };
-    interleave(plane(0), plane(1), plane(2), width, row_.data());
-    sum_pixels(row_.data(),
-               across_.first.data(),
-               across_.numbers.data(),
-               static_cast<std::size_t>(across_.stride),
-               across_.shift,
-               static_cast<std::size_t>(across_.to),
-               rows_.data() + static_cast<std::size_t>(y) * row_bytes_);
+    interleave({old_row(0), old_row(1), old_row(2), old_row(3)}, width, pixels_.data());
+    sum_pixels(pixels_.data(), four_.data());
+    separate(four_.data(), new_width, {new_row(0), new_row(1), new_row(2), new_row(3)});
   }
+  for (int y = 0; y < into.height; ++y)
+    spread_row(sum_rows(y), y, into);
 }
 
 void Resizer::resize(const Image& from, const Region& region, ImageSize size, Image& into) {
   if (!is_inside(region, from.size()) || size.height <= 0 || size.width <= 0)
     throw std::logic_error("a resize of no pixel, or of some outside of the image");
-  into.reshape(from.channels, size);
-  across_.prepare(region.width, size.width);
-  down_.prepare(region.height, size.height);
-  row_.assign(static_cast<std::size_t>(region.width + across_.stride) * kPixel, 0);
-  row_bytes_ = (static_cast<std::size_t>(size.width) * kPixel + kVectorBytes - 1) / kVectorBytes *
-               kVectorBytes;
-  rows_.resize(static_cast<std::size_t>(region.height) * row_bytes_);
-  result_.resize(row_bytes_);
-  resize_rows(from, region);
-  for (int y = 0; y < size.height; ++y) {
-    const int first = down_.first[static_cast<std::size_t>(y)];
-    sum_rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
-             row_bytes_,
-             down_.weights(static_cast<std::size_t>(y)),
-             static_cast<std::size_t>(std::min(down_.taps, region.height - first)),
-             down_.shift,
-             result_.data());
-    split_row(result_.data(), y, into);
+  if (from.channels == 1) {
+    into.reshape(1, size);
+    return resize_grey(from, region, into);
   }
+  begin(region.size(), size);
+  pixels_.resize((static_cast<std::size_t>(region.width) + room()) * kPixel);
+  for (int y = 0; y < region.height; ++y) {
+    const auto row = [&](int channel) { return from.row(channel, region.top + y) + region.left; };
+    // The byte that is not used may be any.
+    interleave(
+        {row(0), row(1), row(2), row(2)}, static_cast<std::size_t>(region.width), pixels_.data());
+    put_row(pixels_.data());
+  }
+  finish(into);
 }
 
 ImageSize resized_smaller_side(ImageSize image, int smaller) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/image/image.h"
+#include "worker/image/weighted_sums.h"
 
 namespace ddp::worker {
 
@@ -20,6 +21,15 @@ class Resizer {
   void resize(const Image& from, ImageSize size, Image& into) {
     resize(from, {0, 0, from.height, from.width}, size, into);
   }
+
+  /// The same of an image in colours whose rows come one after the other: begin(), put_row() for
+  /// each, and finish(). Its pixels are of four bytes, of which the last is not used. Errors: those
+  /// of resize().
+  void begin(ImageSize from, ImageSize size);
+  /// Precondition: behind the row room() more pixels may be read, whatever they are.
+  void put_row(const std::uint8_t* pixels);
+  void finish(Image& into);
+  [[nodiscard]] std::size_t room() const { return static_cast<std::size_t>(across_.stride); }
 
  private:
   /// How a line of `from` pixels becomes one of `to`.
@@ -38,15 +48,20 @@ class Resizer {
     }
   };
 
-  void resize_rows(const Image& from, const Region& region);
+  void prepare(ImageSize from, ImageSize size, std::size_t pixel_bytes);
+  void sum_pixels(const std::uint8_t* pixels, std::uint8_t* into) const;
+  const std::uint8_t* sum_rows(int y);
+  void resize_grey(const Image& from, const Region& region, Image& into);
 
+  const SumWay way_ = sum_ways().back();
   Weights across_;
   Weights down_;
-  // Pixels of four bytes (weighted_sums).
   std::size_t row_bytes_ = 0;         // of a new row, in whole vectors
-  std::vector<std::uint8_t> row_;     // of the region, and zeros behind it
+  std::size_t put_ = 0;               // rows that are there
+  std::vector<std::uint8_t> pixels_;  // of a row of the region, four bytes each, and room()
   std::vector<std::uint8_t> rows_;    // [height of the region, row_bytes_]
   std::vector<std::uint8_t> result_;  // [row_bytes_]
+  std::vector<std::uint8_t> four_;    // four new rows of a grey image, as pixels
 };
 
 /// The size that torchvision's resize(int) gives: the smaller side becomes `smaller`, the other one
