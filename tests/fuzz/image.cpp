@@ -3,6 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "worker/image/decode.h"
 #include "worker/image/geometry.h"
+#include "worker/image/resize.h"
 
 namespace {
 
@@ -16,10 +17,17 @@ void check_part(std::span<const std::uint8_t> file,
   ddp::worker::Image whole;
   ddp::worker::Image part;
   ddp::worker::Image cut;
+  ddp::worker::Image cut_resized;
   decode_image(file, {.channels = channels, .at_least = {}}, limits, whole);
   decode_image(file, {.channels = channels, .at_least = {}, .part = middle}, limits, part);
   crop(whole, middle(whole.size()), {}, cut);
   ddp::fuzz::require(part == cut, "a part has the pixels that it has in the whole");
+  constexpr ddp::worker::ImageSize kSize{9, 17};
+  ddp::worker::Image resized;
+  ddp::worker::Resizer().resize(cut, kSize, cut_resized);
+  decode_image(
+      file, {.channels = channels, .at_least = {}, .part = middle, .size = kSize}, limits, resized);
+  ddp::fuzz::require(resized == cut_resized, "a size has the pixels of a resize");
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "worker/image/geometry.h"
 #include "worker/image/png.h"
+#include "worker/image/resize.h"
 
 namespace ddp::worker {
 namespace {
@@ -43,7 +44,7 @@ Bytes interleaved(const Image& image) {
   return bytes;
 }
 
-enum class Scans { one, progressive, one_per_channel };
+enum class Scans { one, progressive, one_per_channel, grey };
 
 Bytes jpeg_file(const Image& image, Scans scans = Scans::one) {
   jpeg_compress_struct info{};
@@ -58,6 +59,7 @@ Bytes jpeg_file(const Image& image, Scans scans = Scans::one) {
   info.input_components = 3;
   info.in_color_space = JCS_RGB;
   ::jpeg_set_defaults(&info);
+  if (scans == Scans::grey) ::jpeg_set_colorspace(&info, JCS_GRAYSCALE);
   if (scans == Scans::progressive) ::jpeg_simple_progression(&info);
   const jpeg_scan_info first{1, {0}, 0, 63, 0, 0};
   std::array<jpeg_scan_info, 3> channels{first, first, first};
@@ -234,6 +236,27 @@ TEST(DecodeTest, APartIsDecodedSmallerAsFarAsItIsOfUse) {
   EXPECT_EQ(size({16, 32, 32, 64}, {4, 8}), (ImageSize{4, 8}));
   EXPECT_EQ(size({0, 0, 64, 96}, {17, 1}), (ImageSize{32, 48}));
   EXPECT_EQ(size({1, 1, 63, 95}, {31, 47}), (ImageSize{32, 48})) << "half pixels belong to it";
+}
+
+TEST(DecodeTest, AnImageThatGetsASizeIsAsIfItWereResizedAfterwards) {
+  const auto part = [](ImageSize size) {
+    return Region{size.height / 3, size.width / 5, size.height / 2, size.width / 3};
+  };
+  std::vector<Bytes> files = one_of_each(colors(97, 131));
+  files.push_back(jpeg_file(colors(97, 131), Scans::grey));
+  for (const Bytes& file : files) {
+    for (const ImageSize size : {ImageSize{40, 21}, {48, 43}, {64, 64}}) {
+      for (const int channels : {3, 1}) {
+        DecodeWish wish{.channels = channels, .at_least = ImageSize{20, 20}, .part = part};
+        Image wanted;
+        Resizer().resize(decoded(file, wish), size, wanted);
+        wish.size = size;
+        EXPECT_EQ(decoded(file, wish), wanted) << size.height << ", channels: " << channels;
+      }
+    }
+    EXPECT_THROW(decoded(file, {.at_least = {}, .part = {}, .size = ImageSize{0, 4}}),
+                 std::logic_error);
+  }
 }
 
 TEST(DecodeTest, DamageOutsideOfAPartIsDamage) {

@@ -111,12 +111,11 @@ bool RandomResizedCrop::read(std::int64_t index,
                              Random& random,
                              const Source& source,
                              Sample& into) const {
-  DecodeWish wish{.at_least = ImageSize{side_, side_}};
-  wish.part = [&](ImageSize image) { return choose(image, random); };
-  if (!source.read_part(index, wish, into)) return false;
-  SampleImage image(into);
-  resize_to(image, {side_, side_});
-  return true;
+  const ImageSize size{side_, side_};
+  const DecodeWish wish{.at_least = size,
+                        .part = [&](ImageSize image) { return choose(image, random); },
+                        .size = size};
+  return source.read_part(index, wish, into);
 }
 
 Augment make_resize(const AugmentRequest& request) {

@@ -54,8 +54,9 @@ class Source {
   /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
 
-  /// As read(), of an image the part alone that `wish` names: for sources that then have less to
-  /// decode. False, and nothing was read or asked of `wish`: the source only has whole samples.
+  /// As read(), of an image the part alone that `wish` names, in the size that it names: for
+  /// sources that then have less to decode. False, and nothing was read or asked of `wish`: the
+  /// source only has whole samples.
   [[nodiscard]] virtual bool read_part(std::int64_t /*index*/,
                                        const DecodeWish& /*wish*/,
                                        Sample& /*into*/) const {

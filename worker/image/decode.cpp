@@ -7,6 +7,7 @@
 #include "worker/image/geometry.h"
 #include "worker/image/jpeg.h"
 #include "worker/image/png.h"
+#include "worker/image/resize.h"
 #include "worker/image/webp.h"
 
 namespace ddp::worker {
@@ -51,6 +52,24 @@ ImageSize decode_and_cut(const DecodeWish& wish, Image& into, const Decode& deco
   return size;
 }
 
+ImageSize decode_as(ImageFormat format,
+                    std::span<const std::uint8_t> file,
+                    const DecodeWish& wish,
+                    const DecodeLimits& limits,
+                    Image& into) {
+  switch (format) {
+    case ImageFormat::jpeg:
+      return decode_jpeg(file, wish, limits, nullptr, into);
+    case ImageFormat::png:
+      return decode_and_cut(
+          wish, into, [&](Image& image) { return decode_png(file, wish, limits, image); });
+    case ImageFormat::webp:
+      return decode_and_cut(
+          wish, into, [&](Image& image) { return decode_webp(file, wish, limits, image); });
+  }
+  throw std::logic_error("an image format without a reader");
+}
+
 }  // namespace
 
 Region wanted_part(const DecodeWish& wish, ImageSize file) {
@@ -92,17 +111,16 @@ ImageSize decode_image(std::span<const std::uint8_t> file,
   if (file.size() > limits.bytes)
     throw BadImage("it has " + std::to_string(file.size()) + " bytes, more than the " +
                    std::to_string(limits.bytes) + " allowed");
-  switch (format_of(file)) {
-    case ImageFormat::jpeg:
-      return decode_jpeg(file, wish, limits, into);
-    case ImageFormat::png:
-      return decode_and_cut(
-          wish, into, [&](Image& image) { return decode_png(file, wish, limits, image); });
-    case ImageFormat::webp:
-      return decode_and_cut(
-          wish, into, [&](Image& image) { return decode_webp(file, wish, limits, image); });
-  }
-  throw std::logic_error("an image format without a reader");
+  const ImageFormat format = format_of(file);
+  if (!wish.size) return decode_as(format, file, wish, limits, into);
+  // Both keep their memory from one image to the next.
+  thread_local Resizer resizer;
+  thread_local Image whole;
+  if (format == ImageFormat::jpeg && wish.channels == 3)
+    return decode_jpeg(file, wish, limits, &resizer, into);
+  const ImageSize size = decode_as(format, file, wish, limits, whole);
+  resizer.resize(whole, *wish.size, into);
+  return size;
 }
 
 }  // namespace ddp::worker

@@ -39,6 +39,9 @@ struct DecodeWish {
   /// of its size, so that it may show up to one of them more on each side. All of the file is read:
   /// damage outside of the part is damage.
   std::function<Region(ImageSize)> part{};
+  /// The size that all of it then gets (resize.h), if that is said. Of a JPEG in color no pixel is
+  /// stored before.
+  std::optional<ImageSize> size{};
 };
 
 /// What a file may be; more is refused.
@@ -59,9 +62,9 @@ Region wanted_part(const DecodeWish& wish, ImageSize file);
 ImageHeader read_image_header(std::span<const std::uint8_t> file);
 
 /// Decodes a whole file. Returns the size in the file: that of `into` unless it was decoded
-/// smaller, or in part. Shapes: `into` is [wish.channels, height, width]. Errors: BadImage; `into`
-/// then holds anything. std::logic_error for channels other than 1 and 3, and for a part that is
-/// not inside of the image.
+/// smaller, in part, or to a size. Shapes: `into` is [wish.channels, height, width]. Errors:
+/// BadImage; `into` then holds anything. std::logic_error for channels other than 1 and 3, and for
+/// a part that is not inside of the image, or a size without a pixel.
 ImageSize decode_image(std::span<const std::uint8_t> file,
                        const DecodeWish& wish,
                        const DecodeLimits& limits,

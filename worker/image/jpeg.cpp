@@ -13,6 +13,7 @@
 #include <jerror.h>
 
 #include "worker/image/pixel_rows.h"
+#include "worker/image/resize.h"
 
 namespace ddp::worker {
 namespace {
@@ -96,24 +97,30 @@ class JpegReader {
   }
 
   /// After read_size().
-  void decode(const DecodeWish& wish, Image& into) {
-    choose_color();
+  void decode(const DecodeWish& wish, Resizer* resizer, Image& into) {
+    choose_color(resizer != nullptr);
     Region part = wanted_part(
         wish, {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)});
     if (wish.at_least) part = choose_scale(part, *wish.at_least);
     guarded([&] { ::jpeg_start_decompress(&info_); });
-    into.reshape(wish.channels, part.size());
+    if (resizer == nullptr)
+      into.reshape(wish.channels, part.size());
+    else
+      resizer->begin(part.size(), wish.size.value());
     const int first = leave_out_columns(part);
-    row_.resize(info_.output_width * static_cast<std::size_t>(info_.output_components));
-    guarded([&] { read_rows(part.top, first, into); });
+    const std::size_t room = resizer == nullptr ? 0 : resizer->room();
+    row_.resize((info_.output_width + room) * static_cast<std::size_t>(info_.output_components));
+    guarded([&] { read_rows(part, first, resizer, into); });
+    if (resizer != nullptr) resizer->finish(into);
     // jpeg_finish_decompress() would look for the marker of the end, which some writers leave out.
   }
 
  private:
-  void choose_color() {
+  /// `is_in_color`: pixels of four bytes, also of a grey file.
+  void choose_color(bool is_in_color) {
     switch (info_.num_components) {
       case 1:
-        info_.out_color_space = JCS_GRAYSCALE;
+        info_.out_color_space = is_in_color ? JCS_EXT_RGBX : JCS_GRAYSCALE;
         return;
       case 3:
         info_.out_color_space = JCS_EXT_RGBX;
@@ -157,20 +164,23 @@ class JpegReader {
     return part.left - static_cast<int>(left);
   }
 
-  /// Rows from `top` on, and columns from `first` on.
-  void read_rows(int top, int first, Image& into) {
+  /// The rows of `part`, and columns from `first` on.
+  void read_rows(const Region& part, int first, Resizer* resizer, Image& into) {
     JSAMPROW row = row_.data();
-    const std::uint8_t* const part = row + std::ptrdiff_t{first} * info_.output_components;
-    if (top > 0 && !has_scans()) ::jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(top));
-    while (info_.output_scanline < static_cast<JDIMENSION>(top))
+    const std::uint8_t* const row_part = row + std::ptrdiff_t{first} * info_.output_components;
+    const auto top = static_cast<JDIMENSION>(part.top);
+    if (top > 0 && !has_scans()) ::jpeg_skip_scanlines(&info_, top);
+    while (info_.output_scanline < top)
       ::jpeg_read_scanlines(&info_, &row, 1);
-    for (int y = 0; y < into.height; ++y) {
+    for (int y = 0; y < part.height; ++y) {
       ::jpeg_read_scanlines(&info_, &row, 1);
       if (info_.out_color_space == JCS_CMYK) cmyk_to_rgb(row, static_cast<int>(info_.output_width));
-      if (info_.out_color_space == JCS_GRAYSCALE)
-        spread_row(part, y, into);
+      if (resizer != nullptr)
+        resizer->put_row(row_part);
+      else if (info_.out_color_space == JCS_GRAYSCALE)
+        spread_row(row_part, y, into);
       else
-        split_row(part, y, into);
+        split_row(row_part, y, into);
     }
     // The last row: libjpeg looks at none that is skipped to the end of the image.
     const JDIMENSION below = info_.output_height - info_.output_scanline;
@@ -212,11 +222,12 @@ ImageSize read_jpeg_size(std::span<const std::uint8_t> file) {
 ImageSize decode_jpeg(std::span<const std::uint8_t> file,
                       const DecodeWish& wish,
                       const DecodeLimits& limits,
+                      Resizer* resizer,
                       Image& into) {
   JpegReader reader;
   const ImageSize size = reader.read_size(file);
   require_within(limits, size);
-  reader.decode(wish, into);
+  reader.decode(wish, resizer, into);
   return size;
 }
 

@@ -8,13 +8,17 @@
 
 namespace ddp::worker {
 
+class Resizer;
+
 /// Errors: BadImage.
 ImageSize read_jpeg_size(std::span<const std::uint8_t> file);
 
-/// As decode_image(), of a file of this format.
+/// As decode_image(), of a file of this format. With a `resizer`: in
+/// color, and to wish.size row by row. Without one wish.size is not looked at.
 ImageSize decode_jpeg(std::span<const std::uint8_t> file,
                       const DecodeWish& wish,
                       const DecodeLimits& limits,
+                      Resizer* resizer,
                       Image& into);
 
 }  // namespace ddp::worker
