@@ -22,6 +22,10 @@ namespace {
 // bytes of the file.
 constexpr int kMaxScans = 200;
 
+// Rows begin at no multiple of 16 bytes: into those libjpeg-turbo writes past the cache (movntdq),
+// and each is read at once.
+constexpr std::size_t kAside = 8;
+
 /// libjpeg warns when pixels are missing or wrong, and goes on with grey. These are errors here;
 /// not so what does no harm, as bytes between two segments.
 bool is_damage(int message) {
@@ -109,7 +113,8 @@ class JpegReader {
       resizer->begin(part.size(), wish.size.value());
     const int first = leave_out_columns(part);
     const std::size_t room = resizer == nullptr ? 0 : resizer->room();
-    row_.resize((info_.output_width + room) * static_cast<std::size_t>(info_.output_components));
+    row_.resize(kAside +
+                (info_.output_width + room) * static_cast<std::size_t>(info_.output_components));
     guarded([&] { read_rows(part, first, resizer, into); });
     if (resizer != nullptr) resizer->finish(into);
     // jpeg_finish_decompress() would look for the marker of the end, which some writers leave out.
@@ -166,7 +171,7 @@ class JpegReader {
 
   /// The rows of `part`, and columns from `first` on.
   void read_rows(const Region& part, int first, Resizer* resizer, Image& into) {
-    JSAMPROW row = row_.data();
+    JSAMPROW row = row_.data() + kAside;
     const std::uint8_t* const row_part = row + std::ptrdiff_t{first} * info_.output_components;
     const auto top = static_cast<JDIMENSION>(part.top);
     if (top > 0 && !has_scans()) ::jpeg_skip_scanlines(&info_, top);
