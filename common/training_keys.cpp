@@ -125,7 +125,7 @@ std::vector<JobKey> training_keys() {
       {.path = "task.name",
        .type = JobType::choice,
        .default_value = "classification",
-       .choices = {"classification"},
+       .choices = {"classification", "detection"},
        .is_open = true,
        .help = "what is learned, or a task that the program itself registers"},
       {.path = "task.args",
@@ -136,7 +136,19 @@ std::vector<JobKey> training_keys() {
       {.path = "model.name",
        .type = JobType::choice,
        .default_value = "convnet",
-       .choices = {"convnet", "linear", "lenet", "mlp", "resnet18", "resnet34", "resnet50"},
+       .choices = {"convnet",
+                   "linear",
+                   "lenet",
+                   "mlp",
+                   "resnet18",
+                   "resnet34",
+                   "resnet50",
+                   "yolov5n",
+                   "yolov5s",
+                   "yolov5m",
+                   "yolov8n",
+                   "yolov8s",
+                   "yolov8m"},
        .is_open = true,
        .help = "network, or one that the program itself registers"},
       {.path = "model.norm",
@@ -170,12 +182,14 @@ std::vector<JobKey> training_keys() {
       {.path = "model.args",
        .type = JobType::text_map,
        .default_value = "{}",
-       .help = "arguments of the model, as {hidden: \"256,128\"} of mlp"},
+       .help =
+           "arguments of the model: mlp: {hidden: \"256,128\", dropout: 0}; yolo: {depth: 0.33, "
+           "width: 0.25}, factors on blocks and channels"},
 
       {.path = "loss.name",
        .type = JobType::choice,
        .default_value = "cross-entropy",
-       .choices = {"cross-entropy"},
+       .choices = {"cross-entropy", "detection"},
        .is_open = true,
        .help = "loss, or one that the program itself registers"},
       {.path = "loss.label_smoothing",
@@ -192,7 +206,10 @@ std::vector<JobKey> training_keys() {
       {.path = "loss.args",
        .type = JobType::text_map,
        .default_value = "{}",
-       .help = "arguments of a loss that the program itself registers"},
+       .help =
+           "arguments of the loss; detection: {box: 7.5, cls: 0.5, dfl: 1.5, top: 10, alpha: 0.5, "
+           "beta: 6, nominal_batch: 64, normalise: all}; normalise: rank divides by each rank's "
+           "target scores, as packages in Python do"},
 
       {.path = "optimizer.name",
        .type = JobType::choice,

@@ -2,6 +2,7 @@
 #include <torch/torch.h>
 
 #include <iostream>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "worker/save/safetensors.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/weights.h"
+#include "worker/task/detection_loss.h"
 
 namespace ddp::worker {
 namespace {
@@ -73,11 +75,42 @@ void load(const Arguments& arguments) {
   write(arguments.at(6), state);
 }
 
+// detection-loss SIDE INPUT OUT: INPUT holds raw outputs of a detector, the boxes of a
+// batch and how many are each image's; OUT gets the loss, its parts, its weight and the gradient
+// of "raw".
+void measure_detection_loss(const Arguments& arguments) {
+  const std::int64_t side = std::stoll(arguments.at(0));
+  const TensorFile file = read_safetensors(arguments.at(1));
+  std::vector<NamedTensor> input;
+  for (const TensorView& one : file.tensors())
+    input.push_back(
+        {one.name, torch::empty(one.shape, one.name == "rows" ? at::kLong : at::kFloat)});
+  copy_from(file, arguments.at(1), input);
+  std::map<std::string, at::Tensor> by_name;
+  for (const NamedTensor& one : input)
+    by_name[one.name] = one.tensor;
+  Batch batch;
+  batch.targets = {{by_name.at("boxes"), by_name.at("rows")}};
+  const at::Tensor raw = by_name.at("raw").requires_grad_();
+  const Loss loss = detection_loss(raw, objects_of(batch), side, side, DetectionLossRule{});
+  loss.total.backward();
+  std::vector<NamedTensor> out = loss.parts;
+  out.push_back({"total", loss.total});
+  out.push_back({"weight", loss.weight});
+  out.push_back({"gradient", raw.grad()});
+  write(arguments.at(2), out);
+}
+
 }  // namespace
 
 int run(int argc, char** argv) {
-  return test::run_verb(
-      "models_tool", {{"draw", draw}, {"forward", forward}, {"load", load}}, argc, argv);
+  return test::run_verb("models_tool",
+                        {{"detection-loss", measure_detection_loss},
+                         {"draw", draw},
+                         {"forward", forward},
+                         {"load", load}},
+                        argc,
+                        argv);
 }
 
 }  // namespace ddp::worker

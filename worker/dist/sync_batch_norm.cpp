@@ -19,9 +19,10 @@ using torch::autograd::variable_list;
 
 // Of the batch of all ranks.
 struct Statistics {
-  at::Tensor mean;    // [C]
-  at::Tensor spread;  // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(it + epsilon)
-  at::Tensor count;   // samples per channel. CPU: []; CUDA: [world_size], of each rank
+  at::Tensor mean;     // [C]
+  at::Tensor spread;   // [C], as the kernels take it. CPU: variance; CUDA: 1 / sqrt(it + epsilon)
+  at::Tensor count;    // samples per channel. CPU: []; CUDA: [world_size], of each rank
+  double epsilon = 0;  // of the norm
 };
 
 struct Gradients {
@@ -58,8 +59,8 @@ at::Tensor transform(const at::Tensor& x,
                                            all.mean.to(type),
                                            all.spread.to(type),
                                            /*training=*/false,
-                                           Norm::kMomentum,
-                                           Norm::kEpsilon));
+                                           /*momentum=*/0,
+                                           all.epsilon));
 }
 
 // Means and variances, joined in double as Chan et al. (STAN-CS-79-773, 2.1) do: with sums of
@@ -84,9 +85,9 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   variance = (counts * (variances + (means - mean).square())).sum(0) / n;  // [C]
 
   const at::Tensor unbiased = variance * (n / (n - 1).clamp_min(1));
-  norm.running_mean.mul_(1 - Norm::kMomentum).add_(mean, Norm::kMomentum);
-  norm.running_var.mul_(1 - Norm::kMomentum).add_(unbiased, Norm::kMomentum);
-  return {mean, variance, n};
+  norm.running_mean.mul_(1 - norm.momentum).add_(mean, norm.momentum);
+  norm.running_var.mul_(1 - norm.momentum).add_(unbiased, norm.momentum);
+  return {mean, variance, n, norm.epsilon};
 }
 
 at::Tensor normalise(const at::Tensor& x,
@@ -119,13 +120,13 @@ Gradients differentiate(const at::Tensor& dy,
                                        /*save_mean=*/{},
                                        /*save_invstd=*/{},
                                        /*train=*/false,
-                                       Norm::kEpsilon,
+                                       all.epsilon,
                                        {false, true, true});
   }
   at::Tensor sums = at::cat({bias_gradient, weight_gradient}).to(at::kDouble);  // [2C]
   group.sum(sums);
   const std::vector<at::Tensor> means = (sums / all.count).chunk(2);
-  const at::Tensor scale = (all.spread + Norm::kEpsilon).rsqrt() * weight;  // [C], double
+  const at::Tensor scale = (all.spread + all.epsilon).rsqrt() * weight;  // [C], double
   at::Tensor dx = transform(x, (-scale * means[1]).to(type), -scale * means[0], all);
   dx.addcmul_(wide_dy, per_channel(scale.to(type), x));
   return {dx.to(x.scalar_type()), weight_gradient, bias_gradient};
@@ -142,7 +143,7 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
   const std::int64_t count = samples_per_channel(x);
   // Python leaves empty ranks out, for which it must ask the device how many there are.
   if (count == 0) throw std::logic_error("synchronised batch norm on CUDA: an empty batch");
-  const auto [mean, inverse_std] = at::batch_norm_stats(x, Norm::kEpsilon);
+  const auto [mean, inverse_std] = at::batch_norm_stats(x, norm.epsilon);
   std::vector<at::Tensor> mine{
       at::cat({mean, inverse_std, at::full({1}, count, mean.options())})};  // [2C + 1]
   std::vector<std::vector<at::Tensor>> parts(1);
@@ -160,17 +161,17 @@ Statistics gather(const at::Tensor& x, Norm& norm, Group& group) {
                                               all.narrow(1, channels, channels),
                                               norm.running_mean,
                                               norm.running_var,
-                                              Norm::kMomentum,
-                                              Norm::kEpsilon,
+                                              norm.momentum,
+                                              norm.epsilon,
                                               counts.to(norm.running_mean.scalar_type()));
-  return {mean_of_all, inverse_std_of_all, counts.to(at::kInt)};
+  return {mean_of_all, inverse_std_of_all, counts.to(at::kInt), norm.epsilon};
 }
 
 at::Tensor normalise(const at::Tensor& x,
                      const at::Tensor& weight,
                      const at::Tensor& bias,
                      const Statistics& all) {
-  return at::batch_norm_elemt(x, weight, bias, all.mean, all.spread, Norm::kEpsilon);
+  return at::batch_norm_elemt(x, weight, bias, all.mean, all.spread, all.epsilon);
 }
 
 Gradients differentiate(const at::Tensor& dy,
@@ -211,6 +212,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     // Trap: a graph may outlive what it was made in. It holds the address alone, as the group is
     // not its to keep alive.
     context->saved_data["group"] = reinterpret_cast<std::int64_t>(group);
+    context->saved_data["epsilon"] = all.epsilon;
     return x.is_cuda() ? cuda::normalise(x, weight, bias, all)
                        : cpu::normalise(x, weight, bias, all);
   }
@@ -221,7 +223,7 @@ class Normalise : public torch::autograd::Function<Normalise> {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& x = saved[0];
     const at::Tensor& weight = saved[1];
-    const Statistics all{saved[2], saved[3], saved[4]};
+    const Statistics all{saved[2], saved[3], saved[4], context->saved_data["epsilon"].toDouble()};
     Group& group = *reinterpret_cast<Group*>(context->saved_data["group"].toInt());
     const at::Tensor dy = gradients[0].contiguous(x.suggest_memory_format());
     const Gradients result = x.is_cuda() ? cuda::differentiate(dy, x, weight, all, group)
@@ -242,8 +244,8 @@ class SyncBatchNorm final : public Norm {
                             running_mean,
                             running_var,
                             /*training=*/false,
-                            kMomentum,
-                            kEpsilon,
+                            momentum,
+                            epsilon,
                             at::globalContext().userEnabledCuDNN());
     }
     x = x.contiguous(x.suggest_memory_format());

@@ -1,4 +1,4 @@
-// What every model of ours is: images in, one score per class out.
+// What every model of ours is: images in, numbers out.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -9,7 +9,7 @@
 
 namespace ddp::worker {
 
-/// Shapes: forward takes [B, C, H, W] and gives [B, classes].
+/// Shapes: forward takes [B, C, H, W] and gives [B, classes], unless it is a Detector.
 class ImageModel : public torch::nn::Module {
  public:
   virtual at::Tensor forward(at::Tensor x) = 0;

@@ -34,8 +34,8 @@ class BatchNorm final : public Norm {
                           running_mean,
                           running_var,
                           is_training(),
-                          kMomentum,
-                          kEpsilon,
+                          momentum,
+                          epsilon,
                           at::globalContext().userEnabledCuDNN());
   }
 };

@@ -14,7 +14,7 @@
 namespace ddp::worker {
 
 /// Normalises each of `channels` over batch, height and width: the state of torch's BatchNorm2d,
-/// under its names and in its order, and its constants. Derived classes say over which samples.
+/// under its names and in its order. Derived classes say over which samples.
 /// Shapes: forward takes and gives [B, channels, H, W].
 class Norm : public torch::nn::Module {
  public:
@@ -23,8 +23,9 @@ class Norm : public torch::nn::Module {
   virtual at::Tensor forward(at::Tensor x) = 0;
   at::Tensor operator()(at::Tensor x) { return forward(std::move(x)); }
 
-  static constexpr double kEpsilon = 1e-5;
-  static constexpr double kMomentum = 0.1;  // running = (1 - kMomentum) * running + kMomentum * new
+  // For a model with other constants than torch's, to be set once it is built.
+  double epsilon = 1e-5;
+  double momentum = 0.1;  // running = (1 - momentum) * running + momentum * new
 
   at::Tensor weight;               // [channels], 1 at first
   at::Tensor bias;                 // [channels], 0 at first

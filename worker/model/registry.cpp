@@ -9,6 +9,7 @@
 #include "worker/model/linear.h"
 #include "worker/model/mlp.h"
 #include "worker/model/resnet.h"
+#include "worker/model/yolo.h"
 
 namespace ddp::worker {
 namespace {
@@ -88,9 +89,21 @@ ModelFactory make_resnet(const std::array<int, 4>& blocks, bool is_bottleneck) {
   };
 }
 
+ModelFactory make_yolo(const YoloPlan& standard) {
+  return [standard](const ModelRequest& request) -> Model {
+    refuse_stem(request);
+    Yolo::require_sides(request.height, request.width);
+    YoloPlan plan = standard;
+    plan.depth = request.args.real("depth", 0.01, 4, plan.depth);
+    plan.width = request.args.real("width", 0.01, 4, plan.width);
+    return std::make_shared<Yolo>(plan, request.channels, request.classes, request.norm);
+  };
+}
+
 }  // namespace
 
 const std::map<std::string, ModelFactory>& built_in_models() {
+  using enum YoloPlan::Family;
   static const std::map<std::string, ModelFactory> models{
       {"convnet", make_convnet},
       {"lenet", make_lenet},
@@ -99,6 +112,12 @@ const std::map<std::string, ModelFactory>& built_in_models() {
       {"resnet18", make_resnet({2, 2, 2, 2}, false)},
       {"resnet34", make_resnet({3, 4, 6, 3}, false)},
       {"resnet50", make_resnet({3, 4, 6, 3}, true)},
+      {"yolov5n", make_yolo({v5, 0.33, 0.25, 1024})},
+      {"yolov5s", make_yolo({v5, 0.33, 0.50, 1024})},
+      {"yolov5m", make_yolo({v5, 0.67, 0.75, 1024})},
+      {"yolov8n", make_yolo({v8, 0.33, 0.25, 1024})},
+      {"yolov8s", make_yolo({v8, 0.33, 0.50, 1024})},
+      {"yolov8m", make_yolo({v8, 0.67, 0.75, 768})},
   };
   return models;
 }

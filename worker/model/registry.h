@@ -26,8 +26,9 @@ struct ModelRequest {
 
 using ModelFactory = std::function<Model(const ModelRequest&)>;
 
-/// The models of this program: convnet, lenet, linear, mlp, resnet18, resnet34, resnet50. They take
-/// images of any number of channels.
+/// The models of this program: convnet, lenet, linear, mlp, resnet18, resnet34, resnet50; and the
+/// detectors yolov5n, yolov5s, yolov5m, yolov8n, yolov8s, yolov8m. They take images of any number
+/// of channels.
 const std::map<std::string, ModelFactory>& built_in_models();
 
 /// Builds a model of the table with the initialisation of torch or torchvision, from the default

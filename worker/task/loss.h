@@ -19,7 +19,9 @@ namespace ddp::worker {
 struct Loss {
   at::Tensor total;
   std::vector<NamedTensor> parts{};
-  at::Tensor weight{};  // on the device, detached; undefined: one for each sample
+  at::Tensor weight{};      // on the device, detached; undefined: one for each sample
+  double least_weight = 0;  // what the weight of a step counts as at least
+  double gain = 1;          // the gradient is that of so many times the loss
 };
 
 /// A loss of scores and labels.

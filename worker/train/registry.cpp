@@ -10,6 +10,7 @@
 #include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
 #include "worker/task/classification.h"
+#include "worker/task/detection.h"
 
 namespace ddp::worker {
 namespace {
@@ -52,6 +53,20 @@ void require_names(const UpdateRule& rule, const OptimizerJob& job) {
   }
 }
 
+Model make_model(const TaskRequest& request) {
+  const DataFacts& data = request.data;
+  ModelRequest model;
+  model.name = request.job.model.name;
+  model.channels = data.shape[0];
+  model.height = data.shape[1];
+  model.width = data.shape[2];
+  model.classes = data.classes;
+  model.norm = request.norm;
+  model.stem = request.job.model.stem;
+  model.args = request.job.model.args;
+  return request.registry.models.at(model.name)(model);
+}
+
 std::unique_ptr<Task> make_classification(const TaskRequest& request) {
   const LossFactory& make_loss = request.registry.losses.at(request.job.loss.name);
   LossJob plain = request.job.loss;
@@ -60,11 +75,42 @@ std::unique_ptr<Task> make_classification(const TaskRequest& request) {
       make_image_model(request), make_loss(request.job.loss), make_loss(plain));
 }
 
+constexpr const char* kDetectionLoss = "detection";
+
+std::unique_ptr<Task> make_detection(const TaskRequest& request) {
+  const DataFacts& data = request.data;
+  if (!data.has_boxes) {
+    throw UsageError("task.name: detection needs images with boxes, and " + data.name +
+                     " has none. Take data.name=coco, or another task.");
+  }
+  const std::string& loss = request.job.loss.name;
+  if (loss != kDetectionLoss) {
+    throw UsageError("loss.name: " + loss + " is no loss of boxes. Take loss.name=" +
+                     kDetectionLoss + " for task.name=detection.");
+  }
+  if (request.job.loss.label_smoothing != 0)
+    throw UsageError("loss.label_smoothing: the scores of boxes are no labels. Remove the key.");
+  auto model = std::dynamic_pointer_cast<Detector>(make_model(request));
+  if (!model) {
+    throw UsageError("model.name: " + request.job.model.name +
+                     " finds no objects. Take a detector, as yolov5n or yolov8n, for "
+                     "task.name=detection.");
+  }
+  return std::make_unique<Detection>(std::move(model), read_detection_loss(request.job.loss.args));
+}
+
+/// A loss of boxes is a part of the task that it belongs to.
+Criterion refuse_detection_loss(const LossJob& job) {
+  throw UsageError("loss.name: " + job.name +
+                   " needs boxes. Take task.name=detection, or loss.name=cross-entropy.");
+}
+
 }  // namespace
 
 Registry built_in() {
   Registry registry;
   registry.tasks["classification"] = make_classification;
+  registry.tasks["detection"] = make_detection;
   registry.models = built_in_models();
   for (const char* const name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100"})
     registry.data_sets[name] = load_data_set;
@@ -74,6 +120,7 @@ Registry built_in() {
   registry.losses["cross-entropy"] = [](const LossJob& job) {
     return make_cross_entropy(job.label_smoothing);
   };
+  registry.losses[kDetectionLoss] = refuse_detection_loss;
   registry.metrics["top-5"] = [](const DataFacts& data) { return make_top_k(5, data.classes); };
   for (const char* const name : {"sgd", "adam", "adamw"})
     registry.optimizers[name] = make_update_rule;
@@ -111,16 +158,13 @@ Model make_image_model(const TaskRequest& request) {
     throw UsageError("task.name: " + request.job.task.name + " needs images in classes, and " +
                      data.name + " holds none. Take a data set of images, or another task.");
   }
-  ModelRequest model;
-  model.name = request.job.model.name;
-  model.channels = data.shape[0];
-  model.height = data.shape[1];
-  model.width = data.shape[2];
-  model.classes = data.classes;
-  model.norm = request.norm;
-  model.stem = request.job.model.stem;
-  model.args = request.job.model.args;
-  return request.registry.models.at(model.name)(model);
+  Model model = make_model(request);
+  if (std::dynamic_pointer_cast<Detector>(model)) {
+    throw UsageError("model.name: " + request.job.model.name +
+                     " finds objects. Take a model of scores, as resnet18, or "
+                     "task.name=detection.");
+  }
+  return model;
 }
 
 void require_known(const Registry& registry, const Job& job) {

@@ -109,6 +109,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
   const int world_size = parts_.group.world_size();
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
   at::Tensor weight;  // of all micro-steps so far
+  double least_weight = 0;
   for (std::size_t i = 0; i < deal.micro_steps.size(); ++i) {
     const bool reduce = i + 1 == deal.micro_steps.size();
     if (reduce) parts_.replica.prepare_to_reduce();
@@ -121,20 +122,23 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     // that gradients in 16 bits neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
     const double share = loss_share(has_weight ? 1 : batch.size(), deal.whole, world_size);
-    const at::Tensor part = pass.loss.total * (is_sum ? share * world_size : share);
+    const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
+    const at::Tensor part = pass.loss.total * factor;
     parts_.replica.backward(parts_.precision.scale(part), reduce);
     tally.add(parts_.forward.task(), pass);
     if (!has_weight) continue;
     const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
     weight = weight.defined() ? weight + own : own;
+    least_weight = pass.loss.least_weight;
   }
-  if (weight.defined()) divide_by_weight(weight, deal.whole);
+  if (weight.defined()) divide_by_weight(weight, least_weight, deal.whole);
 }
 
-void Step::divide_by_weight(const at::Tensor& weight, std::int64_t whole) {
+void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole) {
   const torch::NoGradGuard no_grad;
   at::Tensor all = weight.reshape({1}).clone();
   parts_.group.sum(all);
+  all.clamp_min_(least);
   const at::Tensor ratio =
       at::where(all > 0, static_cast<double>(whole) / all, at::zeros_like(all)).squeeze(0);
   for (const at::Tensor& gradient : parts_.replica.gradients()) {

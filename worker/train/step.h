@@ -72,7 +72,7 @@ class Step {
 
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
-  void divide_by_weight(const at::Tensor& weight, std::int64_t whole);
+  void divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole);
   void run_passes(const StepDeal& deal, const Place& place, Tally& tally);
   void close(const Place& place, Tally& tally) const;
 

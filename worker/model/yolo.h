@@ -1,0 +1,62 @@
+// YOLOv5 and YOLOv8 with one head for both: anchor-free, boxes and classes apart. Names and shapes
+// of weights, constants and first values are those of the field's package ("yolov5nu.pt",
+// "yolov8n.pt"), so that its weights load and the same seed draws the same ones.
+// Sources: CSP blocks Wang et al., arXiv:1911.11929; pyramid of features both ways Liu et al.,
+// arXiv:1803.01534; pooling at several sizes He et al., arXiv:1406.4729.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "worker/model/detector.h"
+#include "worker/model/norm.h"
+
+namespace ddp::worker {
+
+struct YoloPlan {
+  enum class Family { v5, v8 };
+
+  Family family = Family::v8;
+  double depth = 1;                  // factor on the number of blocks in a stage
+  double width = 1;                  // factor on the number of channels
+  std::int64_t max_channels = 1024;  // before that factor
+};
+
+/// A layer by its number. Shapes: [B, in, H, W] to [B, out, H / stride, W / stride].
+class YoloLayer : public torch::nn::Module {
+ public:
+  virtual at::Tensor forward(at::Tensor x) = 0;
+};
+
+/// Boxes and classes from the features of three strides.
+class YoloHead;
+
+class Yolo : public Detector {
+ public:
+  Yolo(const YoloPlan& plan, std::int64_t channels, std::int64_t classes, const MakeNorm& norm);
+
+  /// Errors: UsageError for images whose sides are no multiples of the last stride.
+  static void require_sides(std::int64_t height, std::int64_t width);
+
+  /// Errors: as require_sides().
+  at::Tensor forward(at::Tensor x) override;
+
+ private:
+  class Builder;
+  using Layer = std::shared_ptr<YoloLayer>;
+
+  // Each held by the module tree, too.
+  std::array<Layer, 10> backbone_;
+  Layer narrow_high_;  // v5 alone
+  Layer merge_mid_;    // of the way up
+  Layer narrow_mid_;   // v5 alone
+  Layer merge_low_;
+  Layer halve_low_;  // of the way down
+  Layer join_mid_;
+  Layer halve_mid_;
+  Layer join_high_;
+  std::shared_ptr<YoloHead> head_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,128 @@
+#include "worker/task/assigner.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "worker/model/detector.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr double kInside = 1e-9;  // pixels
+constexpr double kEpsilon = 1e-9;
+
+/// [N, A]: whether the place is in the object's box.
+at::Tensor find_inside(const Places& places, const Objects& objects) {
+  constexpr auto kLeastSide = static_cast<double>(Detector::kStrides[1]);
+  const at::Tensor low = objects.boxes.narrow(1, 0, 2);
+  const at::Tensor high = objects.boxes.narrow(1, 2, 2);
+  const at::Tensor middle = (low + high) / 2;
+  const at::Tensor half = (high - low).clamp_min(kLeastSide) / 2;  // [N, 2]
+  const at::Tensor margin =
+      half.unsqueeze(1) - (places.centers.unsqueeze(0) - middle.unsqueeze(1)).abs();
+  return margin.amin(-1).gt(kInside);
+}
+
+/// Of places and objects in pairs: how well they fit, and the IoU; 0 where a place is outside.
+struct Fits {
+  at::Tensor objects;  // [pairs] of int64
+  at::Tensor places;   // [pairs] of int64
+  at::Tensor metric;   // [pairs]
+  at::Tensor overlap;  // [pairs]
+};
+
+Fits measure(const at::Tensor& logits,
+             const at::Tensor& boxes,
+             const at::Tensor& inside,
+             const Objects& objects,
+             const AssignerRule& rule) {
+  Fits fits;
+  const auto number = [&](std::int64_t end) { return at::arange(end, objects.labels.options()); };
+  if (inside.is_cuda()) {  // all pairs: to know how many are inside the host would have to wait
+    fits.objects = number(inside.size(0)).repeat_interleave(inside.size(1));
+    fits.places = number(inside.size(1)).repeat(inside.size(0));
+  } else {
+    const at::Tensor pairs = inside.nonzero();
+    fits.objects = pairs.select(1, 0);
+    fits.places = pairs.select(1, 1);
+  }
+  const at::Tensor images = objects.images.index_select(0, fits.objects);
+  const at::Tensor scores =
+      logits.index({images, fits.places, objects.labels.index_select(0, fits.objects)}).sigmoid();
+  const at::Tensor own = objects.boxes.index_select(0, fits.objects);
+  const at::Tensor found = boxes.index({images, fits.places});
+  const at::Tensor is_inside = inside.index({fits.objects, fits.places});
+  fits.overlap = complete_iou(own, found).clamp_min(0) * is_inside;
+  fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);
+  return fits;
+}
+
+/// [N, A] from pairs.
+at::Tensor spread(const Fits& fits, const at::Tensor& values, at::IntArrayRef shape) {
+  return at::zeros(shape, values.options()).index_put_({fits.objects, fits.places}, values);
+}
+
+/// For each of `size` rows the lowest of the values that lead there; without any, the largest
+/// number there is.
+at::Tensor lowest(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
+  return at::full({size}, std::numeric_limits<std::int64_t>::max(), values.options())
+      .scatter_reduce_(0, rows, values, "amin");
+}
+
+at::Tensor highest(const at::Tensor& rows, const at::Tensor& values, std::int64_t size) {
+  return at::zeros({size}, values.options()).scatter_reduce_(0, rows, values, "amax");
+}
+
+}  // namespace
+
+Assignment assign(const at::Tensor& logits,
+                  const at::Tensor& boxes,
+                  const Places& places,
+                  const Objects& objects,
+                  const AssignerRule& rule) {
+  const std::int64_t count = objects.labels.size(0);
+  const std::int64_t rows = boxes.size(0) * places.size();
+  const Fits fits = measure(logits, boxes, find_inside(places, objects), objects, rule);
+  const at::Tensor metric = spread(fits, fits.metric, {count, places.size()});
+  const at::Tensor overlap = spread(fits, fits.overlap, {count, places.size()});
+  const auto row_of = [&](const at::Tensor& object, const at::Tensor& place) {
+    return objects.images.index_select(0, object) * places.size() + place;
+  };
+
+  // What each object asks for.
+  const auto [fit, place] = metric.topk(std::min(rule.top, places.size()), 1);
+  const at::Tensor asked = place.flatten();
+  const at::Tensor asking =
+      at::arange(count, objects.labels.options()).unsqueeze(1).expand_as(place).reshape({-1});
+  const at::Tensor is_asked = fit.flatten().gt(0);
+  Assignment result;
+  result.rows = row_of(asking, asked);
+
+  // Who gets what several ask for.
+  const at::Tensor times = at::zeros({rows}, asking.options())
+                               .scatter_add_(0, result.rows, is_asked.to(asking.scalar_type()));
+  const at::Tensor pair_rows = row_of(fits.objects, fits.places);
+  const at::Tensor best = highest(pair_rows, fits.overlap, rows);
+  const at::Tensor is_best = fits.overlap.eq(best.index_select(0, pair_rows));
+  const at::Tensor nobody = at::full_like(fits.objects, std::numeric_limits<std::int64_t>::max());
+  const at::Tensor winner = lowest(pair_rows, at::where(is_best, fits.objects, nobody), rows)
+                                .index_select(0, result.rows);
+  const at::Tensor is_contested = times.index_select(0, result.rows).gt(1);
+  result.objects = at::where(is_contested & is_asked, winner, asking);
+  // It is a candidate once, for the first who asks.
+  const at::Tensor first =
+      lowest(result.rows, at::where(is_asked, asking, at::full_like(asking, count)), rows);
+  const at::Tensor is_taken = is_asked & first.index_select(0, result.rows).eq(asking);
+
+  const at::Tensor fit_of = metric.index({result.objects, asked}) * is_taken;
+  const at::Tensor overlap_of = overlap.index({result.objects, asked}) * is_taken;
+  const at::Tensor best_fit = highest(result.objects, fit_of, count);
+  const at::Tensor best_overlap = highest(result.objects, overlap_of, count);
+  result.scores = fit_of * best_overlap.index_select(0, result.objects) /
+                  (best_fit.index_select(0, result.objects) + kEpsilon);
+  return result;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,47 @@
+// Which object each place of a detector is to find: those at which the prediction is best already,
+// in class and in box together.
+// Source: task-aligned assignment, Feng et al., arXiv:2108.07755, sections 3.2 and 3.3.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "worker/task/places.h"
+
+namespace ddp::worker {
+
+/// The objects in the images of a batch, image after image.
+struct Objects {
+  at::Tensor labels;  // [N] of int64
+  at::Tensor boxes;   // [N, 4]: left, top, right, bottom in pixels
+  at::Tensor images;  // [N] of int64: which of the batch, ascending
+};
+
+/// How well place and object fit is score^alpha * IoU^beta, with the score of the object's class.
+struct AssignerRule {
+  std::int64_t top = 10;  // places of an object
+  double alpha = 0.5;
+  double beta = 6;
+};
+
+/// Candidates, as many as fit into [N, top], and no place of an image twice but with a score of 0.
+struct Assignment {
+  at::Tensor rows;     // [N * top] of int64: the place's, in [B * A, ...]
+  at::Tensor objects;  // [N * top] of int64: which it is to find
+  /// [N * top]: what the score of the object's class is to be, in [0, 1]; 0: it is no candidate.
+  /// The best place of an object is to score the IoU that its best place has.
+  at::Tensor scores;
+};
+
+/// An object's candidates are the places inside of its box (a side below the second stride counts
+/// as that long), of these the `top` that fit best. A place that several ask for goes to the one
+/// with the largest IoU of all in whose box it is. Nothing waits for a GPU.
+/// Shapes: logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
+Assignment assign(const at::Tensor& logits,
+                  const at::Tensor& boxes,
+                  const Places& places,
+                  const Objects& objects,
+                  const AssignerRule& rule);
+
+}  // namespace ddp::worker

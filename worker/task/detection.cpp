@@ -1,0 +1,32 @@
+#include "worker/task/detection.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "worker/task/places.h"
+
+namespace ddp::worker {
+
+Detection::Detection(std::shared_ptr<Detector> model, const DetectionLossRule& rule)
+    : model_(std::move(model)), rule_(rule) {}
+
+Outputs Detection::forward(const Batch& batch) {
+  const at::Tensor& images = batch.input;  // [B, C, H, W]
+  const at::Tensor raw = model_->forward(images);
+  if (model_->is_training()) return {raw};
+  // Boxes of 640 pixels in 16 bits would be off by one or two.
+  const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
+  constexpr std::int64_t kDistances = Detector::kSides * Detector::kBins;
+  const Places places = make_places(images.size(2), images.size(3), wide);
+  const at::Tensor boxes =
+      make_boxes(decode_distances(wide.narrow(2, 0, kDistances)), places.centers, places.strides);
+  return {boxes, wide.narrow(2, kDistances, model_->classes()).sigmoid(), raw};
+}
+
+Loss Detection::loss(const Outputs& outputs, const Batch& batch) {
+  return detection_loss(
+      outputs.back(), objects_of(batch), batch.input.size(2), batch.input.size(3), rule_);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,135 @@
+#include "worker/task/detection_loss.h"
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <string>
+
+#include "common/error.h"
+#include "worker/model/detector.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kDistances = Detector::kSides * Detector::kBins;
+
+/// The rows of an assignment, ready to be compared. P: its candidates.
+struct Candidates {
+  at::Tensor distances;  // [P, kSides * kBins]: logits
+  at::Tensor boxes;      // [P, 4]: those of the objects, in strides
+  at::Tensor centers;    // [P, 2]: in strides
+  at::Tensor scores;     // [P]: weights
+};
+
+at::Tensor sum_of_box_losses(const Candidates& candidates) {
+  const at::Tensor distances = decode_distances(candidates.distances);
+  const at::Tensor found =
+      make_boxes(distances, candidates.centers, at::ones({1}, distances.options()));
+  return ((1 - complete_iou(found, candidates.boxes)) * candidates.scores).sum();
+}
+
+at::Tensor sum_of_distance_losses(const Candidates& candidates) {
+  const at::Tensor& centers = candidates.centers;
+  const at::Tensor wanted = at::cat({centers - candidates.boxes.narrow(1, 0, 2),
+                                     candidates.boxes.narrow(1, 2, 2) - centers},
+                                    1)
+                                .clamp(0, Detector::kBins - 1 - 0.01);  // [P, 4]
+  const at::Tensor below = wanted.floor();
+  const at::Tensor upper_share = wanted - below;
+  const at::Tensor bin = below.to(at::kLong).unsqueeze(-1);
+  const at::Tensor logs = candidates.distances.view({-1, Detector::kSides, Detector::kBins})
+                              .log_softmax(-1);  // [P, 4, kBins]
+  const at::Tensor cost = logs.gather(-1, bin).squeeze(-1) * (1 - upper_share) +
+                          logs.gather(-1, bin + 1).squeeze(-1) * upper_share;
+  return -(cost.mean(-1) * candidates.scores).sum();
+}
+
+/// With target t and logit x it is log(1 + e^x) - t x, and few targets are not 0.
+at::Tensor sum_of_class_losses(const at::Tensor& logits,
+                               const at::Tensor& rows,
+                               const at::Tensor& labels,
+                               const at::Tensor& scores) {
+  const at::Tensor own = logits.flatten(0, 1).index({rows, labels});
+  return at::softplus(logits).sum() - (own * scores).sum();
+}
+
+}  // namespace
+
+DetectionLossRule read_detection_loss(const Args& args) {
+  DetectionLossRule rule;
+  rule.box = args.real("box", 0, 1e6, rule.box);
+  rule.cls = args.real("cls", 0, 1e6, rule.cls);
+  rule.dfl = args.real("dfl", 0, 1e6, rule.dfl);
+  rule.assigner.top = args.integer("top", 1, 1000, rule.assigner.top);
+  rule.assigner.alpha = args.real("alpha", 0, 100, rule.assigner.alpha);
+  rule.assigner.beta = args.real("beta", 0, 100, rule.assigner.beta);
+  rule.nominal_batch = args.real("nominal_batch", 1e-3, 1e6, rule.nominal_batch);
+  const std::string divided = args.text("normalise", "all");
+  if (divided != "all" && divided != "rank") {
+    throw UsageError(args.where("normalise") + ": \"" + divided +
+                     "\" is neither all (by the target scores of all ranks) nor rank (by those of "
+                     "each rank, as the field's packages do).");
+  }
+  rule.is_divided_per_rank = divided == "rank";
+  return rule;
+}
+
+Objects objects_of(const Batch& batch) {
+  const at::Tensor& values = batch.targets.at(0).values;
+  const at::Tensor& rows = batch.targets.at(0).rows;
+  Objects objects;
+  objects.labels = values.select(1, 0).to(at::kLong);
+  objects.boxes = values.narrow(1, 1, 4);
+  // Trap: with a plain number it is another function.
+  objects.images = at::repeat_interleave(rows, std::optional(values.size(0)));
+  return objects;
+}
+
+Loss detection_loss(const at::Tensor& raw,
+                    const Objects& objects,
+                    std::int64_t height,
+                    std::int64_t width,
+                    const DetectionLossRule& rule) {
+  const std::int64_t classes = raw.size(2) - kDistances;
+  const at::Tensor distances = raw.narrow(2, 0, kDistances);
+  const at::Tensor logits = raw.narrow(2, kDistances, classes);
+  const Places places = make_places(height, width, raw);
+  Objects wanted = objects;
+  wanted.boxes = objects.boxes.to(raw.scalar_type());
+  Assignment assignment;
+  {
+    const torch::NoGradGuard no_grad;
+    const at::Tensor boxes =
+        make_boxes(decode_distances(distances.detach()), places.centers, places.strides);
+    assignment = assign(logits.detach(), boxes, places, wanted, rule.assigner);
+  }
+  const at::Tensor place = assignment.rows.remainder(places.size());
+  const at::Tensor strides = places.strides.index_select(0, place);
+  const Candidates candidates{distances.flatten(0, 1).index_select(0, assignment.rows),
+                              wanted.boxes.index_select(0, assignment.objects) / strides,
+                              places.centers.index_select(0, place) / strides,
+                              assignment.scores};
+  const at::Tensor labels = wanted.labels.index_select(0, assignment.objects);
+
+  const at::Tensor box = rule.box * sum_of_box_losses(candidates);
+  const at::Tensor cls =
+      rule.cls * sum_of_class_losses(logits, assignment.rows, labels, assignment.scores);
+  const at::Tensor dfl = rule.dfl * sum_of_distance_losses(candidates);
+  Loss loss;
+  loss.gain = rule.nominal_batch;
+  loss.total = box + cls + dfl;
+  loss.parts = {{"box", box.detach()}, {"cls", cls.detach()}, {"dfl", dfl.detach()}};
+  const at::Tensor weight = assignment.scores.sum();
+  if (!rule.is_divided_per_rank) {
+    loss.weight = weight;
+    loss.least_weight = 1;
+    return loss;
+  }
+  const at::Tensor divisor = weight.clamp_min(1);
+  loss.total = loss.total / divisor;
+  for (NamedTensor& part : loss.parts)
+    part.tensor = part.tensor / divisor;
+  return loss;
+}
+
+}  // namespace ddp::worker
