@@ -36,9 +36,10 @@ std::vector<std::string> lines_of(const ImageModel& model) {
   return lines;
 }
 
-// tests/interop/make_resnet_keys.py says what a line means. Parameters first, then buffers.
-std::vector<std::string> torchvisions_lines(const std::string& wanted) {
-  std::ifstream file(DDP_TESTS_DIR "/unit/resnet_keys.txt");
+// tests/interop/make_resnet_keys.py and make_yolo_keys.py say what a line means. Parameters first,
+// then buffers.
+std::vector<std::string> pythons_lines(const std::string& name, const std::string& wanted) {
+  std::ifstream file(DDP_TESTS_DIR "/unit/" + name);
   std::vector<std::string> parameters;
   std::vector<std::string> buffers;
   std::string model;
@@ -76,7 +77,7 @@ class ResNets : public ::testing::TestWithParam<std::string> {};
 TEST_P(ResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
   ModelRequest request = request_of(GetParam(), 3, 224);
   request.classes = 1000;
-  const std::vector<std::string> expected = torchvisions_lines(GetParam());
+  const std::vector<std::string> expected = pythons_lines("resnet_keys.txt", GetParam());
   ASSERT_GE(expected.size(), 122u) << "resnet_keys.txt is missing or cut off";
   EXPECT_EQ(lines_of(*build_model(request)), expected);
 }
@@ -84,11 +85,29 @@ TEST_P(ResNets, HaveTorchvisionsNamesAndShapesInItsOrder) {
 TEST_P(ResNets, TheCifarStemChangesTheFirstShapeAlone) {
   ModelRequest request = request_of(GetParam(), 3, 32);
   request.classes = 1000;
-  std::vector<std::string> expected = torchvisions_lines(GetParam());
+  std::vector<std::string> expected = pythons_lines("resnet_keys.txt", GetParam());
   ASSERT_FALSE(expected.empty());
   ASSERT_EQ(expected.front(), "conv1.weight parameter 64x3x7x7");
   expected.front() = "conv1.weight parameter 64x3x3x3";
   EXPECT_EQ(lines_of(*build_model(request)), expected);
+}
+
+class Yolos : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(Yolos, HaveTheNamesAndShapesOfTheFieldsPackageInItsOrder) {
+  ModelRequest request = request_of(GetParam(), 3, 64);
+  request.classes = 80;
+  const std::vector<std::string> expected = pythons_lines("yolo_keys.txt", GetParam());
+  ASSERT_GE(expected.size(), 355u) << "yolo_keys.txt is missing or cut off";
+  EXPECT_EQ(lines_of(*build_model(request)), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Yolos, ::testing::Values("yolov5n", "yolov8n"));
+
+TEST(Yolo, SidesAreMultiplesOfTheLastStride) {
+  EXPECT_EQ(complaint_about(request_of("yolov8n", 3, 100)),
+            "images of 100 x 100 pixels: a yolo needs sides that are multiples of 32. Set "
+            "data.image_size to one.");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ResNets, ::testing::Values("resnet18", "resnet34", "resnet50"));

@@ -85,6 +85,29 @@ TEST(Schedule, EveryRateOfEveryScheduleIsFiniteEvenInTheShortestRuns) {
   }
 }
 
+TEST(Schedule, PolynomialAndCosineEndAtTheLowestRate) {
+  for (const Schedule::Name name : {Schedule::Name::polynomial, Schedule::Name::cosine}) {
+    const Schedule schedule{.name = name, .base_lr = 1, .steps = 1000, .min_lr = 0.25};
+    EXPECT_DOUBLE_EQ(learning_rate(schedule, 0), 1);
+    EXPECT_NEAR(learning_rate(schedule, 999), 0.25, 1e-3);
+    EXPECT_NEAR(learning_rate(schedule, 500), 0.625, kTolerance);
+  }
+}
+
+TEST(Schedule, BiasesAndMomentumWarmUpFromWhereTheyAreTold) {
+  Schedule schedule{.name = Schedule::Name::constant, .base_lr = 0.01, .steps = 100, .warmup = 10};
+  EXPECT_FALSE(rates_at(schedule, 4).bias_lr || rates_at(schedule, 4).momentum);
+  schedule.warmup_bias_lr = 0.1;
+  schedule.warmup_momentum = 0.8;
+  schedule.momentum = 0.9;
+  EXPECT_NEAR(rates_at(schedule, 4).lr, 0.005, kTolerance);
+  EXPECT_NEAR(*rates_at(schedule, 4).bias_lr, 0.055, kTolerance);
+  EXPECT_NEAR(*rates_at(schedule, 4).momentum, 0.85, kTolerance);
+  EXPECT_NEAR(*rates_at(schedule, 9).bias_lr, 0.01, kTolerance);
+  EXPECT_NEAR(*rates_at(schedule, 9).momentum, 0.9, kTolerance);
+  EXPECT_FALSE(rates_at(schedule, 10).bias_lr || rates_at(schedule, 10).momentum);
+}
+
 TEST(Schedule, RefusesWhatMakesNoSense) {
   EXPECT_THROW(learning_rate({.steps = 0}, 0), std::logic_error);
   EXPECT_THROW(learning_rate({.every = 0}, 0), std::logic_error);

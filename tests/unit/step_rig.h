@@ -28,10 +28,18 @@ inline std::shared_ptr<const Source> draw_source(std::int64_t count) {
   return std::make_shared<MemorySource>(std::move(set));
 }
 
+/// What is done to a loss besides.
+struct Factors {
+  double total = 1;
+  double gain = 1;
+  double least_weight = 0;
+};
+
 /// A small net whose samples weigh 1, 1.37, 1.74 or 2.11, by their label; or all the same.
 class Weighing : public Task {
  public:
-  explicit Weighing(bool has_weight) : has_weight_(has_weight) {
+  explicit Weighing(bool has_weight, const Factors& factors = {})
+      : has_weight_(has_weight), factors_(factors) {
     // Ranks are threads here, and draw from one generator.
     static std::mutex drawing;
     const std::lock_guard lock(drawing);
@@ -46,10 +54,14 @@ class Weighing : public Task {
   Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
   Loss loss(const Outputs& outputs, const Batch& batch) override {
     const at::Tensor& labels = batch.targets[0].values;
-    if (!has_weight_) return {at::cross_entropy_loss(outputs[0], labels)};
+    if (!has_weight_) return {at::cross_entropy_loss(outputs[0], labels) * factors_.total};
     const at::Tensor each = at::cross_entropy_loss(outputs[0], labels, {}, at::Reduction::None);
     const at::Tensor weights = 1 + 0.37 * labels.to(at::kDouble);
-    return {(each * weights).sum(), {}, weights.sum()};
+    return {(each * weights).sum() * factors_.total,
+            {},
+            weights.sum(),
+            factors_.least_weight,
+            factors_.gain};
   }
   std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override {
     return {{"right", outputs[0].argmax(1).eq(batch.targets[0].values).sum()}};
@@ -57,6 +69,7 @@ class Weighing : public Task {
 
  private:
   bool has_weight_;
+  Factors factors_;
   torch::nn::Sequential net_;
 };
 
@@ -69,6 +82,7 @@ struct Case {
   at::ScalarType type = at::kDouble;  // of the weights
   AmpJob amp{};
   bool has_extras = false;  // clipped gradients, an average, steps that may be skipped
+  Factors factors{};
 };
 
 /// All that a step takes, on one rank.
@@ -76,7 +90,7 @@ class Rig {
  public:
   Rig(Group& group, const Case& one)
       : group_(group),
-        task_(one.has_weight),
+        task_(one.has_weight, one.factors),
         loader_(draw_source(one.size),
                 {.type = one.type, .send = send_to(one.device), .is_pinned = one.device.is_cuda()}),
         precision_(one.amp, one.device),

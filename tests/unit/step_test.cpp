@@ -77,6 +77,31 @@ TEST(StepOnRanks, AShortLastStepToo) {
   expect_equal(train(3, one), train(1, one), "72 over 3 ranks");
 }
 
+TEST(StepOnRanks, AGainIsOfTheGradientAlone) {
+  Case gained{.has_weight = true, .size = 128};
+  gained.factors.gain = 3;
+  Case larger = gained;
+  larger.factors = {.total = 3};
+  const Result a = train(2, gained);
+  const Result b = train(1, larger);
+  for (std::size_t i = 0; i < a.weights.size(); ++i)
+    EXPECT_LE((a.weights[i] - b.weights[i]).abs().max().item<double>(), kBound);
+  for (std::size_t i = 0; i < a.losses.size(); ++i)
+    EXPECT_NEAR(a.losses[i] * 3, b.losses[i], 1e-9);
+}
+
+// The weight of these 128 samples is about 200.
+TEST(StepOnRanks, AWeightCountsAsTheLeastThereIs) {
+  Case light{.has_weight = true, .size = 128};
+  light.factors.least_weight = 1000;
+  Case heavy = light;
+  heavy.factors.least_weight = 2000;
+  heavy.factors.total = 2;
+  expect_equal(train(3, light), train(1, heavy), "half of twice as much");
+  heavy.factors.least_weight = 1;
+  EXPECT_GT(train(1, heavy).losses[0], 5 * train(1, light).losses[0]);
+}
+
 TEST(StepOnRanks, AWeightMakesADifference) {
   const Result plain = train(1, {OptimizerJob::Name::sgd, false});
   const Result weighed = train(1, {OptimizerJob::Name::sgd, true});

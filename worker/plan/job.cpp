@@ -84,6 +84,7 @@ OptimizerJob make_optimizer(const JobValues& values, int world_size) {
   optimizer.nesterov = values.flag("optimizer.nesterov");
   optimizer.weight_decay = values.real("optimizer.weight_decay");
   optimizer.decay_norms_and_biases = values.flag("optimizer.decay_norms_and_biases");
+  optimizer.warms_up_biases = values.maybe_real("schedule.warmup_bias_lr").has_value();
   optimizer.beta1 = values.real("optimizer.beta1");
   optimizer.beta2 = values.real("optimizer.beta2");
   optimizer.eps = values.real("optimizer.eps");
@@ -134,6 +135,8 @@ ScheduleJob make_schedule(const JobValues& values) {
   schedule.patience = values.integer("schedule.patience");
   schedule.threshold = values.real("schedule.threshold");
   schedule.min_lr = values.real("schedule.min_lr");
+  schedule.warmup_bias_lr = values.maybe_real("schedule.warmup_bias_lr");
+  schedule.warmup_momentum = values.maybe_real("schedule.warmup_momentum");
   return schedule;
 }
 

@@ -96,6 +96,7 @@ struct OptimizerJob {
   bool nesterov = false;
   double weight_decay = 1e-4;
   bool decay_norms_and_biases = true;
+  bool warms_up_biases = false;  // schedule.warmup_bias_lr
   double beta1 = 0.9;
   double beta2 = 0.999;
   double eps = 1e-8;
@@ -142,7 +143,9 @@ struct ScheduleJob {
   double factor = 0.1;         // plateau
   std::int64_t patience = 10;  // plateau: evaluations
   double threshold = 1e-4;     // plateau: relative
-  double min_lr = 0;           // plateau and cosine
+  double min_lr = 0;           // plateau, cosine and polynomial
+  std::optional<double> warmup_bias_lr;
+  std::optional<double> warmup_momentum;
 };
 
 struct EvaluationJob {

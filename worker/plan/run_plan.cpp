@@ -23,6 +23,9 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
   schedule.gamma = job.schedule.gamma;
   schedule.power = job.schedule.power;
   schedule.min_lr = job.schedule.min_lr;
+  schedule.warmup_bias_lr = job.schedule.warmup_bias_lr;
+  schedule.warmup_momentum = job.schedule.warmup_momentum;
+  schedule.momentum = job.optimizer.momentum;
   return schedule;
 }
 

@@ -74,11 +74,23 @@ double learning_rate(const Schedule& schedule, std::int64_t step) {
     case Schedule::Name::cosine:
       return anneal(schedule.base_lr, schedule.min_lr, part);
     case Schedule::Name::polynomial:
-      return schedule.base_lr * std::pow(1 - part, schedule.power);
+      return schedule.min_lr +
+             (schedule.base_lr - schedule.min_lr) * std::pow(1 - part, schedule.power);
     case Schedule::Name::one_cycle:
       break;  // above
   }
   throw std::logic_error("learning_rate: unknown schedule");
+}
+
+StepRates rates_at(const Schedule& schedule, std::int64_t step) {
+  StepRates rates = learning_rate(schedule, step);
+  if (step >= schedule.warmup || schedule.name == Schedule::Name::one_cycle) return rates;
+  const double part = static_cast<double>(step + 1) / static_cast<double>(schedule.warmup);
+  const auto between = [part](double first, double last) { return first + (last - first) * part; };
+  if (schedule.warmup_bias_lr) rates.bias_lr = between(*schedule.warmup_bias_lr, schedule.base_lr);
+  if (schedule.warmup_momentum)
+    rates.momentum = between(*schedule.warmup_momentum, schedule.momentum);
+  return rates;
 }
 
 }  // namespace ddp::worker

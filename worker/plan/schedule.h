@@ -19,10 +19,15 @@ struct Schedule {
   std::int64_t every = 1;                  // step: steps between drops
   std::vector<std::int64_t> milestones{};  // multistep: steps of the drops, ascending
   double power = 1.0;                      // polynomial
-  double min_lr = 0.0;                     // cosine: where it ends
+  double min_lr = 0.0;                     // cosine, polynomial: where they end
   double rising = 0.3;                     // one-cycle: part of the steps in which the rate rises
   double first_divisor = 25.0;             // one-cycle: starts at base_lr / first_divisor
   double last_divisor = 1e4;               // one-cycle: ends at its start / last_divisor
+  // Where the warm-up begins, of biases and of momentum; nothing: biases have the common rate, and
+  // momentum is the optimizer's from the first.
+  std::optional<double> warmup_bias_lr{};
+  std::optional<double> warmup_momentum{};
+  double momentum = 0.9;  // where that of the warm-up ends
 
   bool operator==(const Schedule&) const = default;
 };
@@ -38,7 +43,7 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 ///   step            base * gamma^floor(step / every)
 ///   multistep       base * gamma^(number of milestones <= step)
 ///   cosine          min + (base - min) * (1 + cos(pi * t / T)) / 2
-///   polynomial      base * (1 - t / T)^power
+///   polynomial      min + (base - min) * (1 - t / T)^power
 ///   one-cycle       half a cosine up from base / first_divisor to base at step rising * steps - 1,
 ///                   half a cosine down to base / first_divisor / last_divisor at the last step
 ///   plateau         base; what results make of it is in plan/plateau
@@ -48,5 +53,18 @@ std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 /// arXiv:1608.03983, eq. 5; one-cycle Smith and Topin, arXiv:1708.07120, as OneCycleLR of
 /// torch.optim.lr_scheduler; the others as its StepLR, MultiStepLR and PolynomialLR.
 double learning_rate(const Schedule& schedule, std::int64_t step);
+
+/// What an optimizer step runs at.
+struct StepRates {
+  StepRates(double rate) : lr(rate) {}  // one rate for all is the usual case
+
+  double lr;
+  std::optional<double> bias_lr{};   // nothing: lr
+  std::optional<double> momentum{};  // nothing: the optimizer's
+};
+
+/// As learning_rate(); in a warm-up with its own start for biases or momentum these go in a line
+/// from there to where it ends. Source: training habits of the YOLO family.
+StepRates rates_at(const Schedule& schedule, std::int64_t step);
 
 }  // namespace ddp::worker

@@ -55,7 +55,9 @@ Optimizer::Optimizer(const OptimizerJob& job,
       masters_.push_back(slot.target);
     }
     const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
-    add_to_group(i, decays ? job_.weight_decay : 0, factors[i]);
+    const bool has_bias_rate = job_.warms_up_biases && is_bias(name);
+    add_to_group(
+        i, {slot.target.scalar_type(), decays ? job_.weight_decay : 0, factors[i], has_bias_rate});
   }
   if (job_.ema_decay) {
     ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
@@ -79,13 +81,12 @@ Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
   return slot;
 }
 
-void Optimizer::add_to_group(std::size_t slot, double weight_decay, double lr_factor) {
-  const at::ScalarType type = slots_[slot].target.scalar_type();
+void Optimizer::add_to_group(std::size_t slot, const ParameterGroup& wanted) {
   const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const ParameterGroup& group) {
-    return group.type == type && group.weight_decay == weight_decay && group.lr_factor == lr_factor;
+    return group.type == wanted.type && group.weight_decay == wanted.weight_decay &&
+           group.lr_factor == wanted.lr_factor && group.has_bias_rate == wanted.has_bias_rate;
   });
-  ParameterGroup& group =
-      found != groups_.end() ? *found : groups_.emplace_back(type, weight_decay, lr_factor);
+  ParameterGroup& group = found != groups_.end() ? *found : groups_.emplace_back(wanted);
   group.members.push_back(slot);
 }
 
@@ -129,7 +130,7 @@ std::optional<at::Tensor> Optimizer::find_overflow() {
   return {};
 }
 
-void Optimizer::step(double lr) {
+void Optimizer::step(const StepRates& rates) {
   const at::NoGradGuard no_grad;
   if (!fits(plan_)) {
     plan_ = make_plan();
@@ -140,9 +141,11 @@ void Optimizer::step(double lr) {
   // Where the norm is not finite this spoils gradients, and nothing that lasts: the rule skips.
   if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
   for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
-    const UpdateLists& lists = plan_.calls[i];
+    UpdateLists& lists = plan_.calls[i];
     if (lists.parameters.empty()) continue;
-    const double rate = lr * groups_[i].lr_factor;
+    lists.momentum = rates.momentum;
+    const double own = groups_[i].has_bias_rate ? rates.bias_lr.value_or(rates.lr) : rates.lr;
+    const double rate = own * groups_[i].lr_factor;
     if (found_inf) {
       rule_->step_unless(*found_inf, lists, rate, groups_[i].weight_decay);
     } else {

@@ -13,6 +13,7 @@
 
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
+#include "worker/plan/schedule.h"
 #include "worker/train/ema.h"
 #include "worker/train/finite_check.h"
 #include "worker/train/precision.h"
@@ -38,10 +39,10 @@ class Optimizer {
             const ModelFacts& facts = {},
             std::unique_ptr<UpdateRule> rule = nullptr);
 
-  /// One step at rate `lr` from the gradients that are there; a parameter without one stays as it
+  /// One step at these rates from the gradients that are there; a parameter without one stays as it
   /// is, and so does its state. With a loss scale or `skips_non_finite`, a step whose gradients are
   /// not finite changes neither parameters nor their state; nor, with the latter, the average.
-  void step(double lr);
+  void step(const StepRates& rates);
 
   /// All that a checkpoint needs, sharing memory with this object: the rule's (SGD's momentum
   /// under the parameter's own name; Adam's NAME.exp_avg, NAME.exp_avg_sq and NAME.step);
@@ -77,6 +78,7 @@ class Optimizer {
     at::ScalarType type;
     double weight_decay;
     double lr_factor;
+    bool has_bias_rate;
     std::vector<std::size_t> members{};  // of slots_
   };
 
@@ -92,7 +94,7 @@ class Optimizer {
   };
 
   [[nodiscard]] Slot make_slot(const NamedTensor& parameter) const;
-  void add_to_group(std::size_t slot, double weight_decay, double lr_factor);
+  void add_to_group(std::size_t slot, const ParameterGroup& wanted);
   [[nodiscard]] bool fits(const Plan& plan) const;
   [[nodiscard]] Plan make_plan() const;
   [[nodiscard]] std::optional<at::Tensor> find_overflow();

@@ -73,8 +73,11 @@ void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_
       [walk = DealWalk(deal, epoch, step_in_epoch)]() mutable { return walk.next(); });
 }
 
-void Step::run(
-    const StepDeal& deal, const Place& place, double lr, Tally& tally, const Commit& commit) try {
+void Step::run(const StepDeal& deal,
+               const Place& place,
+               const StepRates& rates,
+               Tally& tally,
+               const Commit& commit) try {
   std::optional<SavedBuffers> before;
   if (commit) before.emplace(parts_.forward.task().model());
   try {
@@ -88,7 +91,7 @@ void Step::run(
     throw;
   }
   set_phase(Phase::training);
-  parts_.optimizer.step(lr);
+  parts_.optimizer.step(rates);
   parts_.replica.zero_gradients();
   if (!commit) close(place, tally);
 } catch (const c10::Error& error) {

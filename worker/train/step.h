@@ -56,8 +56,11 @@ class Step {
   /// all ranks by then, and weights change when it returns; a PeerError, until then or by itself,
   /// leaves the model as it was. Errors: PeerError, and those of the loader and the task.
   using Commit = std::function<void()>;
-  void run(
-      const StepDeal& deal, const Place& place, double lr, Tally& tally, const Commit& commit = {});
+  void run(const StepDeal& deal,
+           const Place& place,
+           const StepRates& rates,
+           Tally& tally,
+           const Commit& commit = {});
 
   /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
   /// steps are skipped, too many in a row end it.

@@ -57,6 +57,7 @@ StepSums& StepSums::operator+=(const StepSums& more) {
   weight += more.weight;
   add_up(parts, more.parts);
   add_up(counts, more.counts);
+  least_weight = std::max(least_weight, more.least_weight);
   return *this;
 }
 
@@ -69,11 +70,12 @@ std::vector<double> SumNames::to_row(const StepSums& sums) {
 
 StepSums SumNames::to_sums(std::span<const double> row) const {
   const auto parts_end = row.begin() + 3 + static_cast<std::ptrdiff_t>(parts.size());
-  return {row[0], row[1], row[2], {row.begin() + 3, parts_end}, {parts_end, row.end()}};
+  return {
+      row[0], row[1], row[2], {row.begin() + 3, parts_end}, {parts_end, row.end()}, least_weight};
 }
 
 NamedValues SumNames::part_means(const StepSums& sums) const {
-  return means(parts, sums.parts, sums.weight);
+  return means(parts, sums.parts, sums.divisor());
 }
 
 NamedValues SumNames::count_means(const StepSums& sums) const {
@@ -84,6 +86,7 @@ void PassSums::add(Task& task, const Pass& pass) {
   const at::NoGradGuard no_grad;
   const double samples = static_cast<double>(pass.batch.size());
   samples_ += samples;
+  least_weight_ = pass.loss.least_weight;
   const bool has_weight = pass.loss.weight.defined();
   const auto to_sum = [&](const at::Tensor& value) {
     const at::Tensor wide = value.detach().to(at::kDouble);
@@ -100,13 +103,15 @@ void PassSums::add(Task& task, const Pass& pass) {
 
 void PassSums::merge(Group& group) {
   device_.merge(group);
-  at::Tensor samples = at::full({1}, samples_, at::kDouble);
-  group.sum(samples);
-  samples_ = samples.item<double>();
+  // A rank without a pass does not know the least weight.
+  const at::Tensor all = group.gather(at::tensor({samples_, least_weight_}, at::kDouble));
+  samples_ = all.select(1, 0).sum().item<double>();
+  least_weight_ = all.select(1, 1).max().item<double>();
 }
 
 SumNames PassSums::names() const {
   SumNames names;
+  names.least_weight = least_weight_;
   for (const std::string& name : device_.names()) {
     if (name == kLoss || name == kWeight) continue;
     if (is_part(name))
@@ -120,7 +125,9 @@ SumNames PassSums::names() const {
 StepSums PassSums::sums() const {
   if (!device_.sums().defined()) return {};
   const at::Tensor row = device_.sums().cpu();
-  return read_row(device_.names(), row.data_ptr<double>(), samples_);
+  StepSums sums = read_row(device_.names(), row.data_ptr<double>(), samples_);
+  sums.least_weight = least_weight_;
+  return sums;
 }
 
 void Tally::close_step(std::int64_t step, const at::Tensor& skips) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Event.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -24,9 +25,12 @@ struct StepSums {
   double weight = 0;           // of the loss: samples, unless the task has another
   std::vector<double> parts;   // of the loss
   std::vector<double> counts;  // of the task, over samples
+  double least_weight = 0;     // what the weight counts as at least: see Loss
 
   StepSums& operator+=(const StepSums& more);
-  [[nodiscard]] double mean_loss() const { return weight > 0 ? loss / weight : 0; }
+  /// What loss and parts are divided by for their means; 0: there is nothing.
+  [[nodiscard]] double divisor() const { return std::max(weight, least_weight); }
+  [[nodiscard]] double mean_loss() const { return divisor() > 0 ? loss / divisor() : 0; }
   bool operator==(const StepSums&) const = default;
 };
 
@@ -34,6 +38,7 @@ struct StepSums {
 struct SumNames {
   std::vector<std::string> parts;
   std::vector<std::string> counts;
+  double least_weight = 0;  // the same in all sums of a task
 
   /// All of them in one row of numbers, for a vote or a checkpoint, and back.
   [[nodiscard]] static std::vector<double> to_row(const StepSums& sums);
@@ -60,6 +65,7 @@ class PassSums {
   friend class Tally;
   NamedSums device_;  // "loss", "weight" where the task has one, "loss/PART", "COUNT"
   double samples_ = 0;
+  double least_weight_ = 0;
 };
 
 class Tally {

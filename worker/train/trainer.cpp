@@ -19,7 +19,7 @@ int Trainer::run() {
   if (position_.newest.samples > 0 && parts_.ledger.is_due(position_.step) &&
       !parts_.ledger.has_newest()) {
     const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
-    parts_.ledger.write(newest, parts_.tally.names(), rate_of(position_.step - 1), {});
+    parts_.ledger.write(newest, parts_.tally.names(), rates_of(position_.step - 1).lr, {});
   }
   const std::int64_t planned = parts_.keeper.planned_steps();
   if (planned > 0 && planned != parts_.plan.steps) {
@@ -51,10 +51,10 @@ Trainer::End Trainer::train_epoch() {
   const Step::Commit commit = parts_.can_survive ? [this] { vote(); } : Step::Commit();
   while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
     // The learning rate depends on the step, and with a plateau on the evaluations so far.
-    const double lr = rate_of(position_.step);
+    const StepRates rates = rates_of(position_.step);
     parts_.step.run(deal.step(position_.step_in_epoch),
                     {position_.step, position_.epoch},
-                    lr,
+                    rates,
                     parts_.tally,
                     commit);
     // The gradient was that of the mean over all ranks; weights are equal on every rank.
@@ -62,8 +62,8 @@ Trainer::End Trainer::train_epoch() {
     ++position_.step;
     ++position_.step_in_epoch;
     position_.result.reset();
-    parts_.ledger.note_step(position_, lr);
-    parts_.hooks.after_step(position_.step, lr);
+    parts_.ledger.note_step(position_, rates.lr);
+    parts_.hooks.after_step(position_.step, rates.lr);
     // All ranks agree whether to stop.
     if (const End end = agree()) return end;
     if (const End end = between_steps()) return end;
@@ -112,7 +112,7 @@ Trainer::End Trainer::hear(const AgreedStep& agreed) {
   }
   const NamedValues more = parts_.hooks.take_step_values(agreed.step);
   if (parts_.ledger.is_due(agreed.step))
-    parts_.ledger.write(agreed, parts_.tally.names(), rate_of(agreed.step - 1), more);
+    parts_.ledger.write(agreed, parts_.tally.names(), rates_of(agreed.step - 1).lr, more);
   parts_.ledger.note_loss(agreed.sums.mean_loss());
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
@@ -284,8 +284,10 @@ Wishes Trainer::wishes() const {
           parts_.keeper.outcome()};
 }
 
-double Trainer::rate_of(std::int64_t step) const {
-  return learning_rate(parts_.plan.schedule, step) * parts_.judge.rate_factor();
+StepRates Trainer::rates_of(std::int64_t step) const {
+  StepRates rates = rates_at(parts_.plan.schedule, step);
+  rates.lr *= parts_.judge.rate_factor();
+  return rates;
 }
 
 }  // namespace ddp::worker

@@ -81,7 +81,7 @@ class Trainer {
   End compare_after_hooks();
 
   [[nodiscard]] Wishes wishes() const;
-  [[nodiscard]] double rate_of(std::int64_t step) const;
+  [[nodiscard]] StepRates rates_of(std::int64_t step) const;
   [[nodiscard]] bool is_over() const { return position_.step >= parts_.plan.steps || is_finished_; }
 
   Parts parts_;

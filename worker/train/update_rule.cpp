@@ -63,6 +63,7 @@ class Sgd : public Fused {
     if (is_low(first.scalar_type()) && first.is_cpu()) {
       UpdateLists wide{widened(lists.parameters), widened(lists.gradients)};
       if (!momentum.empty()) wide.state.push_back(widened(momentum));
+      wide.momentum = lists.momentum;
       run(wide, lr, weight_decay, found_inf);
       at::_foreach_copy_(lists.parameters, wide.parameters);
       if (!momentum.empty()) at::_foreach_copy_(momentum, wide.state[0]);
@@ -74,7 +75,7 @@ class Sgd : public Fused {
                     lists.gradients,
                     momentum,
                     weight_decay,
-                    momentum_,
+                    momentum.empty() ? 0 : lists.momentum.value_or(momentum_),
                     lr,
                     /*dampening=*/0.0,
                     nesterov_,

@@ -6,6 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct UpdateLists {
   std::vector<at::Tensor> gradients{};   // of the parameters, in their order
   // For each of UpdateRule::state(), of the parameters, in their order.
   std::vector<std::vector<at::Tensor>> state{};
+  std::optional<double> momentum{};  // while it warms up: in place of the job's
 };
 
 class UpdateRule {

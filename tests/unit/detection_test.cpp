@@ -1,0 +1,164 @@
+// The loss of a detector: which place is to find which object, and that it is the same however the
+// images are dealt to ranks.
+#include "worker/task/detection.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "tests/unit/ranks.h"
+#include "worker/dist/sync_batch_norm.h"
+#include "worker/model/state.h"
+#include "worker/model/yolo.h"
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::int64_t kClasses = 3;
+constexpr std::int64_t kSide = 64;
+
+/// Image i has i objects, the first of all covers it.
+Batch draw_batch(std::int64_t images) {
+  Batch batch;
+  batch.input = torch::rand({images, 3, kSide, kSide}, torch::kDouble);
+  std::vector<at::Tensor> boxes{
+      torch::tensor({{0., 0., 0., kSide * 1.0, kSide * 1.0}}).slice(0, 0, 0)};
+  for (std::int64_t i = 0; i < images; ++i) {
+    const at::Tensor size = 5 + torch::rand({i, 2}) * 40;
+    const at::Tensor low = torch::rand({i, 2}) * (kSide - size);
+    boxes.push_back(
+        at::cat({torch::randint(kClasses, {i, 1}).to(torch::kFloat), low, low + size}, 1));
+  }
+  batch.targets = {{at::cat(boxes), torch::arange(images)}};
+  return batch;
+}
+
+/// Images `first` to `last` of it, without the last.
+Batch part_of(const Batch& batch, std::int64_t first, std::int64_t last) {
+  const at::Tensor& rows = batch.targets[0].rows;
+  const auto sum = [&](std::int64_t end) {
+    return rows.slice(0, 0, end).sum().item<std::int64_t>();
+  };
+  Batch part;
+  part.input = batch.input.slice(0, first, last);
+  part.targets = {
+      {batch.targets[0].values.slice(0, sum(first), sum(last)), rows.slice(0, first, last)}};
+  return part;
+}
+
+Detection make_task(Group& group, const DetectionLossRule& rule = {}) {
+  static std::mutex drawing;  // ranks are threads here, and draw from one generator
+  const std::lock_guard lock(drawing);
+  torch::manual_seed(5);
+  auto model = std::make_shared<Yolo>(
+      YoloPlan{YoloPlan::Family::v8, 0.33, 0.05}, 3, kClasses, sync_batch_norm(group));
+  model->to(torch::kDouble);
+  return {std::move(model), rule};
+}
+
+struct Result {
+  double loss = 0;  // sum over all ranks, divided by the weight
+  std::vector<at::Tensor> gradients;
+};
+
+Result pass(Group& group, const Batch& whole, const std::vector<std::int64_t>& cuts) {
+  Detection task = make_task(group);
+  const auto rank = static_cast<std::size_t>(group.rank());
+  const Batch batch = part_of(whole, cuts.at(rank), cuts.at(rank + 1));
+  const Loss loss = task.loss(task.forward(batch), batch);
+  loss.total.backward();
+  at::Tensor sums = at::stack({loss.total.detach(), loss.weight});
+  group.sum(sums);
+  EXPECT_GT(sums[1].item<double>(), 0.1) << "nothing was assigned";
+  Result result;
+  result.loss = (sums[0] / sums[1]).item<double>();
+  for (const NamedTensor& one : trainable_of(task.model())) {
+    at::Tensor gradient = one.tensor.grad().clone();
+    group.sum(gradient);
+    result.gradients.push_back(gradient / sums[1]);
+  }
+  return result;
+}
+
+TEST(Detection, RanksGiveTheLossAndGradientOfTheJoinedBatch) {
+  torch::manual_seed(3);
+  const Batch batch = draw_batch(6);
+  const auto on = [&](const std::vector<std::int64_t>& cuts) {
+    return on_ranks(static_cast<int>(cuts.size()) - 1,
+                    [&](Group& group) { return pass(group, batch, cuts); })
+        .front();
+  };
+  const Result alone = on({0, 6});
+  // The first image has no object.
+  for (const auto& cuts : {std::vector<std::int64_t>{0, 3, 6}, {0, 1, 6}, {0, 2, 3, 6}}) {
+    const Result many = on(cuts);
+    EXPECT_NEAR(many.loss, alone.loss, 1e-10);
+    for (std::size_t i = 0; i < alone.gradients.size(); ++i)
+      EXPECT_LE((many.gradients[i] - alone.gradients[i]).abs().max().item<double>(), 1e-10);
+  }
+}
+
+TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
+  const std::unique_ptr<Group> alone = make_alone();
+  Detection task = make_task(*alone);
+  Batch batch = draw_batch(2);
+  batch.targets = {{torch::zeros({0, 5}), torch::zeros({2}, torch::kLong)}};
+  const Loss loss = task.loss(task.forward(batch), batch);
+  EXPECT_EQ(loss.weight.item<double>(), 0);
+  EXPECT_EQ(loss.least_weight, 1);
+  loss.total.backward();
+  const std::vector<NamedTensor> parameters = trainable_of(task.model());
+  for (const NamedTensor& one : parameters)
+    EXPECT_TRUE(at::isfinite(one.tensor.grad()).all().item<bool>()) << one.name;
+  EXPECT_GT(parameters.back().tensor.grad().abs().sum().item<double>(), 0)
+      << parameters.back().name;
+  EXPECT_EQ(loss.parts.at(0).tensor.item<double>(), 0);
+  EXPECT_GT(loss.parts.at(1).tensor.item<double>(), 0);
+}
+
+TEST(Detection, APlaceIsAskedToFindOneObject) {
+  torch::manual_seed(7);
+  const Batch batch = draw_batch(8);
+  const Places places = make_places(kSide, kSide, batch.input);
+  const at::Tensor logits = torch::randn({8, places.size(), kClasses}, torch::kDouble);
+  const at::Tensor boxes = make_boxes(
+      torch::rand({8, places.size(), 4}, torch::kDouble) * 4, places.centers, places.strides);
+  Objects objects = objects_of(batch);
+  objects.boxes = objects.boxes.to(torch::kDouble);
+  const Assignment result = assign(logits, boxes, places, objects, {});
+  std::set<std::int64_t> taken;
+  for (std::int64_t i = 0; i < result.scores.size(0); ++i) {
+    const auto score = result.scores[i].item<double>();
+    EXPECT_GE(score, 0);
+    EXPECT_LE(score, 1);
+    if (score == 0) continue;
+    const auto row = result.rows[i].item<std::int64_t>();
+    const auto object = result.objects[i].item<std::int64_t>();
+    EXPECT_TRUE(taken.insert(row).second) << "two objects for the place of row " << row;
+    EXPECT_EQ(row / places.size(), objects.images[object].item<std::int64_t>());
+  }
+  EXPECT_GT(taken.size(), 28u) << "one place for each object at least";
+}
+
+// In evaluation boxes are around their places, in pixels, and scores are shares.
+TEST(Detection, EvaluationDecodes) {
+  const std::unique_ptr<Group> alone = make_alone();
+  Detection task = make_task(*alone);
+  task.model().eval();
+  const Batch batch = draw_batch(2);
+  const torch::NoGradGuard no_grad;
+  const Outputs outputs = task.forward(batch);
+  ASSERT_EQ(outputs.size(), 3u);
+  const Places places = make_places(kSide, kSide, batch.input);
+  ASSERT_EQ(places.size(), 64 + 16 + 4);
+  EXPECT_EQ(outputs[0].sizes(), (std::vector<std::int64_t>{2, 84, 4}));
+  EXPECT_TRUE((outputs[0].narrow(2, 0, 2) <= places.centers).all().item<bool>());
+  EXPECT_TRUE((outputs[0].narrow(2, 2, 2) >= places.centers).all().item<bool>());
+  EXPECT_TRUE((outputs[1] > 0).all().item<bool>() && (outputs[1] < 1).all().item<bool>());
+}
+
+}  // namespace
+}  // namespace ddp::worker
