@@ -1,0 +1,53 @@
+// The metric of detection: COCO's average precision over all ranks, and what is drawn of it.
+// Each rank matches its own images; little of each detection is left then, and the lists of all
+// ranks are merged in the order of images. So the numbers do not depend on how many ranks there
+// are.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "worker/image/image.h"
+#include "worker/task/metric.h"
+#include "worker/task/precision_curve.h"
+
+namespace ddp::worker {
+
+/// Boxes are clipped to the model's input, and COCO's area ranges count its pixels; targets have no
+/// crowds.
+/// Memory: 32 bytes a detection, at most 300 an image; on every rank those of all ranks in merge().
+class AveragePrecision : public Metric {
+ public:
+  /// `names` are those of the classes; `image` is the size of the model's input.
+  AveragePrecision(std::vector<std::string> names, ImageSize image);
+
+  /// Shapes: outputs[0] are boxes [B, A, 4] as left, top, right, bottom in pixels, outputs[1]
+  /// scores [B, A, classes] in [0, 1]; suppress() is applied here. batch.targets[0] are objects
+  /// [n, 5] as class, left, top, right, bottom in pixels, with their rows [B]; batch.indices number
+  /// the images. One that was there before is left out.
+  /// Errors: UsageError for other shapes, or a class that there is not.
+  void update(const Outputs& outputs, const Batch& batch) override;
+  void merge(Group& group) override;
+  /// "precision", "recall" and "F1" at IoU 0.50 and the confidence where the mean F1 is the
+  /// highest; "AP50", "AP75", "AP50:95", and the last by the objects' size: "AP_small",
+  /// "AP_medium", "AP_large". Means over the classes that have objects; 0 when none has.
+  [[nodiscard]] NamedValues values() const override;
+
+  /// After merge(), the same on every rank: curves, confusion matrix, a row per class.
+  [[nodiscard]] const DetectionQuality& quality() const { return quality_; }
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  void add_image(std::int64_t image, const at::Tensor& detections, const at::Tensor& objects);
+
+  std::vector<std::string> names_;
+  ImageSize image_;
+  std::vector<std::int64_t> images_;          // seen by this rank
+  std::unordered_set<std::int64_t> is_seen_;  // the same
+  ImageMatches matches_;                      // of all of them
+  DetectionQuality quality_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,96 @@
+// Which objects of one image were found: COCO's matching, and that of a confusion matrix. Values
+// alone, without Torch.
+// What is kept of a detection is little, as all of them are merged over all ranks: a score and two
+// bits for each area range and threshold.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "worker/image/box.h"
+
+namespace ddp::worker {
+
+/// COCO's: 0.50, 0.55, ... 0.95.
+inline constexpr std::size_t kIouThresholds = 10;
+double iou_threshold(std::size_t number);
+
+/// COCO's, in square pixels, both ends included.
+enum class AreaRange : std::size_t { all, small, medium, large };
+inline constexpr std::size_t kAreaRanges = 4;
+inline constexpr std::array<std::array<double, 2>, kAreaRanges> kAreaLimits{
+    {{0, 1e10}, {0, 32 * 32}, {32 * 32, 96 * 96}, {96 * 96, 1e10}}};
+
+/// COCO looks at no more of one image and class: the surest.
+inline constexpr std::size_t kMaxDetections = 100;
+
+/// An object of an image. Units: pixels.
+struct GroundTruth {
+  int label = 0;
+  Box box{};
+  double area = 0;  // of its box, or of its outline where that is known
+  bool is_crowd = false;
+};
+
+/// Units: pixels.
+struct Detection {
+  Box box{};
+  float score = 0;
+  int label = 0;
+};
+
+/// The bit of an area range and an IoU threshold.
+constexpr std::uint64_t match_bit(AreaRange range, std::size_t threshold) {
+  return std::uint64_t{1} << (static_cast<std::size_t>(range) * kIouThresholds + threshold);
+}
+
+/// A detection after matching. It is a hit, ignored (of a crowd or another area), or else a miss.
+struct MatchedDetection {
+  std::int64_t image = 0;
+  std::uint64_t hits = 0;  // of match_bit()
+  std::uint64_t ignored = 0;
+  float score = 0;
+  std::int32_t label = 0;
+};
+
+/// How many objects of a class are in an image, by area range, without crowds.
+struct TruthCount {
+  std::int64_t image = 0;
+  std::int32_t label = 0;
+  std::array<std::int32_t, kAreaRanges> counts{};
+};
+
+/// One more in a cell of the confusion matrix. The number of classes stands for background.
+struct ConfusedPair {
+  std::int64_t image = 0;
+  std::int32_t predicted = 0;
+  std::int32_t truth = 0;
+};
+
+/// IoU above, and score above: what the field draws.
+inline constexpr double kConfusionIou = 0.45;
+inline constexpr float kConfusionConfidence = 0.25F;
+
+struct ImageMatches {
+  std::vector<MatchedDetection> detections;  // by class, best first
+  std::vector<TruthCount> truths;            // by class, where there are any
+  std::vector<ConfusedPair> confused;
+};
+
+/// Intersection over union. Of a crowd, the share of the detection that is inside of it. 0 where
+/// nothing is shared.
+double box_iou(const Box& detection, const Box& truth, bool is_crowd = false);
+
+/// Of one image. A detection whose score is not a number is left out. Equal scores stay in their
+/// order. Precondition: labels are in [0, classes).
+/// Source: COCO's evaluation (cocodataset.org, "Detection evaluation"): detections choose, best
+/// first, the free object of the greatest IoU; what is ignored only where nothing else is left; a
+/// crowd any number of times.
+ImageMatches match_boxes(std::int64_t image,
+                         std::span<const GroundTruth> truths,
+                         std::span<const Detection> detections,
+                         int classes);
+
+}  // namespace ddp::worker
