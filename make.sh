@@ -36,6 +36,7 @@ Variables
   DDP_TORCH           a directory that holds torch/ and nvidia/ side by side, instead of getting LibTorch
   DDP_PYTHON          a Python that imports torch, torchvision, numpy, safetensors and tensorboard, for the interop tests
   DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
+  DDP_PYTHON_DETECTOR one that imports what DDP_PYTHON does, pycocotools and ultralytics, for another
   DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
   DDP_CUDA            ON: for GPUs, with NVIDIA's libraries; OFF: without. Else by whether this machine has an NVIDIA driver
 TEXT
@@ -50,6 +51,10 @@ readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensor
 readonly torch1_version=1.13.1
 readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
+# The field's package of detectors and COCO's judge. Its wishes would get another torch, so all that it needs is named.
+readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ultralytics-thop==2.2.3 opencv-python-headless matplotlib psutil
+  pyyaml requests scipy polars seaborn pandas tqdm contourpy cycler fonttools kiwisolver pyparsing python-dateutil six pytz tzdata certifi
+  idna charset-normalizer urllib3 py-cpuinfo dill)
 readonly cache="${XDG_CACHE_HOME:-${HOME:?HOME is not set: set it, or XDG_CACHE_HOME}/.cache}/ddp"
 readonly cuda_headers_dir="$cache/${cuda_headers/==/-}"
 readonly build_worker="${DDP_BUILD_WORKER:-ON}"
@@ -275,6 +280,33 @@ get_torch1() {
   fill_python "$target" 5300 'import numpy, torch; torch.ones(1)' "torch==$torch1_version" 'numpy<2'
 }
 
+# COCO's judge and the field's package beside the tests' torch, whose detector ours is held against.
+need_detector() {
+  [[ "$build_worker" != OFF && -z "${DDP_PYTHON_DETECTOR:-}" && -n "$(python_for_tests)" ]] || return 0
+  [[ "$(cat "$cache/detector-$torch_version/complete" 2>/dev/null)" != "${detector_wheels[*]}" ]] || return 0
+  alone_in_cache get_detector || say "no Python with pycocotools and ultralytics, so their test will be skipped"
+}
+
+python_detector() {
+  if [[ -n "${DDP_PYTHON_DETECTOR:-}" ]]; then
+    printf '%s' "$DDP_PYTHON_DETECTOR"
+  elif [[ -e "$cache/detector-$torch_version/complete" ]]; then
+    printf '%s' "$cache/detector-$torch_version/bin/python"
+  fi
+}
+
+get_detector() {
+  local target="$cache/detector-$torch_version" log="$cache/pip.log" python
+  [[ "$(cat "$target/complete" 2>/dev/null)" != "${detector_wheels[*]}" ]] || return 0
+  say "getting ultralytics and pycocotools for the detector's tests (150 MB to load, 520 MB in $target), once per machine"
+  python="$(python_for_tests)"
+  new_python "$python" "$target" || return 1
+  "$python" -c "$site_of" >"$("$target/bin/python" -c "$site_of")/torch.pth"
+  # It looks for a network, and writes settings, as soon as it is imported.
+  YOLO_OFFLINE=true YOLO_CONFIG_DIR="$target/tmp" MPLCONFIGDIR="$target/tmp" \
+    fill_python "$target" 520 'import pycocotools.cocoeval, ultralytics' "${detector_wheels[@]}"
+}
+
 # Libraries of others beside the tests' torch, in an environment of their own.
 get_others() {
   local target="$cache/others-$torch_version" log="$cache/pip.log" python
@@ -382,11 +414,12 @@ run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
   # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps
   # for a second before it ends, which is later than most promises.
-  DDP_PYTHON_TORCH1="$(python_torch1)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -n "$(python_torch1)" ]] || arguments+=(--missing torch1)
+  [[ -n "$(python_detector)" ]] || arguments+=(--missing detector)
   [[ -d ../shared/data ]] || arguments+=(--missing data)
   [[ "$preset" == release ]] || arguments+=(--missing plain)
   local kind
@@ -438,6 +471,7 @@ check_part() {
   need_torch
   need_python
   need_torch1
+  need_detector
   case "$*" in
     lint) lint ;;
     kills) kill_often ;;
@@ -589,6 +623,7 @@ case "$command" in
     need_torch
     need_python
     need_torch1
+    need_detector
     build_tests
     run_tests release
     ;;

@@ -123,6 +123,16 @@ TEST(BoxMatching, WhatIsNotANumberIsLeftOut) {
   EXPECT_EQ(hits(matches.detections[1]), 10);
 }
 
+TEST(BoxMatching, ABoxWithoutASizeIsAMiss) {
+  const ImageMatches matches =
+      match({object({0, 0, 10, 10})}, {{{5, 5, 5, 9}, 0.9F, 0}, {{9, 9, 1, 1}, 0.8F, 0}});
+  ASSERT_EQ(matches.detections.size(), 2U);
+  for (const MatchedDetection& one : matches.detections) {
+    EXPECT_EQ(hits(one), 0);
+    EXPECT_EQ(ignored(one), 0);
+  }
+}
+
 TEST(BoxMatching, AnImageMayHaveNothing) {
   const ImageMatches matches = match({}, {});
   EXPECT_THAT(matches.detections, IsEmpty());
@@ -142,9 +152,17 @@ TEST(Confusion, HasARowForEachObjectAndEachDetectionOfNothing) {
   EXPECT_THAT(confused(matches),
               ElementsAre(std::tuple(1, 0),
                           std::tuple(1, 1),
-                          std::tuple(kClasses, 2),
+                          std::tuple(2, kClasses),
                           std::tuple(1, kClasses),
-                          std::tuple(2, kClasses)));
+                          std::tuple(kClasses, 2)));
+}
+
+TEST(Confusion, TheSurestChoosesAndTheNextTakesWhatIsFree) {
+  const ImageMatches matches =
+      match({object({0, 0, 10, 10}, 0), object({1, 0, 11, 10}, 1)},
+            {{{0, 0, 10, 10}, 0.8F, 2}, {{0, 0, 10, 9}, 0.9F, 0}, {{0, 0, 10, 10}, 0.7F, 0}});
+  EXPECT_THAT(confused(matches),
+              ElementsAre(std::tuple(0, 0), std::tuple(2, 1), std::tuple(0, kClasses)));
 }
 
 }  // namespace

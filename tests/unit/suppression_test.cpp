@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "tests/unit/gpu_of_test.h"
 
 namespace ddp::worker {
 namespace {
@@ -196,6 +197,23 @@ TEST(Suppression, WhatTheTimeLimitLeftIsTold) {
   EXPECT_EQ(late.detections[2].sizes(), (at::IntArrayRef{0, 6}));
   options.time_limit = std::chrono::hours(1);
   EXPECT_EQ(suppress(draw_boxes(3, 10), at::ones({3, 10, 1}), options).unfinished, 0);
+}
+
+TEST(GpuSuppression, GivesWhatTheHostGives) {
+  const Device gpu = gpu_of_test("gloo");
+  torch::manual_seed(2);
+  const at::Tensor boxes = draw_boxes(3, 500);
+  at::Tensor scores = (torch::rand({3, 500, 8}) * 20).round() / 20;  // many are equal
+  scores[0][0][0] = std::numeric_limits<float>::quiet_NaN();
+  for (const bool multi : {true, false}) {
+    SuppressionOptions options = all_that_are_sure();
+    options.is_multi_label = multi;
+    options.max_candidates = 1000;
+    const Suppressed host = suppress(boxes, scores, options);
+    const Suppressed there = suppress(boxes.to(gpu.device), scores.to(gpu.device), options);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(rows_of(there.detections.at(i)), rows_of(host.detections.at(i)));
+  }
 }
 
 TEST(Suppression, OtherShapesAreRefused) {

@@ -109,46 +109,46 @@ std::vector<double> ious_of(const ClassBoxes& boxes, std::span<const Detection> 
   return ious;
 }
 
-/// Each detection goes to the object that it covers best, and an object takes the best of those
-/// that came. Of equal ones the first.
+/// The places of detections that are sure enough to be drawn, best first.
+std::vector<std::size_t> sure_ones(std::span<const Detection> detections) {
+  std::vector<std::size_t> sure;
+  for (std::size_t i = 0; i < detections.size(); ++i)
+    if (detections[i].score > kConfusionConfidence) sure.push_back(i);
+  std::ranges::stable_sort(
+      sure, std::greater<>(), [&](std::size_t i) { return detections[i].score; });
+  return sure;
+}
+
+/// Of any class: detections choose, best first, the free object of the greatest IoU; of equal ones
+/// the first.
 std::vector<ConfusedPair> confuse(std::int64_t image,
                                   std::span<const GroundTruth> truths,
                                   std::span<const Detection> detections,
                                   int background) {
   std::vector<ConfusedPair> pairs;
-  struct Taker {
-    std::optional<std::size_t> detection;
-    double iou = 0;
-  };
-  std::vector<Taker> takers(truths.size());
-  std::vector<std::size_t> sure;
-  std::vector<bool> is_in_crowd(detections.size());
-  for (std::size_t i = 0; i < detections.size(); ++i) {
-    if (!(detections[i].score > kConfusionConfidence)) continue;
-    sure.push_back(i);
-    std::optional<std::size_t> best;
-    double best_iou = kConfusionIou;
+  std::vector<bool> is_found(truths.size());
+  for (const std::size_t i : sure_ones(detections)) {
+    std::optional<std::size_t> chosen;
+    double best = kConfusionIou;
+    bool is_in_crowd = false;
     for (std::size_t j = 0; j < truths.size(); ++j) {
       const double iou = box_iou(detections[i].box, truths[j].box, truths[j].is_crowd);
       if (truths[j].is_crowd) {
-        if (iou > kConfusionIou) is_in_crowd[i] = true;
-      } else if (iou > best_iou) {
-        best = j;
-        best_iou = iou;
+        is_in_crowd = is_in_crowd || iou > kConfusionIou;
+      } else if (!is_found[j] && iou > best) {
+        chosen = j;
+        best = iou;
       }
     }
-    if (best && best_iou > takers[*best].iou) takers[*best] = {i, best_iou};
-  }
-  std::vector<bool> is_matched(detections.size());
-  for (std::size_t j = 0; j < truths.size(); ++j) {
-    if (truths[j].is_crowd) continue;
-    const std::optional<std::size_t> taken = takers[j].detection;
-    if (taken) is_matched[*taken] = true;
-    pairs.push_back({image, taken ? detections[*taken].label : background, truths[j].label});
-  }
-  for (const std::size_t i : sure)
-    if (!is_matched[i] && !is_in_crowd[i])
+    if (chosen) {
+      is_found[*chosen] = true;
+      pairs.push_back({image, detections[i].label, truths[*chosen].label});
+    } else if (!is_in_crowd) {
       pairs.push_back({image, detections[i].label, background});
+    }
+  }
+  for (std::size_t j = 0; j < truths.size(); ++j)
+    if (!is_found[j] && !truths[j].is_crowd) pairs.push_back({image, background, truths[j].label});
   return pairs;
 }
 
