@@ -1,7 +1,6 @@
 """Average precision against pycocotools, non-maximum suppression against torchvision, both against the field's package.
 
-DDP_PYTHON_DETECTOR names a Python with torch, torchvision, safetensors, pycocotools and ultralytics (which is run, and nothing of it
-kept here). Run by hand: DDP_PYTHON_DETECTOR=... DDP_DETECTION_TOOL=... python3 tests/interop/detection_test.py
+Run by hand: DDP_PYTHON_DETECTOR=... DDP_DETECTION_TOOL=... python3 tests/interop/detection_test.py
 """
 
 import contextlib
@@ -13,7 +12,8 @@ import sys
 import tempfile
 import unittest
 
-PYTHON = os.environ.get("DDP_PYTHON_DETECTOR", "")
+import detector_python
+
 CLASSES = 6
 IMAGES = 40
 SIDE = 640
@@ -277,12 +277,5 @@ class Suppression(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    if not PYTHON:
-        print("DDP_PYTHON_DETECTOR names no Python with pycocotools and ultralytics")
-        sys.exit(77)
-    if pathlib.Path(sys.executable).absolute() != pathlib.Path(PYTHON).absolute():
-        # Nothing of ultralytics' may look for a network, or write where users have their settings.
-        with tempfile.TemporaryDirectory() as settings:
-            environment = os.environ | {"YOLO_OFFLINE": "true", "YOLO_CONFIG_DIR": settings, "MPLCONFIGDIR": settings}
-            sys.exit(subprocess.run([PYTHON, "-B", __file__, *sys.argv[1:]], env=environment, check=False).returncode)
+    detector_python.enter(__file__)
     unittest.main()

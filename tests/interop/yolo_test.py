@@ -1,16 +1,17 @@
 """Our detectors against the field's package: the same seed draws the same weights, the same weights give the same outputs, and from
 these outputs come the same loss and gradients.
 
-Run by hand: DDP_MODELS_TOOL=... PYTHON tests/interop/yolo_test.py, with a PYTHON that imports ultralytics.
+Run by hand: DDP_PYTHON_DETECTOR=... DDP_MODELS_TOOL=... python3 tests/interop/yolo_test.py
 """
 
-import os
 import pathlib
 import tempfile
 import types
 import unittest
 
-os.environ["YOLO_OFFLINE"] = "true"
+import detector_python
+
+detector_python.enter(__file__)
 
 # pylint: disable=wrong-import-position
 import torch

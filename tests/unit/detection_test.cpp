@@ -49,14 +49,14 @@ Batch part_of(const Batch& batch, std::int64_t first, std::int64_t last) {
   return part;
 }
 
-Detection make_task(Group& group, const DetectionLossRule& rule = {}) {
+ObjectDetection make_task(Group& group, const DetectionLossRule& rule = {}) {
   static std::mutex drawing;  // ranks are threads here, and draw from one generator
   const std::lock_guard lock(drawing);
   torch::manual_seed(5);
   auto model = std::make_shared<Yolo>(
       YoloPlan{YoloPlan::Family::v8, 0.33, 0.05}, 3, kClasses, sync_batch_norm(group));
   model->to(torch::kDouble);
-  return {std::move(model), rule};
+  return {std::move(model), rule, {"a", "b", "c"}, {kSide, kSide}};
 }
 
 struct Result {
@@ -65,7 +65,7 @@ struct Result {
 };
 
 Result pass(Group& group, const Batch& whole, const std::vector<std::int64_t>& cuts) {
-  Detection task = make_task(group);
+  ObjectDetection task = make_task(group);
   const auto rank = static_cast<std::size_t>(group.rank());
   const Batch batch = part_of(whole, cuts.at(rank), cuts.at(rank + 1));
   const Loss loss = task.loss(task.forward(batch), batch);
@@ -103,7 +103,7 @@ TEST(Detection, RanksGiveTheLossAndGradientOfTheJoinedBatch) {
 
 TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
   const std::unique_ptr<Group> alone = make_alone();
-  Detection task = make_task(*alone);
+  ObjectDetection task = make_task(*alone);
   Batch batch = draw_batch(2);
   batch.targets = {{torch::zeros({0, 5}), torch::zeros({2}, torch::kLong)}};
   const Loss loss = task.loss(task.forward(batch), batch);
@@ -146,7 +146,7 @@ TEST(Detection, APlaceIsAskedToFindOneObject) {
 // In evaluation boxes are around their places, in pixels, and scores are shares.
 TEST(Detection, EvaluationDecodes) {
   const std::unique_ptr<Group> alone = make_alone();
-  Detection task = make_task(*alone);
+  ObjectDetection task = make_task(*alone);
   task.model().eval();
   const Batch batch = draw_batch(2);
   const torch::NoGradGuard no_grad;

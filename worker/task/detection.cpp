@@ -4,14 +4,18 @@
 
 #include <utility>
 
+#include "worker/task/average_precision.h"
 #include "worker/task/places.h"
 
 namespace ddp::worker {
 
-Detection::Detection(std::shared_ptr<Detector> model, const DetectionLossRule& rule)
-    : model_(std::move(model)), rule_(rule) {}
+ObjectDetection::ObjectDetection(std::shared_ptr<Detector> model,
+                                 const DetectionLossRule& rule,
+                                 std::vector<std::string> names,
+                                 ImageSize image)
+    : model_(std::move(model)), rule_(rule), names_(std::move(names)), image_(image) {}
 
-Outputs Detection::forward(const Batch& batch) {
+Outputs ObjectDetection::forward(const Batch& batch) {
   const at::Tensor& images = batch.input;  // [B, C, H, W]
   const at::Tensor raw = model_->forward(images);
   if (model_->is_training()) return {raw};
@@ -24,9 +28,13 @@ Outputs Detection::forward(const Batch& batch) {
   return {boxes, wide.narrow(2, kDistances, model_->classes()).sigmoid(), raw};
 }
 
-Loss Detection::loss(const Outputs& outputs, const Batch& batch) {
+Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {
   return detection_loss(
       outputs.back(), objects_of(batch), batch.input.size(2), batch.input.size(3), rule_);
+}
+
+std::unique_ptr<Metric> ObjectDetection::metric() {
+  return std::make_unique<AveragePrecision>(names_, image_);
 }
 
 }  // namespace ddp::worker

@@ -2,26 +2,37 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "worker/image/image.h"
 #include "worker/model/detector.h"
 #include "worker/task/detection_loss.h"
 #include "worker/task/task.h"
 
 namespace ddp::worker {
 
-class Detection : public Task {
+class ObjectDetection : public Task {
  public:
-  Detection(std::shared_ptr<Detector> model, const DetectionLossRule& rule);
+  /// `names` are those of the classes, `image` is the size of the model's input.
+  ObjectDetection(std::shared_ptr<Detector> model,
+                  const DetectionLossRule& rule,
+                  std::vector<std::string> names,
+                  ImageSize image);
 
   torch::nn::Module& model() override { return *model_; }
   /// In training mode {raw}, what the model gives; in evaluation mode {boxes, scores, raw}: boxes
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;
   Loss loss(const Outputs& outputs, const Batch& batch) override;
+  std::unique_ptr<Metric> metric() override;
+  [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 
  private:
   std::shared_ptr<Detector> model_;
   DetectionLossRule rule_;
+  std::vector<std::string> names_;
+  ImageSize image_;
 };
 
 }  // namespace ddp::worker

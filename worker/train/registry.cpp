@@ -96,7 +96,12 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
                      " finds no objects. Take a detector, as yolov5n or yolov8n, for "
                      "task.name=detection.");
   }
-  return std::make_unique<Detection>(std::move(model), read_detection_loss(request.job.loss.args));
+  std::vector<std::string> names = data.class_names;
+  for (auto i = static_cast<int>(names.size()); i < data.classes; ++i)
+    names.push_back(std::to_string(i));
+  const ImageSize size{static_cast<int>(data.shape.at(1)), static_cast<int>(data.shape.at(2))};
+  return std::make_unique<ObjectDetection>(
+      std::move(model), read_detection_loss(request.job.loss.args), std::move(names), size);
 }
 
 /// A loss of boxes is a part of the task that it belongs to.
