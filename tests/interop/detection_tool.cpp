@@ -80,8 +80,8 @@ void measure_files(const Arguments& arguments) {
   Scenes scenes = read_scenes(arguments.at(0), arguments.at(1));
   const int classes = std::stoi(arguments.at(3));
   const DetectionQuality quality = measure(scenes, std::stoll(arguments.at(2)), classes);
-  print("AP50", quality.mean_ap_at(0));
-  print("AP75", quality.mean_ap_at(5));
+  print("AP50", quality.mean_ap_at(kIou50));
+  print("AP75", quality.mean_ap_at(kIou75));
   const std::vector<std::string> ranges{"AP50:95", "AP_small", "AP_medium", "AP_large"};
   for (std::size_t i = 0; i < ranges.size(); ++i)
     print(ranges[i], quality.mean_ap(static_cast<AreaRange>(i)));

@@ -49,6 +49,12 @@ TEST(BoxIou, IsTheSharedPartOfBoth) {
   EXPECT_DOUBLE_EQ(box_iou({5, 5, 5, 5}, {0, 0, 40, 40}), 0) << "empty";
 }
 
+TEST(BoxMatching, ThresholdsAreCocos) {
+  EXPECT_DOUBLE_EQ(iou_threshold(kIou50), 0.5);
+  EXPECT_DOUBLE_EQ(iou_threshold(kIou75), 0.75);
+  EXPECT_DOUBLE_EQ(iou_threshold(kIouThresholds - 1), 0.95);
+}
+
 TEST(BoxMatching, AHitCountsUpToItsIou) {
   // 8 / 10: at 0.50, 0.55, ... 0.80.
   const ImageMatches matches =

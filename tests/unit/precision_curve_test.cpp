@@ -34,7 +34,7 @@ TEST(PrecisionCurve, IsReadAt101Recalls) {
   const double expected = (51 + 50 * 2.0 / 3) / 101;
   EXPECT_NEAR(quality.classes[0].ap[0][0], expected, kRounding);
   EXPECT_NEAR(quality.mean_ap(), expected, kRounding);
-  EXPECT_NEAR(quality.mean_ap_at(5), expected, kRounding);
+  EXPECT_NEAR(quality.mean_ap_at(kIou75), expected, kRounding);
   EXPECT_NEAR(quality.mean_ap(AreaRange::small), expected, kRounding);
   EXPECT_DOUBLE_EQ(quality.mean_ap(AreaRange::large), 0) << "there are none";
   const std::vector<double>& curve = quality.mean.precision_of_recall;

@@ -17,7 +17,8 @@ namespace ddp::worker {
 
 /// Boxes are clipped to the model's input, and COCO's area ranges count its pixels; targets have no
 /// crowds.
-/// Memory: 32 bytes a detection, at most 300 an image; on every rank those of all ranks in merge().
+/// Memory: 32 bytes a detection, of which an image has at most 300; in merge() about four times
+/// those of all ranks, on every rank.
 class AveragePrecision : public Metric {
  public:
   /// `names` are those of the classes; `image` is the size of the model's input.

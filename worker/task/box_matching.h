@@ -15,6 +15,8 @@ namespace ddp::worker {
 
 /// COCO's: 0.50, 0.55, ... 0.95.
 inline constexpr std::size_t kIouThresholds = 10;
+inline constexpr std::size_t kIou50 = 0;
+inline constexpr std::size_t kIou75 = 5;
 double iou_threshold(std::size_t number);
 
 /// COCO's, in square pixels, both ends included.

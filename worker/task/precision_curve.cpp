@@ -65,7 +65,7 @@ double f1_of(double precision, double recall) {
 }
 
 void add_curves(std::span<const MatchedDetection> detections, ClassQuality& into) {
-  const std::uint64_t bit = match_bit(AreaRange::all, 0);
+  const std::uint64_t bit = match_bit(AreaRange::all, kIou50);
   const std::int64_t truths = into.truths[0];
   Curves& curves = into.curves;
   curves.precision_of_recall =

@@ -61,9 +61,12 @@ std::vector<Candidate> candidates_of(const at::Tensor& scores, const Suppression
   }
   places = places.cpu();
   values = values.cpu();
-  std::vector<Candidate> candidates(static_cast<std::size_t>(places.numel()));
-  for (std::size_t i = 0; i < candidates.size(); ++i)
-    candidates[i] = {values.const_data_ptr<float>()[i], places.const_data_ptr<std::int64_t>()[i]};
+  const float* const value = values.const_data_ptr<float>();
+  const std::int64_t* const place = places.const_data_ptr<std::int64_t>();
+  std::vector<Candidate> candidates;
+  candidates.reserve(static_cast<std::size_t>(places.numel()));
+  for (std::int64_t i = 0; i < places.numel(); ++i)
+    candidates.push_back({value[i], place[i]});
   return candidates;
 }
 
