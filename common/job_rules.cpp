@@ -172,7 +172,7 @@ class Rules {
     const auto refuse = [this](const std::string& section, const std::string& things) {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
-      if (section == "data" && name == "coco") return;  // which says itself what it does not take
+      if (name == "coco" || name == "detection") return;  // they say what they do not take
       problems_.push_back(where(section + ".args") + ": are for " + things +
                           " that a program registers, and " + section + ".name is " + name +
                           ". Remove the key.");
@@ -203,7 +203,8 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   const bool is_sgd = optimizer == "sgd";
   // An optimizer of a program's own may read them all.
   const bool is_adam = optimizer == "adam" || optimizer == "adamw";
-  say_unless(!is_adam, "optimizer.momentum", "it is for sgd, optimizer.name is " + optimizer);
+  for (const char* const path : {"optimizer.momentum", "schedule.warmup_momentum"})
+    say_unless(!is_adam, path, "it is for sgd, optimizer.name is " + optimizer);
   for (const char* const path : {"optimizer.beta1", "optimizer.beta2", "optimizer.eps"})
     say_unless(!is_sgd, path, "it is for adam and adamw, optimizer.name is sgd");
   for (const JobKey& key : job_keys()) {
@@ -224,7 +225,9 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   read_by("schedule.power", {"polynomial"});
   for (const char* const path : {"schedule.factor", "schedule.patience", "schedule.threshold"})
     read_by(path, {"plateau"});
-  read_by("schedule.min_lr", {"cosine", "plateau"});
+  read_by("schedule.min_lr", {"cosine", "plateau", "polynomial"});
+  for (const char* const path : {"schedule.warmup_bias_lr", "schedule.warmup_momentum"})
+    say_unless(schedule != "one-cycle", path, "one-cycle has a warm-up of its own");
   return lines;
 }
 

@@ -1,0 +1,121 @@
+"""A detector as a user trains it: on a set of painted rectangles, by several ranks, killed in an epoch of mosaics, and set up wrongly.
+
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support:tests/integration python3 tests/integration/detector_test.py
+"""
+
+import math
+import random
+import struct
+import unittest
+import zlib
+
+from worker_test import WorkerTest, records
+
+# 24 images, 6 steps an epoch, saved within it; all that a run may remember.
+JOB = """
+name: job
+task: {name: detection}
+data:
+  name: coco
+  root: scenes
+  batch: 4
+  image_size: 64
+  workers: 2
+  args: {train: images/train, val: images/train, names: names.txt}
+  augment: [{mosaic: {close: 1}}, {random-perspective: {degrees: 5}}, {mixup: {share: 0.3}}, hsv, flip]
+model: {name: yolov8n, args: {width: 0.1}}
+loss: {name: detection}
+optimizer: {lr: 0.005, momentum: 0.9, nesterov: true, decay_norms_and_biases: false, ema_decay: 0.9, ema_ramp: 5}
+schedule: {warmup: 1, warmup_bias_lr: 0.02, warmup_momentum: 0.8}
+train: {epochs: 3, log_every: 1, clip_norm: 10}
+checkpoint: {every_steps: 4}
+"""
+COLORS = ((220, 40, 40), (40, 220, 40), (60, 60, 220))
+
+
+def picture(height, width, rectangles):
+    """PNG of coloured rectangles (color, left, top, right, bottom) on black."""
+    rows = [bytearray(3 * width) for _ in range(height)]
+    for color, left, top, right, bottom in rectangles:
+        for row in rows[top:bottom]:
+            row[3 * left : 3 * right] = bytes(color) * (right - left)
+    chunk = lambda kind, data: struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    data = zlib.compress(b"".join(b"\0" + row for row in rows))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
+
+
+class DetectorTest(WorkerTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "job.yaml").write_text(JOB, encoding="utf-8")
+        images, labels = (self.folder / "scenes" / kind / "train" for kind in ("images", "labels"))
+        images.mkdir(parents=True)
+        labels.mkdir(parents=True)
+        (self.folder / "scenes/names.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
+        draw = random.Random(3)
+        for number in range(24):
+            height, width = 40 + number, 80 - number
+            rectangles, lines = [], []
+            for _ in range(number % 4):  # some images have none
+                kind = draw.randrange(3)
+                left, top = draw.randrange(width // 2), draw.randrange(height // 2)
+                right, bottom = draw.randrange(left + 8, width), draw.randrange(top + 8, height)
+                rectangles.append((COLORS[kind], left, top, right, bottom))
+                center = ((left + right) / 2 / width, (top + bottom) / 2 / height)
+                lines.append(f"{kind} {center[0]:.6f} {center[1]:.6f} {(right - left) / width:.6f} {(bottom - top) / height:.6f}\n")
+            (images / f"{number:02}.png").write_bytes(picture(height, width, rectangles))
+            (labels / f"{number:02}.txt").write_text("".join(lines), encoding="utf-8")
+
+
+class Training(DetectorTest):
+    def test_an_epoch_of_two_ranks_is_judged_by_average_precision(self):
+        text = self.launch(2)
+        self.assertRegex(text, r"epoch 3/3 \| train loss [\d.]+ \| test loss [\d.]+ precision [\d.]+ recall ")
+        last = records(self.run_dir(), "epoch")[-1]
+        for name in ("test_AP50", "test_AP50:95", "test_precision", "test_recall"):
+            self.assertTrue(0 <= last[name] <= 1, name)
+        step = records(self.run_dir(), "step")[-1]
+        parts = [step[f"loss/{name}"] for name in ("box", "cls", "dfl")]
+        self.assertTrue(all(math.isfinite(part) and part > 0 for part in parts), parts)
+        self.assertAlmostEqual(sum(parts), step["loss"], places=4)
+
+    def test_a_kill_in_an_epoch_of_mosaics_loses_nothing(self):
+        for ranks in (1, 2):
+            with self.subTest(ranks):
+                self.launch(ranks, f"output=whole{ranks}")
+                self.launch(ranks, f"output=cut{ranks}", expect=137, DDP_FAILPOINTS="save.latest=kill@2")
+                text = self.launch(ranks, f"output=cut{ranks}")
+                self.assertRegex(text, r"resumes at step 8, epoch 2")
+                self.assert_same_run(self.folder / f"whole{ranks}" / "job", self.folder / f"cut{ranks}" / "job")
+
+    def test_two_ranks_see_what_one_sees(self):
+        same = ("model.norm=sync", "train.epochs=1", "optimizer.lr=0.0005")
+        self.worker(*same, "output=one")
+        self.launch(2, *same, "output=two")
+        losses = [[step["loss"] for step in records(self.folder / name / "job", "step")] for name in ("one", "two")]
+        for one, two in zip(*losses):
+            self.assertAlmostEqual(one, two, delta=1e-3 * one)
+
+
+class WrongSetUps(DetectorTest):
+    def refused(self, expected, *arguments):
+        text = self.launch(2, *arguments, expect=2)
+        self.assertIn(expected, text)
+        self.assertFalse(self.run_dir().exists())
+
+    def test_what_does_not_go_together_is_refused_before_training(self):
+        self.refused("images of 100 x 100 pixels: a yolo needs sides that are multiples of 32", "data.image_size=100", "data.augment=[]")
+        self.refused("loss.name: cross-entropy is no loss of boxes. Take loss.name=detection", "loss.name=cross-entropy")
+        self.refused("model.name: convnet finds no objects. Take a detector", "model.name=convnet", "model.args={}")
+        self.refused("task.name: detection needs images with boxes", "data.name=digits", "data.root=null", "data.augment=[]", "data.args={}")
+        digits = ("data.name=digits", "data.root=null", "data.augment=[]", "data.args={}", "task.name=classification")
+        self.refused("model.name: yolov8n finds objects. Take a model of scores", *digits, "loss.name=cross-entropy", "data.batch=16")
+        self.refused("loss.name: detection needs boxes", *digits, "model.name=mlp", "model.args={}")
+        self.refused("loss.args.boxes: detection does not take it", "loss.args={boxes: 1}")
+        self.refused('"world" is neither all', "loss.args={normalise: world}")
+        self.refused("loss.label_smoothing: the scores of boxes are no labels", "loss.label_smoothing=0.1")
+
+
+if __name__ == "__main__":
+    unittest.main()
