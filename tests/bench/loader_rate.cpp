@@ -1,6 +1,6 @@
 // The loader as the trainer drives it, without a model: images per second, and the CPU's time for
 // them, of one of the sets of tests/bench/loader.py.
-//   loader_rate mnist | cifar10 | image-folder ROOT BATCH SECONDS [THREADS]
+//   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS]
 // The linker leads calls of libjpeg through here (--wrap), so that its share of the time is known.
 #include <sys/resource.h>
 
@@ -57,10 +57,12 @@ AugmentJob augment(const std::string& name, const ddp::TextMap& args = {}) {
   return {name, Args("data.augment." + name, args)};
 }
 
-/// What configs/cifar10.yaml and trainings on ImageNet do to an image.
+/// What configs/cifar10.yaml, trainings on ImageNet and those of detectors do to an image.
 std::vector<AugmentJob> augments_of(const std::string& set) {
   if (set == "cifar10") return {augment("crop", {{"padding", "4"}}), augment("flip")};
   if (set == "image-folder") return {augment("random-resized-crop"), augment("flip")};
+  if (set == "coco")
+    return {augment("mosaic"), augment("random-perspective"), augment("hsv"), augment("flip")};
   return {};
 }
 
@@ -71,6 +73,7 @@ int measure(const std::vector<std::string>& words) {
   job.augment = augments_of(job.name);
   DataRequest request{.name = job.name, .root = words.at(1)};
   request.test_size = 1;
+  if (job.name == "coco") request.image_size = 640;
   const Sources sources = registry.data_sets.contains(job.name)
                               ? make_sources(registry.data_sets.at(job.name)(request))
                               : registry.sources.at(job.name)(request);

@@ -44,6 +44,24 @@ TEST(Loader, NormalisesAndKeepsTheOrder) {
   EXPECT_THROW((void)loader.load(outside), std::out_of_range);
 }
 
+TEST(Loader, TellsAugmentationsTheEpochOfABatch) {
+  const Augment mark = [](Sample& sample, Random& random, const Source&) {
+    sample.input.bytes[0] = static_cast<std::uint8_t>(random.epoch());
+  };
+  ImageSet set = tiny_set();
+  set.mean = {0};
+  set.deviation = {1};
+  for (const int threads : {0, 2}) {
+    Loader loader(std::make_shared<MemorySource>(set), {.augments = {mark}, .threads = threads});
+    loader.start([epoch = std::int64_t{3}]() mutable -> std::optional<MicroBatch> {
+      if (epoch == 6) return {};
+      return MicroBatch{{0, 1}, epoch++};
+    });
+    for (const float epoch : {3.0F, 4.0F, 5.0F})
+      EXPECT_NEAR(loader.next().input.flatten()[0].item<float>(), epoch / 255, 1e-6);
+  }
+}
+
 /// Plays the way to a device: counts what was sent, and by whom it is taken.
 struct Sent {
   std::atomic<int> sent = 0;

@@ -3,12 +3,15 @@
 #include "worker/data/colors.h"
 #include "worker/data/crops.h"
 #include "worker/data/mix.h"
+#include "worker/data/mosaic.h"
 #include "worker/data/moves.h"
+#include "worker/data/random_perspective.h"
 
 namespace ddp::worker {
 
 std::map<std::string, AugmentFactory> built_in_augments() {
   return {{"flip", make_flip},
+          {"flip-vertical", make_flip_vertical},
           {"crop", make_crop},
           {"random-resized-crop",
            [](const AugmentRequest& request) { return Augment(RandomResizedCrop(request)); }},
@@ -17,6 +20,9 @@ std::map<std::string, AugmentFactory> built_in_augments() {
           {"letterbox", make_letterbox},
           {"rotate", make_rotate},
           {"affine", make_affine},
+          {"random-perspective", make_random_perspective},
+          {"mosaic", [](const AugmentRequest& request) { return Augment(Mosaic(request)); }},
+          {"hsv", make_hsv},
           {"color-jitter", make_color_jitter},
           {"colour-jitter", make_color_jitter},
           {"cutout", make_cutout},

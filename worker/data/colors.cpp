@@ -112,6 +112,19 @@ Augment make_color_jitter(const AugmentRequest& request) {
   };
 }
 
+Augment make_hsv(const AugmentRequest& request) {
+  const double hue = request.args.real("hue", 0, 0.5, 0.015);
+  const double saturation = request.args.real("saturation", 0, 1, 0.7);
+  const double value = request.args.real("value", 0, 1, 0.4);
+  return [=](Sample& sample, Random& random, const Source&) {
+    SampleImage image(sample);
+    const double shift = random.uniform(-hue, hue);
+    const double of_saturation = random.uniform(1 - saturation, 1 + saturation);
+    const double of_value = random.uniform(1 - value, 1 + value);
+    adjust_hsv(image.image(), shift, of_saturation, of_value);
+  };
+}
+
 Augment make_rand_augment(const AugmentRequest& request) {
   const std::int64_t count = request.args.integer("count", 1, 100, 2);
   const std::int64_t magnitude = request.args.integer("magnitude", 0, kMagnitudes, 9);

@@ -6,6 +6,7 @@
 namespace ddp::worker {
 
 Augment make_color_jitter(const AugmentRequest& request);
+Augment make_hsv(const AugmentRequest& request);
 Augment make_rand_augment(const AugmentRequest& request);
 
 }  // namespace ddp::worker

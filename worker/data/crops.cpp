@@ -13,15 +13,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr int kMaxSide = 1 << 14;
-constexpr Color kGrey{114, 114, 114};  // what the YOLO family puts around an image
 constexpr double kFitted = 0.875;  // the share of the smaller side that the field's tests look at
-
-/// A side in pixels; by default that of the data set's images. Errors: UsageError.
-int side_of(const Args& args, const DataFacts& data, const char* name = "size") {
-  std::optional<std::int64_t> otherwise;
-  if (data.shape.size() == 3) otherwise = data.shape[1];
-  return static_cast<int>(args.integer(name, 1, kMaxSide, otherwise));
-}
 
 Border border_of(const Args& args) {
   const std::string name = args.text("border", "zero");
@@ -52,12 +44,18 @@ void resize_part(SampleImage& sample, const Region& region, ImageSize size) {
   });
 }
 
+}  // namespace
+
+int side_of(const Args& args, const DataFacts& data, const char* name) {
+  std::optional<std::int64_t> otherwise;
+  if (data.shape.size() == 3) otherwise = data.shape[1];
+  return static_cast<int>(args.integer(name, 1, kMaxSide, otherwise));
+}
+
 void resize_to(SampleImage& sample, ImageSize size) {
   const ImageSize from = sample.image().size();
   if (from != size) resize_part(sample, {0, 0, from.height, from.width}, size);
 }
-
-}  // namespace
 
 Augment make_crop(const AugmentRequest& request) {
   const int side = side_of(request.args, request.data);

@@ -3,8 +3,18 @@
 #pragma once
 
 #include "worker/data/augment.h"
+#include "worker/data/sample_image.h"
 
 namespace ddp::worker {
+
+/// What the YOLO family puts around an image.
+inline constexpr Color kGrey{114, 114, 114};
+
+/// A side in pixels; by default that of the data set's images. Errors: UsageError.
+int side_of(const Args& args, const DataFacts& data, const char* name = "size");
+
+/// The image and its boxes in another size.
+void resize_to(SampleImage& sample, ImageSize size);
 
 /// random-resized-crop: a part of the image, of any size, resized.
 class RandomResizedCrop {

@@ -3,35 +3,45 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <optional>
 #include <utility>
 
 #include "common/error.h"
+#include "worker/data/sample_image.h"
 
 namespace ddp::worker {
 namespace {
+
+constexpr int kMostBad = 10;  // samples one after the other
 
 /// What mixup and cutmix have in common.
 struct Mixing {
   double alpha = 1;
   double share = 1;
   int classes = 0;
+  bool has_boxes = false;
+  std::uint64_t closed_from = std::numeric_limits<std::uint64_t>::max();
   std::vector<Augment> before;  // done to the other sample, too
   std::optional<Augment> fit;   // brings both to one size
 };
 
 Mixing mixing_of(const AugmentRequest& request, double alpha) {
-  if (request.data.classes < 1 || request.data.has_boxes)
-    throw UsageError(request.args.where("alpha") + ": only labels can be mixed, and " +
-                     request.data.name + " has none. Leave this augmentation out.");
   Mixing mixing;
   mixing.alpha = request.args.real("alpha", 0.001, 1000, alpha);
   mixing.share = request.args.real("share", 0, 1, 1);
   mixing.classes = request.data.classes;
+  mixing.has_boxes = request.data.has_boxes;
+  if (mixing.has_boxes) mixing.closed_from = closed_from(request);
   mixing.before = request.before;
   if (request.data.varies) mixing.fit = fit(request.data);
   return mixing;
+}
+
+void refuse(const AugmentRequest& request, const char* what) {
+  throw UsageError(request.args.where("alpha") + ": only " + what + " can be mixed, and " +
+                   request.data.name + " has none. Leave this augmentation out.");
 }
 
 /// A number of the Gamma(shape, 1) distribution.
@@ -85,16 +95,14 @@ void mix_labels(Sample& sample, const Sample& other, double keep, int classes) {
   set_shares(sample, shares);
 }
 
-/// Draws another sample, with the same augmentations. Errors: those of the source; UsageError when
-/// it has another shape.
-void read_other(const Mixing& mixing,
+/// Another sample of the same shape. Errors: those of read_other(); UsageError when it has another
+/// shape.
+void read_alike(const Mixing& mixing,
                 const Sample& sample,
                 Random& random,
                 const Source& source,
                 Sample& other) {
-  other.index =
-      static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(source.facts().count)));
-  read_augmented(source, other.index, mixing.before, random, other);
+  read_other(sample, mixing.before, random, source, other);
   if (mixing.fit) (*mixing.fit)(other, random, source);
   if (other.input.type == NumberType::uint8 && other.input.shape == sample.input.shape) return;
   throw UsageError("data.augment: images of " + shape_text(sample.input.shape) + " and " +
@@ -107,31 +115,63 @@ template <typename Mix>
 Augment make(Mixing mixing, Mix mix) {
   return [mixing = std::move(mixing), mix](Sample& sample, Random& random, const Source& source) {
     if (mixing.fit) (*mixing.fit)(sample, random, source);
-    // Labels of one batch are all of one kind.
-    if (random.uniform() >= mixing.share)
-      return set_shares(sample, shares_of(sample, mixing.classes));
+    if (random.uniform() >= mixing.share || random.epoch() >= mixing.closed_from) {
+      // Labels of one batch are all of one kind.
+      if (!mixing.has_boxes) set_shares(sample, shares_of(sample, mixing.classes));
+      return;
+    }
     Sample other;
-    read_other(mixing, sample, random, source, other);
+    read_alike(mixing, sample, random, source, other);
     const double keep = mix(sample.input, other.input, random);
-    mix_labels(sample, other, keep, mixing.classes);
+    if (mixing.has_boxes)
+      append_boxes(other, sample);
+    else
+      mix_labels(sample, other, keep, mixing.classes);
   };
 }
 
 }  // namespace
 
+void read_other(const Sample& sample,
+                std::span<const Augment> before,
+                Random& random,
+                const Source& source,
+                Sample& other) {
+  const auto count = static_cast<std::uint64_t>(source.facts().count);
+  for (int bad = 0; bad < kMostBad; ++bad) {
+    other.index = static_cast<std::int64_t>(random.below(count));
+    try {
+      return read_augmented(source, other.index, before, random, other);
+    } catch (const BadSample&) {
+      continue;  // drawn anew
+    }
+  }
+  other.index = sample.index;
+  read_augmented(source, other.index, before, random, other);
+}
+
+std::uint64_t closed_from(const AugmentRequest& request) {
+  const std::int64_t close = request.args.integer("close", 0, 1'000'000'000, 10);
+  const bool is_ever_closed = close > 0 && request.epochs > close;
+  return is_ever_closed ? static_cast<std::uint64_t>(request.epochs - close)
+                        : std::numeric_limits<std::uint64_t>::max();
+}
+
 Augment make_mixup(const AugmentRequest& request) {
-  const Mixing mixing = mixing_of(request, 0.2);
+  if (request.data.classes < 1 && !request.data.has_boxes) refuse(request, "labels and boxes");
+  const Mixing mixing = mixing_of(request, request.data.has_boxes ? 32 : 0.2);
   return make(mixing, [alpha = mixing.alpha](Array& image, const Array& other, Random& random) {
     const double keep = draw_share(alpha, random);
     for (std::size_t i = 0; i < image.bytes.size(); ++i) {
-      image.bytes[i] = static_cast<std::uint8_t>(
-          std::lround(keep * image.bytes[i] + (1 - keep) * other.bytes[i]));
+      image.bytes[i] =
+          static_cast<std::uint8_t>(keep * image.bytes[i] + (1 - keep) * other.bytes[i] + 0.5);
     }
     return keep;
   });
 }
 
 Augment make_cutmix(const AugmentRequest& request) {
+  if (request.data.classes < 1 || request.data.has_boxes) refuse(request, "labels");
   const Mixing mixing = mixing_of(request, 1);
   return make(mixing, [alpha = mixing.alpha](Array& image, const Array& other, Random& random) {
     const double keep = draw_share(alpha, random);

@@ -31,6 +31,17 @@ Augment make_flip(const AugmentRequest& request) {
   };
 }
 
+Augment make_flip_vertical(const AugmentRequest& request) {
+  const double share = request.args.real("share", 0, 1, 0.5);
+  return [share](Sample& sample, Random& random, const Source&) {
+    if (random.uniform() >= share) return;
+    SampleImage image(sample);
+    flip_vertical(image.image());
+    const ImageSize size = image.image().size();
+    image.move_boxes([size](const Box& box) { return flip_vertical(box, size); });
+  };
+}
+
 Augment make_rotate(const AugmentRequest& request) {
   const double degrees = request.args.real("degrees", 0, 180, 15);
   return [degrees](Sample& sample, Random& random, const Source&) {

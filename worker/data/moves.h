@@ -7,6 +7,7 @@
 namespace ddp::worker {
 
 Augment make_flip(const AugmentRequest& request);
+Augment make_flip_vertical(const AugmentRequest& request);
 Augment make_rotate(const AugmentRequest& request);
 Augment make_affine(const AugmentRequest& request);
 Augment make_cutout(const AugmentRequest& request);

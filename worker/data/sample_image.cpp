@@ -17,6 +17,13 @@ bool is_boxes(const Array& target) {
 
 }  // namespace
 
+void append_boxes(const Sample& other, Sample& sample) {
+  const Array& more = other.targets.at(0);
+  Array& boxes = sample.targets.at(0);
+  boxes.bytes.insert(boxes.bytes.end(), more.bytes.begin(), more.bytes.end());
+  boxes.shape.at(0) += more.shape.at(0);
+}
+
 SampleImage::SampleImage(Sample& sample) : sample_(sample) {
   const std::vector<std::int64_t>& shape = sample.input.shape;
   if (sample.input.type != NumberType::uint8 || shape.size() != 3 ||

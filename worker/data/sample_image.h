@@ -16,6 +16,9 @@ inline constexpr std::int64_t kBoxRow = 5;
 /// A box of which less than that share is left tells nothing of the object in it, and is dropped.
 inline constexpr float kLeastOfBox = 0.1F;
 
+/// The boxes of another sample become this one's, too. Precondition: both have boxes.
+void append_boxes(const Sample& other, Sample& sample);
+
 class SampleImage {
  public:
   /// Errors: UsageError when the sample's input is not bytes of one or three channels.

@@ -3,6 +3,33 @@
 #include <algorithm>
 
 namespace ddp::worker {
+namespace {
+
+struct Point {
+  double x;
+  double y;
+};
+
+/// Around the four corners, each where `move` brings it.
+template <typename Move>
+Box hull(const Box& box, Move move) {
+  const std::array<std::array<float, 2>, 4> corners{
+      {{box.left, box.top}, {box.right, box.top}, {box.right, box.bottom}, {box.left, box.bottom}}};
+  Box around;
+  for (std::size_t i = 0; i < corners.size(); ++i) {
+    const Point point = move(corners[i][0], corners[i][1]);
+    const auto x = static_cast<float>(point.x);
+    const auto y = static_cast<float>(point.y);
+    if (i == 0) around = {x, y, x, y};
+    around = {std::min(around.left, x),
+              std::min(around.top, y),
+              std::max(around.right, x),
+              std::max(around.bottom, y)};
+  }
+  return around;
+}
+
+}  // namespace
 
 float area(const Box& box) {
   return std::max(box.right - box.left, 0.0F) * std::max(box.bottom - box.top, 0.0F);
@@ -25,6 +52,11 @@ Box flip_horizontal(const Box& box, ImageSize image) {
   return {width - box.right, box.top, width - box.left, box.bottom};
 }
 
+Box flip_vertical(const Box& box, ImageSize image) {
+  const auto height = static_cast<float>(image.height);
+  return {box.left, height - box.bottom, box.right, height - box.top};
+}
+
 std::optional<Box> crop(const Box& box, const Region& region, float least) {
   const auto left = static_cast<float>(region.left);
   const auto top = static_cast<float>(region.top);
@@ -40,20 +72,20 @@ Box resize(const Box& box, ImageSize from, ImageSize to) {
 
 Box move_affine(const Box& box, const Affine& affine, ImageSize image) {
   const std::array<double, 6> m = affine_matrix(affine, image);
-  const std::array<std::array<float, 2>, 4> corners{
-      {{box.left, box.top}, {box.right, box.top}, {box.right, box.bottom}, {box.left, box.bottom}}};
-  Box hull;
-  for (std::size_t i = 0; i < corners.size(); ++i) {
-    const auto [x, y] = corners[i];
-    const auto moved_x = static_cast<float>(m[0] * x + m[1] * y + m[2]);
-    const auto moved_y = static_cast<float>(m[3] * x + m[4] * y + m[5]);
-    if (i == 0) hull = {moved_x, moved_y, moved_x, moved_y};
-    hull = {std::min(hull.left, moved_x),
-            std::min(hull.top, moved_y),
-            std::max(hull.right, moved_x),
-            std::max(hull.bottom, moved_y)};
-  }
-  return hull;
+  return hull(box, [&m](double x, double y) {
+    return Point{m[0] * x + m[1] * y + m[2], m[3] * x + m[4] * y + m[5]};
+  });
+}
+
+std::optional<Box> move_perspective(const Box& box, const Matrix3& m) {
+  float nearest = 1;
+  const Box moved = hull(box, [&](double x, double y) {
+    const double depth = m[6] * x + m[7] * y + m[8];
+    nearest = std::min(nearest, static_cast<float>(depth));
+    return Point{(m[0] * x + m[1] * y + m[2]) / depth, (m[3] * x + m[4] * y + m[5]) / depth};
+  });
+  if (!(nearest > 0)) return std::nullopt;
+  return moved;
 }
 
 }  // namespace ddp::worker

@@ -7,6 +7,7 @@
 
 #include "worker/image/affine.h"
 #include "worker/image/image.h"
+#include "worker/image/perspective.h"
 
 namespace ddp::worker {
 
@@ -30,6 +31,8 @@ std::optional<Box> clip(const Box& box, ImageSize image, float least = 0);
 
 Box flip_horizontal(const Box& box, ImageSize image);
 
+Box flip_vertical(const Box& box, ImageSize image);
+
 /// For crops and pads; clipped as by clip().
 std::optional<Box> crop(const Box& box, const Region& region, float least = 0);
 
@@ -37,5 +40,9 @@ Box resize(const Box& box, ImageSize from, ImageSize to);
 
 /// Around the moved corners, and not clipped.
 Box move_affine(const Box& box, const Affine& affine, ImageSize image);
+
+/// The same for a matrix of worker/image/perspective.h. Nothing when a corner comes to lie at the
+/// horizon or behind it.
+std::optional<Box> move_perspective(const Box& box, const Matrix3& matrix);
 
 }  // namespace ddp::worker

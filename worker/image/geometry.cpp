@@ -71,6 +71,15 @@ void flip_horizontal(Image& image) {
     flip_row(image.row(0, row), image.width);
 }
 
+void flip_vertical(Image& image) {
+  for (int channel = 0; channel < image.channels; ++channel) {
+    for (int above = 0, below = image.height - 1; above < below; ++above, --below) {
+      std::uint8_t* row = image.row(channel, above);
+      std::swap_ranges(row, row + image.width, image.row(channel, below));
+    }
+  }
+}
+
 void crop(const Image& from, const Region& region, const Border& border, Image& into) {
   if (region.height <= 0 || region.width <= 0 || from.bytes.empty())
     throw std::logic_error("a crop of no pixel");
@@ -98,6 +107,19 @@ Region center_region(ImageSize image, ImageSize crop) {
 
 Region padded_region(ImageSize image, int left, int top, int right, int bottom) {
   return {-top, -left, image.height + top + bottom, image.width + left + right};
+}
+
+void paste(const Image& from, int top, int left, Image& into) {
+  const int first = std::max(-left, 0);
+  const int width = std::min(from.width, into.width - left) - first;
+  if (width <= 0) return;
+  for (int channel = 0; channel < from.channels; ++channel) {
+    for (int y = std::max(-top, 0); y < std::min(from.height, into.height - top); ++y) {
+      std::memcpy(into.row(channel, top + y) + left + first,
+                  from.row(channel, y) + first,
+                  static_cast<std::size_t>(width));
+    }
+  }
 }
 
 void erase(Image& image, const Region& region, Color color) {

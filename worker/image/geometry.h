@@ -20,6 +20,9 @@ struct Border {
 /// Mirrors left and right, in place.
 void flip_horizontal(Image& image);
 
+/// Mirrors top and bottom, in place.
+void flip_vertical(Image& image);
+
 /// Cuts a region out. It may reach out of the image, or lie outside: there the border is. So it
 /// pads, too: one pixel all around is the region {-1, -1, height + 2, width + 2}.
 /// Errors: std::logic_error when the region or `from` has no pixel.
@@ -31,6 +34,10 @@ Region center_region(ImageSize image, ImageSize crop);
 
 /// The region of an image with `left`, `top`, ... pixels around it.
 Region padded_region(ImageSize image, int left, int top, int right, int bottom);
+
+/// Copies `from` so that its first pixel comes to (top, left); what lies outside of `into` is left
+/// out. Precondition: both have as many channels.
+void paste(const Image& from, int top, int left, Image& into);
 
 /// Paints a rectangle, in place (cutout, random erasing). What of it lies outside is left alone.
 void erase(Image& image, const Region& region, Color color);

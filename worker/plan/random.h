@@ -16,7 +16,10 @@ std::uint64_t counted_seed(std::uint64_t first, std::uint64_t second, std::uint6
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t epoch, std::uint64_t index)
-      : state_(counted_seed(seed, epoch, index)) {}
+      : state_(counted_seed(seed, epoch, index)), epoch_(epoch) {}
+
+  /// The one it was made for: some augmentations end before the run does.
+  [[nodiscard]] std::uint64_t epoch() const { return epoch_; }
 
   /// 64 random bits (SplitMix64).
   std::uint64_t next();
@@ -29,6 +32,7 @@ class Random {
 
  private:
   std::uint64_t state_;
+  std::uint64_t epoch_;
 };
 
 }  // namespace ddp::worker

@@ -58,6 +58,10 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
   return plan;
 }
 
+std::int64_t epochs_of(const RunPlan& plan) {
+  return (plan.steps + plan.steps_per_epoch - 1) / plan.steps_per_epoch;
+}
+
 std::int64_t samples_of(const RunPlan& plan, std::int64_t steps) {
   return std::min(steps * plan.deal.batch, plan.deal.size);
 }

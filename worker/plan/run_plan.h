@@ -24,6 +24,9 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
 /// steps.
 Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_t steps);
 
+/// Epochs of the run, of which train.max_steps may end the last one early.
+std::int64_t epochs_of(const RunPlan& plan);
+
 /// Samples of the first `steps` steps of an epoch, none of them counted twice.
 std::int64_t samples_of(const RunPlan& plan, std::int64_t steps);
 

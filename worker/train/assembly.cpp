@@ -255,15 +255,16 @@ int train_task(const Session& session,
                  ": the rate hardly reaches optimizer.lr. Train longer, or warm up less.");
   }
   const at::MemoryFormat layout = layout_of(task->model());
-  Loader train_loader(data.train,
-                      {.type = input_type(replica),
-                       .layout = layout,
-                       .augments = make_augments(session.registry, job.data, facts),
-                       .seed = job.seed,
-                       .repeats = job.data.repeats,
-                       .threads = loader_threads(job.data, facts, device.device),
-                       .send = send_to(device.device),
-                       .is_pinned = device.device.is_cuda()});
+  Loader train_loader(
+      data.train,
+      {.type = input_type(replica),
+       .layout = layout,
+       .augments = make_augments(session.registry, job.data, facts, epochs_of(plan)),
+       .seed = job.seed,
+       .repeats = job.data.repeats,
+       .threads = loader_threads(job.data, facts, device.device),
+       .send = send_to(device.device),
+       .is_pinned = device.device.is_cuda()});
   Loader test_loader(data.test,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);

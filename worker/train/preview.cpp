@@ -129,7 +129,7 @@ Cell draw(Sample& sample, const DataFacts& data) {
 /// The samples that one rank would see first.
 std::vector<Cell> draw_samples(const Session& session, const Job& job, const Source& source) {
   const DataFacts& data = source.facts();
-  const std::vector<Augment> augments = make_augments(session.registry, job.data, data);
+  const std::vector<Augment> augments = make_augments(session.registry, job.data, data, job.epochs);
   const std::vector<std::int64_t> order = permutation(
       {.size = data.count, .seed = job.seed, .shuffle = job.data.sampler != Sampler::sequential},
       0);

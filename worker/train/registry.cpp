@@ -142,10 +142,11 @@ std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job) 
 
 std::vector<Augment> make_augments(const Registry& registry,
                                    const DataJob& job,
-                                   const DataFacts& data) {
+                                   const DataFacts& data,
+                                   std::int64_t epochs) {
   std::vector<Augment> augments;
   for (const AugmentJob& augment : job.augment) {
-    augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments}));
+    augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments, epochs}));
     augment.args.require_all_read(augment.name);
   }
   if (data.varies) augments.push_back(fit(data));

@@ -62,10 +62,11 @@ Model make_image_model(const TaskRequest& request);
 /// The update rule of the job. Errors: UsageError, also for states without a name of their own.
 std::unique_ptr<UpdateRule> make_rule(const Registry& registry, const Job& job);
 
-/// Those of data.augment, for the training set. Errors: UsageError.
+/// Those of data.augment, for the training set of a run of so many `epochs`. Errors: UsageError.
 std::vector<Augment> make_augments(const Registry& registry,
                                    const DataJob& job,
-                                   const DataFacts& data);
+                                   const DataFacts& data,
+                                   std::int64_t epochs = 0);
 
 /// Errors: UsageError with every name of the job that the registry does not have.
 void require_known(const Registry& registry, const Job& job);

@@ -208,7 +208,7 @@ int check_job(const Session& session) {
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
-  (void)make_augments(session.registry, job.data, data.train->facts());
+  (void)make_augments(session.registry, job.data, data.train->facts(), job.epochs);
   for (const std::string& name : job.evaluation.metrics)
     (void)session.registry.metrics.at(name)(data.train->facts());
   const ModelSize size = size_of(task->model());

@@ -1,0 +1,294 @@
+#include "worker/image/perspective.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+namespace ddp::worker {
+namespace {
+
+// Parts of a pixel are counted in 128ths: a sum of two of them fits into 16 bits.
+constexpr int kPartBits = 7;
+constexpr int kParts = 1 << kPartBits;
+// Pixels of a row that are treated together: what is known of them stays in the cache.
+constexpr int kBlock = 64;
+
+static_assert(std::endian::native == std::endian::little, "two pixels are read as one number");
+
+/// What goes straight along a row: its value at pixel x.
+struct Line {
+  double slope = 0;
+  double start = 0;
+
+  [[nodiscard]] double at(int x) const { return slope * x + start; }
+  Line operator+(const Line& other) const { return {slope + other.slope, start + other.start}; }
+  Line operator-(const Line& other) const { return {slope - other.slope, start - other.start}; }
+  Line operator*(double factor) const { return {slope * factor, start * factor}; }
+};
+
+/// Pixels of a row, from `begin` to before `end`.
+struct Range {
+  int begin = 0;
+  int end = 0;
+};
+
+/// The part of a range in which a line is above 0.
+Range above_zero(const Line& line, Range range) {
+  if (line.slope == 0) return line.start > 0 ? range : Range{range.begin, range.begin};
+  const double zero = std::clamp(
+      -line.start / line.slope, static_cast<double>(range.begin), static_cast<double>(range.end));
+  if (line.slope > 0)
+    range.begin = static_cast<int>(std::ceil(zero));
+  else
+    range.end = static_cast<int>(std::ceil(zero));
+  return range;
+}
+
+/// Where the pixels of one row come from, in pixels: 0 is the middle of the first one. They are x /
+/// depth and y / depth.
+struct Way {
+  Line x;
+  Line y;
+  Line depth;
+
+  Way(const Matrix3& m, int row)
+      : x{m[0], m[1] * row + m[2]}, y{m[3], m[4] * row + m[5]}, depth{m[6], m[7] * row + m[8]} {}
+
+  [[nodiscard]] bool is_straight() const { return depth.slope == 0; }
+
+  /// Pixels that come from between `first` and `last`, given as pixels of both sides. It is in
+  /// front of the horizon, too: where 0 < x - first * depth and 0 < last * depth - x, depth is
+  /// positive.
+  [[nodiscard]] Range between(double first, double last_x, double last_y, Range range) const {
+    for (const Line& line :
+         {x - depth * first, depth * last_x - x, y - depth * first, depth * last_y - y})
+      range = above_zero(line, range);
+    return range;
+  }
+};
+
+/// Pixels side by side of one row: their upper left pixel, and how much of its neighbours is in
+/// them.
+struct Block {
+  std::size_t count = 0;
+  std::array<std::int32_t, kBlock> places;
+  std::array<std::int16_t, kBlock> right;
+  std::array<std::int16_t, kBlock> below;
+};
+
+/// A coordinate along a straight way, in whole numbers.
+class Steps {
+ public:
+  explicit Steps(const Line& line, const Line& depth, int x)
+      : at_(whole(line.at(x) / depth.start + 0.5 / kParts)),
+        step_(whole(line.slope / depth.start)) {}
+
+  [[nodiscard]] std::int32_t pixel() const { return static_cast<std::int32_t>(at_ >> kBits); }
+  [[nodiscard]] std::int16_t part() const {
+    return static_cast<std::int16_t>(at_ >> (kBits - kPartBits) & (kParts - 1));
+  }
+  void advance() { at_ += step_; }
+
+ private:
+  static constexpr int kBits = 32;  // of the fraction
+  // A step of more than that leaves every image.
+  static std::int64_t whole(double number) {
+    constexpr double kMost = 0x1p30;
+    return static_cast<std::int64_t>(std::clamp(number, -kMost, kMost) * 0x1p32);
+  }
+
+  std::int64_t at_;
+  std::int64_t step_;
+};
+
+/// Precondition: all that the pixels are mixed of is inside of an image of that width.
+void find_straight(const Way& way, int first, int width, Block& block) {
+  Steps x(way.x, way.depth, first);
+  Steps y(way.y, way.depth, first);
+  for (std::size_t i = 0; i < block.count; ++i) {
+    block.places[i] = y.pixel() * width + x.pixel();
+    block.right[i] = x.part();
+    block.below[i] = y.part();
+    x.advance();
+    y.advance();
+  }
+}
+
+/// In 128ths of a pixel, to the nearest.
+std::int64_t parts_of(double coordinate) {
+  return static_cast<std::int64_t>(std::floor(coordinate * kParts + 0.5));
+}
+
+void find_in_perspective(const Way& way, int first, int width, Block& block) {
+  for (std::size_t i = 0; i < block.count; ++i) {
+    const int pixel = first + static_cast<int>(i);
+    const double scale = kParts / way.depth.at(pixel);
+    // Positive, so that cutting off rounds down.
+    const auto x = static_cast<std::int32_t>(way.x.at(pixel) * scale + 0.5);
+    const auto y = static_cast<std::int32_t>(way.y.at(pixel) * scale + 0.5);
+    block.places[i] = (y >> kPartBits) * width + (x >> kPartBits);
+    block.right[i] = static_cast<std::int16_t>(x & (kParts - 1));
+    block.below[i] = static_cast<std::int16_t>(y & (kParts - 1));
+  }
+}
+
+/// Two pixels side by side, the left one in the lower byte.
+std::uint16_t read_pair(const std::uint8_t* pixels) {
+  std::uint16_t pair = 0;
+  std::memcpy(&pair, pixels, sizeof pair);
+  return pair;
+}
+
+std::int16_t mix_pair(std::uint16_t pair, std::int16_t right) {
+  const auto left = static_cast<std::int16_t>(kParts - right);
+  return static_cast<std::int16_t>((pair & 255) * left + (pair >> 8) * right);
+}
+
+/// What is read from all over the image is put side by side first, so that the sums are vectors.
+void mix_block(const Block& block, const std::uint8_t* plane, int width, std::uint8_t* into) {
+  std::array<std::uint16_t, kBlock> upper;
+  std::array<std::uint16_t, kBlock> lower;
+  const std::size_t count = block.count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint8_t* const pixels = plane + block.places[i];
+    upper[i] = read_pair(pixels);
+    lower[i] = read_pair(pixels + width);
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::int16_t above = mix_pair(upper[i], block.right[i]);
+    const std::int16_t under = mix_pair(lower[i], block.right[i]);
+    const auto of_above = static_cast<std::int16_t>(kParts - block.below[i]);
+    const int sum = above * of_above + under * block.below[i];
+    into[i] = static_cast<std::uint8_t>((sum + kParts * kParts / 2) >> (2 * kPartBits));
+  }
+}
+
+/// One move of one image.
+class Mover {
+ public:
+  Mover(const Image& from, const Matrix3& back, Color border, Image& into)
+      : from_(from), back_(back), border_(border), into_(into) {}
+
+  void move_row(int y) const {
+    const Way way(back_, y);
+    const Range all{0, into_.width};
+    // What comes from outside of the outermost pixels' middles is mixed with the border.
+    const Range near = way.between(-1, from_.width, from_.height, all);
+    // A part less than up to the last pixel, whatever rounding does.
+    constexpr double kLess = 1.0 / 64;
+    const Range inside = way.between(0, from_.width - 1 - kLess, from_.height - 1 - kLess, near);
+    paint(y, 0, near.begin);
+    if (inside.begin < inside.end) {
+      mix_edge(way, y, near.begin, inside.begin);
+      mix_inside(way, y, inside);
+      mix_edge(way, y, inside.end, near.end);
+    } else {
+      mix_edge(way, y, near.begin, near.end);
+    }
+    paint(y, std::max(near.begin, near.end), into_.width);
+  }
+
+ private:
+  void paint(int y, int begin, int end) const {
+    for (int channel = 0; channel < into_.channels; ++channel) {
+      std::uint8_t* const row = into_.row(channel, y);
+      std::fill(row + begin, row + end, border_[static_cast<std::size_t>(channel)]);
+    }
+  }
+
+  void mix_inside(const Way& way, int y, Range range) const {
+    Block block;
+    for (int x = range.begin; x < range.end; x += kBlock) {
+      block.count = static_cast<std::size_t>(std::min(kBlock, range.end - x));
+      if (way.is_straight())
+        find_straight(way, x, from_.width, block);
+      else
+        find_in_perspective(way, x, from_.width, block);
+      for (int channel = 0; channel < from_.channels; ++channel)
+        mix_block(block, from_.row(channel, 0), from_.width, into_.row(channel, y) + x);
+    }
+  }
+
+  /// Pixel by pixel: there are few of them.
+  void mix_edge(const Way& way, int y, int begin, int end) const {
+    for (int x = begin; x < end; ++x) {
+      const double depth = way.depth.at(x);
+      const std::int64_t across = parts_of(way.x.at(x) / depth);
+      const std::int64_t down = parts_of(way.y.at(x) / depth);
+      for (int channel = 0; channel < from_.channels; ++channel) {
+        const auto pixel = [&](std::int64_t column, std::int64_t row) -> std::int64_t {
+          const bool is_there =
+              column >= 0 && row >= 0 && column < from_.width && row < from_.height;
+          return is_there ? from_.row(channel, static_cast<int>(row))[column]
+                          : border_[static_cast<std::size_t>(channel)];
+        };
+        const std::int64_t column = across >> kPartBits;
+        const std::int64_t row = down >> kPartBits;
+        const std::int64_t right = across & (kParts - 1);
+        const std::int64_t below = down & (kParts - 1);
+        const std::int64_t upper =
+            pixel(column, row) * (kParts - right) + pixel(column + 1, row) * right;
+        const std::int64_t lower =
+            pixel(column, row + 1) * (kParts - right) + pixel(column + 1, row + 1) * right;
+        const std::int64_t sum = upper * (kParts - below) + lower * below;
+        into_.row(channel, y)[x] =
+            static_cast<std::uint8_t>((sum + kParts * kParts / 2) >> (2 * kPartBits));
+      }
+    }
+  }
+
+  const Image& from_;
+  const Matrix3 back_;
+  const Color border_;
+  Image& into_;
+};
+
+}  // namespace
+
+Matrix3 multiply(const Matrix3& first, const Matrix3& second) {
+  Matrix3 product{};
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t column = 0; column < 3; ++column) {
+      for (std::size_t i = 0; i < 3; ++i)
+        product[3 * row + column] += first[3 * row + i] * second[3 * i + column];
+    }
+  }
+  return product;
+}
+
+Matrix3 inverse(const Matrix3& m) {
+  // Cofactors, by the two rows and columns after each.
+  const auto minor = [&m](std::size_t row, std::size_t column) {
+    const std::size_t below = 3 * ((row + 1) % 3);
+    const std::size_t last = 3 * ((row + 2) % 3);
+    const std::size_t right = (column + 1) % 3;
+    const std::size_t end = (column + 2) % 3;
+    return m[below + right] * m[last + end] - m[below + end] * m[last + right];
+  };
+  const double determinant = m[0] * minor(0, 0) + m[1] * minor(0, 1) + m[2] * minor(0, 2);
+  if (determinant == 0 || !std::isfinite(1 / determinant))
+    throw std::logic_error("a matrix without an inverse moves an image");
+  Matrix3 result{};
+  for (std::size_t row = 0; row < 3; ++row) {
+    for (std::size_t column = 0; column < 3; ++column)
+      result[3 * row + column] = minor(column, row) / determinant;
+  }
+  return result;
+}
+
+void move_perspective(
+    const Image& from, const Matrix3& matrix, ImageSize size, Color border, Image& into) {
+  if (from.bytes.empty() || size.height <= 0 || size.width <= 0)
+    throw std::logic_error("an image without a pixel is moved");
+  into.reshape(from.channels, size);
+  // From points of pixels' corners to numbers of pixels.
+  const Matrix3 to_corner{1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};
+  const Matrix3 to_pixel{1, 0, -0.5, 0, 1, -0.5, 0, 0, 1};
+  const Mover mover(from, multiply(to_pixel, multiply(inverse(matrix), to_corner)), border, into);
+  for (int y = 0; y < size.height; ++y)
+    mover.move_row(y);
+}
+
+}  // namespace ddp::worker
