@@ -73,7 +73,10 @@ int measure(const std::vector<std::string>& words) {
   job.augment = augments_of(job.name);
   DataRequest request{.name = job.name, .root = words.at(1)};
   request.test_size = 1;
-  if (job.name == "coco") request.image_size = 640;
+  if (job.name == "coco") {
+    request.image_size = 640;
+    request.args = Args("data.args", {{"val", "images/train2017"}});  // coco128 has no other
+  }
   const Sources sources = registry.data_sets.contains(job.name)
                               ? make_sources(registry.data_sets.at(job.name)(request))
                               : registry.sources.at(job.name)(request);
