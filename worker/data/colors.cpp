@@ -8,6 +8,7 @@
 #include "worker/data/sample_image.h"
 #include "worker/image/affine.h"
 #include "worker/image/color.h"
+#include "worker/image/hsv.h"
 #include "worker/image/levels.h"
 
 namespace ddp::worker {

@@ -130,50 +130,6 @@ void adjust_hue(Image& image, double shift) {
   }
 }
 
-// As adjust_hue(), with the largest value and the range between changed.
-void adjust_hsv(Image& image, double shift, double saturation, double value) {
-  if (!(std::abs(shift) <= 0.5))
-    throw std::logic_error("a hue is shifted by more than half a circle");
-  require_factor(saturation);
-  require_factor(value);
-  const auto of_saturation = static_cast<float>(saturation);
-  const auto of_value = static_cast<float>(value);
-  const auto turn = static_cast<float>(6 * shift + 6);  // positive, for the cut below
-  if (image.channels != 3) {
-    for (std::uint8_t& byte : image.bytes)
-      byte = to_byte(static_cast<float>(byte) * of_value + 0.5F);
-    return;
-  }
-  std::uint8_t* __restrict red = image.plane(0).data();
-  std::uint8_t* __restrict green = image.plane(1).data();
-  std::uint8_t* __restrict blue = image.plane(2).data();
-  const std::size_t count = image.plane_size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const float r = red[i];
-    const float g = green[i];
-    const float b = blue[i];
-    const float largest = std::max(std::max(r, g), b);
-    const float range = largest - std::min(std::min(r, g), b);
-    const float scale = 1 / std::max(range, 1.0F);
-    const float of_red = (g - b) * scale;
-    const float of_green = (b - r) * scale + 2;
-    const float of_blue = (r - g) * scale + 4;
-    const float hue = (largest == r ? of_red : largest == g ? of_green : of_blue) + turn;
-    const float new_largest = std::min(largest * of_value, 255.0F);
-    const float new_range =
-        new_largest * std::min(range * of_saturation / std::max(largest, 1.0F), 1.0F);
-    const auto channel = [&](float n) {
-      const float far = n + hue;
-      const float k = far - 6 * static_cast<float>(static_cast<int>(far * (1.0F / 6)));
-      const float below = std::min(std::max(std::min(k, 4 - k), 0.0F), 1.0F);
-      return static_cast<std::uint8_t>(static_cast<int>(new_largest - new_range * below + 0.5F));
-    };
-    red[i] = channel(5);
-    green[i] = channel(3);
-    blue[i] = channel(1);
-  }
-}
-
 void adjust_sharpness(const Image& from, double factor, Image& into) {
   require_factor(factor);
   into.reshape(from.channels, from.size());

@@ -20,11 +20,6 @@ void adjust_saturation(Image& image, double factor);
 /// Turns the hue by `shift` of a full circle, in [-0.5, 0.5]. A grey image stays.
 void adjust_hue(Image& image, double shift);
 
-/// Hue, saturation and value of HSV in one: the hue is turned by `shift` of a full circle, in
-/// [-0.5, 0.5], the other two are multiplied, and cut off at their largest. Rounded to the nearest.
-/// What the YOLO family does to its images. A grey image has its value changed alone.
-void adjust_hsv(Image& image, double shift, double saturation, double value);
-
 /// 0 is smoothed, 1 the image, 2 sharper. The outermost pixels stay.
 /// `from` and `into` are not the same image.
 void adjust_sharpness(const Image& from, double factor, Image& into);

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace ddp::worker {
 namespace {
@@ -14,6 +16,8 @@ constexpr int kPartBits = 7;
 constexpr int kParts = 1 << kPartBits;
 // Pixels of a row that are treated together: what is known of them stays in the cache.
 constexpr int kBlock = 64;
+// What is mixed of pixels inside alone ends that much before the last one, whatever rounding does.
+constexpr double kLess = 1.0 / 64;
 
 static_assert(std::endian::native == std::endian::little, "two pixels are read as one number");
 
@@ -165,32 +169,137 @@ void mix_block(const Block& block, const std::uint8_t* plane, int width, std::ui
   }
 }
 
+/// Two rows in one, in 128ths.
+void mix_rows(const std::uint8_t* upper,
+              const std::uint8_t* lower,
+              std::int16_t below,
+              std::size_t count,
+              std::int16_t* into) {
+  const auto above = static_cast<std::int16_t>(kParts - below);
+  for (std::size_t i = 0; i < count; ++i)
+    into[i] = static_cast<std::int16_t>(upper[i] * above + lower[i] * below);
+}
+
+/// Mixes the pixels of one mixed row.
+void mix_columns(const Block& block, const std::int16_t* row, std::uint8_t* into) {
+  std::array<std::int16_t, kBlock> left;
+  std::array<std::int16_t, kBlock> right;
+  const std::size_t count = block.count;
+  for (std::size_t i = 0; i < count; ++i) {
+    left[i] = row[block.places[i]];
+    right[i] = row[block.places[i] + 1];
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto of_left = static_cast<std::int16_t>(kParts - block.right[i]);
+    const int sum = left[i] * of_left + right[i] * block.right[i];
+    into[i] = static_cast<std::uint8_t>((sum + kParts * kParts / 2) >> (2 * kPartBits));
+  }
+}
+
 /// One move of one image.
 class Mover {
  public:
   Mover(const Image& from, const Matrix3& back, Color border, Image& into)
       : from_(from), back_(back), border_(border), into_(into) {}
 
-  void move_row(int y) const {
-    const Way way(back_, y);
-    const Range all{0, into_.width};
-    // What comes from outside of the outermost pixels' middles is mixed with the border.
-    const Range near = way.between(-1, from_.width, from_.height, all);
-    // A part less than up to the last pixel, whatever rounding does.
-    constexpr double kLess = 1.0 / 64;
-    const Range inside = way.between(0, from_.width - 1 - kLess, from_.height - 1 - kLess, near);
-    paint(y, 0, near.begin);
-    if (inside.begin < inside.end) {
-      mix_edge(way, y, near.begin, inside.begin);
-      mix_inside(way, y, inside);
-      mix_edge(way, y, inside.end, near.end);
-    } else {
-      mix_edge(way, y, near.begin, near.end);
-    }
-    paint(y, std::max(near.begin, near.end), into_.width);
+  void move() const {
+    const bool is_upright = back_[1] == 0 && back_[3] == 0 && back_[6] == 0 && back_[7] == 0;
+    if (is_upright && back_[8] > 0) return move_upright();
+    for (int y = 0; y < into_.height; ++y)
+      move_row(y);
   }
 
  private:
+  /// What all rows take where rows stay rows.
+  struct Columns {
+    Range inside;               // pixels that are mixed of pixels of the image alone
+    std::vector<Block> blocks;  // of them; a place is a column
+    int first = 0;              // column that is taken
+    std::size_t count = 0;      // of columns that are
+
+    [[nodiscard]] std::vector<std::int16_t> row() const {
+      return std::vector<std::int16_t>(static_cast<std::size_t>(first) + count);
+    }
+  };
+
+  /// Where rows stay rows, all of them take the same columns: what is known of those is kept, and
+  /// two rows are mixed first. Bit for bit the same pixels, sooner.
+  void move_upright() const {
+    const Columns columns = find_columns();
+    std::vector<std::int16_t> mixed = columns.row();
+    for (int y = 0; y < into_.height; ++y) {
+      const Way way(back_, y);
+      const double from_row = way.y.start / way.depth.start;
+      const bool is_inside = from_row >= 0 && from_row <= from_.height - 1 - kLess;
+      if (!is_inside || columns.blocks.empty()) {
+        move_row(y);
+        continue;
+      }
+      paint_around(way, y, columns.inside);
+      for (int channel = 0; channel < from_.channels; ++channel)
+        mix_upright(channel, parts_of(from_row), columns, mixed, into_.row(channel, y));
+    }
+  }
+
+  [[nodiscard]] Columns find_columns() const {
+    Way way(back_, 0);
+    way.y = {};
+    const Line before_last = way.depth * (from_.width - 1 - kLess) - way.x;
+    Columns columns;
+    columns.inside = above_zero(way.x, above_zero(before_last, {0, into_.width}));
+    for (int x = columns.inside.begin; x < columns.inside.end; x += kBlock) {
+      Block& block = columns.blocks.emplace_back();
+      block.count = static_cast<std::size_t>(std::min(kBlock, columns.inside.end - x));
+      find_straight(way, x, from_.width, block);
+    }
+    if (columns.blocks.empty()) return columns;
+    const Block& last = columns.blocks.back();
+    // The other way round in a mirrored image.
+    const std::pair<int, int> ends =
+        std::minmax(columns.blocks.front().places[0], last.places[last.count - 1]);
+    columns.first = ends.first;
+    columns.count = static_cast<std::size_t>(ends.second - ends.first) + 2;
+    return columns;
+  }
+
+  void mix_upright(int channel,
+                   std::int64_t from_row,
+                   const Columns& columns,
+                   std::vector<std::int16_t>& mixed,
+                   std::uint8_t* into) const {
+    const auto row = static_cast<int>(from_row >> kPartBits);
+    mix_rows(from_.row(channel, row) + columns.first,
+             from_.row(channel, row + 1) + columns.first,
+             static_cast<std::int16_t>(from_row & (kParts - 1)),
+             columns.count,
+             mixed.data() + columns.first);
+    into += columns.inside.begin;
+    for (const Block& block : columns.blocks) {
+      mix_columns(block, mixed.data(), into);
+      into += block.count;
+    }
+  }
+
+  void move_row(int y) const {
+    const Way way(back_, y);
+    const Range all{0, into_.width};
+    const Range inside = way.between(0, from_.width - 1 - kLess, from_.height - 1 - kLess, all);
+    paint_around(way, y, inside);
+    if (inside.begin < inside.end) mix_inside(way, y, inside);
+  }
+
+  /// All of a row but what is inside: there the border is, and between them pixels are mixed with
+  /// it.
+  void paint_around(const Way& way, int y, const Range& inside) const {
+    const Range near = way.between(-1, from_.width, from_.height, {0, into_.width});
+    const int end = std::max(near.begin, near.end);
+    const bool has_inside = inside.begin < inside.end;
+    paint(y, 0, near.begin);
+    mix_edge(way, y, near.begin, has_inside ? inside.begin : end);
+    if (has_inside) mix_edge(way, y, inside.end, end);
+    paint(y, end, into_.width);
+  }
+
   void paint(int y, int begin, int end) const {
     for (int channel = 0; channel < into_.channels; ++channel) {
       std::uint8_t* const row = into_.row(channel, y);
@@ -287,8 +396,7 @@ void move_perspective(
   const Matrix3 to_corner{1, 0, 0.5, 0, 1, 0.5, 0, 0, 1};
   const Matrix3 to_pixel{1, 0, -0.5, 0, 1, -0.5, 0, 0, 1};
   const Mover mover(from, multiply(to_pixel, multiply(inverse(matrix), to_corner)), border, into);
-  for (int y = 0; y < size.height; ++y)
-    mover.move_row(y);
+  mover.move();
 }
 
 }  // namespace ddp::worker
