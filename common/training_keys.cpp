@@ -95,7 +95,9 @@ std::vector<JobKey> training_keys() {
        .type = JobType::part_list,
        .default_value = "[]",
        .help = "what changes samples of the training set, in this order, as [{crop: {padding: 4}}, "
-               "flip]; "
+               "flip]: affine, center-crop, color-jitter, crop, cutmix, cutout, flip, "
+               "flip-vertical, hsv, letterbox, mixup, mosaic, rand-augment, random-perspective, "
+               "random-resized-crop, resize, rotate; "
                "also names that the program itself registers"},
       {.path = "data.max_bad",
        .type = JobType::real,

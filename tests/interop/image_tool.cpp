@@ -15,7 +15,9 @@
 #include "worker/image/color.h"
 #include "worker/image/decode.h"
 #include "worker/image/geometry.h"
+#include "worker/image/hsv.h"
 #include "worker/image/levels.h"
+#include "worker/image/perspective.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
 
@@ -130,6 +132,13 @@ Affine read_affine(Numbers& numbers) {
   return affine;
 }
 
+Matrix3 read_matrix(Numbers& numbers) {
+  Matrix3 matrix{};
+  for (double& number : matrix)
+    number = numbers;
+  return matrix;
+}
+
 using Operation = std::function<void(Numbers&, Image&, Image&)>;
 
 Operation in_place(void (*change)(Image&)) {
@@ -162,6 +171,20 @@ const std::map<std::string, Operation>& operations() {
       {"hue", in_place<double>(adjust_hue)},
       {"sharpness",
        [](Numbers& numbers, Image& image, Image& into) { adjust_sharpness(image, numbers, into); }},
+      {"flip-vertical", in_place([](Image& image) { flip_vertical(image); })},
+      {"hsv",  // SHIFT SATURATION VALUE
+       [](Numbers& numbers, Image& image, Image& into) {
+         const double shift = numbers;
+         const double saturation = numbers;
+         adjust_hsv(image, shift, saturation, numbers);
+         std::swap(image, into);
+       }},
+      {"perspective",  // HEIGHT WIDTH RED GREEN BLUE and the nine numbers of the matrix
+       [](Numbers& numbers, Image& image, Image& into) {
+         const ImageSize size = read_size(numbers);
+         const Color color = read_color(numbers);
+         move_perspective(image, read_matrix(numbers), size, color, into);
+       }},
       {"erase",
        [](Numbers& numbers, Image& image, Image& into) {
          const Region region = read_region(numbers);

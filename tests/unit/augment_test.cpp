@@ -124,6 +124,14 @@ TEST_F(Augments, AllAreDrawnFromTheirRandomNumbersAlone) {
   }
 }
 
+TEST_F(Augments, TheReferenceNamesThemAll) {
+  const auto key = std::ranges::find(job_keys(), "data.augment", &JobKey::path);
+  for (const auto& [name, factory] : built_in_augments()) {
+    if (name == "colour-jitter") continue;
+    EXPECT_THAT(key->help, HasSubstr(" " + name));
+  }
+}
+
 TEST_F(Augments, AFlipMirrorsPixelsAndBoxes) {
   Sample sample = boxed();
   apply(make("flip", {{"share", "1"}}), sample, source_);
