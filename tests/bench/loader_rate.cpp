@@ -1,6 +1,7 @@
 // The loader as the trainer drives it, without a model: images per second, and the CPU's time for
 // them, of one of the sets of tests/bench/loader.py.
-//   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS]
+//   loader_rate mnist | cifar10 | image-folder | coco ROOT BATCH SECONDS [THREADS [KEPT]]
+// KEPT: MiB of decoded samples that stay in memory.
 // The linker leads calls of libjpeg through here (--wrap), so that its share of the time is known.
 #include <sys/resource.h>
 
@@ -17,6 +18,7 @@
 #include <jpeglib.h>
 
 #include "common/error.h"
+#include "worker/data/kept_source.h"
 #include "worker/data/loader.h"
 #include "worker/data/memory_source.h"
 #include "worker/plan/deal.h"
@@ -77,9 +79,11 @@ int measure(const std::vector<std::string>& words) {
     request.image_size = 640;
     request.args = Args("data.args", {{"val", "images/train2017"}});  // coco128 has no other
   }
-  const Sources sources = registry.data_sets.contains(job.name)
-                              ? make_sources(registry.data_sets.at(job.name)(request))
-                              : registry.sources.at(job.name)(request);
+  Sources sources = registry.data_sets.contains(job.name)
+                        ? make_sources(registry.data_sets.at(job.name)(request))
+                        : registry.sources.at(job.name)(request);
+  if (words.size() > 5)
+    sources.train = std::make_shared<KeptSource>(sources.train, std::stoull(words[5]) << 20);
   const DataFacts& facts = sources.train->facts();
   const std::int64_t batch = std::stoll(words.at(2));
   const double limit = std::stod(words.at(3));
@@ -132,7 +136,7 @@ JDIMENSION __wrap_jpeg_skip_scanlines(j_decompress_ptr info, JDIMENSION count) {
 
 int main(int argc, char** argv) try {
   if (argc < 5) {
-    std::cerr << "usage: loader_rate SET ROOT BATCH SECONDS [THREADS]\n";
+    std::cerr << "usage: loader_rate SET ROOT BATCH SECONDS [THREADS [KEPT]]\n";
     return 2;
   }
   return measure({argv + 1, argv + argc});

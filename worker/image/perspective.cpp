@@ -180,18 +180,17 @@ void mix_rows(const std::uint8_t* upper,
     into[i] = static_cast<std::int16_t>(upper[i] * above + lower[i] * below);
 }
 
-/// Mixes the pixels of one mixed row.
+/// Mixes the pixels of one mixed row. Two of them are read as one number.
 void mix_columns(const Block& block, const std::int16_t* row, std::uint8_t* into) {
-  std::array<std::int16_t, kBlock> left;
-  std::array<std::int16_t, kBlock> right;
+  std::array<std::int32_t, kBlock> pairs;
   const std::size_t count = block.count;
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(&pairs[i], row + block.places[i], sizeof pairs[i]);
   for (std::size_t i = 0; i < count; ++i) {
-    left[i] = row[block.places[i]];
-    right[i] = row[block.places[i] + 1];
-  }
-  for (std::size_t i = 0; i < count; ++i) {
+    const auto left = static_cast<std::int16_t>(pairs[i]);
+    const auto right = static_cast<std::int16_t>(pairs[i] >> 16);
     const auto of_left = static_cast<std::int16_t>(kParts - block.right[i]);
-    const int sum = left[i] * of_left + right[i] * block.right[i];
+    const int sum = left * of_left + right * block.right[i];
     into[i] = static_cast<std::uint8_t>((sum + kParts * kParts / 2) >> (2 * kPartBits));
   }
 }

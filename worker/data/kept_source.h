@@ -1,0 +1,46 @@
+// Samples that stay in memory once they were read, so that no file is decoded twice: mosaic and
+// mixup ask for each image several times an epoch.
+// Promises: what is read is the same with it and without it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "worker/data/source.h"
+
+namespace ddp::worker {
+
+class KeptSource : public Source {
+ public:
+  /// Keeps samples of `source` until they fill `bytes`; those that came first stay, as all are
+  /// asked for as often.
+  KeptSource(std::shared_ptr<const Source> source, std::size_t bytes);
+
+  [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
+  /// Errors: those of the source.
+  void read(std::int64_t index, Sample& into) const override;
+  /// Not kept: a part is another one each time.
+  [[nodiscard]] bool read_part(std::int64_t index,
+                               const DecodeWish& wish,
+                               Sample& into) const override {
+    return source_->read_part(index, wish, into);
+  }
+  [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override {
+    return source_->label(index);
+  }
+
+ private:
+  [[nodiscard]] const Sample* find(std::int64_t index) const;
+  void keep(std::int64_t index, const Sample& sample) const;
+
+  std::shared_ptr<const Source> source_;
+  mutable std::mutex mutex_;  // of what follows; a kept sample itself does not change
+  mutable std::size_t bytes_left_;
+  mutable std::vector<std::unique_ptr<const Sample>> kept_;  // [count], null: not kept
+};
+
+}  // namespace ddp::worker
