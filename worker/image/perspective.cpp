@@ -8,6 +8,10 @@
 #include <utility>
 #include <vector>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 namespace ddp::worker {
 namespace {
 
@@ -180,19 +184,60 @@ void mix_rows(const std::uint8_t* upper,
     into[i] = static_cast<std::int16_t>(upper[i] * above + lower[i] * below);
 }
 
-/// Mixes the pixels of one mixed row. Two of them are read as one number.
-void mix_columns(const Block& block, const std::int16_t* row, std::uint8_t* into) {
-  std::array<std::int32_t, kBlock> pairs;
-  const std::size_t count = block.count;
-  for (std::size_t i = 0; i < count; ++i)
-    std::memcpy(&pairs[i], row + block.places[i], sizeof pairs[i]);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto left = static_cast<std::int16_t>(pairs[i]);
+/// Eight pixels, each of two numbers side by side and their weights.
+void mix_pairs(const std::int32_t* pairs, const std::int16_t* weights, std::uint8_t* into) {
+#ifdef __SSE2__
+  const auto load = [](const void* from) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(from));
+  };
+  const __m128i half = _mm_set1_epi32(kParts * kParts / 2);
+  const auto four = [&](std::size_t first) {
+    const __m128i sums = _mm_madd_epi16(load(pairs + first), load(weights + 2 * first));
+    return _mm_srai_epi32(_mm_add_epi32(sums, half), 2 * kPartBits);
+  };
+  const __m128i sums = _mm_packs_epi32(four(0), four(4));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(into), _mm_packus_epi16(sums, sums));
+#else
+  for (std::size_t i = 0; i < 8; ++i) {
+    const auto left = static_cast<std::int16_t>(pairs[i] & 0xffff);
     const auto right = static_cast<std::int16_t>(pairs[i] >> 16);
-    const auto of_left = static_cast<std::int16_t>(kParts - block.right[i]);
-    const int sum = left * of_left + right * block.right[i];
+    const int sum = left * weights[2 * i] + right * weights[2 * i + 1];
     into[i] = static_cast<std::uint8_t>((sum + kParts * kParts / 2) >> (2 * kPartBits));
   }
+#endif
+}
+
+/// What all rows take where rows stay rows.
+struct Columns {
+  Range inside;                       // pixels that are mixed of pixels of the image alone
+  std::vector<std::int32_t> places;   // the left one of the two columns of each
+  std::vector<std::int16_t> weights;  // two for each, in 128ths
+  int first = 0;                      // column that is taken
+  std::size_t count = 0;              // of columns that are
+};
+
+/// What belongs to one row at a time.
+struct Rows {
+  std::vector<std::int16_t> mixed;  // of two rows, at each column
+  std::vector<std::int32_t> pairs;  // two columns side by side, for each pixel
+  std::vector<std::uint8_t> bytes;
+
+  explicit Rows(const Columns& columns)
+      : mixed(static_cast<std::size_t>(columns.first) + columns.count),
+        pairs(columns.places.size()),
+        bytes(columns.places.size()) {}
+};
+
+// Pixels that are mixed at once: behind the last one there is room for as many.
+constexpr std::size_t kAtOnce = 8;
+
+/// Mixes the pixels of a mixed row. What is read from all over it is put side by side first.
+void mix_columns(const Columns& columns, Rows& rows) {
+  const std::size_t count = columns.places.size();
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(&rows.pairs[i], &rows.mixed[static_cast<std::size_t>(columns.places[i])], 4);
+  for (std::size_t i = 0; i < count; i += kAtOnce)
+    mix_pairs(&rows.pairs[i], &columns.weights[2 * i], &rows.bytes[i]);
 }
 
 /// One move of one image.
@@ -209,74 +254,62 @@ class Mover {
   }
 
  private:
-  /// What all rows take where rows stay rows.
-  struct Columns {
-    Range inside;               // pixels that are mixed of pixels of the image alone
-    std::vector<Block> blocks;  // of them; a place is a column
-    int first = 0;              // column that is taken
-    std::size_t count = 0;      // of columns that are
-
-    [[nodiscard]] std::vector<std::int16_t> row() const {
-      return std::vector<std::int16_t>(static_cast<std::size_t>(first) + count);
-    }
-  };
-
   /// Where rows stay rows, all of them take the same columns: what is known of those is kept, and
   /// two rows are mixed first. Bit for bit the same pixels, sooner.
   void move_upright() const {
     const Columns columns = find_columns();
-    std::vector<std::int16_t> mixed = columns.row();
+    Rows rows(columns);
     for (int y = 0; y < into_.height; ++y) {
       const Way way(back_, y);
       const double from_row = way.y.start / way.depth.start;
       const bool is_inside = from_row >= 0 && from_row <= from_.height - 1 - kLess;
-      if (!is_inside || columns.blocks.empty()) {
+      if (!is_inside || columns.places.empty()) {
         move_row(y);
         continue;
       }
       paint_around(way, y, columns.inside);
       for (int channel = 0; channel < from_.channels; ++channel)
-        mix_upright(channel, parts_of(from_row), columns, mixed, into_.row(channel, y));
+        mix_upright(channel, parts_of(from_row), columns, rows, into_.row(channel, y));
     }
   }
 
   [[nodiscard]] Columns find_columns() const {
-    Way way(back_, 0);
-    way.y = {};
+    const Way way(back_, 0);
     const Line before_last = way.depth * (from_.width - 1 - kLess) - way.x;
     Columns columns;
     columns.inside = above_zero(way.x, above_zero(before_last, {0, into_.width}));
-    for (int x = columns.inside.begin; x < columns.inside.end; x += kBlock) {
-      Block& block = columns.blocks.emplace_back();
-      block.count = static_cast<std::size_t>(std::min(kBlock, columns.inside.end - x));
-      find_straight(way, x, from_.width, block);
+    Steps step(way.x, way.depth, columns.inside.begin);
+    for (int x = columns.inside.begin; x < columns.inside.end; ++x, step.advance()) {
+      columns.places.push_back(step.pixel());
+      columns.weights.push_back(static_cast<std::int16_t>(kParts - step.part()));
+      columns.weights.push_back(step.part());
     }
-    if (columns.blocks.empty()) return columns;
-    const Block& last = columns.blocks.back();
+    if (columns.places.empty()) return columns;
     // The other way round in a mirrored image.
-    const std::pair<int, int> ends =
-        std::minmax(columns.blocks.front().places[0], last.places[last.count - 1]);
+    const std::pair<int, int> ends = std::minmax(columns.places.front(), columns.places.back());
     columns.first = ends.first;
     columns.count = static_cast<std::size_t>(ends.second - ends.first) + 2;
+    const std::size_t whole = (columns.places.size() + kAtOnce - 1) / kAtOnce * kAtOnce;
+    columns.places.resize(whole, columns.first);
+    columns.weights.resize(2 * whole);
     return columns;
   }
 
   void mix_upright(int channel,
                    std::int64_t from_row,
                    const Columns& columns,
-                   std::vector<std::int16_t>& mixed,
+                   Rows& rows,
                    std::uint8_t* into) const {
     const auto row = static_cast<int>(from_row >> kPartBits);
     mix_rows(from_.row(channel, row) + columns.first,
              from_.row(channel, row + 1) + columns.first,
              static_cast<std::int16_t>(from_row & (kParts - 1)),
              columns.count,
-             mixed.data() + columns.first);
-    into += columns.inside.begin;
-    for (const Block& block : columns.blocks) {
-      mix_columns(block, mixed.data(), into);
-      into += block.count;
-    }
+             rows.mixed.data() + columns.first);
+    mix_columns(columns, rows);
+    std::memcpy(into + columns.inside.begin,
+                rows.bytes.data(),
+                static_cast<std::size_t>(columns.inside.end - columns.inside.begin));
   }
 
   void move_row(int y) const {
