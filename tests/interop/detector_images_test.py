@@ -1,15 +1,23 @@
 """What a training of detectors does to its images, against OpenCV, which the Python loaders of the field use: a matrix and bilinear sampling with
 a grey border, and gains in HSV.
 
-DDP_PYTHON_DETECTOR names a Python with OpenCV, torch, torchvision and Pillow. Run by hand:
-DDP_IMAGE_TOOL=build/release/tests/image_tool $DDP_PYTHON_DETECTOR tests/interop/detector_images_test.py [-v]
+Run by hand: DDP_PYTHON_DETECTOR=... DDP_IMAGE_TOOL=build/release/tests/image_tool python3 tests/interop/detector_images_test.py [-v]
 """
 
 import math
-import os
 import random
 import sys
 import unittest
+
+import detector_python
+
+detector_python.enter(__file__)
+
+# pylint: disable=wrong-import-position
+import cv2
+import numpy
+
+from image_tool import image_tool, images_of
 
 GREY = 114
 
@@ -116,15 +124,4 @@ class HsvTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    python = os.environ.get("DDP_PYTHON_DETECTOR", "")
-    if not python:
-        print("DDP_PYTHON_DETECTOR names no Python with OpenCV")
-        sys.exit(77)
-    # A virtual environment's Python is a link to another one: its prefix tells them apart.
-    if os.environ.get("DDP_IN_DETECTOR") != python:
-        os.execve(python, [python, "-B", *sys.argv], {**os.environ, "DDP_IN_DETECTOR": python})
-    import cv2
-    import numpy
-    from image_tool import image_tool, images_of
-
     unittest.main()

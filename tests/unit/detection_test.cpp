@@ -70,7 +70,7 @@ Result pass(Group& group, const Batch& whole, const std::vector<std::int64_t>& c
   const Batch batch = part_of(whole, cuts.at(rank), cuts.at(rank + 1));
   const Loss loss = task.loss(task.forward(batch), batch);
   loss.total.backward();
-  at::Tensor sums = at::stack({loss.total.detach(), loss.weight});
+  at::Tensor sums = at::stack({loss.total.data(), loss.weight});
   group.sum(sums);
   EXPECT_GT(sums[1].item<double>(), 0.1) << "nothing was assigned";
   Result result;
@@ -141,6 +141,25 @@ TEST(Detection, APlaceIsAskedToFindOneObject) {
     EXPECT_EQ(row / places.size(), objects.images[object].item<std::int64_t>());
   }
   EXPECT_GT(taken.size(), 28u) << "one place for each object at least";
+}
+
+TEST(Detection, NormsThatAreAPartOfTheirConvolutionsChangeNothing) {
+  const std::unique_ptr<Group> alone = make_alone();
+  ObjectDetection task = make_task(*alone);
+  const torch::NoGradGuard no_grad;
+  for (const NamedTensor& buffer : buffers_of(task.model())) {
+    if (buffer.tensor.is_floating_point()) buffer.tensor.add_(torch::rand_like(buffer.tensor));
+  }
+  task.model().eval();
+  const Batch batch = draw_batch(2);
+  const Outputs before = task.forward(batch);
+  const std::size_t tensors = state_of(task.model()).size();
+  task.fuse();
+  const Outputs after = task.forward(batch);
+  EXPECT_FALSE(at::equal(before[2], after[2])) << "nothing was fused";
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_LE((before[i] - after[i]).abs().max().item<double>(), 1e-9);
+  EXPECT_EQ(state_of(task.model()).size(), tensors);
 }
 
 // In evaluation boxes are around their places, in pixels, and scores are shares.

@@ -23,6 +23,10 @@ class Detector : public ImageModel {
 
   explicit Detector(std::int64_t classes) : classes_(classes) {}
 
+  /// For good, and from the weights and statistics as they are now: norms become a part of their
+  /// convolutions. Faster, and the same but for rounding; for models that are not trained any more.
+  virtual void fuse() {}
+
   [[nodiscard]] std::int64_t classes() const { return classes_; }
 
  private:

@@ -35,16 +35,35 @@ class ConvBlock final : public YoloLayer {
                                                     .stride(stride)
                                                     .padding(padding)
                                                     .bias(false)))),
-        norm_(register_module("bn", norm(out))) {
+        norm_(register_module("bn", norm(out))),
+        padding_(padding) {
     norm_->epsilon = kNormEpsilon;
     norm_->momentum = kNormMomentum;
   }
 
-  at::Tensor forward(at::Tensor x) override { return at::silu(norm_->forward(conv_(x))); }
+  at::Tensor forward(at::Tensor x) override {
+    if (!weight_.defined()) return at::silu(norm_->forward(conv_(x)));
+    const auto& options = conv_->options;
+    return at::silu(at::conv2d(x, weight_, bias_, options.stride(), padding_));
+  }
+
+  /// A norm in evaluation mode is a factor and a summand for each channel, which the convolution
+  /// can have instead.
+  void fuse() {
+    const torch::NoGradGuard no_grad;
+    const at::Tensor factor = norm_->weight * (norm_->running_var + norm_->epsilon).rsqrt();
+    weight_ = (conv_->weight * factor.view({-1, 1, 1, 1}))
+                  .contiguous(conv_->weight.suggest_memory_format())
+                  .to(conv_->weight.scalar_type());
+    bias_ = (norm_->bias - norm_->running_mean * factor).to(conv_->weight.scalar_type());
+  }
 
  private:
   torch::nn::Conv2d conv_;
   std::shared_ptr<Norm> norm_;
+  std::int64_t padding_;
+  at::Tensor weight_;  // once fused
+  at::Tensor bias_;
 };
 
 std::shared_ptr<YoloLayer> conv(std::int64_t in,
@@ -333,6 +352,12 @@ void Yolo::require_sides(std::int64_t height, std::int64_t width) {
   throw UsageError("images of " + std::to_string(height) + " x " + std::to_string(width) +
                    " pixels: a yolo needs sides that are multiples of " + std::to_string(last) +
                    ". Set data.image_size to one.");
+}
+
+void Yolo::fuse() {
+  for (const auto& module : modules()) {
+    if (auto* const block = dynamic_cast<ConvBlock*>(module.get())) block->fuse();
+  }
 }
 
 at::Tensor Yolo::forward(at::Tensor x) {  // [B, C, H, W]

@@ -41,6 +41,7 @@ class Yolo : public Detector {
 
   /// Errors: as require_sides().
   at::Tensor forward(at::Tensor x) override;
+  void fuse() override;
 
  private:
   class Builder;

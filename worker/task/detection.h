@@ -25,6 +25,7 @@ class ObjectDetection : public Task {
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;
   Loss loss(const Outputs& outputs, const Batch& batch) override;
+  void fuse() override { model_->fuse(); }
   std::unique_ptr<Metric> metric() override;
   [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 

@@ -46,6 +46,9 @@ class Task {
     return {};
   }
 
+  /// The model is not trained any more: what helps training alone may go, where it is then faster.
+  virtual void fuse() {}
+
   /// Of an evaluation; null: the means of counts().
   virtual std::unique_ptr<Metric> metric() { return nullptr; }
 

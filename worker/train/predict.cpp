@@ -165,6 +165,7 @@ int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Op
   task->model().to(device.device);
   put_evaluated(checkpoint, job.identity, task->model());
   task->model().eval();
+  task->fuse();
   const Forward forward(*task, precision, device.device);
 
   const std::shared_ptr<const Source> source = make_source(options, data);
