@@ -84,7 +84,7 @@ class Training(DetectorTest):
         for ranks in (1, 2):
             with self.subTest(ranks):
                 self.launch(ranks, f"output=whole{ranks}")
-                self.launch(ranks, f"output=cut{ranks}", expect=137, DDP_FAILPOINTS="save.latest=kill@2")
+                self.launch(ranks, f"output=cut{ranks}", expect=137, DDP_FAILPOINTS="save.latest=kill@3")
                 text = self.launch(ranks, f"output=cut{ranks}")
                 self.assertRegex(text, r"resumes at step 8, epoch 2")
                 self.assert_same_run(self.folder / f"whole{ranks}" / "job", self.folder / f"cut{ranks}" / "job")
@@ -109,9 +109,12 @@ class WrongSetUps(DetectorTest):
         self.refused("loss.name: cross-entropy is no loss of boxes. Take loss.name=detection", "loss.name=cross-entropy")
         self.refused("model.name: convnet finds no objects. Take a detector", "model.name=convnet", "model.args={}")
         self.refused("task.name: detection needs images with boxes", "data.name=digits", "data.root=null", "data.augment=[]", "data.args={}")
-        digits = ("data.name=digits", "data.root=null", "data.augment=[]", "data.args={}", "task.name=classification")
-        self.refused("model.name: yolov8n finds objects. Take a model of scores", *digits, "loss.name=cross-entropy", "data.batch=16")
-        self.refused("loss.name: detection needs boxes", *digits, "model.name=mlp", "model.args={}")
+        for half in ("train", "val"):
+            (self.folder / "folders" / half / "red").mkdir(parents=True)
+            (self.folder / "folders" / half / "red/1.png").write_bytes(picture(64, 64, []))
+        folders = ("data.name=image-folder", "data.root=folders", "data.augment=[]", "data.args={}", "task.name=classification")
+        self.refused("model.name: yolov8n finds objects. Take a model of scores", *folders, "loss.name=cross-entropy")
+        self.refused("loss.name: detection needs boxes", *folders, "model.name=mlp", "model.args={}")
         self.refused("loss.args.boxes: detection does not take it", "loss.args={boxes: 1}")
         self.refused('"world" is neither all', "loss.args={normalise: world}")
         self.refused("loss.label_smoothing: the scores of boxes are no labels", "loss.label_smoothing=0.1")
