@@ -108,6 +108,15 @@ std::vector<JobKey> training_keys() {
        .help = "share of the samples of an epoch that may be bad (damaged, empty, gone): they are "
                "replaced and "
                "listed; with more of them the run ends"},
+      {.path = "data.cache",
+       .type = JobType::bytes,
+       .default_value = "0B",
+       .min = 0,
+       .max = 1e15,
+       .may_differ = true,
+       .help = "memory of each rank for decoded training samples of sets that are read from files, "
+               "so that none of them is read twice; mosaic and mixup ask for each several times an "
+               "epoch. Samples are the same with it and without it"},
       {.path = "data.args",
        .type = JobType::text_map,
        .default_value = "{}",

@@ -18,7 +18,7 @@
 #include <jpeglib.h>
 
 #include "common/error.h"
-#include "worker/data/kept_source.h"
+#include "worker/data/cached_source.h"
 #include "worker/data/loader.h"
 #include "worker/data/memory_source.h"
 #include "worker/plan/deal.h"
@@ -83,7 +83,7 @@ int measure(const std::vector<std::string>& words) {
                         ? make_sources(registry.data_sets.at(job.name)(request))
                         : registry.sources.at(job.name)(request);
   if (words.size() > 5)
-    sources.train = std::make_shared<KeptSource>(sources.train, std::stoull(words[5]) << 20);
+    sources.train = std::make_shared<CachedSource>(sources.train, std::stoull(words[5]) << 20);
   const DataFacts& facts = sources.train->facts();
   const std::int64_t batch = std::stoll(words.at(2));
   const double limit = std::stod(words.at(3));

@@ -409,7 +409,7 @@ Matrix3 inverse(const Matrix3& m) {
     return m[below + right] * m[last + end] - m[below + end] * m[last + right];
   };
   const double determinant = m[0] * minor(0, 0) + m[1] * minor(0, 1) + m[2] * minor(0, 2);
-  if (determinant == 0 || !std::isfinite(1 / determinant))
+  if (!std::isfinite(determinant) || !std::isfinite(1 / determinant))
     throw std::logic_error("a matrix without an inverse moves an image");
   Matrix3 result{};
   for (std::size_t row = 0; row < 3; ++row) {

@@ -207,6 +207,7 @@ DataJob make_data(const JobValues& values) {
   data.repeats = values.integer("data.repeats");
   data.drop_last = values.flag("data.drop_last");
   data.max_bad = values.real("data.max_bad");
+  data.cache = values.integer("data.cache");
   data.args = make_args(values, "data.args");
   return data;
 }

@@ -38,7 +38,8 @@ struct DataJob {
   std::optional<std::int64_t> limit;            // batches
   std::int64_t repeats = 1;
   bool drop_last = false;
-  double max_bad = 0.01;  // share of an epoch's samples
+  double max_bad = 0.01;   // share of an epoch's samples
+  std::int64_t cache = 0;  // bytes of decoded samples
   Args args;
 };
 

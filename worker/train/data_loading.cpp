@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "worker/data/cached_source.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
 #include "worker/dist/pause.h"
@@ -160,6 +161,10 @@ Sources open_sources(const Registry& registry, const DataJob& job) try {
   const DataRequest request = request_for(job);
   Sources sources = registry.sources.at(job.name)(request);
   request.args.require_all_read(job.name);
+  if (job.cache > 0 && !sources.train->facts().is_in_memory) {
+    sources.train = std::make_shared<CachedSource>(std::move(sources.train),
+                                                   static_cast<std::size_t>(job.cache));
+  }
   return sources;
 } catch (const c10::Error& error) {
   throw_as_own(error);

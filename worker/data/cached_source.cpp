@@ -1,4 +1,4 @@
-#include "worker/data/kept_source.h"
+#include "worker/data/cached_source.h"
 
 #include <utility>
 
@@ -14,12 +14,12 @@ std::size_t bytes_of(const Sample& sample) {
 
 }  // namespace
 
-KeptSource::KeptSource(std::shared_ptr<const Source> source, std::size_t bytes)
+CachedSource::CachedSource(std::shared_ptr<const Source> source, std::size_t bytes)
     : source_(std::move(source)),
       bytes_left_(bytes),
       kept_(static_cast<std::size_t>(source_->facts().count)) {}
 
-void KeptSource::read(std::int64_t index, Sample& into) const {
+void CachedSource::read(std::int64_t index, Sample& into) const {
   if (const Sample* const kept = find(index)) {
     into.input = kept->input;
     into.targets = kept->targets;
@@ -29,14 +29,14 @@ void KeptSource::read(std::int64_t index, Sample& into) const {
   keep(index, into);
 }
 
-const Sample* KeptSource::find(std::int64_t index) const {
+const Sample* CachedSource::find(std::int64_t index) const {
   // The source judges what is outside of it.
   if (index < 0 || index >= facts().count) return nullptr;
   const std::lock_guard lock(mutex_);
   return kept_[static_cast<std::size_t>(index)].get();
 }
 
-void KeptSource::keep(std::int64_t index, const Sample& sample) const {
+void CachedSource::keep(std::int64_t index, const Sample& sample) const {
   const std::size_t bytes = bytes_of(sample);
   {
     const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-#include "worker/data/kept_source.h"
+#include "worker/data/cached_source.h"
 
 #include <gtest/gtest.h>
 
@@ -41,9 +41,9 @@ void expect_same(const Source& one, const Source& other, std::int64_t index) {
   EXPECT_EQ(sample.targets, wanted.targets);
 }
 
-TEST(KeptSource, ReadsNothingTwice) {
+TEST(CachedSource, ReadsNothingTwice) {
   const auto source = std::make_shared<Counted>();
-  const KeptSource kept(source, 10'000);
+  const CachedSource kept(source, 10'000);
   const Counted plain;
   for (int round = 0; round < 3; ++round) {
     for (const std::int64_t index : {0, 5, 9, 5})
@@ -52,8 +52,8 @@ TEST(KeptSource, ReadsNothingTwice) {
   EXPECT_EQ(source->reads, 3);
 }
 
-TEST(KeptSource, IsNotChangedByWhoReads) {
-  const KeptSource kept(std::make_shared<Counted>(), 10'000);
+TEST(CachedSource, IsNotChangedByWhoReads) {
+  const CachedSource kept(std::make_shared<Counted>(), 10'000);
   Sample sample;
   for (int round = 0; round < 3; ++round) {
     kept.read(4, sample);
@@ -62,9 +62,9 @@ TEST(KeptSource, IsNotChangedByWhoReads) {
   }
 }
 
-TEST(KeptSource, KeepsNoMoreThanItMay) {
+TEST(CachedSource, KeepsNoMoreThanItMay) {
   const auto source = std::make_shared<Counted>();
-  const KeptSource kept(source, 2 * 108 + 107);
+  const CachedSource kept(source, 2 * 108 + 107);
   const Counted plain;
   for (int round = 0; round < 2; ++round) {
     for (const std::int64_t index : {1, 2, 3})
@@ -73,8 +73,8 @@ TEST(KeptSource, KeepsNoMoreThanItMay) {
   EXPECT_EQ(source->reads, 4) << "the third has no room";
 }
 
-TEST(KeptSource, ErrorsAreThoseOfTheSource) {
-  const KeptSource kept(std::make_shared<Counted>(), 10'000);
+TEST(CachedSource, ErrorsAreThoseOfTheSource) {
+  const CachedSource kept(std::make_shared<Counted>(), 10'000);
   Sample sample;
   for (int round = 0; round < 2; ++round) {
     EXPECT_THROW(kept.read(7, sample), BadSample);
@@ -83,9 +83,9 @@ TEST(KeptSource, ErrorsAreThoseOfTheSource) {
   }
 }
 
-TEST(KeptSource, ManyThreadsReadAtOnce) {
+TEST(CachedSource, ManyThreadsReadAtOnce) {
   const auto source = std::make_shared<Counted>();
-  const KeptSource kept(source, 5 * 108);
+  const CachedSource kept(source, 5 * 108);
   const Counted plain;
   {
     std::vector<std::jthread> threads;

@@ -14,11 +14,11 @@
 
 namespace ddp::worker {
 
-class KeptSource : public Source {
+class CachedSource : public Source {
  public:
   /// Keeps samples of `source` until they fill `bytes`; those that came first stay, as all are
   /// asked for as often.
-  KeptSource(std::shared_ptr<const Source> source, std::size_t bytes);
+  CachedSource(std::shared_ptr<const Source> source, std::size_t bytes);
 
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
   /// Errors: those of the source.
