@@ -153,7 +153,8 @@ class Rules {
 
   void check_schedule() {
     const std::string& schedule = job_.text("schedule.name");
-    const bool has_lowest = schedule == "cosine" || schedule == "plateau";
+    const bool has_lowest =
+        schedule == "cosine" || schedule == "plateau" || schedule == "polynomial";
     if (has_lowest && job_.real("schedule.min_lr") > job_.real("optimizer.lr"))
       problems_.push_back(where("schedule.min_lr") + ": is above optimizer.lr.");
     if (schedule == "plateau" && job_.integer("eval.every") == 0) {
@@ -172,7 +173,9 @@ class Rules {
     const auto refuse = [this](const std::string& section, const std::string& things) {
       const std::string& name = job_.text(section + ".name");
       if (job_.text_map(section + ".args").empty() || !is_built_in(section + ".name", name)) return;
-      if (name == "coco" || name == "detection") return;  // they say what they do not take
+      const bool says_itself =
+          (section == "data" && name == "coco") || (section != "data" && name == "detection");
+      if (says_itself) return;  // what it does not take
       problems_.push_back(where(section + ".args") + ": are for " + things +
                           " that a program registers, and " + section + ".name is " + name +
                           ". Remove the key.");
@@ -226,8 +229,13 @@ std::vector<std::string> unread_keys(const JobValues& job) {
   for (const char* const path : {"schedule.factor", "schedule.patience", "schedule.threshold"})
     read_by(path, {"plateau"});
   read_by("schedule.min_lr", {"cosine", "plateau", "polynomial"});
-  for (const char* const path : {"schedule.warmup_bias_lr", "schedule.warmup_momentum"})
+  for (const char* const path : {"schedule.warmup_bias_lr", "schedule.warmup_momentum"}) {
     say_unless(schedule != "one-cycle", path, "one-cycle has a warm-up of its own");
+    say_unless(job.real("schedule.warmup") > 0, path, "schedule.warmup is 0");
+  }
+  say_unless(!is_sgd || job.real("optimizer.momentum") > 0,
+             "schedule.warmup_momentum",
+             "optimizer.momentum is 0");
   return lines;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -128,7 +129,14 @@ TEST(Detection, APlaceIsAskedToFindOneObject) {
       torch::rand({8, places.size(), 4}, torch::kDouble) * 4, places.centers, places.strides);
   Objects objects = objects_of(batch);
   objects.boxes = objects.boxes.to(torch::kDouble);
-  const Assignment result = assign(logits, boxes, places, objects, {});
+  const Assignment result = assign(logits, boxes, places, objects, {}, Pairs::inside);
+  // What a GPU does, so that nothing waits for it.
+  const Assignment all = assign(logits, boxes, places, objects, {}, Pairs::all);
+  EXPECT_TRUE(at::equal(all.scores, result.scores));
+  const at::Tensor is_taken = result.scores > 0;
+  EXPECT_TRUE(at::equal(all.rows.masked_select(is_taken), result.rows.masked_select(is_taken)));
+  EXPECT_TRUE(
+      at::equal(all.objects.masked_select(is_taken), result.objects.masked_select(is_taken)));
   std::set<std::int64_t> taken;
   for (std::int64_t i = 0; i < result.scores.size(0); ++i) {
     const auto score = result.scores[i].item<double>();
@@ -160,6 +168,29 @@ TEST(Detection, NormsThatAreAPartOfTheirConvolutionsChangeNothing) {
   for (std::size_t i = 0; i < before.size(); ++i)
     EXPECT_LE((before[i] - after[i]).abs().max().item<double>(), 1e-9);
   EXPECT_EQ(state_of(task.model()).size(), tensors);
+}
+
+// As a source of a program's own may give them.
+TEST(Detection, ABoxThatIsNoneFitsNowhere) {
+  torch::manual_seed(7);
+  const Places places = make_places(kSide, kSide, torch::zeros({1}));
+  const double nan = std::nan("");
+  const Objects objects{
+      torch::tensor({0, 1, 2, 0}, torch::kLong),
+      torch::tensor(
+          {{0., 0., 40., 40.}, {4., 4., 44., 40.}, {0., nan, 10., 10.}, {-1e30, -1e30, 1e30, 1e30}},
+          torch::kFloat),
+      torch::zeros({4}, torch::kLong)};
+  const at::Tensor logits = torch::randn({1, places.size(), kClasses});
+  const at::Tensor boxes =
+      make_boxes(torch::rand({1, places.size(), 4}) * 4, places.centers, places.strides);
+  for (const Pairs pairs : {Pairs::inside, Pairs::all}) {
+    const Assignment result = assign(logits, boxes, places, objects, {}, pairs);
+    EXPECT_TRUE(at::isfinite(result.scores).all().item<bool>());
+    const at::Tensor found = result.objects.masked_select(result.scores > 0);
+    EXPECT_GT(found.numel(), 0);
+    EXPECT_LT(found.max().item<std::int64_t>(), 2);
+  }
 }
 
 // In evaluation boxes are around their places, in pixels, and scores are shares.

@@ -44,16 +44,14 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 ///                   the middle is seen. Boxes of which less than a tenth is left are dropped, and
 ///                   those of a side below 2 pixels, or of sides of more than 100 to 1
 ///   mosaic          {size: the data set's, share: 1, close: 10}: this image and three others
-///   around
-///                   a random point, each with its larger side of `size`, on grey. The image is
-///                   then twice that size: random-perspective after it shows a part of `size`, and
-///                   without it all of it is shrunk at the end. For boxes alone. In the last
+///                   around a random point, each with its larger side of `size`, on grey. The image
+///                   is then twice that size: random-perspective after it shows a part of `size`,
+///                   and without it all of it is shrunk at the end. For boxes alone. In the last
 ///                   `close` epochs, and where it is not done (share), the image stays alone, its
 ///                   larger side of `size`; a run of no more than `close` epochs has mosaics to its
 ///                   end
 ///   hsv             {hue: 0.015, saturation: 0.7, value: 0.4}: the hue turned by at most that
-///   share
-///                   of a circle, the others by factors of 1 plus or minus these
+///                   share of a circle, the others by factors of 1 plus or minus these
 ///   color-jitter    {brightness: 0, contrast: 0, saturation: 0, hue: 0}: by factors of at most 1
 ///                   plus or minus these, in a random order; hue in turns
 ///   cutout          {size: 8, count: 1}: squares of black

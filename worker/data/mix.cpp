@@ -39,7 +39,7 @@ Mixing mixing_of(const AugmentRequest& request, double alpha) {
   return mixing;
 }
 
-void refuse(const AugmentRequest& request, const char* what) {
+[[noreturn]] void refuse(const AugmentRequest& request, const char* what) {
   throw UsageError(request.args.where("alpha") + ": only " + what + " can be mixed, and " +
                    request.data.name + " has none. Leave this augmentation out.");
 }

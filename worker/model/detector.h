@@ -10,7 +10,7 @@
 namespace ddp::worker {
 
 /// forward() takes images of [B, C, H, W], H and W multiples of the last stride, and gives
-/// [B, A, kSides * kBins + classes]. For each of A places: the logits of the distance to each side
+/// [B, A, kDistances + classes]. For each of A places: the logits of the distance to each side
 /// (left, top, right, bottom), then those of the classes. The places are the centres of the cells
 /// of a grid for each stride, row by row, of the smallest stride first.
 class Detector : public ImageModel {
@@ -19,6 +19,7 @@ class Detector : public ImageModel {
   /// A distance is the mean of 0, 1, ... kBins - 1 strides, weighted by the softmax of its logits.
   /// Source: Li et al., arXiv:2006.04388.
   static constexpr std::int64_t kBins = 16;
+  static constexpr std::int64_t kDistances = kSides * kBins;
   static constexpr std::array<std::int64_t, 3> kStrides{8, 16, 32};  // in pixels
 
   explicit Detector(std::int64_t classes) : classes_(classes) {}

@@ -223,7 +223,7 @@ class Bins final : public torch::nn::Module {
 class YoloHead : public torch::nn::Module {
  public:
   YoloHead(const std::array<std::int64_t, 3>& in, std::int64_t classes, const MakeNorm& norm) {
-    const std::int64_t distances = Detector::kSides * Detector::kBins;
+    constexpr std::int64_t distances = Detector::kDistances;
     const std::int64_t box_width = std::max({std::int64_t{16}, in[0] / 4, distances});
     const std::int64_t class_width = std::max(in[0], std::min<std::int64_t>(classes, 100));
     boxes_ = add("cv2", in, box_width, distances, norm);

@@ -37,16 +37,17 @@ Fits measure(const at::Tensor& logits,
              const at::Tensor& boxes,
              const at::Tensor& inside,
              const Objects& objects,
-             const AssignerRule& rule) {
+             const AssignerRule& rule,
+             Pairs pairs) {
   Fits fits;
   const auto number = [&](std::int64_t end) { return at::arange(end, objects.labels.options()); };
-  if (inside.is_cuda()) {  // all pairs: to know how many are inside the host would have to wait
+  if (pairs == Pairs::all) {
     fits.objects = number(inside.size(0)).repeat_interleave(inside.size(1));
     fits.places = number(inside.size(1)).repeat(inside.size(0));
   } else {
-    const at::Tensor pairs = inside.nonzero();
-    fits.objects = pairs.select(1, 0);
-    fits.places = pairs.select(1, 1);
+    const at::Tensor both = inside.nonzero();
+    fits.objects = both.select(1, 0);
+    fits.places = both.select(1, 1);
   }
   const at::Tensor images = objects.images.index_select(0, fits.objects);
   const at::Tensor scores =
@@ -54,7 +55,9 @@ Fits measure(const at::Tensor& logits,
   const at::Tensor own = objects.boxes.index_select(0, fits.objects);
   const at::Tensor found = boxes.index({images, fits.places});
   const at::Tensor is_inside = inside.index({fits.objects, fits.places});
-  fits.overlap = complete_iou(own, found).clamp_min(0) * is_inside;
+  // A box that is no box, or so large that its area overflows, fits nowhere.
+  const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
+  fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
   fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);
   return fits;
 }
@@ -81,10 +84,11 @@ Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
                   const Places& places,
                   const Objects& objects,
-                  const AssignerRule& rule) {
+                  const AssignerRule& rule,
+                  Pairs pairs) {
   const std::int64_t count = objects.labels.size(0);
   const std::int64_t rows = boxes.size(0) * places.size();
-  const Fits fits = measure(logits, boxes, find_inside(places, objects), objects, rule);
+  const Fits fits = measure(logits, boxes, find_inside(places, objects), objects, rule, pairs);
   const at::Tensor metric = spread(fits, fits.metric, {count, places.size()});
   const at::Tensor overlap = spread(fits, fits.overlap, {count, places.size()});
   const auto row_of = [&](const at::Tensor& object, const at::Tensor& place) {

@@ -34,14 +34,20 @@ struct Assignment {
   at::Tensor scores;
 };
 
+/// Which pairs of object and place are measured: those of places inside of boxes, whose number must
+/// be known to the host; or all, for which nothing waits for a GPU, but which take some 150 bytes
+/// of memory each.
+enum class Pairs { inside, all };
+
 /// An object's candidates are the places inside of its box (a side below the second stride counts
 /// as that long), of these the `top` that fit best. A place that several ask for goes to the one
-/// with the largest IoU of all in whose box it is. Nothing waits for a GPU.
+/// with the largest IoU of all in whose box it is. `pairs` makes no difference to that.
 /// Shapes: logits [B, A, classes], boxes [B, A, 4] in pixels; both without a gradient.
 Assignment assign(const at::Tensor& logits,
                   const at::Tensor& boxes,
                   const Places& places,
                   const Objects& objects,
-                  const AssignerRule& rule);
+                  const AssignerRule& rule,
+                  Pairs pairs);
 
 }  // namespace ddp::worker

@@ -21,11 +21,10 @@ Outputs ObjectDetection::forward(const Batch& batch) {
   if (model_->is_training()) return {raw};
   // Boxes of 640 pixels in 16 bits would be off by one or two.
   const at::Tensor wide = raw.scalar_type() == at::kDouble ? raw : raw.to(at::kFloat);
-  constexpr std::int64_t kDistances = Detector::kSides * Detector::kBins;
   const Places places = make_places(images.size(2), images.size(3), wide);
-  const at::Tensor boxes =
-      make_boxes(decode_distances(wide.narrow(2, 0, kDistances)), places.centers, places.strides);
-  return {boxes, wide.narrow(2, kDistances, model_->classes()).sigmoid(), raw};
+  const at::Tensor boxes = make_boxes(
+      decode_distances(wide.narrow(2, 0, Detector::kDistances)), places.centers, places.strides);
+  return {boxes, wide.narrow(2, Detector::kDistances, model_->classes()).sigmoid(), raw};
 }
 
 Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {

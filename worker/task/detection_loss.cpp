@@ -11,8 +11,6 @@
 namespace ddp::worker {
 namespace {
 
-constexpr std::int64_t kDistances = Detector::kSides * Detector::kBins;
-
 /// The rows of an assignment, ready to be compared. P: its candidates.
 struct Candidates {
   at::Tensor distances;  // [P, kSides * kBins]: logits
@@ -90,9 +88,9 @@ Loss detection_loss(const at::Tensor& raw,
                     std::int64_t height,
                     std::int64_t width,
                     const DetectionLossRule& rule) {
-  const std::int64_t classes = raw.size(2) - kDistances;
-  const at::Tensor distances = raw.narrow(2, 0, kDistances);
-  const at::Tensor logits = raw.narrow(2, kDistances, classes);
+  const std::int64_t classes = raw.size(2) - Detector::kDistances;
+  const at::Tensor distances = raw.narrow(2, 0, Detector::kDistances);
+  const at::Tensor logits = raw.narrow(2, Detector::kDistances, classes);
   const Places places = make_places(height, width, raw);
   Objects wanted = objects;
   wanted.boxes = objects.boxes.to(raw.scalar_type());
@@ -101,7 +99,8 @@ Loss detection_loss(const at::Tensor& raw,
     const torch::NoGradGuard no_grad;
     const at::Tensor boxes =
         make_boxes(decode_distances(distances.detach()), places.centers, places.strides);
-    assignment = assign(logits.detach(), boxes, places, wanted, rule.assigner);
+    const Pairs pairs = raw.is_cuda() ? Pairs::all : Pairs::inside;
+    assignment = assign(logits.detach(), boxes, places, wanted, rule.assigner, pairs);
   }
   const at::Tensor place = assignment.rows.remainder(places.size());
   const at::Tensor strides = places.strides.index_select(0, place);

@@ -19,9 +19,10 @@ namespace ddp::worker {
 struct Loss {
   at::Tensor total;
   std::vector<NamedTensor> parts{};
-  at::Tensor weight{};      // on the device, detached; undefined: one for each sample
-  double least_weight = 0;  // what the weight of a step counts as at least
-  double gain = 1;          // the gradient is that of so many times the loss
+  at::Tensor weight{};  // on the device, detached; undefined: one for each sample
+  // What the weight of a step counts as at least; the same in every pass on every rank.
+  double least_weight = 0;
+  double gain = 1;  // the gradient is that of so many times the loss
 };
 
 /// A loss of scores and labels.

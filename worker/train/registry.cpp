@@ -9,6 +9,7 @@
 #include "worker/data/coco.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
+#include "worker/data/mosaic.h"
 #include "worker/task/classification.h"
 #include "worker/task/detection.h"
 
@@ -83,6 +84,13 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
     throw UsageError("task.name: detection needs images with boxes, and " + data.name +
                      " has none. Take data.name=coco, or another task.");
   }
+  if (data.shape.size() != 3 || data.classes < 1 ||
+      std::cmp_greater(data.class_names.size(), data.classes)) {
+    throw UsageError("task.name: detection needs images in classes, and " + data.name +
+                     " has samples of " + shape_text(data.shape) + " and " +
+                     std::to_string(data.class_names.size()) + " names for " +
+                     std::to_string(data.classes) + " classes.");
+  }
   const std::string& loss = request.job.loss.name;
   if (loss != kDetectionLoss) {
     throw UsageError("loss.name: " + loss + " is no loss of boxes. Take loss.name=" +
@@ -149,7 +157,7 @@ std::vector<Augment> make_augments(const Registry& registry,
     augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments, epochs}));
     augment.args.require_all_read(augment.name);
   }
-  if (data.varies) augments.push_back(fit(data));
+  if (data.varies || has_mosaic(augments)) augments.push_back(fit(data));
   return augments;
 }
 
@@ -158,7 +166,8 @@ Model make_image_model(const TaskRequest& request) {
   if (data.has_boxes) {
     throw UsageError("task.name: " + request.job.task.name +
                      " needs one class for each image, and " + data.name +
-                     " has boxes. Take a data set of classes, or a task of your own.");
+                     " has boxes. Take task.name=detection with loss.name=detection, a data set of "
+                     "classes, or a task of your own.");
   }
   if (data.shape.size() != 3 || data.classes < 1) {
     throw UsageError("task.name: " + request.job.task.name + " needs images in classes, and " +

@@ -132,7 +132,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     if (!has_weight) continue;
     const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
     weight = weight.defined() ? weight + own : own;
-    least_weight = pass.loss.least_weight;
+    least_weight = std::max(least_weight, pass.loss.least_weight);
   }
   if (weight.defined()) divide_by_weight(weight, least_weight, deal.whole);
 }

@@ -86,7 +86,7 @@ void PassSums::add(Task& task, const Pass& pass) {
   const at::NoGradGuard no_grad;
   const double samples = static_cast<double>(pass.batch.size());
   samples_ += samples;
-  least_weight_ = pass.loss.least_weight;
+  least_weight_ = std::max(least_weight_, pass.loss.least_weight);
   const bool has_weight = pass.loss.weight.defined();
   const auto to_sum = [&](const at::Tensor& value) {
     const at::Tensor wide = value.detach().to(at::kDouble);

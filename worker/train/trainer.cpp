@@ -287,6 +287,7 @@ Wishes Trainer::wishes() const {
 StepRates Trainer::rates_of(std::int64_t step) const {
   StepRates rates = rates_at(parts_.plan.schedule, step);
   rates.lr *= parts_.judge.rate_factor();
+  if (rates.bias_lr) *rates.bias_lr *= parts_.judge.rate_factor();
   return rates;
 }
 
