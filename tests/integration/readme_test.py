@@ -101,6 +101,7 @@ class Readme(ProcessTest):
             "DDP_TORCH": str(self.folder / "torch"),
             "DDP_PYTHON": sys.executable,
             "DDP_PYTHON_TORCH1": sys.executable,
+            "DDP_PYTHON_DETECTOR": sys.executable,
         }
         (self.folder / "torch/torch/lib").mkdir(parents=True)
         (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()
@@ -131,7 +132,7 @@ class Readme(ProcessTest):
         command = command.replace("data.root=data", f"data.root={self.folder / 'mnist'}")
         # No network, and no hours.
         command = re.sub(r"ddp-worker fetch .*", r"\g<0> --dry-run", command)
-        command = re.sub(r"ddp-launch (?=configs/cifar10)", r"\g<0>--dry-run ", command)
+        command = re.sub(r"ddp-launch (?=configs/(cifar10|coco128))", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
         # A GPU.
