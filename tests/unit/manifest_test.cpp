@@ -22,6 +22,7 @@ DataFacts data_facts() {
   data.mean = {0.1F, 0.2F, 0.3F};
   data.deviation = {1.0F / 3, 0.5F, 0.7F};
   data.varies = true;
+  data.has_boxes = true;
   return data;
 }
 

@@ -51,6 +51,13 @@ TEST(WorkerOptions, AVerbTakesItsFilesAndFlags) {
   const Options predicted = parse({"predict", "runs/job", "a=1.png", "job.yaml", "--top", "3"});
   EXPECT_THAT(predicted.files, ElementsAre("runs/job", "a=1.png", "job.yaml"));
   EXPECT_EQ(predicted.top, 3);
+  EXPECT_EQ(predicted.confidence, std::nullopt);
+  const Options found =
+      parse({"predict", "runs/job", "photos", "-o", "out", "--confidence", "0.001", "--iou", "1"});
+  EXPECT_EQ(found.output, "out");
+  EXPECT_EQ(found.confidence, 0.001);
+  EXPECT_EQ(found.iou, 1);
+  EXPECT_EQ(parse({"val", "runs/job", "job.yaml"}).verb, Verb::evaluate) << "the field's word";
   EXPECT_EQ(parse({"preview", "job.yaml"}).verb, Verb::preview);
   EXPECT_TRUE(parse({"inspect", "a", "b", "--trust-checkpoint"}).trust);
 }
@@ -68,8 +75,15 @@ TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {
   EXPECT_THAT(refusal({"export", "-o", "x.pt"}), HasSubstr("Usage: ddp-worker export CKPT -o"));
   EXPECT_THAT(refusal({"export", "a"}), HasSubstr("export needs -o"));
   EXPECT_THAT(refusal({"inspect", "a", "b", "c"}), HasSubstr("inspect CKPT [OTHER]"));
-  EXPECT_THAT(refusal({"predict", "a"}), HasSubstr("predict CKPT IMAGE ..."));
+  EXPECT_THAT(refusal({"predict", "a"}), HasSubstr("predict CKPT IMAGE|FOLDER ..."));
   EXPECT_THAT(refusal({"predict", "a", "b", "--top", "0"}), HasSubstr("--top 0"));
+  for (const char* const share : {"1.5", "-0.1", "nan"}) {
+    EXPECT_THAT(refusal({"predict", "a", "b", "--confidence", share}),
+                HasSubstr(std::string("--confidence ") + share + ": not a number from 0 to 1."));
+    EXPECT_THAT(refusal({"predict", "a", "b", "--iou", share}), HasSubstr("--iou "));
+  }
+  EXPECT_THAT(refusal({"predict", "a", "b", "--iou", "much"}), HasSubstr("much"));
+  EXPECT_THAT(refusal({"eval", "a", "job.yaml", "--iou", "0.5"}), HasSubstr("flag of predict"));
 }
 
 TEST(WorkerOptions, TheHelpNamesEveryVerb) {

@@ -47,4 +47,8 @@ std::vector<std::string> published_classes(std::string_view set) {
   return classes;
 }
 
+std::string class_name(std::size_t number, const DataFacts& data) {
+  return number < data.class_names.size() ? data.class_names[number] : std::to_string(number);
+}
+
 }  // namespace ddp::worker

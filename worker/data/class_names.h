@@ -1,9 +1,12 @@
-// What the classes of published sets are called. Their files hold numbers alone.
+// What classes are called; those of published sets, too, whose files hold numbers alone.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "worker/data/source.h"
 
 namespace ddp::worker {
 
@@ -12,5 +15,8 @@ namespace ddp::worker {
 /// github.com/zalandoresearch/fashion-mnist, README "Labels"; batches.meta.txt and
 /// fine_label_names.txt of the binary versions of www.cs.toronto.edu/~kriz/cifar.html.
 std::vector<std::string> published_classes(std::string_view set);
+
+/// The number itself where it has no name.
+std::string class_name(std::size_t number, const DataFacts& data);
 
 }  // namespace ddp::worker

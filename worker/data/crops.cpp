@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "worker/data/sample_image.h"
 #include "worker/image/geometry.h"
+#include "worker/image/letterbox.h"
 #include "worker/image/resize.h"
 
 namespace ddp::worker {
@@ -152,10 +153,9 @@ int fitted_side(int side) {
 Augment letterbox(int side) {
   return [side](Sample& sample, Random&, const Source&) {
     SampleImage image(sample);
-    resize_to(image, resized_larger_side(image.image().size(), side));
-    const ImageSize size = image.image().size();
-    if (size == ImageSize{side, side}) return;
-    cut(image, center_region(size, {side, side}), {.color = kGrey});
+    const Letterbox fitted = fit_letterbox(image.image().size(), side);
+    resize_to(image, fitted.resized);
+    if (fitted.resized != fitted.square.size()) cut(image, fitted.square, {.color = kGrey});
   };
 }
 

@@ -52,7 +52,7 @@ Found read_folder(const fs::path& folder) {
   }
   if (error) {
     throw UsageError("cannot read the folder " + folder.string() + ": " + error.message() +
-                     ". Set data.root to a folder that this user can read.");
+                     ". Give a folder that this user can read.");
   }
   std::ranges::sort(found.folders);
   std::ranges::sort(found.images);

@@ -20,6 +20,7 @@ struct VerbRule {
   std::string_view what;
   std::size_t least = 0;  // files, the checkpoint among them
   std::size_t most = 0;
+  std::string_view also{};  // another word for it
 };
 
 constexpr std::size_t kMany = 1'000'000;
@@ -44,13 +45,14 @@ constexpr VerbRule kVerbs[] = {
     {"eval",
      Verb::evaluate,
      "eval CKPT JOB.yaml [KEY=VALUE ...] [--json]",
-     "evaluates it on the job's test set",
+     "evaluates it on the job's test set; val is the same",
      1,
-     1},
+     1,
+     "val"},
     {"predict",
      Verb::predict,
-     "predict CKPT IMAGE ... [--top K] [--json]",
-     "names the class of each image",
+     "predict CKPT IMAGE|FOLDER ... [--top K] [--json] [-o DIR] [--confidence C] [--iou I]",
+     "names the class of each image; with a detector the objects in it, which -o draws",
      2,
      kMany},
 };
@@ -62,10 +64,12 @@ struct FlagRule {
 };
 
 const FlagRule kFlags[] = {
-    {"output", {"preview", "export"}},
+    {"output", {"preview", "export", "predict"}},
     {"ema", {"export"}},
     {"json", {"inspect", "eval", "predict"}},
     {"top", {"predict"}},
+    {"confidence", {"predict"}},
+    {"iou", {"predict"}},
     {"check", {"train"}},
     {"as-rank", {"train"}},
     {"init-method", {"train", "eval"}},
@@ -83,15 +87,22 @@ po::options_description visible_flags() {
       "also load checkpoints and weights that belong to another user (checkpoint.trust=true)")(
       "output,o",
       po::value<std::string>()->value_name("FILE"),
-      "of preview and export: where the result goes (preview: preview.png)")(
-      "ema", "of export: the moving average of the weights (optimizer.ema_decay)")(
+      "of preview, export and predict: where the result goes (preview: preview.png; predict with a "
+      "detector: a directory for drawn images, labels/ in YOLO's form, and predictions.json in "
+      "COCO's)")("ema", "of export: the moving average of the weights (optimizer.ema_decay)")(
       "json", "of inspect, eval and predict: for programs")(
       "top",
       po::value<int>()->value_name("K"),
-      "of predict: the K likeliest classes of each image (1)")(
-      "init-method",
-      po::value<std::string>()->value_name("URL"),
-      "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
+      "of predict: the K likeliest classes of each image (1), or the K surest objects (300)")(
+      "confidence",
+      po::value<double>()->value_name("C"),
+      "of predict with a detector: only objects with a score above C (0.25)")(
+      "iou",
+      po::value<double>()->value_name("I"),
+      "of predict with a detector: of two boxes of a class whose IoU is above I the surer one "
+      "(0.7)")("init-method",
+               po::value<std::string>()->value_name("URL"),
+               "without a launcher: env://, or tcp://HOST:PORT of rank 0")(
       "rank", po::value<std::string>()->value_name("R"), "this process's rank, from 0")(
       "world-size", po::value<std::string>()->value_name("N"), "how many processes there are")(
       "as-rank",
@@ -102,7 +113,9 @@ po::options_description visible_flags() {
 
 const VerbRule* find_verb(int argc, const char* const* argv) {
   const std::string_view word = argc > 1 ? argv[1] : "";
-  const auto* const found = std::ranges::find(kVerbs, word, &VerbRule::word);
+  const auto* const found = std::ranges::find_if(kVerbs, [word](const VerbRule& rule) {
+    return !word.empty() && (word == rule.word || word == rule.also);
+  });
   return found == std::end(kVerbs) ? nullptr : found;
 }
 
@@ -128,6 +141,20 @@ std::vector<std::string> misplaced_flags(const po::variables_map& given, const V
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
   if (given.count(name) == 0) return {};
   return given[name].as<std::string>();
+}
+
+/// A share; nothing is added to `problems` when it is not given.
+std::optional<double> find_share(const po::variables_map& given,
+                                 const char* name,
+                                 std::vector<std::string>& problems) {
+  if (given.count(name) == 0) return {};
+  const double share = given[name].as<double>();
+  if (!(share >= 0 && share <= 1)) {  // nor is it a number, perhaps
+    std::ostringstream text;
+    text << "--" << name << " " << share << ": not a number from 0 to 1.";
+    problems.push_back(text.str());
+  }
+  return share;
 }
 
 /// Errors: UsageError.
@@ -223,8 +250,10 @@ Options parse_options(int argc, const char* const* argv) {
   if (options.verb == Verb::export_weights && !options.output)
     problems.push_back("export needs -o. Usage: " + usage_of(*verb) + ".");
   if (given.count("top") > 0) options.top = given["top"].as<int>();
-  if (options.top < 1)
-    problems.push_back("--top " + std::to_string(options.top) + ": not a number from 1 on.");
+  if (options.top && *options.top < 1)
+    problems.push_back("--top " + std::to_string(*options.top) + ": not a number from 1 on.");
+  options.confidence = find_share(given, "confidence", problems);
+  options.iou = find_share(given, "iou", problems);
   if (options.trust)
     options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
   if (!problems.empty()) throw UsageError(problems);

@@ -27,11 +27,13 @@ struct Options {
   bool check = false;
   Verb verb = Verb::train;
   std::vector<std::filesystem::path> files{};  // of verbs: the checkpoint, then what else they take
-  std::optional<std::filesystem::path> output{};  // of preview and export
+  std::optional<std::filesystem::path> output{};  // of preview, export and predict
   bool takes_average = false;                     // of export: --ema
   bool is_json = false;
-  int top = 1;         // of predict: classes for each image
-  bool trust = false;  // checkpoints and weights of other users
+  std::optional<int> top{};            // of predict: classes or objects of each image
+  std::optional<double> confidence{};  // of predict, for objects: only scores above it
+  std::optional<double> iou{};         // of two objects of a class that are taken for one
+  bool trust = false;                  // checkpoints and weights of other users
   std::optional<std::filesystem::path> job_file{};
   std::vector<JobOverride> overrides{};
   InitMethod init_method{};

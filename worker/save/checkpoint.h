@@ -36,7 +36,7 @@ struct CheckpointHead {
   // Values that an evaluation has changed since the files were written: by the names of tensors.
   std::map<std::string, std::vector<double>> later{};
   /// What the model takes and what its classes are called: shape, classes, class names, mean,
-  /// deviation and whether images are fitted; the rest is not saved. Nothing: an older version.
+  /// deviation, whether images are fitted or have boxes; no more is saved. Nothing: an older one.
   std::optional<DataFacts> data{};
 
   bool operator==(const CheckpointHead&) const = default;

@@ -75,7 +75,8 @@ json::value to_json(const std::optional<DataFacts>& data) {
           {"class_names", to_json(data->class_names)},
           {"mean", to_json(data->mean)},
           {"deviation", to_json(data->deviation)},
-          {"is_fitted", data->varies}};
+          {"is_fitted", data->varies},
+          {"has_boxes", data->has_boxes}};
 }
 
 std::vector<float> read_numbers(const json::value& texts) {
@@ -96,6 +97,8 @@ std::optional<DataFacts> read_data(const json::value* value) {
   data.mean = read_numbers(entry.at("mean"));
   data.deviation = read_numbers(entry.at("deviation"));
   data.varies = entry.at("is_fitted").as_bool();
+  const json::value* const has_boxes = entry.if_contains("has_boxes");  // older ones do not tell
+  data.has_boxes = has_boxes != nullptr && has_boxes->as_bool();
   return data;
 }
 

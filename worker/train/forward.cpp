@@ -4,13 +4,26 @@
 
 namespace ddp::worker {
 
+/// `batch` is on the device of the model, and gets the numbers that it takes.
+Outputs Forward::outputs_of(Batch& batch) const {
+  if (batch.input.is_floating_point()) batch.input = precision_.input(batch.input);
+  Outputs outputs;
+  for (const at::Tensor& output : task_.forward(batch))
+    outputs.push_back(precision_.output(output));
+  return outputs;
+}
+
+Outputs Forward::outputs(const Batch& batch) const {
+  Batch there = batch.to(device_);
+  const Autocast low = precision_.autocast();
+  return outputs_of(there);
+}
+
 Pass Forward::run(const Batch& batch, Mode mode) const {
   Pass pass;
   pass.batch = batch.to(device_);
   const Autocast low = precision_.autocast();
-  if (pass.batch.input.is_floating_point()) pass.batch.input = precision_.input(pass.batch.input);
-  for (const at::Tensor& output : task_.forward(pass.batch))
-    pass.outputs.push_back(precision_.output(output));
+  pass.outputs = outputs_of(pass.batch);
   // parallel: data may have moved them.
   const at::Device there = pass.outputs.empty() ? device_ : pass.outputs[0].device();
   if (there != device_) pass.batch = pass.batch.to(there);

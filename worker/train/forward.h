@@ -21,11 +21,15 @@ class Forward {
       : task_(task), precision_(precision), device_(device) {}
 
   [[nodiscard]] Pass run(const Batch& batch, Mode mode) const;
+  /// What the model gives for a batch whose targets nobody knows.
+  [[nodiscard]] Outputs outputs(const Batch& batch) const;
 
   [[nodiscard]] Task& task() const { return task_; }
   [[nodiscard]] at::Device device() const { return device_; }
 
  private:
+  [[nodiscard]] Outputs outputs_of(Batch& batch) const;
+
   Task& task_;
   Precision& precision_;
   at::Device device_;

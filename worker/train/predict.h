@@ -1,4 +1,5 @@
-// `ddp-worker predict`: the class of each image, as a checkpoint's model sees it.
+// `ddp-worker predict`: the class of each image, or the objects in it, as a checkpoint's model sees
+// it.
 #pragma once
 
 #include "worker/plan/options.h"
@@ -12,10 +13,11 @@ namespace ddp::worker {
 /// know.
 JobValues job_of(const LoadedCheckpoint& checkpoint);
 
-/// Prints the likeliest classes of each image of `options.files` behind the first: a line of text,
-/// or of JSON, in their order. Images are prepared as in an evaluation. `session.job` is job_of().
-/// An image that cannot be read is named, and the others go on. Returns the exit code: 2 when one
-/// could not be read. Errors: UsageError.
+/// Prints the likeliest classes of each image of `options.files` behind the first, or the objects
+/// in it: a line of text, or of JSON, in their order; a folder stands for all images in it. Objects
+/// are written to files, too, if `options.output` is given. Images are prepared as in an
+/// evaluation. `session.job` is job_of(). An image that cannot be read is named, and the others go
+/// on. Returns the exit code: 2 when one could not be read. Errors: UsageError.
 int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Options& options);
 
 }  // namespace ddp::worker

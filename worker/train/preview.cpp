@@ -11,11 +11,13 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/one_line.h"
+#include "worker/data/class_names.h"
 #include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/dist/alone.h"
 #include "worker/image/drawing.h"
 #include "worker/image/geometry.h"
+#include "worker/image/labelled_box.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
 #include "worker/plan/shard.h"
@@ -39,10 +41,6 @@ struct Cell {
   Image image;  // of three channels
   std::string label;
 };
-
-std::string class_name(std::size_t number, const DataFacts& data) {
-  return number < data.class_names.size() ? data.class_names[number] : std::to_string(number);
-}
 
 template <typename Number>
 std::vector<Number> numbers_of(const Array& array) {
@@ -71,29 +69,14 @@ std::string label_of(const Sample& sample, const DataFacts& data) {
   return text;
 }
 
-/// One per class, told apart by people.
-Color color_of(std::size_t number) {
-  constexpr Color kColors[] = {
-      {255, 64, 64}, {64, 200, 64}, {80, 140, 255}, {255, 200, 0}, {255, 80, 255}, {0, 220, 220}};
-  return kColors[number % std::size(kColors)];
-}
-
 void draw_boxes(const Sample& sample, const DataFacts& data, double scale, Image& image) {
   if (!data.has_boxes || sample.targets.empty()) return;
   const std::vector<float> rows = numbers_of<float>(sample.targets[0]);
   for (std::size_t i = 0; i + kBoxRow <= rows.size(); i += kBoxRow) {
-    const auto place = [&](std::size_t k) {
-      return static_cast<int>(std::lround(rows[i + k] * scale));
-    };
+    const auto place = [&](std::size_t k) { return static_cast<float>(rows[i + k] * scale); };
     const auto number = static_cast<std::size_t>(rows[i]);
-    const Region region{place(2), place(1), place(4) - place(2), place(3) - place(1)};
-    draw_rectangle(image, region, 2, color_of(number));
-    draw_text(image,
-              region.top + 4,
-              region.left + 4,
-              kTextScale,
-              color_of(number),
-              class_name(number, data));
+    const Box box{place(1), place(2), place(3), place(4)};
+    draw_labelled_box(image, box, number, class_name(number, data), kTextScale);
   }
 }
 

@@ -1,0 +1,18 @@
+// An object in a picture for people: its box and what it is called, in the color of its class.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "worker/image/box.h"
+#include "worker/image/image.h"
+
+namespace ddp::worker {
+
+/// Draws the box of an object of class `number`, with `text` inside of its upper left corner.
+/// `scale` is the thickness of lines in pixels, and that of letters. Edges are rounded to whole
+/// pixels. Precondition: the image has three channels.
+void draw_labelled_box(
+    Image& image, const Box& box, std::size_t number, std::string_view text, int scale);
+
+}  // namespace ddp::worker

@@ -1,0 +1,32 @@
+// What predict says of images: the classes of each, or the objects in it.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "worker/data/batch.h"
+#include "worker/task/task.h"
+
+namespace ddp::worker {
+
+inline constexpr std::size_t kLongestAnswer = 8192;  // of a line: a path may have 4096 bytes
+
+class Answers {
+ public:
+  Answers() = default;
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+  virtual ~Answers() = default;
+
+  /// Says what `outputs` mean for each image of `batch`: a line, in their order. Returns how many
+  /// of them could not be read again; each was named. Errors: UsageError for outputs that are none
+  /// of such a task, and for files that cannot be written.
+  virtual std::size_t say(const Batch& batch, const Outputs& outputs) = 0;
+  /// After the last batch. Errors: UsageError.
+  virtual void finish() {}
+};
+
+/// JSON is UTF-8, a path any bytes.
+std::string json_text(const std::string& text);
+
+}  // namespace ddp::worker

@@ -1,0 +1,40 @@
+// The directory into which predict writes what it found: NAME.png, the image with its objects
+// drawn; labels/NAME.txt, YOLO's form; predictions.json, COCO's. Promises: each file is whole or as
+// it was before; files of other names stay; no image is written over.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/data/found_objects.h"
+#include "worker/data/image_files.h"
+
+namespace ddp::worker {
+
+class ObjectFiles {
+ public:
+  /// Makes the directories, those below it too that names of images need.
+  /// Errors: UsageError when two images would have the same files, an image is one of the files
+  /// itself, or a directory cannot be made; before the first of them is made, if it is for the
+  /// names.
+  ObjectFiles(std::filesystem::path directory,
+              std::vector<NamedImage> images,
+              std::vector<std::string> class_names);
+
+  /// Draws and writes the image of that number. A second time its files are replaced.
+  /// Errors: BadSample when it cannot be read; UsageError when a file cannot be written.
+  void put(std::size_t index, std::span<const FoundObject> objects);
+  /// Writes predictions.json. Errors: UsageError.
+  void finish();
+
+ private:
+  std::filesystem::path directory_;
+  std::vector<NamedImage> images_;
+  std::vector<std::string> class_names_;
+  std::vector<std::string> image_ids_;
+  std::string results_;  // entries of predictions.json so far
+};
+
+}  // namespace ddp::worker
