@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "worker/data/source.h"
@@ -31,6 +32,9 @@ class CachedSource : public Source {
   }
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override {
     return source_->label(index);
+  }
+  [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
+    return source_->boxes(index);
   }
 
  private:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ class CocoSource : public Source {
   /// Three channels of any size; target 0 are its boxes (kBoxRow), in pixels. Errors: BadSample,
   /// also for an image whose labels are wrong.
   void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
+    return images_.at(static_cast<std::size_t>(index)).boxes;
+  }
 
  private:
   std::filesystem::path root_;

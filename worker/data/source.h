@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "worker/data/annotations.h"
 #include "worker/data/sample.h"
 #include "worker/image/decode.h"
 #include "worker/plan/random.h"
@@ -66,6 +68,12 @@ class Source {
   /// The class of a sample, in [0, facts().classes), without reading it; nothing where that is not
   /// known. Samplers that look at classes need it.
   [[nodiscard]] virtual std::optional<std::int64_t> label(std::int64_t /*index*/) const {
+    return {};
+  }
+
+  /// The objects of a sample, without reading it; empty where there are none, or they are not
+  /// known. They live as long as the source.
+  [[nodiscard]] virtual std::span<const AnnotatedBox> boxes(std::int64_t /*index*/) const {
     return {};
   }
 };

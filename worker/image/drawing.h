@@ -11,12 +11,21 @@ namespace ddp::worker {
 /// left out. Precondition: the image has three channels.
 void draw_rectangle(Image& image, const Region& region, int thickness, Color color);
 
+/// From one pixel to another, both included, `thickness` pixels wide around them. What lies outside
+/// of the image is left out. Precondition: as above.
+void draw_line(
+    Image& image, int top, int left, int to_top, int to_left, int thickness, Color color);
+
 inline constexpr int kLetterHeight = 5;
 inline constexpr int kLetterWidth = 4;  // with the space behind it
 
 /// Small capitals of 3 x 5 pixels, `scale` times as large, from `top`, `left` to the right.
-/// Letters, digits and - . _ : % /; any other byte is a space. Precondition: the image has three
+/// Letters, digits and - + . , _ : % /; any other byte is a space. Precondition: the image has three
 /// channels.
 void draw_text(Image& image, int top, int left, int scale, Color color, std::string_view text);
+
+/// The same from `bottom` upwards: turned to the left, its tops are at `left`.
+void draw_text_up(
+    Image& image, int bottom, int left, int scale, Color color, std::string_view text);
 
 }  // namespace ddp::worker

@@ -1,17 +1,21 @@
 #include "worker/image/labelled_box.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 
 #include "worker/image/drawing.h"
+#include "worker/image/geometry.h"
 
 namespace ddp::worker {
 namespace {
 
-/// One per class, told apart by people.
+constexpr Color kInk{0, 0, 0};
+
+/// One per class, told apart by people; light enough for black letters.
 Color color_of(std::size_t number) {
   constexpr Color kColors[] = {
-      {255, 64, 64}, {64, 200, 64}, {80, 140, 255}, {255, 200, 0}, {255, 80, 255}, {0, 220, 220}};
+      {255, 96, 96}, {64, 208, 64}, {96, 160, 255}, {255, 200, 0}, {255, 112, 255}, {0, 220, 220}};
   return kColors[number % std::size(kColors)];
 }
 
@@ -29,7 +33,13 @@ void draw_labelled_box(
                       rounded(box.right) - rounded(box.left)};
   const Color color = color_of(number);
   draw_rectangle(image, region, scale, color);
-  draw_text(image, region.top + 2 * scale, region.left + 2 * scale, scale, color, text);
+  if (text.empty()) return;
+  // What begins outside of the image is named at its edge.
+  const int top = std::max(region.top, 0);
+  const int left = std::max(region.left, 0);
+  const int width = static_cast<int>(text.size()) * kLetterWidth * scale;
+  erase(image, {top, left, (kLetterHeight + 2) * scale, width + scale}, color);
+  draw_text(image, top + scale, left + scale, scale, kInk, text);
 }
 
 }  // namespace ddp::worker

@@ -9,9 +9,9 @@
 
 namespace ddp::worker {
 
-/// Draws the box of an object of class `number`, with `text` inside of its upper left corner.
-/// `scale` is the thickness of lines in pixels, and that of letters. Edges are rounded to whole
-/// pixels. Precondition: the image has three channels.
+/// Draws the box of an object of class `number`, with `text` inside of its upper left corner, on a
+/// plate of the same color. `scale` is the thickness of lines in pixels, and that of letters. Edges
+/// are rounded to whole pixels. Precondition: the image has three channels.
 void draw_labelled_box(
     Image& image, const Box& box, std::size_t number, std::string_view text, int scale);
 
