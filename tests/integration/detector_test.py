@@ -98,6 +98,68 @@ class Training(DetectorTest):
             self.assertAlmostEqual(one, two, delta=1e-3 * one)
 
 
+def png_size(path):
+    """(width, height) of a PNG that is whole. Fails for any other file."""
+    raw = path.read_bytes()
+    assert raw[:8] == b"\x89PNG\r\n\x1a\n", path
+    at, data = 8, b""
+    while at < len(raw):
+        (size,) = struct.unpack(">I", raw[at : at + 4])
+        kind, content = raw[at + 4 : at + 8], raw[at + 8 : at + 8 + size]
+        assert struct.unpack(">I", raw[at + 8 + size : at + 12 + size])[0] == zlib.crc32(kind + content), path
+        data += content if kind == b"IDAT" else b""
+        at += 12 + size
+    assert kind == b"IEND", path
+    width, height, _, color = struct.unpack(">IIBB", raw[16:26])
+    assert len(zlib.decompress(data)) == height * (1 + (3 if color == 2 else 1) * width), path
+    return width, height
+
+
+def pictures(run_dir):
+    return {path.stem: png_size(path) for path in run_dir.glob("*.png")}
+
+
+class Pictures(DetectorTest):
+    ALL = {f"train_batch{i}" for i in range(3)} | {"labels", "val_batch0_labels", "val_batch0_pred", "PR_curve", "F1_curve", "confusion_matrix"}
+    SHORT = ("train.epochs=1", "checkpoint.every_steps=0")
+
+    def test_a_run_leaves_them(self):
+        self.launch(2, *self.SHORT)
+        found = pictures(self.run_dir())
+        self.assertEqual(set(found), self.ALL)
+        # Of 64 x 64 pixels, enlarged to 192, with 4 between them: of rank 0's 2 of 4 images, and its 12 of 24.
+        self.assertEqual(found["train_batch0"], (2 * 196 + 4, 196 + 4))
+        self.assertEqual(found["val_batch0_pred"], (4 * 196 + 4, 3 * 196 + 4))
+        self.assertEqual(found["val_batch0_labels"], found["val_batch0_pred"])
+        self.assertFalse(list(self.run_dir().glob(".*png*")))
+
+    def test_they_do_not_change_the_run_and_evaluations_renew_theirs(self):
+        self.worker("train.epochs=2")
+        first = {path.name: (path.stat().st_mtime_ns, path.stat().st_ino) for path in self.run_dir().glob("*.png")}
+        self.worker("train.epochs=3")
+        for path in self.run_dir().glob("*.png"):
+            is_new = (path.stat().st_mtime_ns, path.stat().st_ino) != first[path.name]
+            self.assertEqual(is_new, not path.name.startswith(("train", "labels")), path.name)
+
+    def test_one_that_cannot_be_written_is_one_warning(self):
+        self.worker(*self.SHORT)
+        for name in ("PR_curve", "F1_curve", "val_batch0_pred"):
+            (self.run_dir() / f"{name}.png").unlink()
+            (self.run_dir() / f"{name}.png").mkdir()
+        text = self.worker("train.epochs=2")
+        self.assertIn("epoch 2/2", text)
+        self.assertEqual(text.count("cannot write the picture"), 1, text)
+        self.assertEqual(text.count("warning"), 1, text)
+        self.assertTrue((self.run_dir() / "PR_curve.png").is_dir())
+        png_size(self.run_dir() / "confusion_matrix.png")
+
+    def test_a_classification_has_none(self):
+        digits = ("data.name=digits", "data.root=null", "data.augment=[]", "data.args={}", "data.train_size=200", "data.test_size=50")
+        self.worker(*self.SHORT, *digits, "task.name=classification", "loss.name=cross-entropy", "model.name=mlp", "model.args={}")
+        self.assertTrue((self.run_dir() / "metrics.csv").exists())
+        self.assertEqual(pictures(self.run_dir()), {})
+
+
 class WrongSetUps(DetectorTest):
     def refused(self, expected, *arguments):
         text = self.launch(2, *arguments, expect=2)

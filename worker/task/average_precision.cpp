@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_image.h"
+#include "worker/task/quality_pictures.h"
 #include "worker/task/suppression.h"
 
 namespace ddp::worker {
@@ -167,6 +169,15 @@ NamedValues AveragePrecision::values() const {
           {"AP_small", quality_.mean_ap(AreaRange::small)},
           {"AP_medium", quality_.mean_ap(AreaRange::medium)},
           {"AP_large", quality_.mean_ap(AreaRange::large)}};
+}
+
+Pictures AveragePrecision::pictures() const {
+  // Shared by what draws: this one is gone by then.
+  const auto found = std::make_shared<const std::pair<DetectionQuality, std::vector<std::string>>>(
+      quality_, names_);
+  return {{"PR_curve", [found] { return draw_precision_recall(found->first, found->second); }},
+          {"F1_curve", [found] { return draw_f1(found->first, found->second); }},
+          {"confusion_matrix", [found] { return draw_confusion(found->first, found->second); }}};
 }
 
 }  // namespace ddp::worker

@@ -35,6 +35,8 @@ class AveragePrecision : public Metric {
   /// highest; "AP50", "AP75", "AP50:95", and the last by the objects' size: "AP_small",
   /// "AP_medium", "AP_large". Means over the classes that have objects; 0 when none has.
   [[nodiscard]] NamedValues values() const override;
+  /// PR_curve, F1_curve and confusion_matrix.
+  [[nodiscard]] Pictures pictures() const override;
 
   /// After merge(), the same on every rank: curves, confusion matrix, a row per class.
   [[nodiscard]] const DetectionQuality& quality() const { return quality_; }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "worker/task/average_precision.h"
+#include "worker/task/batch_pictures.h"
 #include "worker/task/places.h"
 
 namespace ddp::worker {
@@ -34,6 +35,24 @@ Loss ObjectDetection::loss(const Outputs& outputs, const Batch& batch) {
 
 std::unique_ptr<Metric> ObjectDetection::metric() {
   return std::make_unique<AveragePrecision>(names_, image_);
+}
+
+Pictures ObjectDetection::pictures(const ShownBatch& shown) {
+  const auto images = std::make_shared<const std::vector<Image>>(
+      shown_images(shown.batch.input, shown.data.mean, shown.data.deviation));
+  if (images->empty()) return {};
+  const auto picture = [&](const std::string& name, std::vector<LabelledObjects> objects) {
+    return Picture{name, [images, objects = std::move(objects)] {
+                     return draw_labelled_grid(*images, objects);
+                   }};
+  };
+  const bool has_answers = shown.outputs != nullptr;
+  Pictures pictures{picture(shown.name + (has_answers ? "_labels" : ""),
+                            shown_objects(shown.batch.targets.at(0), images->size(), names_))};
+  if (has_answers)
+    pictures.push_back(
+        picture(shown.name + "_pred", shown_answers(*shown.outputs, images->size(), names_)));
+  return pictures;
 }
 
 }  // namespace ddp::worker

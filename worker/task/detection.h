@@ -27,6 +27,9 @@ class ObjectDetection : public Task {
   Loss loss(const Outputs& outputs, const Batch& batch) override;
   void fuse() override { model_->fuse(); }
   std::unique_ptr<Metric> metric() override;
+  /// Of 16 images at most: NAME with the objects; of an evaluation NAME_labels, and NAME_pred with
+  /// what a prediction gives.
+  Pictures pictures(const ShownBatch& shown) override;
   [[nodiscard]] Watched watched() const override { return {"AP50:95", true}; }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "worker/data/batch.h"
 #include "worker/dist/group.h"
+#include "worker/image/picture.h"
 #include "worker/model/named_tensor.h"
 #include "worker/plan/named_values.h"
 
@@ -31,6 +32,9 @@ class Metric {
   virtual void merge(Group& group) = 0;
   /// After merge() the same on every rank. The names are there from the start.
   [[nodiscard]] virtual NamedValues values() const = 0;
+  /// After merge(), of rank 0 alone: what people look at in the run directory, which each
+  /// evaluation puts in place of the last one's.
+  [[nodiscard]] virtual Pictures pictures() const { return {}; }
 };
 
 /// Sums by name on the device, in double precision; nothing waits for it. The first values decide

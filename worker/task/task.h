@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "worker/data/batch.h"
+#include "worker/data/source.h"
 #include "worker/task/loss.h"
 #include "worker/task/metric.h"
 
@@ -17,6 +18,14 @@ namespace ddp::worker {
 struct Watched {
   std::string name = "loss";
   bool is_higher_better = false;
+};
+
+/// A batch of which a task may make pictures.
+struct ShownBatch {
+  std::string name;                  // what their names begin with: "train_batch0"
+  const Batch& batch;                // as the model got it
+  const Outputs* outputs = nullptr;  // of an evaluation; null: of training, and not shown
+  const DataFacts& data;             // of the set that the batch is from
 };
 
 class Task {
@@ -51,6 +60,10 @@ class Task {
 
   /// Of an evaluation; null: the means of counts().
   virtual std::unique_ptr<Metric> metric() { return nullptr; }
+
+  /// For the run directory, of rank 0's first training batches and the first one of each
+  /// evaluation. Training waits meanwhile: only what needs the batch itself is done at once.
+  virtual Pictures pictures(const ShownBatch& /*shown*/) { return {}; }
 
   [[nodiscard]] virtual Watched watched() const { return {}; }
 };

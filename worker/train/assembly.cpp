@@ -23,6 +23,7 @@
 #include "worker/train/bad_data.h"
 #include "worker/train/console.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/run_pictures.h"
 #include "worker/train/sampling.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/trainer.h"
@@ -269,7 +270,11 @@ int train_task(const Session& session,
                      test_request(job, replica, task->model(), data.test->facts(), device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
-  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page});
+  std::optional<RunPictures> drawn;
+  if (run_dir != nullptr) drawn.emplace(*task, data.train, data.test->facts(), *run_dir);
+  RunPictures* const pictures = drawn ? &*drawn : nullptr;
+  Step step(
+      {job, group, replica, forward, precision, optimizer, train_loader, session.page, pictures});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
@@ -285,7 +290,8 @@ int train_task(const Session& session,
                          make_metrics,
                          has_own_metric,
                          session.page,
-                         session.stop_requested});
+                         session.stop_requested,
+                         pictures});
   const std::vector<std::string> tested = test_names(
       metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
   Judge judge(job, task->watched(), tested);

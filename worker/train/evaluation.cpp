@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "worker/plan/shard.h"
+#include "worker/train/run_pictures.h"
 #include "worker/train/tally.h"
 #include "worker/train/uncaught.h"
 
@@ -37,6 +39,7 @@ std::optional<NamedValues> Evaluation::run() try {
   });
   const Metrics metrics = parts_.make_metrics();
   PassSums passes;
+  RunPictures* pictures = parts_.pictures;  // null once they have the first batch
   for (auto left = static_cast<std::int64_t>(samples.size()); left > 0; left -= parts_.batch) {
     if (parts_.stop_requested) break;
     const Batch batch = parts_.loader.next();
@@ -45,6 +48,7 @@ std::optional<NamedValues> Evaluation::run() try {
     passes.add(task, pass);
     for (const auto& metric : metrics)
       metric->update(pass.outputs, pass.batch);
+    if (pictures != nullptr) std::exchange(pictures, nullptr)->show_evaluation(pass);
     touch(parts_.page);
   }
   task.model().train();
@@ -61,6 +65,7 @@ std::optional<NamedValues> Evaluation::run() try {
     metric->merge(parts_.group);
     add(metric->values());
   }
+  if (parts_.pictures != nullptr) parts_.pictures->show_metrics(metrics);
   for (const auto& [name, value] : passes.names().part_means(sums))
     values.emplace_back("loss/" + name, value);
   return values;

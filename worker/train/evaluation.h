@@ -19,6 +19,8 @@
 
 namespace ddp::worker {
 
+class RunPictures;
+
 /// Those of one evaluation: the task's own, if it has one, and those that the job names.
 using Metrics = std::vector<std::unique_ptr<Metric>>;
 
@@ -37,6 +39,7 @@ class Evaluation {
     bool has_own_metric = false;  // the task
     ProgressPage& page;
     const std::atomic<bool>& stop_requested;
+    RunPictures* pictures = nullptr;  // rank 0's of a training; null: none are made
   };
 
   explicit Evaluation(Parts parts) : parts_(std::move(parts)) {}

@@ -8,6 +8,7 @@
 #include "worker/dist/replica_check.h"
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
+#include "worker/train/run_pictures.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
@@ -118,6 +119,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     if (reduce) parts_.replica.prepare_to_reduce();
     set_phase(Phase::data);
     const Batch batch = parts_.loader.next();
+    if (parts_.pictures != nullptr && i == 0) parts_.pictures->show_training(batch, place.step);
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training);
     set_phase(Phase::backward);

@@ -21,6 +21,8 @@
 
 namespace ddp::worker {
 
+class RunPictures;
+
 class Step {
  public:
   /// Everything outlives the step.
@@ -33,6 +35,7 @@ class Step {
     Optimizer& optimizer;
     Loader& loader;  // of the training set
     ProgressPage& page;
+    RunPictures* pictures = nullptr;  // rank 0's; null: none are made
   };
 
   explicit Step(Parts parts) : parts_(parts) {}

@@ -1,0 +1,40 @@
+// The pictures that a run leaves for people, of what rank 0 has anyway: labels, the first training
+// batches, the first batch of an evaluation, and what the metrics draw. A task that has nothing to
+// show leaves none.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "common/owned_dir.h"
+#include "worker/data/source.h"
+#include "worker/train/evaluation.h"
+#include "worker/train/forward.h"
+#include "worker/train/picture_writer.h"
+
+namespace ddp::worker {
+
+class RunPictures {
+ public:
+  /// Rank 0's. `task`, `test` and `directory` outlive it.
+  RunPictures(Task& task,
+              std::shared_ptr<const Source> train,
+              const DataFacts& test,
+              const OwnedDir& directory)
+      : task_(task), train_(std::move(train)), test_(test), writer_(directory) {}
+
+  /// The first micro-step of the run's step after `steps`. Waits for no more than a copy, and that
+  /// in the run's first steps alone.
+  void show_training(const Batch& batch, std::int64_t steps);
+  void show_evaluation(const Pass& first);
+  /// After their merge().
+  void show_metrics(const Metrics& metrics);
+
+ private:
+  Task& task_;
+  std::shared_ptr<const Source> train_;  // shared with the run, for the thread that draws
+  const DataFacts& test_;
+  PictureWriter writer_;  // ends first
+};
+
+}  // namespace ddp::worker
