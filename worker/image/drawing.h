@@ -20,8 +20,8 @@ inline constexpr int kLetterHeight = 5;
 inline constexpr int kLetterWidth = 4;  // with the space behind it
 
 /// Small capitals of 3 x 5 pixels, `scale` times as large, from `top`, `left` to the right.
-/// Letters, digits and - + . , _ : % /; any other byte is a space. Precondition: the image has three
-/// channels.
+/// Letters, digits and - + . , _ : % /; any other byte is a space. Precondition: the image has
+/// three channels.
 void draw_text(Image& image, int top, int left, int scale, Color color, std::string_view text);
 
 /// The same from `bottom` upwards: turned to the left, its tops are at `left`.
