@@ -179,6 +179,7 @@ class WrongSetUps(DetectorTest):
         self.refused("loss.name: detection needs boxes", *folders, "model.name=mlp", "model.args={}")
         self.refused("loss.args.boxes: detection does not take it", "loss.args={boxes: 1}")
         self.refused('"world" is neither all', "loss.args={normalise: world}")
+        self.refused("eval.metrics: top-5 is of images in classes, and coco train has boxes", "eval.metrics=[top-5]")
         self.refused("loss.label_smoothing: the scores of boxes are no labels", "loss.label_smoothing=0.1")
 
 

@@ -45,7 +45,8 @@ void print_rates(const Arguments& arguments) {
                           .every = 7,
                           .milestones = {5, 11, 12},
                           .power = 1.5,
-                          .min_lr = 0.01};
+                          // PolynomialLR ends at 0.
+                          .min_lr = arguments.at(0) == "polynomial" ? 0 : 0.01};
   for (std::int64_t step = 0; step < schedule.steps; ++step)
     std::printf("%.17g\n", learning_rate(schedule, step));
 }

@@ -142,10 +142,23 @@ TEST(Models, GiveOneScorePerClass) {
   at::set_num_threads(1);  // small pictures: two threads wait for each other longer than they work
   const torch::NoGradGuard no_grad;
   for (const auto& [name, factory] : built_in_models()) {
+    if (name.starts_with("yolo")) continue;
     ModelRequest request = request_of(name, 3, 12);
     request.classes = 7;
     const at::Tensor scores = factory(request)->forward(torch::rand({2, 3, 12, 12}));
     EXPECT_THAT(scores.sizes().vec(), ElementsAre(2, 7)) << name;
+  }
+}
+
+TEST(Models, DetectorsGiveDistancesAndScoresOfEachPlace) {
+  at::set_num_threads(1);
+  const torch::NoGradGuard no_grad;
+  for (const char* const name : {"yolov5n", "yolov8n"}) {
+    ModelRequest request = request_of(name, 3, 64);
+    request.width = 32;
+    request.classes = 7;
+    const at::Tensor raw = build_model(request)->forward(torch::rand({2, 3, 64, 32}));
+    EXPECT_THAT(raw.sizes().vec(), ElementsAre(2, 8 * 4 + 4 * 2 + 2 * 1, 4 * 16 + 7)) << name;
   }
 }
 

@@ -54,7 +54,7 @@ RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank)
   plan.schedule = make_schedule(job, plan.steps_per_epoch, plan.steps);
   plan.has_cut_warmup = job.schedule.warmup * static_cast<double>(plan.steps_per_epoch) >=
                             static_cast<double>(plan.steps) &&
-                        job.schedule.warmup > 0;
+                        plan.schedule.warmup > 1;  // whose first step has not the whole rate
   return plan;
 }
 

@@ -134,7 +134,12 @@ Registry built_in() {
     return make_cross_entropy(job.label_smoothing);
   };
   registry.losses[kDetectionLoss] = refuse_detection_loss;
-  registry.metrics["top-5"] = [](const DataFacts& data) { return make_top_k(5, data.classes); };
+  registry.metrics["top-5"] = [](const DataFacts& data) {
+    if (data.has_boxes)
+      throw UsageError("eval.metrics: top-5 is of images in classes, and " + data.name +
+                       " has boxes. Remove it.");
+    return make_top_k(5, data.classes);
+  };
   for (const char* const name : {"sgd", "adam", "adamw"})
     registry.optimizers[name] = make_update_rule;
   return registry;
