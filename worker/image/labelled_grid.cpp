@@ -29,6 +29,8 @@ ImageSize scaled(ImageSize image, double scale) {
   return {pixels(image.height), pixels(image.width)};
 }
 
+}  // namespace
+
 Image three_channels(const Image& image) {
   Image rgb;
   rgb.reshape(3, image.size());
@@ -37,8 +39,6 @@ Image three_channels(const Image& image) {
                       rgb.plane(channel).begin());
   return rgb;
 }
-
-}  // namespace
 
 Image draw_labelled_grid(const std::vector<Image>& images,
                          const std::vector<LabelledObjects>& objects) {

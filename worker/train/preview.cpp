@@ -18,6 +18,7 @@
 #include "worker/image/drawing.h"
 #include "worker/image/geometry.h"
 #include "worker/image/labelled_box.h"
+#include "worker/image/labelled_grid.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
 #include "worker/plan/shard.h"
@@ -80,15 +81,6 @@ void draw_boxes(const Sample& sample, const DataFacts& data, double scale, Image
   }
 }
 
-Image three_channels(const Image& image) {
-  Image rgb;
-  rgb.reshape(3, image.size());
-  for (int channel = 0; channel < 3; ++channel)
-    std::ranges::copy(image.plane(std::min(channel, image.channels - 1)),
-                      rgb.plane(channel).begin());
-  return rgb;
-}
-
 Cell draw(Sample& sample, const DataFacts& data) {
   Cell cell;
   cell.label = label_of(sample, data);
@@ -146,10 +138,7 @@ Image grid_of(const std::vector<Cell>& cells) {
     const Cell& one = cells[static_cast<std::size_t>(i)];
     const int top = i / kColumns * cell.height;
     const int left = i % kColumns * cell.width;
-    for (int channel = 0; channel < 3; ++channel) {
-      for (int y = 0; y < one.image.height; ++y)
-        std::copy_n(one.image.row(channel, y), one.image.width, grid.row(channel, top + y) + left);
-    }
+    paste(one.image, top, left, grid);
     const auto letters = static_cast<std::size_t>(cell.width / (kLetterWidth * kTextScale));
     draw_text(
         grid, top + one.image.height + 3, left, kTextScale, kInk, one.label.substr(0, letters));

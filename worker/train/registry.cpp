@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/spelling.h"
+#include "worker/data/class_names.h"
 #include "worker/data/coco.h"
 #include "worker/data/image_folder.h"
 #include "worker/data/memory_source.h"
@@ -104,9 +105,9 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
                      " finds no objects. Take a detector, as yolov5n or yolov8n, for "
                      "task.name=detection.");
   }
-  std::vector<std::string> names = data.class_names;
-  for (auto i = static_cast<int>(names.size()); i < data.classes; ++i)
-    names.push_back(std::to_string(i));
+  std::vector<std::string> names;
+  for (int i = 0; i < data.classes; ++i)
+    names.push_back(class_name(static_cast<std::size_t>(i), data));
   const ImageSize size{static_cast<int>(data.shape.at(1)), static_cast<int>(data.shape.at(2))};
   return std::make_unique<ObjectDetection>(
       std::move(model), read_detection_loss(request.job.loss.args), std::move(names), size);
