@@ -22,10 +22,6 @@ namespace po = boost::program_options;
 constexpr std::string_view kCommands[] = {"status", "stop", "logs"};
 constexpr const char* kDoctor = "doctor";
 
-bool is_job_file(const std::string& text) {
-  return text.ends_with(".yaml") || text.ends_with(".yml");
-}
-
 po::options_description describe(std::span<const Flag> flags) {
   po::options_description description;
   for (const Flag& flag : flags) {
@@ -152,11 +148,7 @@ class Parser {
       return;
     }
     if (is_first_word_ && !is_doctor_ && take_command(rest)) return;
-    // `ddp-launch ddp-worker job.yaml key=value` is the long form of `ddp-launch job.yaml
-    // key=value`.
-    const bool is_long_form = rest.size() > 1 && is_job_file(rest[1]) &&
-                              rest[0].substr(rest[0].rfind('/') + 1) == "ddp-worker";
-    if (is_long_form) {
+    if (rest.size() > 1 && is_job_file(rest[1]) && is_own_worker(rest[0])) {
       options_.program = rest[0];
       rest.erase(rest.begin());
     }
@@ -173,7 +165,7 @@ class Parser {
         options_.overrides.push_back(std::move(*given));
       } else {
         problems_.push_back(rest[i] + ": after a job file come overrides, as train.epochs=3." +
-                            (is_flag ? " Flags of ddp-launch come before the job file." : ""));
+                            (is_flag ? " Flags come before `--`." : ""));
       }
     }
   }
@@ -241,7 +233,7 @@ std::string help_text() {
       "Starts the workers of a distributed job, watches them, and ends all of them when one "
       "fails.\n"
       "\n"
-      "  ddp-launch [FLAGS] JOB.yaml [KEY=VALUE...]         train by a job file with ddp-worker\n"
+      "  ddp-launch [FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS] train by a job file with ddp-worker\n"
       "  ddp-launch [FLAGS] PROGRAM [ARGUMENTS...]          start any program, as torchrun does\n"
       "  ddp-launch status|stop|logs [RUN]                  look at a running job, stop it, or "
       "show "
@@ -257,10 +249,11 @@ std::string help_text() {
       "  ddp-launch --hosts a,b:4 job.yaml                  an agent on each host, started by ssh\n"
       "  ddp-launch --dry-run job.yaml                      show what would be started\n"
       "\n"
-      "Flags come before the program. Both spellings (--nproc-per-node, --nproc_per_node) and "
-      "unique\n"
-      "prefixes work. Flags beat overrides, overrides beat PET_* variables, those beat the job "
-      "file.\n";
+      "Flags come before a program, and before or after a job file. Both spellings "
+      "(--nproc-per-node,\n"
+      "--nproc_per_node) and unique prefixes work. Flags beat overrides, overrides beat PET_* "
+      "variables,\n"
+      "those beat the job file.\n";
   constexpr std::size_t kColumn = 34;
   std::string_view group;
   for (const Flag& flag : flags()) {

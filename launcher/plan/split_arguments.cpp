@@ -31,12 +31,13 @@ class Splitter {
         ++next_;
         break;
       }
-      if (word.size() < 2 || word[0] != '-') break;  // the program
-      ++next_;
-      if (word[1] == '-') {
-        take_long(std::string_view(word).substr(2));
+      if (word.size() > 1 && word[0] == '-') {
+        take_flags(word);
+      } else if (begins_program(word)) {
+        break;
       } else {
-        take_cluster(word);
+        result_.rest.push_back(word);
+        ++next_;
       }
     }
     take_rest();
@@ -44,6 +45,24 @@ class Splitter {
   }
 
  private:
+  /// Whether what follows is somebody else's: a job file and its overrides have no flags.
+  [[nodiscard]] bool begins_program(const std::string& word) const {
+    if (is_job_file(word)) return false;
+    if (!result_.rest.empty()) return false;  // there is a job file already
+    const bool is_followed_by_job =
+        next_ + 1 < arguments_.size() && is_job_file(arguments_[next_ + 1]);
+    return !is_own_worker(word) || !is_followed_by_job;
+  }
+
+  void take_flags(const std::string& word) {
+    ++next_;
+    if (word[1] == '-') {
+      take_long(std::string_view(word).substr(2));
+    } else {
+      take_cluster(word);
+    }
+  }
+
   void take_long(std::string_view word) {
     const std::size_t equals = word.find('=');
     const bool has_value = equals != std::string_view::npos;
@@ -163,6 +182,14 @@ class Splitter {
 };
 
 }  // namespace
+
+bool is_job_file(const std::string& word) {
+  return word.ends_with(".yaml") || word.ends_with(".yml");
+}
+
+bool is_own_worker(const std::string& word) {
+  return word.substr(word.rfind('/') + 1) == "ddp-worker";
+}
 
 SplitArguments split_arguments(std::span<const std::string> arguments,
                                std::span<const Flag> flags) {

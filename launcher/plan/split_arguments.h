@@ -1,6 +1,6 @@
 // argv in torchrun's grammar, brought to `--name=value` form and the rest. Pure text: no value is
-// looked at. Why it exists: first positional ends the options, both spellings, unique prefixes,
-// short clusters and `--` together are more than Program_options can do.
+// looked at. Why it exists: a program ends the options, both spellings, unique prefixes, short
+// clusters and `--` together are more than Program_options can do.
 #pragma once
 
 #include <span>
@@ -21,7 +21,14 @@ struct SplitArguments {
   bool operator==(const SplitArguments&) const = default;
 };
 
-/// `arguments` is argv without the program's own name. Errors: in `problems`, all of them.
+/// A job file by its name: *.yaml or *.yml.
+bool is_job_file(const std::string& word);
+
+/// `ddp-launch ddp-worker job.yaml KEY=VALUE` is the long form of `ddp-launch job.yaml KEY=VALUE`.
+bool is_own_worker(const std::string& word);
+
+/// `arguments` is argv without the program's own name. What follows a program is the program's;
+/// behind a job file flags are ours, as before it. Errors: in `problems`, all of them.
 SplitArguments split_arguments(std::span<const std::string> arguments, std::span<const Flag> flags);
 
 }  // namespace ddp::launcher

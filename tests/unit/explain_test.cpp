@@ -35,6 +35,11 @@ TEST(Explain, ASectionIsAllItsKeys) {
           HasSubstr("train.epochs: "), HasSubstr("train.log_every: "), Not(HasSubstr("launch."))));
 }
 
+TEST(Explain, WithoutAProgramAKeyHasItsDefault) {
+  EXPECT_THAT(explain("checkpoint.resume", values_of({"--explain=checkpoint.resume"})),
+              HasSubstr("  default  auto\n  value    auto\n  from     default\n"));
+}
+
 TEST(Explain, AnUnknownKeyIsAnErrorWithANearOne) {
   try {
     (void)explain("train.epoch", values_of({"p"}));

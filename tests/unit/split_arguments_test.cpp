@@ -67,6 +67,24 @@ TEST(SplitArguments, OneDoubleDashBeforeAndOneAfterTheProgramAreDropped) {
   EXPECT_THAT(split({"p", "--", "a", "--", "b"}).rest, ElementsAre("p", "a", "--", "b"));
 }
 
+TEST(SplitArguments, FlagsMayComeBehindAJobFileToo) {
+  const SplitArguments result =
+      split({"--nnodes", "1", "a/job.yaml", "--dry-run", "k=v", "--grace", "5s", "-v", "l=w"});
+  EXPECT_THAT(result.options, ElementsAre("--nnodes=1", "--dry-run", "--grace=5s", "--verbose"));
+  EXPECT_THAT(result.rest, ElementsAre("a/job.yaml", "k=v", "l=w"));
+  EXPECT_THAT(result.problems, IsEmpty());
+  EXPECT_THAT(split({"job.yml", "--nope"}).problems, ElementsAre(HasSubstr("no such flag")));
+  EXPECT_THAT(split({"bin/ddp-worker", "job.yaml", "--dry-run"}).options, ElementsAre("--dry-run"));
+}
+
+TEST(SplitArguments, BehindAProgramOrTwoDashesNothingIsAFlag) {
+  EXPECT_THAT(split({"train.py", "job.yaml", "--dry-run"}).options, IsEmpty());
+  EXPECT_THAT(split({"ddp-worker", "--dry-run", "job.yaml"}).options, IsEmpty());
+  const SplitArguments result = split({"job.yaml", "--", "--dry-run"});
+  EXPECT_THAT(result.options, IsEmpty());
+  EXPECT_THAT(result.rest, ElementsAre("job.yaml", "--dry-run"));
+}
+
 TEST(SplitArguments, ASwitchTakesNoValue) {
   EXPECT_THAT(split({"--standalone=1", "p"}).problems, ElementsAre(HasSubstr("takes no value")));
 }
