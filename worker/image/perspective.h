@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "worker/image/collage.h"
 #include "worker/image/image.h"
 
 namespace ddp::worker {
@@ -28,5 +29,9 @@ Matrix3 inverse(const Matrix3& matrix);
 /// inverse, and images without pixels.
 void move_perspective(
     const Image& from, const Matrix3& matrix, ImageSize size, Color border, Image& into);
+/// The same pixels as of the painted collage. Where the move turns or tilts nothing, it is not
+/// painted.
+void move_perspective(
+    const Collage& from, const Matrix3& matrix, ImageSize size, Color border, Image& into);
 
 }  // namespace ddp::worker

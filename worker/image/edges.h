@@ -1,0 +1,29 @@
+// What of a moved image is not mixed of its own pixels alone: the colour around it, and the pixels
+// between both.
+#pragma once
+
+#include "worker/image/collage.h"
+#include "worker/image/way.h"
+
+namespace ddp::worker {
+
+class Edges {
+ public:
+  /// Both images outlive it.
+  Edges(const Collage& from, Color border, Image& into)
+      : from_(from), border_(border), into_(into) {}
+
+  /// All of row `y` but what is inside.
+  void paint_around(const Way& way, int y, const Range& inside) const;
+
+ private:
+  void fill(int y, int begin, int end) const;
+  void mix(const Way& way, int y, int begin, int end) const;
+  [[nodiscard]] std::int64_t pixel(int channel, std::int64_t row, std::int64_t column) const;
+
+  const Collage& from_;
+  const Color border_;
+  Image& into_;
+};
+
+}  // namespace ddp::worker

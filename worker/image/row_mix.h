@@ -1,0 +1,61 @@
+// Two rows of bytes become one of other columns: each pixel is mixed of two columns of both rows,
+// in 128ths. The inner loop of an upright move. Sums are whole numbers, so that every way to add
+// gives the same pixels: a plain loop, and vectors of AVX2, which are chosen as the program runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ddp::worker {
+
+/// The columns that the pixels of a row come from. All rows of an image take the same.
+class MixedColumns {
+ public:
+  /// Pixels that a vector takes at once, in two halves.
+  static constexpr std::size_t kAtOnce = 16;
+  static constexpr std::size_t kHalf = 8;
+
+  MixedColumns() = default;
+  /// Shapes: `places` and `parts` [pixels]. Of the left one of its two columns, and how much of the
+  /// right one is in it. Precondition: columns are in [0, width), parts in [0, 128).
+  MixedColumns(std::vector<std::int32_t> places, const std::vector<std::uint8_t>& parts, int width);
+
+  [[nodiscard]] std::size_t count() const { return places_.size(); }
+  [[nodiscard]] const std::int32_t* places() const { return places_.data(); }
+  /// Two for each pixel, which make 128; 0 behind the last one, to a multiple of kAtOnce.
+  [[nodiscard]] const std::uint8_t* weights() const { return weights_.data(); }
+
+  /// Where the columns of each half lie within 16 bytes: where these begin, and which two of them
+  /// each pixel takes. Empty where they lie further apart, as of an image at less than half its
+  /// size.
+  [[nodiscard]] const std::vector<std::int32_t>& starts() const { return starts_; }
+  [[nodiscard]] const std::uint8_t* picks() const { return picks_.data(); }
+
+ private:
+  void find_starts(int width);
+
+  std::vector<std::int32_t> places_;
+  std::vector<std::uint8_t> weights_;
+  std::vector<std::int32_t> starts_;  // [halves]
+  std::vector<std::uint8_t> picks_;   // [halves, 16]
+};
+
+/// One way to mix. All but the first one want columns with starts().
+struct MixWay {
+  /// `below`: how much of the lower row is in the pixels, in [0, 128). Writes columns.count()
+  /// bytes.
+  using Mix = void (*)(const std::uint8_t* upper,
+                       const std::uint8_t* lower,
+                       int below,
+                       const MixedColumns& columns,
+                       std::uint8_t* into);
+
+  const char* name = "";
+  Mix mix = nullptr;
+};
+
+/// The ways that this CPU has, the fastest one last.
+const std::vector<MixWay>& mix_ways();
+
+}  // namespace ddp::worker

@@ -1,0 +1,104 @@
+// Where the pixels of a moved row come from: what both ways to move an image (perspective and
+// upright) agree on, so that they make the same pixels.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "worker/image/perspective.h"
+
+namespace ddp::worker {
+
+/// Parts of a pixel are counted in 128ths: a sum of two of them fits into 16 bits.
+inline constexpr int kPartBits = 7;
+inline constexpr int kParts = 1 << kPartBits;
+/// What is mixed of pixels inside alone ends that much before the last one, whatever rounding does.
+inline constexpr double kLess = 1.0 / 64;
+
+/// What goes straight along a row: its value at pixel x.
+struct Line {
+  double slope = 0;
+  double start = 0;
+
+  [[nodiscard]] double at(int x) const { return slope * x + start; }
+  Line operator+(const Line& other) const { return {slope + other.slope, start + other.start}; }
+  Line operator-(const Line& other) const { return {slope - other.slope, start - other.start}; }
+  Line operator*(double factor) const { return {slope * factor, start * factor}; }
+};
+
+/// Pixels of a row, from `begin` to before `end`.
+struct Range {
+  int begin = 0;
+  int end = 0;
+};
+
+/// The part of a range in which a line is above 0.
+inline Range above_zero(const Line& line, Range range) {
+  if (line.slope == 0) return line.start > 0 ? range : Range{range.begin, range.begin};
+  const double zero = std::clamp(
+      -line.start / line.slope, static_cast<double>(range.begin), static_cast<double>(range.end));
+  if (line.slope > 0)
+    range.begin = static_cast<int>(std::ceil(zero));
+  else
+    range.end = static_cast<int>(std::ceil(zero));
+  return range;
+}
+
+/// Where the pixels of one row come from, in pixels: 0 is the middle of the first one. They are x /
+/// depth and y / depth.
+struct Way {
+  Line x;
+  Line y;
+  Line depth;
+
+  /// `back`: from numbers of pixels to those that they come from.
+  Way(const Matrix3& back, int row)
+      : x{back[0], back[1] * row + back[2]},
+        y{back[3], back[4] * row + back[5]},
+        depth{back[6], back[7] * row + back[8]} {}
+
+  [[nodiscard]] bool is_straight() const { return depth.slope == 0; }
+
+  /// Pixels that come from between `first` and `last`, given as pixels of both sides. It is in
+  /// front of the horizon, too: where 0 < x - first * depth and 0 < last * depth - x, depth is
+  /// positive.
+  [[nodiscard]] Range between(double first, double last_x, double last_y, Range range) const {
+    for (const Line& line :
+         {x - depth * first, depth * last_x - x, y - depth * first, depth * last_y - y})
+      range = above_zero(line, range);
+    return range;
+  }
+};
+
+/// A coordinate along a straight way, in whole numbers.
+class Steps {
+ public:
+  Steps(const Line& line, const Line& depth, int x)
+      : at_(whole(line.at(x) / depth.start + 0.5 / kParts)),
+        step_(whole(line.slope / depth.start)) {}
+
+  [[nodiscard]] std::int32_t pixel() const { return static_cast<std::int32_t>(at_ >> kBits); }
+  [[nodiscard]] std::int16_t part() const {
+    return static_cast<std::int16_t>(at_ >> (kBits - kPartBits) & (kParts - 1));
+  }
+  void advance() { at_ += step_; }
+
+ private:
+  static constexpr int kBits = 32;  // of the fraction
+  // A step of more than that leaves every image.
+  static std::int64_t whole(double number) {
+    constexpr double kMost = 0x1p30;
+    return static_cast<std::int64_t>(std::clamp(number, -kMost, kMost) * 0x1p32);
+  }
+
+  std::int64_t at_;
+  std::int64_t step_;
+};
+
+/// A coordinate in 128ths of a pixel, to the nearest.
+inline std::int64_t parts_of(double coordinate) {
+  return static_cast<std::int64_t>(std::floor(coordinate * kParts + 0.5));
+}
+
+}  // namespace ddp::worker
