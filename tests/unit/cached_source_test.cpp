@@ -62,6 +62,20 @@ TEST(CachedSource, IsNotChangedByWhoReads) {
   }
 }
 
+TEST(CachedSource, LendsWhatItKeeps) {
+  const CachedSource kept(std::make_shared<Counted>(), 10'000);
+  EXPECT_EQ(kept.kept(4), nullptr) << "it was not read yet";
+  Sample sample;
+  kept.read(4, sample);
+  ASSERT_NE(kept.kept(4), nullptr);
+  EXPECT_EQ(kept.kept(4)->input, sample.input);
+  EXPECT_EQ(kept.kept(4)->targets, sample.targets);
+  EXPECT_EQ(kept.kept(5), nullptr);
+  EXPECT_EQ(kept.kept(-1), nullptr);
+  EXPECT_EQ(kept.kept(10), nullptr);
+  EXPECT_EQ(Counted().kept(4), nullptr) << "others keep nothing";
+}
+
 TEST(CachedSource, KeepsNoMoreThanItMay) {
   const auto source = std::make_shared<Counted>();
   const CachedSource kept(source, 2 * 108 + 107);

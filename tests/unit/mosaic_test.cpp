@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "worker/data/cached_source.h"
 #include "worker/data/random_perspective.h"
 #include "worker/data/sample_image.h"
 
@@ -285,6 +286,76 @@ TEST(MosaicTest, ManyThreadsInAnyOrderMakeTheSame) {
       EXPECT_EQ(samples[i].input, wanted[i].input);
       EXPECT_EQ(samples[i].targets, wanted[i].targets);
     }
+  }
+}
+
+/// Step by step, as if no augmentation knew of another.
+Sample one_by_one(const Source& source,
+                  std::span<const Augment> list,
+                  std::int64_t index,
+                  std::uint64_t epoch) {
+  Sample sample;
+  sample.index = index;
+  Random random(1, epoch, static_cast<std::uint64_t>(index));
+  source.read(index, sample);
+  for (const Augment& augment : list)
+    augment(sample, random, source);
+  return sample;
+}
+
+TEST(MosaicTest, MovedAsItIsReadItIsTheSameAsStepByStep) {
+  const auto source = std::make_shared<Rectangles>(40, 9);
+  const CachedSource half(source, 300'000);
+  const CachedSource all(source, 10'000'000);
+  for (const TextMap& args : {TextMap{}, TextMap{{"degrees", "20"}, {"perspective", "0.001"}}}) {
+    std::vector<Augment> list{make("mosaic", *source, {{"share", "0.8"}}, {}, 12)};
+    list.push_back(make("random-perspective", *source, args, list));
+    list.push_back(make("flip", *source));
+    for (std::int64_t index = 0; index < 40; ++index) {
+      if (index % 9 == 1) continue;  // a bad one
+      for (const std::uint64_t epoch : {0, 1, 11}) {
+        const Sample wanted = one_by_one(*source, list, index, epoch);
+        for (const Source* const from :
+             std::initializer_list<const Source*>{&*source, &half, &all}) {
+          const Sample sample = augmented(*from, list, index, epoch);
+          ASSERT_EQ(sample.input, wanted.input) << index;
+          ASSERT_EQ(sample.targets, wanted.targets) << index;
+        }
+      }
+    }
+  }
+}
+
+TEST(MosaicTest, WhatASourceKeepsIsNotChanged) {
+  /// Images of the size that a mosaic takes as they are.
+  class Square : public Rectangles {
+   public:
+    Square() : Rectangles(6) {}
+    void read(std::int64_t index, Sample& into) const override {
+      const std::vector<std::uint8_t> pixels(3 * 64 * 64, static_cast<std::uint8_t>(40 * index));
+      into.input.assign({3, 64, 64}, std::span(pixels));
+      const std::vector<float> row{static_cast<float>(index % 3), 5, 6, 60, 50};
+      into.targets.resize(1);
+      into.targets[0].assign({1, kBoxRow}, std::span(row));
+    }
+  };
+  const auto source = std::make_shared<Square>();
+  const CachedSource cached(source, 10'000'000);
+  const std::vector<Augment> list = usual(*source);
+  for (int round = 0; round < 3; ++round) {
+    for (std::int64_t index = 0; index < 6; ++index) {
+      const Sample wanted = augmented(*source, list, index);
+      const Sample sample = augmented(cached, list, index);
+      EXPECT_EQ(sample.input, wanted.input);
+      EXPECT_EQ(sample.targets, wanted.targets);
+    }
+  }
+  for (std::int64_t index = 0; index < 6; ++index) {
+    Sample wanted;
+    source->read(index, wanted);
+    ASSERT_NE(cached.kept(index), nullptr);
+    EXPECT_EQ(cached.kept(index)->input, wanted.input);
+    EXPECT_EQ(cached.kept(index)->targets, wanted.targets);
   }
 }
 

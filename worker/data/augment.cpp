@@ -8,6 +8,15 @@
 #include "worker/data/random_perspective.h"
 
 namespace ddp::worker {
+namespace {
+
+/// The augmentation at `place` of the list; null where it is of another kind.
+template <typename Kind>
+const Kind* find(std::span<const Augment> augments, std::size_t place) {
+  return place < augments.size() ? augments[place].target<Kind>() : nullptr;
+}
+
+}  // namespace
 
 std::map<std::string, AugmentFactory> built_in_augments() {
   return {{"flip", make_flip},
@@ -20,7 +29,8 @@ std::map<std::string, AugmentFactory> built_in_augments() {
           {"letterbox", make_letterbox},
           {"rotate", make_rotate},
           {"affine", make_affine},
-          {"random-perspective", make_random_perspective},
+          {"random-perspective",
+           [](const AugmentRequest& request) { return Augment(RandomPerspective(request)); }},
           {"mosaic", [](const AugmentRequest& request) { return Augment(Mosaic(request)); }},
           {"hsv", make_hsv},
           {"color-jitter", make_color_jitter},
@@ -36,12 +46,17 @@ void read_augmented(const Source& source,
                     std::span<const Augment> augments,
                     Random& random,
                     Sample& into) {
-  const auto* const crop =
-      augments.empty() ? nullptr : augments.front().target<RandomResizedCrop>();
-  if (crop != nullptr && crop->read(index, random, source, into))
+  const auto* const crop = find<RandomResizedCrop>(augments, 0);
+  const auto* const mosaic = find<Mosaic>(augments, 0);
+  const auto* const move = find<RandomPerspective>(augments, 1);
+  if (crop != nullptr && crop->read(index, random, source, into)) {
     augments = augments.subspan(1);
-  else
+  } else if (mosaic != nullptr && move != nullptr && move->takes_any_size()) {
+    mosaic->read_moved(index, *move, random, source, into);
+    augments = augments.subspan(2);
+  } else {
     source.read(index, into);
+  }
   for (const Augment& augment : augments)
     augment(into, random, source);
 }

@@ -67,7 +67,8 @@ using AugmentFactory = std::function<Augment(const AugmentRequest&)>;
 std::map<std::string, AugmentFactory> built_in_augments();
 
 /// Reads a sample and does to it what the list says. Where the list begins with
-/// random-resized-crop, no more of an image file is decoded than that asks for.
+/// random-resized-crop, no more of an image file is decoded than that asks for; with mosaic and
+/// random-perspective, no more of a mosaic is made than is seen.
 /// Errors: those of the source; UsageError for a sample that an augmentation cannot take.
 void read_augmented(const Source& source,
                     std::int64_t index,

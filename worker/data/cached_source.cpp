@@ -20,16 +20,16 @@ CachedSource::CachedSource(std::shared_ptr<const Source> source, std::size_t byt
       kept_(static_cast<std::size_t>(source_->facts().count)) {}
 
 void CachedSource::read(std::int64_t index, Sample& into) const {
-  if (const Sample* const kept = find(index)) {
-    into.input = kept->input;
-    into.targets = kept->targets;
+  if (const Sample* const sample = kept(index)) {
+    into.input = sample->input;
+    into.targets = sample->targets;
     return;
   }
   source_->read(index, into);
   keep(index, into);
 }
 
-const Sample* CachedSource::find(std::int64_t index) const {
+const Sample* CachedSource::kept(std::int64_t index) const {
   // The source judges what is outside of it.
   if (index < 0 || index >= facts().count) return nullptr;
   const std::lock_guard lock(mutex_);

@@ -24,6 +24,7 @@ class CachedSource : public Source {
   [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
   /// Errors: those of the source.
   void read(std::int64_t index, Sample& into) const override;
+  [[nodiscard]] const Sample* kept(std::int64_t index) const override;
   /// Not kept: a part is another one each time.
   [[nodiscard]] bool read_part(std::int64_t index,
                                const DecodeWish& wish,
@@ -38,7 +39,6 @@ class CachedSource : public Source {
   }
 
  private:
-  [[nodiscard]] const Sample* find(std::int64_t index) const;
   void keep(std::int64_t index, const Sample& sample) const;
 
   std::shared_ptr<const Source> source_;

@@ -7,29 +7,17 @@
 #include "common/error.h"
 #include "worker/data/crops.h"
 #include "worker/data/mix.h"
+#include "worker/data/random_perspective.h"
 #include "worker/data/sample_image.h"
-#include "worker/image/geometry.h"
 #include "worker/image/resize.h"
 
 namespace ddp::worker {
 namespace {
 
-/// So that the larger side is `size`, as in all of the family. Returns the size then.
-ImageSize shrink(Sample& sample, int size) {
+/// So that the larger side is `size`, as in all of the family.
+void shrink(Sample& sample, int size) {
   SampleImage image(sample);
   resize_to(image, resized_larger_side(image.image().size(), size));
-  return image.image().size();
-}
-
-/// Copies a sample's image to (top, left) of the canvas; its boxes move with it, and what of them
-/// is outside is cut off.
-void place(Sample& sample, int top, int left, Image& canvas) {
-  SampleImage image(sample);
-  if (image.image().channels != canvas.channels)
-    throw UsageError("data.augment: a mosaic of images in color and in grey. Leave it out.");
-  paste(image.image(), top, left, canvas);
-  const Region seen{-top, -left, canvas.height, canvas.width};
-  image.move_boxes([&](const Box& box) { return crop(box, seen, kLeastOfBox); });
 }
 
 /// On which side of the point an image is.
@@ -45,7 +33,8 @@ constexpr std::array<Quarter, 4> kQuarters{
 /// a mosaic may be among what another one does to its samples.
 struct Spare {
   Image canvas;
-  Sample other;
+  Array first;
+  std::array<Sample, 3> others;
 };
 thread_local Spare spare;
 
@@ -61,31 +50,97 @@ Mosaic::Mosaic(const AugmentRequest& request)
                    " has none. Leave it out.");
 }
 
-void Mosaic::operator()(Sample& sample, Random& random, const Source& source) const {
-  ImageSize image = shrink(sample, size_);
-  if (random.uniform() >= share_ || random.epoch() >= closed_from_) return;
+bool Mosaic::is_drawn(Random& random) const {
+  return random.uniform() < share_ && random.epoch() < closed_from_;
+}
+
+/// The image of a sample that its source keeps in the size of this mosaic; `boxes` gets its boxes.
+std::optional<Collage> Mosaic::lend(std::int64_t index, const Source& source, Sample& boxes) const {
+  const Sample* const kept = source.kept(index);
+  if (kept == nullptr) return {};
+  Collage image = collage_of(kept->input);
+  if (resized_larger_side(image.size, size_) != image.size) return {};
+  boxes.targets = kept->targets;
+  return image;
+}
+
+/// As read_other(), and its image in the size of this mosaic.
+Collage Mosaic::take_other(const Sample& sample,
+                           Random& random,
+                           const Source& source,
+                           Sample& other) const {
+  if (before_.empty()) {
+    // What read_other() would draw, unless it is not kept.
+    Random ahead = random;
+    other.index =
+        static_cast<std::int64_t>(ahead.below(static_cast<std::uint64_t>(source.facts().count)));
+    if (std::optional<Collage> lent = lend(other.index, source, other)) {
+      random = ahead;
+      return *lent;
+    }
+  }
+  read_other(sample, before_, random, source, other);
+  shrink(other, size_);
+  return collage_of(other.input);
+}
+
+/// Four images around a point. The boxes of all come to the sample, the first one's are there.
+Collage Mosaic::arrange(const Collage& first,
+                        Random& random,
+                        const Source& source,
+                        Sample& sample,
+                        Others& others) const {
   const auto draw = [&] {
     return size_ / 2 + static_cast<int>(random.below(static_cast<std::uint64_t>(size_) + 1));
   };
   const int down = draw();
   const int right = draw();
-  auto [canvas, other] = std::exchange(spare, {});
-  canvas.reshape(static_cast<int>(sample.input.shape[0]), {2 * size_, 2 * size_});
-  std::ranges::fill(canvas.bytes, kGrey[0]);
-  for (const auto& [is_above, is_left] : kQuarters) {
-    const bool is_first = is_above && is_left;
-    if (!is_first) {
-      read_other(sample, before_, random, source, other);
-      image = shrink(other, size_);
-    }
-    Sample& one = is_first ? sample : other;
-    place(
-        one, is_above ? down - image.height : down, is_left ? right - image.width : right, canvas);
-    if (!is_first) append_boxes(other, sample);
+  Collage collage{first.channels, {2 * size_, 2 * size_}, kGrey, {}};
+  for (std::size_t i = 0; i < kQuarters.size(); ++i) {
+    const auto [is_above, is_left] = kQuarters[i];
+    Sample& boxes = i == 0 ? sample : others[i - 1];
+    const Collage image = i == 0 ? first : take_other(sample, random, source, boxes);
+    if (image.channels != collage.channels)
+      throw UsageError("data.augment: a mosaic of images in color and in grey. Leave it out.");
+    Piece piece = image.pieces.at(0);
+    piece.top = is_above ? down - piece.size.height : down;
+    piece.left = is_left ? right - piece.size.width : right;
+    const Region seen{-piece.top, -piece.left, collage.size.height, collage.size.width};
+    // What of them is outside is cut off.
+    move_boxes(boxes, [&](const Box& box) { return crop(box, seen, kLeastOfBox); });
+    if (i > 0) append_boxes(boxes, sample);
+    collage.pieces.push_back(piece);
   }
-  sample.input.bytes.swap(canvas.bytes);
-  sample.input.shape = {canvas.channels, canvas.height, canvas.width};
-  spare = {std::move(canvas), std::move(other)};
+  return collage;
+}
+
+void Mosaic::operator()(Sample& sample, Random& random, const Source& source) const {
+  shrink(sample, size_);
+  if (!is_drawn(random)) return;
+  Spare mine = std::exchange(spare, {});
+  const Collage collage = arrange(collage_of(sample.input), random, source, sample, mine.others);
+  paint(collage, mine.canvas);
+  sample.input.bytes.swap(mine.canvas.bytes);
+  sample.input.shape = {collage.channels, collage.size.height, collage.size.width};
+  spare = std::move(mine);
+}
+
+void Mosaic::read_moved(std::int64_t index,
+                        const RandomPerspective& move,
+                        Random& random,
+                        const Source& source,
+                        Sample& into) const {
+  Spare mine = std::exchange(spare, {});
+  std::optional<Collage> image = lend(index, source, into);
+  if (!image) {
+    source.read(index, into);
+    shrink(into, size_);
+    std::swap(into.input, mine.first);
+    image = collage_of(mine.first);
+  }
+  if (is_drawn(random)) image = arrange(*image, random, source, into, mine.others);
+  move.move(*image, random, into);
+  spare = std::move(mine);
 }
 
 bool has_mosaic(std::span<const Augment> augments) {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "worker/data/crops.h"
 #include "worker/data/mosaic.h"
 #include "worker/data/sample_image.h"
-#include "worker/image/perspective.h"
 #include "worker/image/resize.h"
 
 namespace ddp::worker {
@@ -18,16 +18,6 @@ constexpr float kLeastSide = 2;       // pixels
 constexpr float kMostRatio = 100;     // of its sides
 constexpr float kMostScale = 0.999F;  // so that the smallest image is still one
 
-/// How far an image is moved at most.
-struct Ranges {
-  double degrees = 0;      // to both sides
-  double translate = 0;    // a share of the new size
-  double scale = 0;        // 1 plus or minus it
-  double shear = 0;        // degrees
-  double perspective = 0;  // change of depth per pixel
-  int size = 0;
-};
-
 double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);
 }
@@ -36,9 +26,32 @@ double draw(Random& random, double most) {
   return random.uniform(-most, most);
 }
 
-/// The product of the moves: the middle of the image to (0, 0), perspective, rotation and scale,
-/// shear, and to near the middle of the new image.
-Matrix3 draw_matrix(const Ranges& most, ImageSize image, Random& random) {
+/// What is left of a box, unless that tells nothing of the object any more. The share is that of
+/// the box as large as the object became: a turned box grows around it.
+std::optional<Box> seen_of(const Box& moved, ImageSize image) {
+  const std::optional<Box> seen = clip(moved, image, kLeastOfBox);
+  if (!seen) return {};
+  const float width = seen->right - seen->left;
+  const float height = seen->bottom - seen->top;
+  if (std::min(width, height) < kLeastSide) return {};
+  if (std::max(width, height) > kMostRatio * std::min(width, height)) return {};
+  return seen;
+}
+
+}  // namespace
+
+RandomPerspective::RandomPerspective(const AugmentRequest& request)
+    : most_{.degrees = request.args.real("degrees", 0, 180, 0),
+            .translate = request.args.real("translate", 0, 1, 0.1),
+            .scale = request.args.real("scale", 0, kMostScale, 0.5),
+            .shear = request.args.real("shear", 0, 80, 0),
+            .perspective = request.args.real("perspective", 0, 0.01, 0),
+            .size = side_of(request.args, request.data)},
+      takes_any_size_(has_mosaic(request.before)) {}
+
+// The product of the moves: the middle of the image to (0, 0), perspective, rotation and scale,
+// shear, and to near the middle of the new image.
+Matrix3 RandomPerspective::draw_matrix(const Ranges& most, ImageSize image, Random& random) {
   const Matrix3 center{1, 0, -0.5 * image.width, 0, 1, -0.5 * image.height, 0, 0, 1};
   Matrix3 perspective = kIdentity3;
   perspective[6] = draw(random, most.perspective);
@@ -57,41 +70,24 @@ Matrix3 draw_matrix(const Ranges& most, ImageSize image, Random& random) {
   return multiply(shift, multiply(shear, multiply(rotation, multiply(perspective, center))));
 }
 
-/// What is left of a box, unless that tells nothing of the object any more. The share is that of
-/// the box as large as the object became: a turned box grows around it.
-std::optional<Box> seen_of(const Box& moved, ImageSize image) {
-  const std::optional<Box> seen = clip(moved, image, kLeastOfBox);
-  if (!seen) return {};
-  const float width = seen->right - seen->left;
-  const float height = seen->bottom - seen->top;
-  if (std::min(width, height) < kLeastSide) return {};
-  if (std::max(width, height) > kMostRatio * std::min(width, height)) return {};
-  return seen;
+void RandomPerspective::operator()(Sample& sample, Random& random, const Source& /*source*/) const {
+  thread_local Array before;  // keeps its memory from one sample to the next
+  if (!takes_any_size_) {
+    SampleImage image(sample);
+    resize_to(image, resized_larger_side(image.image().size(), most_.size));
+  }
+  std::swap(before, sample.input);
+  move(collage_of(before), random, sample);
 }
 
-}  // namespace
-
-Augment make_random_perspective(const AugmentRequest& request) {
-  const Args& args = request.args;
-  const Ranges most{.degrees = args.real("degrees", 0, 180, 0),
-                    .translate = args.real("translate", 0, 1, 0.1),
-                    .scale = args.real("scale", 0, kMostScale, 0.5),
-                    .shear = args.real("shear", 0, 80, 0),
-                    .perspective = args.real("perspective", 0, 0.01, 0),
-                    .size = side_of(args, request.data)};
-  const bool is_fitted = !has_mosaic(request.before);
-  return [most, is_fitted](Sample& sample, Random& random, const Source&) {
-    SampleImage image(sample);
-    if (is_fitted) resize_to(image, resized_larger_side(image.image().size(), most.size));
-    const ImageSize size{most.size, most.size};
-    const Matrix3 matrix = draw_matrix(most, image.image().size(), random);
-    image.replace(
-        [&](const Image& from, Image& into) { move_perspective(from, matrix, size, kGrey, into); });
-    image.move_boxes([&](const Box& box) -> std::optional<Box> {
-      const std::optional<Box> moved = move_perspective(box, matrix);
-      return moved ? seen_of(*moved, size) : std::nullopt;
-    });
-  };
+void RandomPerspective::move(const Collage& from, Random& random, Sample& sample) const {
+  const ImageSize size{most_.size, most_.size};
+  const Matrix3 matrix = draw_matrix(most_, from.size, random);
+  make_image(sample, [&](Image& into) { move_perspective(from, matrix, size, kGrey, into); });
+  move_boxes(sample, [&](const Box& box) -> std::optional<Box> {
+    const std::optional<Box> moved = move_perspective(box, matrix);
+    return moved ? seen_of(*moved, size) : std::nullopt;
+  });
 }
 
 }  // namespace ddp::worker

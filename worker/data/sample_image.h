@@ -7,6 +7,7 @@
 
 #include "worker/data/sample.h"
 #include "worker/image/box.h"
+#include "worker/image/collage.h"
 #include "worker/image/image.h"
 
 namespace ddp::worker {
@@ -18,6 +19,17 @@ inline constexpr float kLeastOfBox = 0.1F;
 
 /// The boxes of another sample become this one's, too. Precondition: both have boxes.
 void append_boxes(const Sample& other, Sample& sample);
+
+/// Each box becomes what `move` makes of it, or is dropped. Nothing happens without boxes.
+void move_boxes(Sample& sample, const std::function<std::optional<Box>(const Box&)>& move);
+
+/// The image of a sample, which outlives it, as a collage of one piece. Errors: UsageError when it
+/// is not bytes of one or three channels.
+Collage collage_of(const Array& input);
+
+/// The image of a sample becomes what `make` puts into one. What was there is lost but for its
+/// memory.
+void make_image(Sample& sample, const std::function<void(Image& into)>& make);
 
 class SampleImage {
  public:
@@ -32,8 +44,10 @@ class SampleImage {
   void replace(const std::function<void(const Image& from, Image& into)>& make);
   /// Image and boxes; what comes from outside is black.
   void move(const Affine& affine, Interpolation interpolation);
-  /// Each box becomes what `move` makes of it, or is dropped. Nothing happens without boxes.
-  void move_boxes(const std::function<std::optional<Box>(const Box&)>& move);
+  /// As above.
+  void move_boxes(const std::function<std::optional<Box>(const Box&)>& move) {
+    ddp::worker::move_boxes(sample_, move);
+  }
 
  private:
   Sample& sample_;

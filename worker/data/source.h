@@ -56,6 +56,10 @@ class Source {
   /// data with which nothing can go on.
   virtual void read(std::int64_t index, Sample& into) const = 0;
 
+  /// A sample that lies in memory as read() gives it, for as long as the source lives: who only
+  /// looks at it need not copy it. Null: it has to be read.
+  [[nodiscard]] virtual const Sample* kept(std::int64_t /*index*/) const { return nullptr; }
+
   /// As read(), of an image the part alone that `wish` names, in the size that it names: for
   /// sources that then have less to decode. False, and nothing was read or asked of `wish`: the
   /// source only has whole samples.
