@@ -16,7 +16,7 @@ Usage: ./make.sh COMMAND
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
-  bench loader [ARG...]  torch's DataLoader, and DALI where it can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
+  bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
@@ -564,15 +564,17 @@ bench_gpu() {
 }
 
 bench_loader() {
-  local python dali=()
+  local python dali=() detector=()
   require_python "bench compares with torch's DataLoader"
   if alone_in_cache get_dali; then
     dali=(--dali "$cache/dali/bin/python")
   else
     say "no ${dali_wheels[*]}, so it is not measured"
   fi
+  need_detector
+  [[ -z "$(python_detector)" ]] || detector=(--detector "$(python_detector)")
   build_tests
-  "$python" -B tests/bench/loader.py build/release/tests/loader_rate "${dali[@]}" --json build/release/bench-loader.json "$@"
+  "$python" -B tests/bench/loader.py build/release/tests/loader_rate "${dali[@]}" "${detector[@]}" --json build/release/bench-loader.json "$@"
 }
 
 bench_checkpoint() {

@@ -99,6 +99,38 @@ TEST(HsvTest, EveryColorIsThatOfTheTextbook) {
   }
 }
 
+TEST(HsvTest, EveryWayMakesTheSame) {
+  const Image before = all_colors();
+  for (const float turn : {-3.0F, -0.07F, 0.0F, 0.031F, 1.0F, 3.0F}) {
+    for (const float saturation : {0.0F, 0.31F, 1.0F, 1.7F}) {
+      for (const float value : {0.0F, 0.6F, 1.0F, 1.37F}) {
+        Image wanted = before;
+        const auto planes_of = [](Image& image, std::size_t count) {
+          return HsvPlanes{
+              image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), count};
+        };
+        const HsvChange change{turn, saturation, value};
+        hsv_ways().front().change(change, planes_of(wanted, before.plane_size()));
+        for (const HsvWay& way : hsv_ways()) {
+          Image image = before;
+          way.change(change, planes_of(image, before.plane_size()));
+          ASSERT_EQ(image, wanted) << way.name << " " << turn << " " << saturation << " " << value;
+        }
+      }
+    }
+  }
+  // What is behind the last one stays.
+  for (const std::size_t count : {0U, 1U, 31U, 32U, 33U, 64U}) {
+    for (const HsvWay& way : hsv_ways()) {
+      Image image = before;
+      way.change({1, 0.5F, 0.5F},
+                 {image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), count});
+      for (int channel = 0; channel < 3; ++channel)
+        EXPECT_EQ(image.plane(channel)[count], before.plane(channel)[count]) << way.name;
+    }
+  }
+}
+
 TEST(HsvTest, NothingIsChangedByNothing) {
   Image image = all_colors();
   adjust_hsv(image, 0, 1, 1);

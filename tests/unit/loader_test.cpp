@@ -350,10 +350,8 @@ TEST(Loader, MemoryIsUsedAgainOnceNobodyHoldsIt) {
   EXPECT_GE(repeats, 8);
 }
 
-TEST(PixelTable, IsBitForBitWhatTorchComputes) {
-  at::manual_seed(1);
-  const std::vector<float> mean{0.4914F, 0.4822F, 0.4465F};
-  const std::vector<float> deviation{0.2470F, 0.2435F, 0.2616F};
+void expect_what_torch_computes(const std::vector<float>& mean,
+                                const std::vector<float>& deviation) {
   for (const at::ScalarType type : {at::kFloat, at::kDouble}) {
     const PixelTable table(mean, deviation, type);
     const at::Tensor bytes = at::randint(0, 256, {2, 3, 5, 7}, at::kByte);
@@ -368,6 +366,14 @@ TEST(PixelTable, IsBitForBitWhatTorchComputes) {
       EXPECT_TRUE(batch.equal(expected)) << layout;
     }
   }
+}
+
+TEST(PixelTable, IsBitForBitWhatTorchComputes) {
+  at::manual_seed(1);
+  expect_what_torch_computes({0.4914F, 0.4822F, 0.4465F}, {0.2470F, 0.2435F, 0.2616F});
+  expect_what_torch_computes({0, 0, 0}, {1, 1, 1});
+  expect_what_torch_computes({0, 0, 0}, {1, 0.5F, 1});
+  expect_what_torch_computes({0, 0.25F, 0}, {1, 1, 1});
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <array>
 #include <stdexcept>
 
+#include "worker/image/byte_floats.h"
+
 namespace ddp::worker {
 namespace {
 
@@ -71,11 +73,21 @@ PixelTable::PixelTable(const std::vector<float>& mean,
                  .sub(per_channel(mean, type))
                  .div_(per_channel(deviation, type))
                  .contiguous();
+  const auto all_are = [](const std::vector<float>& values, float wanted) {
+    return std::ranges::all_of(values, [wanted](float value) { return value == wanted; });
+  };
+  is_quotient_ = type == at::kFloat && all_are(mean, 0) && all_are(deviation, 1);
 }
 
 void PixelTable::write(std::span<const std::uint8_t> pixels,
                        const at::Tensor& batch,
                        std::int64_t row) const {
+  const bool is_interleaved = batch.size(1) == 3 && batch.stride(1) == 1;
+  if (is_quotient_ && is_interleaved) {
+    const auto count = static_cast<std::size_t>(batch.size(2) * batch.size(3));
+    float* const into = batch.data_ptr<float>() + row * batch.stride(0);
+    return float_ways().back().write(pixels.data(), count, into);
+  }
   if (type() == at::kDouble) return write_image<double>(pixels.data(), numbers_, batch, row);
   write_image<float>(pixels.data(), numbers_, batch, row);
 }

@@ -27,6 +27,7 @@ class PixelTable {
 
  private:
   at::Tensor numbers_;  // [C, 256]
+  bool is_quotient_;    // they are floats of pixel / 255, as detectors take them
 };
 
 }  // namespace ddp::worker

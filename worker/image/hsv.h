@@ -2,6 +2,10 @@
 // colours of every image, so it is fast.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "worker/image/image.h"
 
 namespace ddp::worker {
@@ -11,5 +15,32 @@ namespace ddp::worker {
 /// alone. Errors: std::logic_error for other shifts, and factors below 0.
 /// Source: Smith, Color Gamut Transform Pairs, SIGGRAPH 1978.
 void adjust_hsv(Image& image, double shift, double saturation, double value);
+
+/// What is done to each pixel.
+struct HsvChange {
+  float turn = 0;  // in sixths of the circle, -3 to 3
+  float saturation = 1;
+  float value = 1;
+};
+
+/// The planes of an image in colours.
+struct HsvPlanes {
+  std::uint8_t* red = nullptr;
+  std::uint8_t* green = nullptr;
+  std::uint8_t* blue = nullptr;
+  std::size_t count = 0;
+};
+
+/// One way to do it. All of them round the same numbers in the same order, so their pixels are the
+/// same.
+struct HsvWay {
+  using Change = void (*)(const HsvChange& change, const HsvPlanes& planes);
+
+  const char* name = "";
+  Change change = nullptr;
+};
+
+/// The ways that this CPU has, that of every CPU first, the fastest one last.
+const std::vector<HsvWay>& hsv_ways();
 
 }  // namespace ddp::worker

@@ -1,0 +1,27 @@
+// Pixels as a model takes them: bytes of three planes become numbers from 0 to 1, the colours of a
+// pixel side by side. Each number is byte / 255 to the nearest, whichever way it is made: a plain
+// loop, or vectors of AVX2, which are chosen as the program runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ddp::worker {
+
+/// One way to do it.
+struct FloatWay {
+  /// Shapes: `planes` [3, count], `into` [count, 3].
+  using Write = void (*)(const std::uint8_t* planes, std::size_t count, float* into);
+
+  const char* name = "";
+  Write write = nullptr;
+};
+
+/// That of every CPU.
+void write_floats(const std::uint8_t* planes, std::size_t count, float* into);
+
+/// The ways that this CPU has, the fastest one last.
+const std::vector<FloatWay>& float_ways();
+
+}  // namespace ddp::worker
