@@ -22,7 +22,9 @@ void expect_quotients(const std::vector<std::uint8_t>& planes, std::size_t offse
             << way.name << ", pixel " << i << " of " << count;
       }
     }
-    if (first > 0) EXPECT_EQ(into[first - 1], -1) << way.name;
+    if (first > 0) {
+      EXPECT_EQ(into[first - 1], -1) << way.name;
+    }
     EXPECT_EQ(into[first + 3 * count], -1) << way.name << ", " << count;
   }
 }
