@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <vector>
 
 #include "common/error.h"
 #include "tests/fuzz/fuzz.h"
@@ -38,7 +39,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   ddp::fuzz::require(!read->images.empty(), "there are images");
   for (const AnnotatedImage& image : read->images) {
     ddp::fuzz::require(!image.file.empty(), "every image has a file");
-    for (const AnnotatedBox& box : image.boxes) {
+    std::vector<AnnotatedBox> boxes = image.boxes;
+    boxes.insert(boxes.end(), image.crowds.begin(), image.crowds.end());
+    for (const AnnotatedBox& box : boxes) {
+      ddp::fuzz::require(!box.area || *box.area >= 0, "the area is one");
       ddp::fuzz::require(
           box.label >= 0 && static_cast<std::size_t>(box.label) < read->class_names.size(),
           "the class has a name");

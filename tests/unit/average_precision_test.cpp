@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -187,6 +188,97 @@ TEST(AveragePrecision, BoxesAreClippedToTheImage) {
   metric.update(outputs, batch);
   metric.merge(*make_alone());
   EXPECT_DOUBLE_EQ(find_value(metric.values(), "AP50:95").value(), 1);
+}
+
+/// The objects of a batch become truths of files that are `scale` times as large as the input.
+Batch with_truths(const Batch& batch, double scale) {
+  const auto images = static_cast<std::int64_t>(batch.indices.size());
+  const at::Tensor boxes = batch.targets[0].values.narrow(1, 1, 4) * scale;
+  const at::Tensor sides = boxes.narrow(1, 2, 2) - boxes.narrow(1, 0, 2);
+  Batch judged = batch;
+  judged.input = at::zeros({images, 3, kImage.height, kImage.width});
+  judged.targets.push_back({at::cat({batch.targets[0].values.narrow(1, 0, 1),
+                                     boxes,
+                                     sides.prod(1, /*keepdim=*/true),
+                                     at::zeros({boxes.size(0), 1})},
+                                    1),
+                            batch.targets[0].rows});
+  for (const int side : {kImage.height, kImage.width})
+    judged.targets.push_back(
+        {at::full({images}, static_cast<std::int64_t>(side * scale), at::kLong), {}});
+  return judged;
+}
+
+NamedValues values_of(const Outputs& outputs, const Batch& batch) {
+  AveragePrecision metric(kNames, kImage);
+  metric.update(outputs, batch);
+  metric.merge(*make_alone());
+  return metric.values();
+}
+
+TEST(AveragePrecision, TruthsAreInPixelsOfTheFile) {
+  const auto [outputs, batch] = make_batch({0, 1, 2, 3, 4, 5, 6, 7, 8});
+  const NamedValues plain = values_of(outputs, batch);
+  EXPECT_EQ(values_of(outputs, with_truths(batch, 1)), plain);
+  // A power of two changes no IoU, but what is small.
+  const NamedValues enlarged = values_of(outputs, with_truths(batch, 4));
+  for (const std::string name : {"precision", "recall", "AP50", "AP75", "AP50:95"})
+    EXPECT_EQ(find_value(enlarged, name), find_value(plain, name)) << name;
+  for (const std::string name : {"AP_small", "AP_large"})
+    EXPECT_NE(find_value(enlarged, name), find_value(plain, name)) << name;
+}
+
+/// Two boxes in an image of 512 x 256 pixels, letterboxed to 256 x 256: 64 rows of border above.
+struct Letterboxed {
+  Outputs outputs;
+  Batch batch;
+
+  explicit Letterboxed(const std::vector<std::array<float, 7>>& rows) {
+    outputs = {
+        at::tensor({10.0F, 74.0F, 60.0F, 124.0F, 100.0F, 80.0F, 150.0F, 130.0F}).reshape({1, 2, 4}),
+        at::zeros({1, 2, kClasses})};
+    outputs[1][0][0][0] = 0.8;
+    outputs[1][0][1][0] = 0.9;
+    at::Tensor values = at::zeros({static_cast<std::int64_t>(rows.size()), 7});
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (std::size_t k = 0; k < 7; ++k)
+        values[static_cast<std::int64_t>(i)][static_cast<std::int64_t>(k)] = rows[i][k];
+    const at::Tensor count = at::full({1}, values.size(0), at::kLong);
+    batch = {at::zeros({1, 3, 256, 256}),
+             {{at::zeros({0, 5}), at::zeros({1}, at::kLong)},
+              {values, count},
+              {at::full({1}, 256, at::kLong), {}},
+              {at::full({1}, 512, at::kLong), {}}},
+             {0}};
+  }
+  [[nodiscard]] double value(const std::string& name) const {
+    return find_value(values_of(outputs, batch), name).value();
+  }
+};
+
+TEST(AveragePrecision, WhatIsFoundInACrowdCountsNeitherWay) {
+  constexpr std::array<float, 7> kObject{0, 20, 20, 120, 120, 5000, 0};
+  EXPECT_NEAR(Letterboxed({kObject}).value("AP50:95"), 0.5, 1e-6) << "the surer one is wrong";
+  for (const float right : {300.0F, 500.0F}) {
+    const std::array<float, 7> crowd{0, 150, 0, right, 200, 1, 1};
+    EXPECT_DOUBLE_EQ(Letterboxed({kObject, crowd}).value("AP50:95"), 1) << right;
+    EXPECT_DOUBLE_EQ(Letterboxed({crowd, kObject}).value("precision"), 1) << right;
+  }
+  const std::array<float, 7> elsewhere{0, 400, 0, 500, 200, 1, 1};
+  EXPECT_NEAR(Letterboxed({kObject, elsewhere}).value("AP50:95"), 0.5, 1e-6);
+  const std::array<float, 7> object{0, 150, 0, 300, 200, 1, 0};
+  EXPECT_LT(Letterboxed({kObject, object}).value("AP50:95"), 0.9) << "of which both are";
+}
+
+TEST(AveragePrecision, SizesAreAreasOfOutlines) {
+  const auto sized = [](float area) {
+    return Letterboxed({{0, 20, 20, 120, 120, area, 0}, {0, 200, 32, 300, 132, area, 0}});
+  };
+  for (const auto& [area, name] :
+       {std::pair(1000.0F, "AP_small"), {5000.0F, "AP_medium"}, {9217.0F, "AP_large"}}) {
+    for (const std::string other : {"AP_small", "AP_medium", "AP_large"})
+      EXPECT_DOUBLE_EQ(sized(area).value(other), other == name ? 1 : 0) << area << " " << other;
+  }
 }
 
 void expect_refused(const Outputs& outputs, const Batch& batch, const std::string& what) {

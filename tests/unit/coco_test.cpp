@@ -13,6 +13,7 @@
 #include "worker/data/coco_json.h"
 #include "worker/data/coco_layout.h"
 #include "worker/data/sample_image.h"
+#include "worker/data/truths.h"
 #include "worker/data/yolo_labels.h"
 #include "worker/image/png.h"
 
@@ -108,9 +109,26 @@ TEST(CocoJson, BoxesFindTheirImagesAndClasses) {
   EXPECT_EQ(read.images[0], (AnnotatedImage{"a.jpg", {}, ""}));
   EXPECT_EQ(read.images[1].file, "b.jpg");
   ASSERT_THAT(read.images[1].boxes, SizeIs(1)) << "a crowd, and what belongs to no image";
+  EXPECT_EQ(read.images[1].crowds, (std::vector<AnnotatedBox>{{0, {0, 0, 1, 1}}}));
   EXPECT_EQ(read.images[1].boxes[0].label, 1);
   EXPECT_NEAR(read.images[1].boxes[0].box.right, 0.3, 1e-6);
   EXPECT_NEAR(read.images[1].boxes[0].box.bottom, 0.3, 1e-6);
+}
+
+TEST(CocoJson, AreasAreThoseOfOutlinesWhereTheyAreTold) {
+  const auto area = [](const std::string& text) {
+    return parse(coco_json(R"({"id": 1, "image_id": 1, "category_id": 3, "bbox": [0, 0, 10, 10])" +
+                           text + "}"))
+        .images[0]
+        .boxes.at(0)
+        .area;
+  };
+  EXPECT_EQ(area(""), std::nullopt);
+  EXPECT_EQ(area(R"(, "area": 50)"), 50.0 / (100 * 50));
+  EXPECT_EQ(area(R"(, "area": 12.5, "extra": {"area": 7})"), 12.5 / (100 * 50));
+  EXPECT_EQ(area(R"(, "area": 0)"), 0.0);
+  for (const char* const none : {"-1", "1e999", "\"50\"", "null", "[50]"})
+    EXPECT_EQ(area(std::string(R"(, "area": )") + none), std::nullopt) << none;
 }
 
 TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
@@ -129,6 +147,8 @@ TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
   EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1, 1, 1, 1])"),
               HasSubstr("its bbox has more than 4 numbers"));
   EXPECT_THAT(problem(R"("category_id": 3, "more": {"bbox": 5})"), HasSubstr("bbox has 0 numbers"));
+  EXPECT_THAT(problem(R"("iscrowd": 1, "category_id": 4, "bbox": [0, 0, 1, 1])"),
+              HasSubstr("there is no category 4"));
 }
 
 TEST(CocoJson, WholeNumbersMayHaveAPoint) {
@@ -232,8 +252,17 @@ class CocoSets : public ::testing::Test {
     source.read(index, sample);
     const Array& target = sample.targets.at(0);
     EXPECT_EQ(target.shape.at(1), kBoxRow);
-    std::vector<float> numbers(target.bytes.size() / sizeof(float));
-    if (!numbers.empty()) std::memcpy(numbers.data(), target.bytes.data(), target.bytes.size());
+    return numbers<float>(target);
+  }
+  [[nodiscard]] static std::vector<float> truths(const Source& source, std::int64_t index) {
+    Sample sample;
+    source.read(index, sample);
+    return numbers<float>(sample.targets.at(kTruthRows));
+  }
+  template <typename Number>
+  [[nodiscard]] static std::vector<Number> numbers(const Array& array) {
+    std::vector<Number> numbers(array.bytes.size() / sizeof(Number));
+    if (!numbers.empty()) std::memcpy(numbers.data(), array.bytes.data(), array.bytes.size());
     return numbers;
   }
 
@@ -362,17 +391,51 @@ TEST_F(CocoSets, D3ALabelFileThatIsNoFileIsBad) {
   EXPECT_THAT(problem(), HasSubstr("labels/train/1.txt"));
 }
 
+/// Of the images of CocoSets, which have the ids 50, 49, ...
+std::string json_of_sets(const std::string& annotations) {
+  std::string images;
+  for (int i = 0; i < 4; ++i) {
+    images += (i > 0 ? "," : "") + std::string("{\"id\": ") + std::to_string(50 - i) +
+              ", \"file_name\": \"" + std::to_string(i) +
+              ".png\", \"width\": 20, \"height\": " + std::to_string(10 + i) + "}";
+  }
+  return "{\"images\": [" + images + "], \"annotations\": [" + annotations +
+         R"(], "categories": [{"id": 4, "name": "cat"}, {"id": 6, "name": "dog"}]})";
+}
+
+TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
+  const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
+  const std::string both = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3],
+                               "area": 21},
+                              {"id": 2, "image_id": 48, "category_id": 4, "bbox": [0, 0, 20, 6],
+                               "iscrowd": 1})";
+  put("annotations/instances_train.json", json_of_sets(both));
+  put("annotations/instances_val.json", json_of_sets(both));
+  const TextMap args{{"train", "annotations/instances_train.json"}};
+  const Sources sources = load(args);
+  EXPECT_EQ(sources.train->facts().boxes, 1);
+  EXPECT_THAT(sources.test->boxes(2), SizeIs(1));
+  Sample sample;
+  sources.train->read(2, sample);
+  EXPECT_THAT(sample.targets, SizeIs(1));
+  EXPECT_THAT(rows(*sources.train, 2), ElementsAre(1, 5, 4.5, 15, 7.5));
+  EXPECT_THAT(rows(*sources.test, 2), ElementsAre(1, 5, 4.5, 15, 7.5));
+  EXPECT_THAT(truths(*sources.test, 2),
+              ElementsAre(1, 5, 4.5, 15, 7.5, 21, 0, 0, 0, 0, 20, 6, 120, 1));
+  EXPECT_THAT(truths(*sources.test, 0), IsEmpty());
+  sources.test->read(2, sample);
+  ASSERT_THAT(sample.targets, SizeIs(kTruthTargets));
+  EXPECT_EQ(numbers<std::int64_t>(sample.targets[kFileHeight]), std::vector<std::int64_t>{12});
+  EXPECT_EQ(numbers<std::int64_t>(sample.targets[kFileWidth]), std::vector<std::int64_t>{20});
+  // Both are another test set than without them; a training set is the same.
+  put("annotations/instances_val.json", json_of_sets(box));
+  const Sources plain = load(args);
+  EXPECT_NE(plain.test->facts().digest, sources.test->facts().digest);
+  EXPECT_EQ(plain.test->facts().digest, sources.train->facts().digest);
+}
+
 TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {
-  const auto json = [](const std::string& annotations) {
-    std::string images;
-    for (int i = 0; i < 4; ++i) {
-      images += (i > 0 ? "," : "") + std::string("{\"id\": ") + std::to_string(50 - i) +
-                ", \"file_name\": \"" + std::to_string(i) +
-                ".png\", \"width\": 20, \"height\": " + std::to_string(10 + i) + "}";
-    }
-    return "{\"images\": [" + images + "], \"annotations\": [" + annotations +
-           R"(], "categories": [{"id": 4, "name": "cat"}, {"id": 6, "name": "dog"}]})";
-  };
+  const auto json = json_of_sets;
   const std::string boxes =
       R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]},
          {"id": 2, "image_id": 48, "category_id": 4, "bbox": [0, 0, 20, 12]})";

@@ -38,6 +38,30 @@ TEST(LetterboxTest, SidesAreStretchedByThemselvesWhereRoundingMadeThemSo) {
   expect_near(into_square({500, 0, 1000, 1}, row), {32, place, 64, place + 1}, 1e-4F);
 }
 
+TEST(LetterboxTest, ARectangleHasTheBorderThatItsShapeLeaves) {
+  const Letterbox wide = fit_letterbox({427, 640}, ImageSize{64, 64});
+  EXPECT_EQ(wide, fit_letterbox({427, 640}, 64));
+  const Letterbox rectangle = fit_letterbox({300, 600}, ImageSize{32, 64});
+  EXPECT_EQ(rectangle.resized, (ImageSize{32, 64}));
+  EXPECT_EQ(into_square({0, 0, 600, 300}, rectangle), (Box{0, 0, 64, 32}));
+  const Letterbox bordered = fit_letterbox({427, 640}, ImageSize{64, 96});
+  EXPECT_EQ(bordered.resized, (ImageSize{64, 96}));
+  // Not what it was made for: nothing is cut off.
+  const Letterbox other = fit_letterbox({600, 300}, ImageSize{32, 64});
+  EXPECT_EQ(other.resized, (ImageSize{32, 16}));
+  EXPECT_EQ(into_square({0, 0, 300, 600}, other), (Box{24, 0, 40, 32}));
+  EXPECT_EQ(fit_letterbox({1, 1000}, ImageSize{32, 32}).resized, (ImageSize{1, 32}));
+  EXPECT_EQ(fit_letterbox({1000, 1}, ImageSize{32, 64}).resized, (ImageSize{32, 1}));
+}
+
+TEST(LetterboxTest, WhatLiesInTheBorderIsNotInTheImage) {
+  const Letterbox wide = fit_letterbox({100, 200}, 64);
+  EXPECT_EQ(box_in_image({0, 0, 64, 64}, wide), (Box{0, 0, 200, 100}));
+  EXPECT_EQ(box_in_image({16, 10, 32, 24}, wide), (Box{50, 0, 100, 25}));
+  EXPECT_EQ(box_in_image({16, 2, 32, 16}, wide), std::nullopt);
+  EXPECT_EQ(box_in_image({32, 20, 16, 30}, wide), std::nullopt) << "it has no area";
+}
+
 TEST(LetterboxTest, ABoxComesBackAsItWas) {
   for (const int side : {32, 64, 333, 640}) {
     for (const ImageSize size : {ImageSize{1, 1},

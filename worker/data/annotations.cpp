@@ -18,6 +18,18 @@ float share(double value) {
   return static_cast<float>(std::clamp(value, 0.0, 1.0));
 }
 
+void append(std::string& text, std::span<const AnnotatedBox> boxes) {
+  for (const AnnotatedBox& box : boxes) {
+    const std::array<float, 5> row{
+        static_cast<float>(box.label), box.box.left, box.box.top, box.box.right, box.box.bottom};
+    const auto bytes = std::as_bytes(std::span(row));
+    text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    if (!box.area) continue;
+    const auto area = std::as_bytes(std::span(&*box.area, 1));
+    text.append(reinterpret_cast<const char*>(area.data()), area.size());
+  }
+}
+
 }  // namespace
 
 std::string read_box(double center_x, double center_y, double width, double height, Box& into) {
@@ -43,12 +55,11 @@ std::string digest(const std::vector<AnnotatedImage>& images, const std::string&
     // What is wrong with it names its folder, which may differ from node to node.
     text += image.file + "\n" +
             (image.problem.empty() ? std::to_string(image.boxes.size()) : "wrong") + "\n";
-    for (const AnnotatedBox& box : image.boxes) {
-      const std::array<float, 5> row{
-          static_cast<float>(box.label), box.box.left, box.box.top, box.box.right, box.box.bottom};
-      const auto bytes = std::as_bytes(std::span(row));
-      text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    }
+    append(text, image.boxes);
+    // Where there is none, it is that of a set without crowds.
+    if (image.crowds.empty()) continue;
+    text += "crowds " + std::to_string(image.crowds.size()) + "\n";
+    append(text, image.crowds);
   }
   return digest(std::as_bytes(std::span(text)));
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,9 @@
 namespace ddp::worker {
 
 struct AnnotatedBox {
-  int label = 0;  // in [0, classes)
-  Box box{};      // in shares of the image's size: {0, 0, 1, 1} is all of it
+  int label = 0;                 // in [0, classes)
+  Box box{};                     // in shares of the image's size: {0, 0, 1, 1} is all of it
+  std::optional<double> area{};  // of its outline, as a share of the image's; nothing: its box's
 
   bool operator==(const AnnotatedBox&) const = default;
 };
@@ -21,6 +23,9 @@ struct AnnotatedImage {
   std::string file{};  // below the images' folder
   std::vector<AnnotatedBox> boxes{};
   std::string problem{};  // what is wrong with its labels; empty: nothing
+  /// Groups of objects that nobody has drawn one by one (COCO's iscrowd). A model is not trained on
+  /// them, and what it finds in them is neither right nor wrong.
+  std::vector<AnnotatedBox> crowds{};
 
   bool operator==(const AnnotatedImage&) const = default;
 };

@@ -20,6 +20,7 @@
 #include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/data/set_files.h"
+#include "worker/data/truths.h"
 #include "worker/data/yolo_labels.h"
 
 namespace ddp::worker {
@@ -241,10 +242,20 @@ DataFacts facts_of(const DataRequest& request, const char* half, int classes, Na
   return facts;
 }
 
+/// What training does not look at.
+void forget_truths(std::vector<AnnotatedImage>& images) {
+  for (AnnotatedImage& image : images) {
+    image.crowds = {};
+    for (AnnotatedBox& box : image.boxes)
+      box.area.reset();
+  }
+}
+
 }  // namespace
 
-CocoSource::CocoSource(fs::path root, std::vector<AnnotatedImage> images, DataFacts facts)
-    : root_(std::move(root)), images_(std::move(images)), facts_(std::move(facts)) {
+CocoSource::CocoSource(fs::path root, std::vector<AnnotatedImage> images, DataFacts facts, Use use)
+    : root_(std::move(root)), images_(std::move(images)), facts_(std::move(facts)), use_(use) {
+  if (use_ == Use::training) forget_truths(images_);
   facts_.count = static_cast<std::int64_t>(images_.size());
   // What detectors take: pixels from 0 to 1.
   facts_.mean = {0, 0, 0};
@@ -266,17 +277,18 @@ void CocoSource::read(std::int64_t index, Sample& into) const {
   const auto height = static_cast<float>(into.input.shape[1]);
   const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;
-  for (const auto& [label, box] : annotated.boxes) {
-    const std::array<float, kBoxRow> row{static_cast<float>(label),
-                                         box.left * width,
-                                         box.top * height,
-                                         box.right * width,
-                                         box.bottom * height};
+  for (const AnnotatedBox& one : annotated.boxes) {
+    const std::array<float, kBoxRow> row{static_cast<float>(one.label),
+                                         one.box.left * width,
+                                         one.box.top * height,
+                                         one.box.right * width,
+                                         one.box.bottom * height};
     rows.insert(rows.end(), row.begin(), row.end());
   }
   into.targets.resize(1);
   into.targets[0].assign({static_cast<std::int64_t>(annotated.boxes.size()), kBoxRow},
                          std::span<const float>(rows));
+  if (use_ == Use::evaluation) add_truths(annotated, into);
 }
 
 Sources load_coco(const DataRequest& request) {
@@ -300,10 +312,14 @@ Sources load_coco(const DataRequest& request) {
   complete(test, classes, "test_size", request.test_size);
   require_good(train, request.max_bad);
   require_good(test, request.max_bad);
-  return {std::make_shared<CocoSource>(
-              train.images, std::move(train.list), facts_of(request, " train", classes, names)),
-          std::make_shared<CocoSource>(
-              test.images, std::move(test.list), facts_of(request, " test", classes, names))};
+  return {std::make_shared<CocoSource>(train.images,
+                                       std::move(train.list),
+                                       facts_of(request, " train", classes, names),
+                                       CocoSource::Use::training),
+          std::make_shared<CocoSource>(test.images,
+                                       std::move(test.list),
+                                       facts_of(request, " test", classes, names),
+                                       CocoSource::Use::evaluation)};
 }
 
 }  // namespace ddp::worker

@@ -14,12 +14,18 @@ namespace ddp::worker {
 
 class CocoSource : public Source {
  public:
+  enum class Use { training, evaluation };
+
   /// `images` are files below `root`. `facts` come with name, shape and classes, and are completed.
-  CocoSource(std::filesystem::path root, std::vector<AnnotatedImage> images, DataFacts facts);
+  CocoSource(std::filesystem::path root,
+             std::vector<AnnotatedImage> images,
+             DataFacts facts,
+             Use use);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Three channels of any size; target 0 are its boxes (kBoxRow), in pixels. Errors: BadSample,
-  /// also for an image whose labels are wrong.
+  /// Three channels of any size; target 0 are its boxes (kBoxRow), in pixels, without crowds. For
+  /// an evaluation those of worker/data/truths.h follow. Errors: BadSample, also for an image whose
+  /// labels are wrong.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
@@ -29,6 +35,7 @@ class CocoSource : public Source {
   std::filesystem::path root_;
   std::vector<AnnotatedImage> images_;
   DataFacts facts_;
+  Use use_;
 };
 
 /// Below data.root, the first of these that is there:

@@ -33,6 +33,7 @@ struct Entry {
   std::optional<std::int64_t> is_crowd;
   double width = 0;   // of an image, in pixels
   double height = 0;  // of an image, in pixels
+  double area = -1;   // of an annotation, in pixels; below 0: not known
   std::string text;   // an image's file name, a category's name
   std::vector<double> box;
 };
@@ -42,6 +43,8 @@ struct Annotation {
   std::int64_t id = 0;
   std::int64_t image_id = 0;
   std::int64_t category_id = 0;
+  bool is_crowd = false;
+  double area = -1;         // in pixels; below 0: not known
   std::vector<double> box;  // left, top, width, height, in pixels
 };
 
@@ -146,6 +149,7 @@ class Lists {
   bool take(double number) {
     if (is_entry() && key_ == "width") entry_.width = number;
     if (is_entry() && key_ == "height") entry_.height = number;
+    if (is_entry() && key_ == "area" && std::isfinite(number)) entry_.area = number;
     // One more than a box has tells that it is none.
     if (depth_ == 4 && is_box_ && is_list_ && list_ == List::annotations && entry_.box.size() < 5)
       entry_.box.push_back(number);
@@ -194,11 +198,14 @@ void Lists::take_entry() {
     const std::int64_t id = require(entry_.id, "categories", "id");
     if (!categories_.emplace(id, entry_.text).second)
       throw UsageError("two categories have the id " + std::to_string(id));
-  } else if (entry_.is_crowd.value_or(0) == 0) {
-    annotations_.push_back({require(entry_.id, "annotations", "id"),
-                            require(entry_.image_id, "annotations", "image_id"),
-                            require(entry_.category_id, "annotations", "category_id"),
-                            std::move(entry_.box)});
+  } else {
+    annotations_.push_back(
+        {.id = require(entry_.id, "annotations", "id"),
+         .image_id = require(entry_.image_id, "annotations", "image_id"),
+         .category_id = require(entry_.category_id, "annotations", "category_id"),
+         .is_crowd = entry_.is_crowd.value_or(0) != 0,
+         .area = entry_.area,
+         .box = std::move(entry_.box)});
   }
 }
 
@@ -238,7 +245,9 @@ CocoAnnotations Lists::join() {
       problem = read_pixels(annotation.box, found->second, box.box);
     if (problem.empty()) {
       box.label = label->second;
-      image.boxes.push_back(box);
+      const double pixels = found->second.width * found->second.height;
+      if (annotation.area >= 0) box.area = annotation.area / pixels;
+      (annotation.is_crowd ? image.crowds : image.boxes).push_back(box);
     } else if (image.problem.empty()) {
       image.problem = "annotation " + std::to_string(annotation.id) + ": " + problem;
     }

@@ -109,7 +109,8 @@ std::vector<AnnotatedBox> all_boxes(const Source& source) {
 Image draw_labels(std::span<const AnnotatedBox> boxes, const std::vector<std::string>& names) {
   std::vector<Point> centres;
   std::vector<Point> sizes;
-  for (const auto& [label, box] : boxes) {
+  for (const AnnotatedBox& one : boxes) {
+    const Box& box = one.box;
     centres.push_back({(box.left + box.right) / 2, (box.top + box.bottom) / 2});
     sizes.push_back({box.right - box.left, box.bottom - box.top});
   }

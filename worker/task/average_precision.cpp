@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <unordered_map>
@@ -14,6 +15,8 @@
 #include "common/error.h"
 #include "worker/data/sample.h"
 #include "worker/data/sample_image.h"
+#include "worker/data/truths.h"
+#include "worker/image/letterbox.h"
 #include "worker/task/quality_pictures.h"
 #include "worker/task/suppression.h"
 
@@ -47,36 +50,104 @@ void require_batch(const Outputs& outputs, const Batch& batch, std::size_t class
          " images. They must be objects of [objects, 5]: class, left, top, right, bottom.");
 }
 
-std::vector<Detection> read_detections(const at::Tensor& rows, ImageSize image) {
-  std::vector<Detection> detections;
+/// As clip(), and what is empty then is kept.
+Box cut(const Box& box, ImageSize image) {
   const auto width = static_cast<float>(image.width);
   const auto height = static_cast<float>(image.height);
+  return {.left = std::clamp(box.left, 0.0F, width),
+          .top = std::clamp(box.top, 0.0F, height),
+          .right = std::clamp(box.right, 0.0F, width),
+          .bottom = std::clamp(box.bottom, 0.0F, height)};
+}
+
+Box box_of(const float* sides) {
+  return {sides[0], sides[1], sides[2], sides[3]};
+}
+
+/// `rows` [n, 6] of suppress(), each box as `place` has it; of nothing it is left out.
+template <typename Place>
+std::vector<Detection> read_detections(const at::Tensor& rows, Place place) {
+  std::vector<Detection> detections;
   const float* row = rows.const_data_ptr<float>();
   for (std::int64_t i = 0; i < rows.size(0); ++i, row += rows.size(1)) {
-    const Box box{.left = std::clamp(row[0], 0.0F, width),
-                  .top = std::clamp(row[1], 0.0F, height),
-                  .right = std::clamp(row[2], 0.0F, width),
-                  .bottom = std::clamp(row[3], 0.0F, height)};
-    detections.push_back({box, row[4], static_cast<int>(row[5])});
+    const std::optional<Box> box = place(box_of(row));
+    if (box) detections.push_back({*box, row[4], static_cast<int>(row[5])});
   }
   return detections;
 }
 
-std::vector<GroundTruth> read_objects(const at::Tensor& rows, std::int64_t image, int classes) {
-  std::vector<GroundTruth> objects;
+/// Rows of boxes (kBoxRow) or truths (kTruthRow).
+std::vector<GroundTruth> read_truths(const at::Tensor& rows, std::int64_t image, int classes) {
+  std::vector<GroundTruth> truths;
   const float* row = rows.const_data_ptr<float>();
-  for (std::int64_t i = 0; i < rows.size(0); ++i, row += kBoxRow) {
+  for (std::int64_t i = 0; i < rows.size(0); ++i, row += rows.size(1)) {
     if (!(row[0] >= 0 && row[0] < static_cast<float>(classes)))
       throw UsageError("average precision: sample " + std::to_string(image) +
                        " has an object of class " + std::to_string(row[0]) + ", and there are " +
                        std::to_string(classes) + " classes, from 0. Mend its label.");
-    const Box box{row[1], row[2], row[3], row[4]};
-    const double width = static_cast<double>(box.right) - box.left;
-    const double height = static_cast<double>(box.bottom) - box.top;
-    objects.push_back({static_cast<int>(row[0]), box, width * height, false});
+    GroundTruth truth{.label = static_cast<int>(row[0]), .box = box_of(row + 1)};
+    truth.area = (static_cast<double>(truth.box.right) - truth.box.left) *
+                 (static_cast<double>(truth.box.bottom) - truth.box.top);
+    if (rows.size(1) == kTruthRow) {
+      truth.area = row[kBoxRow];
+      truth.is_crowd = row[kBoxRow + 1] > 0;
+    }
+    truths.push_back(truth);
   }
-  return objects;
+  return truths;
 }
+
+bool has_truths(const Batch& batch) {
+  if (batch.targets.size() != kTruthTargets || batch.input.dim() != 4) return false;
+  const Target& rows = batch.targets[kTruthRows];
+  return rows.values.dim() == 2 && rows.values.size(1) == kTruthRow && rows.rows.defined();
+}
+
+/// What of a batch its images are judged by, on the host.
+class Judged {
+ public:
+  explicit Judged(const Batch& batch)
+      : has_truths_(has_truths(batch)),
+        values_(target(batch).values.to(at::kCPU, at::kFloat).contiguous()),
+        rows_(target(batch).rows.to(at::kCPU, at::kLong).contiguous()) {
+    if (!has_truths_) return;
+    input_ = {static_cast<int>(batch.input.size(2)), static_cast<int>(batch.input.size(3))};
+    heights_ = batch.targets[kFileHeight].values.to(at::kCPU, at::kLong).contiguous();
+    widths_ = batch.targets[kFileWidth].values.to(at::kCPU, at::kLong).contiguous();
+  }
+
+  /// Of the next image.
+  at::Tensor take_rows() {
+    const std::int64_t count = number(rows_, image_++);
+    first_ += count;
+    return values_.narrow(0, first_ - count, count);
+  }
+
+  /// How an image fits into the model's input; nothing: its boxes are told in that input.
+  [[nodiscard]] std::optional<Letterbox> letterbox(std::size_t image) const {
+    if (!has_truths_) return {};
+    const ImageSize file{static_cast<int>(number(heights_, image)),
+                         static_cast<int>(number(widths_, image))};
+    return fit_letterbox(file, input_);
+  }
+
+ private:
+  [[nodiscard]] const Target& target(const Batch& batch) const {
+    return batch.targets[has_truths_ ? kTruthRows : 0];
+  }
+  static std::int64_t number(const at::Tensor& numbers, std::size_t place) {
+    return numbers.const_data_ptr<std::int64_t>()[place];
+  }
+
+  bool has_truths_;
+  at::Tensor values_;  // [n, kBoxRow or kTruthRow]
+  at::Tensor rows_;    // [B]
+  ImageSize input_;
+  at::Tensor heights_;  // [B]
+  at::Tensor widths_;   // [B]
+  std::size_t image_ = 0;
+  std::int64_t first_ = 0;  // row of the next image
+};
 
 template <typename Record>
 void append(std::vector<Record>& to, const std::vector<Record>& more) {
@@ -122,26 +193,27 @@ AveragePrecision::AveragePrecision(std::vector<std::string> names, ImageSize ima
 
 void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
   require_batch(outputs, batch, names_.size());
+  const auto classes = static_cast<int>(names_.size());
   const Suppressed found = suppress(outputs[0], outputs[1], evaluation_suppression());
-  const at::Tensor objects = batch.targets[0].values.to(at::kCPU, at::kFloat).contiguous();
-  const at::Tensor rows = batch.targets[0].rows.to(at::kCPU, at::kLong).contiguous();
-  std::int64_t first = 0;
+  Judged judged(batch);
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-    const std::int64_t count = rows.const_data_ptr<std::int64_t>()[i];
-    add_image(batch.indices[i], found.detections[i], objects.narrow(0, first, count));
-    first += count;
+    const std::vector<GroundTruth> truths =
+        read_truths(judged.take_rows(), batch.indices[i], classes);
+    const std::optional<Letterbox> letterbox = judged.letterbox(i);
+    const auto place = [&](const Box& box) -> std::optional<Box> {
+      return letterbox ? box_in_image(box, *letterbox) : cut(box, image_);
+    };
+    add_image(batch.indices[i], truths, read_detections(found.detections[i], place));
   }
 }
 
 void AveragePrecision::add_image(std::int64_t image,
-                                 const at::Tensor& detections,
-                                 const at::Tensor& objects) {
-  const auto classes = static_cast<int>(names_.size());
-  const std::vector<GroundTruth> truths = read_objects(objects, image, classes);
+                                 const std::vector<GroundTruth>& truths,
+                                 const std::vector<Detection>& detections) {
   if (!is_seen_.insert(image).second) return;
   images_.push_back(image);
   const ImageMatches matches =
-      match_boxes(image, truths, read_detections(detections, image_), classes);
+      match_boxes(image, truths, detections, static_cast<int>(names_.size()));
   append(matches_.detections, matches.detections);
   append(matches_.truths, matches.truths);
   append(matches_.confused, matches.confused);

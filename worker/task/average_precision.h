@@ -10,13 +10,16 @@
 #include <vector>
 
 #include "worker/image/image.h"
+#include "worker/task/box_matching.h"
 #include "worker/task/metric.h"
 #include "worker/task/precision_curve.h"
 
 namespace ddp::worker {
 
-/// Boxes are clipped to the model's input, and COCO's area ranges count its pixels; targets have no
-/// crowds.
+/// Samples with the targets of worker/data/truths.h are judged by these, in pixels of the image's
+/// file: what is found is brought back out of the letterbox and clipped to the image, areas are
+/// those of outlines where labels tell them, and what is found in a crowd counts neither way. Of
+/// others the boxes are judged, in pixels of the model's input.
 /// Memory: 32 bytes a detection, of which an image has at most 300; in merge() about four times
 /// those of all ranks, on every rank.
 class AveragePrecision : public Metric {
@@ -27,7 +30,8 @@ class AveragePrecision : public Metric {
   /// Shapes: outputs[0] are boxes [B, A, 4] as left, top, right, bottom in pixels, outputs[1]
   /// scores [B, A, classes] in [0, 1]; suppress() is applied here. batch.targets[0] are objects
   /// [n, 5] as class, left, top, right, bottom in pixels, with their rows [B]; batch.indices number
-  /// the images. One that was there before is left out.
+  /// the images. One that was there before is left out. With truths, batch.input is [B, C, H, W],
+  /// each image in it as of letterbox().
   /// Errors: UsageError for other shapes, or a class that there is not.
   void update(const Outputs& outputs, const Batch& batch) override;
   void merge(Group& group) override;
@@ -43,7 +47,9 @@ class AveragePrecision : public Metric {
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
 
  private:
-  void add_image(std::int64_t image, const at::Tensor& detections, const at::Tensor& objects);
+  void add_image(std::int64_t image,
+                 const std::vector<GroundTruth>& truths,
+                 const std::vector<Detection>& detections);
 
   std::vector<std::string> names_;
   ImageSize image_;

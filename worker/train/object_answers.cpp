@@ -35,7 +35,7 @@ std::vector<FoundObject> objects_in(const at::Tensor& rows, const Letterbox& let
   const auto row = rows.accessor<float, 2>();
   for (std::int64_t i = 0; i < rows.size(0); ++i) {
     const Box found{row[i][0], row[i][1], row[i][2], row[i][3]};
-    const std::optional<Box> box = clip(out_of_square(found, letterbox), letterbox.image);
+    const std::optional<Box> box = box_in_image(found, letterbox);
     if (box) objects.push_back({static_cast<std::size_t>(row[i][5]), row[i][4], *box});
   }
   return objects;
