@@ -142,7 +142,9 @@ std::vector<JobKey> training_keys() {
       {.path = "task.args",
        .type = JobType::text_map,
        .default_value = "{}",
-       .help = "arguments of a task that the program itself registers"},
+       .help = "arguments of detection (multi_scale: 0.5 trains each step at a size from half to "
+               "one and a half times data.image_size), or of a task that the program itself "
+               "registers"},
 
       {.path = "model.name",
        .type = JobType::choice,

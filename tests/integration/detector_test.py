@@ -98,6 +98,32 @@ class Training(DetectorTest):
             self.assertAlmostEqual(one, two, delta=1e-3 * one)
 
 
+class ManySizes(DetectorTest):
+    SCALE = "task.args={multi_scale: 0.5}"
+
+    def test_a_kill_between_sizes_loses_nothing(self):
+        self.launch(2, self.SCALE, "output=whole")
+        self.launch(2, self.SCALE, "output=cut", expect=137, DDP_FAILPOINTS="save.latest=kill@3")
+        self.assertRegex(self.launch(2, self.SCALE, "output=cut"), r"resumes at step 8, epoch 2")
+        self.assert_same_run(self.folder / "whole/job", self.folder / "cut/job")
+
+    def test_two_ranks_train_at_the_sizes_of_one(self):
+        same = ("model.norm=sync", "train.epochs=1", "optimizer.lr=0.0005")
+        self.worker(*same, "output=plain")
+        self.worker(*same, self.SCALE, "output=one")
+        self.launch(2, *same, self.SCALE, "output=two")
+        losses = {name: [step["loss"] for step in records(self.folder / name / "job", "step")] for name in ("plain", "one", "two")}
+        for one, two in zip(losses["one"], losses["two"], strict=True):
+            self.assertAlmostEqual(one, two, delta=1e-3 * one)
+        differences = [abs(one - plain) / one for one, plain in zip(losses["one"], losses["plain"], strict=True)]
+        self.assertGreater(max(differences), 0.02, differences)
+
+    def test_a_share_of_the_size_that_is_none_is_refused(self):
+        for share in ("1.5", "-0.1", "much"):
+            self.assertIn("task.args.multi_scale", self.worker(f"task.args={{multi_scale: {share}}}", expect=2))
+        self.assertIn("task.args.scale: detection does not take it", self.worker("task.args={scale: 0.5}", expect=2))
+
+
 def png_size(path):
     """(width, height) of a PNG that is whole. Fails for any other file."""
     raw = path.read_bytes()

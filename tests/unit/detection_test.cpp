@@ -14,6 +14,7 @@
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/state.h"
 #include "worker/model/yolo.h"
+#include "worker/task/multi_scale.h"
 
 namespace ddp::worker {
 namespace {
@@ -50,14 +51,16 @@ Batch part_of(const Batch& batch, std::int64_t first, std::int64_t last) {
   return part;
 }
 
-ObjectDetection make_task(Group& group, const DetectionLossRule& rule = {}) {
+ObjectDetection make_task(Group& group,
+                          const DetectionLossRule& rule = {},
+                          double multi_scale = 0) {
   static std::mutex drawing;  // ranks are threads here, and draw from one generator
   const std::lock_guard lock(drawing);
   torch::manual_seed(5);
   auto model = std::make_shared<Yolo>(
       YoloPlan{YoloPlan::Family::v8, 0.33, 0.05}, 3, kClasses, sync_batch_norm(group));
   model->to(torch::kDouble);
-  return {std::move(model), rule, {"a", "b", "c"}, {kSide, kSide}};
+  return {std::move(model), rule, {"a", "b", "c"}, {kSide, kSide}, multi_scale};
 }
 
 struct Result {
@@ -168,6 +171,71 @@ TEST(Detection, NormsThatAreAPartOfTheirConvolutionsChangeNothing) {
   for (std::size_t i = 0; i < before.size(); ++i)
     EXPECT_LE((before[i] - after[i]).abs().max().item<double>(), 1e-9);
   EXPECT_EQ(state_of(task.model()).size(), tensors);
+}
+
+std::set<std::int64_t> drawn_sides(double most, int side) {
+  std::set<std::int64_t> sides;
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const ImageSize size = draw_scale({side, side}, most, 32, seed);
+    EXPECT_EQ(size.height, size.width);
+    EXPECT_EQ(size, draw_scale({side, side}, most, 32, seed));
+    sides.insert(size.height);
+  }
+  return sides;
+}
+
+TEST(MultiScale, SizesAreTheMultiplesAround) {
+  std::set<std::int64_t> expected;
+  for (std::int64_t side = 320; side <= 960; side += 32)
+    expected.insert(side);
+  EXPECT_EQ(drawn_sides(0.5, 640), expected);
+  EXPECT_EQ(drawn_sides(0.1, 640), (std::set<std::int64_t>{576, 608, 640, 672, 704}));
+  EXPECT_EQ(drawn_sides(0.3, 640).size(), 13u) << "448 to 832";
+  EXPECT_EQ(drawn_sides(0.02, 640), std::set<std::int64_t>{640});
+  EXPECT_EQ(drawn_sides(1, 64), (std::set<std::int64_t>{64, 96, 128}));
+  EXPECT_EQ(drawn_sides(0.5, 32), std::set<std::int64_t>{32});
+  EXPECT_EQ(drawn_sides(1, 32), (std::set<std::int64_t>{32, 64}));
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    const ImageSize size = draw_scale({320, 640}, 0.5, 32, seed);
+    EXPECT_NEAR(size.height, size.width / 2.0, 16);
+    EXPECT_EQ(size.height % 32, 0);
+  }
+}
+
+TEST(MultiScale, BoxesGoWithTheirImages) {
+  Batch batch;
+  batch.input = torch::zeros({1, 3, 64, 32});
+  batch.input.slice(2, 16, 32).slice(3, 8, 16).fill_(1);
+  batch.targets = {
+      {torch::tensor({{2.0F, 8.0F, 16.0F, 16.0F, 32.0F}}), torch::ones({1}, at::kLong)}};
+  const at::Tensor before = batch.targets[0].values.clone();
+  const Batch larger = resize_batch(batch, {128, 96});
+  EXPECT_EQ(larger.input.sizes(), (std::vector<std::int64_t>{1, 3, 128, 96}));
+  EXPECT_TRUE(
+      at::equal(larger.targets[0].values, torch::tensor({{2.0F, 24.0F, 32.0F, 48.0F, 64.0F}})));
+  EXPECT_EQ(larger.input[0][0][40][30].item<float>(), 1);
+  EXPECT_EQ(larger.input[0][0][40][20].item<float>(), 0);
+  EXPECT_EQ(larger.input[0][0][28][30].item<float>(), 0);
+  EXPECT_TRUE(at::equal(batch.targets[0].values, before)) << "the batch itself is as it was";
+  EXPECT_TRUE(resize_batch(batch, {64, 32}).input.is_same(batch.input));
+}
+
+TEST(MultiScale, ADetectorVariesWhereItWasTold) {
+  const std::unique_ptr<Group> alone = make_alone();
+  torch::manual_seed(3);
+  const Batch batch = draw_batch(3);
+  ObjectDetection plain = make_task(*alone);
+  std::set<std::int64_t> sides;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    EXPECT_TRUE(plain.vary(batch, seed).input.is_same(batch.input));
+    ObjectDetection task = make_task(*alone, {}, 0.5);
+    const Batch varied = task.vary(batch, seed);
+    sides.insert(varied.input.size(2));
+    EXPECT_EQ(varied.input.scalar_type(), at::kDouble);
+    const Loss loss = task.loss(task.forward(varied), varied);
+    EXPECT_GT(loss.weight.item<double>(), 0.1) << "objects are where the images have them";
+  }
+  EXPECT_EQ(sides, (std::set<std::int64_t>{64, 96}));
 }
 
 // As a source of a program's own may give them.

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "worker/data/memory_source.h"
 #include "worker/dist/ddp.h"
@@ -51,6 +52,12 @@ class Weighing : public Task {
   }
 
   torch::nn::Module& model() override { return *net_; }
+  Batch vary(const Batch& batch, std::uint64_t seed) override {
+    seeds_.push_back(seed);
+    return batch;
+  }
+  /// What vary() was asked by.
+  [[nodiscard]] const std::vector<std::uint64_t>& seeds() const { return seeds_; }
   Outputs forward(const Batch& batch) override { return {net_->forward(batch.input.flatten(1))}; }
   Loss loss(const Outputs& outputs, const Batch& batch) override {
     const at::Tensor& labels = batch.targets[0].values;
@@ -71,6 +78,7 @@ class Weighing : public Task {
   bool has_weight_;
   Factors factors_;
   torch::nn::Sequential net_;
+  std::vector<std::uint64_t> seeds_;
 };
 
 struct Case {
@@ -137,6 +145,7 @@ class Rig {
   }
 
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
+  [[nodiscard]] const Weighing& task() const { return task_; }
   [[nodiscard]] Tally& tally() { return *tally_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const {
     return replica_->parameters();

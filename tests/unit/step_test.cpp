@@ -77,6 +77,20 @@ TEST(StepOnRanks, AShortLastStepToo) {
   expect_equal(train(3, one), train(1, one), "72 over 3 ranks");
 }
 
+TEST(StepOnRanks, ATaskMayVaryTheBatchesOfAStepAlike) {
+  const auto seeds = on_ranks(2, [](Group& group) {
+    Rig rig(group, {.accumulate = 2});
+    for (const std::int64_t step : {0, 1})
+      rig.run(step);
+    return rig.task().seeds();
+  });
+  ASSERT_EQ(seeds[0].size(), 4u) << "two micro-steps each, and none of what settles the reducer";
+  EXPECT_EQ(seeds[0], seeds[1]);
+  EXPECT_EQ(seeds[0][0], seeds[0][1]);
+  EXPECT_EQ(seeds[0][2], seeds[0][3]);
+  EXPECT_NE(seeds[0][0], seeds[0][2]);
+}
+
 TEST(StepOnRanks, AGainIsOfTheGradientAlone) {
   Case gained{.has_weight = true, .size = 128};
   gained.factors.gain = 3;

@@ -6,6 +6,7 @@
 
 #include "worker/task/average_precision.h"
 #include "worker/task/batch_pictures.h"
+#include "worker/task/multi_scale.h"
 #include "worker/task/places.h"
 
 namespace ddp::worker {
@@ -13,8 +14,20 @@ namespace ddp::worker {
 ObjectDetection::ObjectDetection(std::shared_ptr<Detector> model,
                                  const DetectionLossRule& rule,
                                  std::vector<std::string> names,
-                                 ImageSize image)
-    : model_(std::move(model)), rule_(rule), names_(std::move(names)), image_(image) {}
+                                 ImageSize image,
+                                 double multi_scale)
+    : model_(std::move(model)),
+      rule_(rule),
+      names_(std::move(names)),
+      image_(image),
+      multi_scale_(multi_scale) {}
+
+Batch ObjectDetection::vary(const Batch& batch, std::uint64_t seed) {
+  if (multi_scale_ <= 0) return batch;
+  const ImageSize size{static_cast<int>(batch.input.size(2)),
+                       static_cast<int>(batch.input.size(3))};
+  return resize_batch(batch, draw_scale(size, multi_scale_, Detector::kStrides.back(), seed));
+}
 
 Outputs ObjectDetection::forward(const Batch& batch) {
   const at::Tensor& images = batch.input;  // [B, C, H, W]

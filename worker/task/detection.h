@@ -14,13 +14,16 @@ namespace ddp::worker {
 
 class ObjectDetection : public Task {
  public:
-  /// `names` are those of the classes, `image` is the size of the model's input.
+  /// `names` are those of the classes, `image` is the size of the model's input. `multi_scale`: in
+  /// training that input is up to so many times its size smaller or larger, from step to step.
   ObjectDetection(std::shared_ptr<Detector> model,
                   const DetectionLossRule& rule,
                   std::vector<std::string> names,
-                  ImageSize image);
+                  ImageSize image,
+                  double multi_scale = 0);
 
   torch::nn::Module& model() override { return *model_; }
+  Batch vary(const Batch& batch, std::uint64_t seed) override;
   /// In training mode {raw}, what the model gives; in evaluation mode {boxes, scores, raw}: boxes
   /// [B, A, 4] in pixels and scores [B, A, classes], from 0 to 1.
   Outputs forward(const Batch& batch) override;
@@ -37,6 +40,7 @@ class ObjectDetection : public Task {
   DetectionLossRule rule_;
   std::vector<std::string> names_;
   ImageSize image_;
+  double multi_scale_;
 };
 
 }  // namespace ddp::worker

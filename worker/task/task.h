@@ -3,6 +3,7 @@
 
 #include <torch/nn/module.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -37,6 +38,11 @@ class Task {
 
   /// What is trained and saved. Its tensors' names are those of checkpoints and of users' weights.
   virtual torch::nn::Module& model() = 0;
+
+  /// What is trained on in place of `batch`, which is on the model's device: images of another
+  /// size, say. `seed` is that of the run's step: the same on all ranks, in all of its micro-steps,
+  /// and after a resume. Cheap, and without waiting for the device.
+  virtual Batch vary(const Batch& batch, std::uint64_t /*seed*/) { return batch; }
 
   /// `batch` and what comes out are on the model's device, but see `parallel: data`.
   virtual Outputs forward(const Batch& batch) = 0;

@@ -19,9 +19,10 @@ Outputs Forward::outputs(const Batch& batch) const {
   return outputs_of(there);
 }
 
-Pass Forward::run(const Batch& batch, Mode mode) const {
+Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> seed) const {
   Pass pass;
   pass.batch = batch.to(device_);
+  if (seed) pass.batch = task_.vary(pass.batch, *seed);
   const Autocast low = precision_.autocast();
   pass.outputs = outputs_of(pass.batch);
   // parallel: data may have moved them.

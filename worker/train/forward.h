@@ -1,6 +1,9 @@
 // One pass of a batch through the task, in the numbers of the job's precision.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "worker/task/task.h"
 #include "worker/train/precision.h"
 
@@ -20,7 +23,10 @@ class Forward {
   Forward(Task& task, Precision& precision, at::Device device)
       : task_(task), precision_(precision), device_(device) {}
 
-  [[nodiscard]] Pass run(const Batch& batch, Mode mode) const;
+  /// With the `seed` of a step the task may vary the batch by it.
+  [[nodiscard]] Pass run(const Batch& batch,
+                         Mode mode,
+                         std::optional<std::uint64_t> seed = {}) const;
   /// What the model gives for a batch whose targets nobody knows.
   [[nodiscard]] Outputs outputs(const Batch& batch) const;
 

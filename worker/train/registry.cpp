@@ -109,8 +109,11 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
   for (int i = 0; i < data.classes; ++i)
     names.push_back(class_name(static_cast<std::size_t>(i), data));
   const ImageSize size{static_cast<int>(data.shape.at(1)), static_cast<int>(data.shape.at(2))};
-  return std::make_unique<ObjectDetection>(
-      std::move(model), read_detection_loss(request.job.loss.args), std::move(names), size);
+  return std::make_unique<ObjectDetection>(std::move(model),
+                                           read_detection_loss(request.job.loss.args),
+                                           std::move(names),
+                                           size,
+                                           request.job.task.args.real("multi_scale", 0, 1, 0.0));
 }
 
 /// A loss of boxes is a part of the task that it belongs to.

@@ -14,6 +14,8 @@
 namespace ddp::worker {
 namespace {
 
+// In place of a rank: what all ranks draw alike.
+constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
 // 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
 constexpr int kMaxSkips = 40;
 
@@ -110,6 +112,8 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
                                static_cast<std::uint64_t>(parts_.group.rank())));
+  const std::uint64_t variation =
+      counted_seed(parts_.job.seed, static_cast<std::uint64_t>(place.step), kAllRanks);
   const int world_size = parts_.group.world_size();
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
   at::Tensor weight;  // of all micro-steps so far
@@ -121,7 +125,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     const Batch batch = parts_.loader.next();
     if (parts_.pictures != nullptr && i == 0) parts_.pictures->show_training(batch, place.step);
     set_phase(Phase::forward);
-    const Pass pass = parts_.forward.run(batch, Forward::Mode::training);
+    const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
     set_phase(Phase::backward);
     // With a weight that only the device knows: divided by a number of the same size for now, so
     // that gradients in 16 bits neither vanish nor overflow.
