@@ -530,6 +530,11 @@ std::vector<JobKey> training_keys() {
        .help = "samples that a rank evaluates at a time; fewer need less memory, and a stop waits "
                "for one "
                "batch; auto: 256 on a GPU, 32 on a CPU"},
+      {.path = "eval.rectangular",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .help = "images with boxes are evaluated with as little border as the model takes: by their "
+               "own shape, sides in multiples of 32, and not in a square"},
       {.path = "eval.metrics",
        .type = JobType::text_list,
        .default_value = "[]",

@@ -3,6 +3,7 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support:tests/integration python3 tests/integration/detector_test.py
 """
 
+import json
 import math
 import random
 import struct
@@ -122,6 +123,31 @@ class ManySizes(DetectorTest):
         for share in ("1.5", "-0.1", "much"):
             self.assertIn("task.args.multi_scale", self.worker(f"task.args={{multi_scale: {share}}}", expect=2))
         self.assertIn("task.args.scale: detection does not take it", self.worker("task.args={scale: 0.5}", expect=2))
+
+
+class Rectangular(DetectorTest):
+    def judged(self, ranks, *arguments):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", ranks, self.bin / "ddp-worker", "eval", "runs/job", "job.yaml", "--json", *arguments]
+        lines = [line for line in self.run_program(*command).splitlines() if "{" in line]
+        return json.loads(lines[-1][lines[-1].index("{") :])
+
+    def test_an_evaluation_is_the_same_for_any_number_of_ranks(self):
+        self.launch(2, "train.epochs=8", "eval.rectangular=true", "checkpoint.every_steps=null", "data.augment=[hsv]")
+        trained = records(self.run_dir(), "epoch")[-1]
+        one = self.judged(1, "eval.rectangular=true")
+        self.assertGreater(one["test_AP50"], 0.01)
+        for other in (self.judged(2, "eval.rectangular=true"), self.judged(3, "eval.rectangular=true", "eval.batch=2"), trained):
+            for name in ("test_loss", "test_AP50", "test_AP50:95", "test_precision", "test_recall"):
+                self.assertAlmostEqual(other[name], one[name], delta=2e-4, msg=name)
+        square = self.judged(1)
+        self.assertNotEqual(square["test_loss"], one["test_loss"])
+        self.assertAlmostEqual(square["test_AP50"], one["test_AP50"], delta=0.1)
+
+    def test_it_is_for_images_with_boxes(self):
+        digits = ("data.name=digits", "data.root=null", "data.augment=[]", "data.args={}", "data.train_size=200", "data.test_size=50")
+        classes = ("task.name=classification", "loss.name=cross-entropy", "model.name=mlp", "model.args={}")
+        text = self.launch(2, *digits, *classes, "eval.rectangular=true", expect=2)
+        self.assertIn("eval.rectangular: is for images with boxes", text)
 
 
 def png_size(path):

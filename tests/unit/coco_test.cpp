@@ -106,7 +106,7 @@ TEST(CocoJson, BoxesFindTheirImagesAndClasses) {
          {"id": 3, "image_id": 77, "category_id": 3, "bbox": [0, 0, 100, 50]})"));
   EXPECT_THAT(read.class_names, ElementsAre("car", "brush"));
   ASSERT_THAT(read.images, SizeIs(2));
-  EXPECT_EQ(read.images[0], (AnnotatedImage{"a.jpg", {}, ""}));
+  EXPECT_EQ(read.images[0], (AnnotatedImage{.file = "a.jpg", .size = ImageSize{50, 100}}));
   EXPECT_EQ(read.images[1].file, "b.jpg");
   ASSERT_THAT(read.images[1].boxes, SizeIs(1)) << "a crowd, and what belongs to no image";
   EXPECT_EQ(read.images[1].crowds, (std::vector<AnnotatedBox>{{0, {0, 0, 1, 1}}}));
@@ -432,6 +432,20 @@ TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   const Sources plain = load(args);
   EXPECT_NE(plain.test->facts().digest, sources.test->facts().digest);
   EXPECT_EQ(plain.test->facts().digest, sources.train->facts().digest);
+}
+
+TEST_F(CocoSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
+  put("images/train/2.png", "no image");
+  put("images/train/3.jpg", picture(7) + std::string(100'000, ' '));
+  const Sources yolo = load();
+  EXPECT_EQ(yolo.train->image_size(0), (ImageSize{10, 20}));
+  EXPECT_EQ(yolo.train->image_size(2), std::nullopt);
+  EXPECT_EQ(yolo.train->image_size(3), (ImageSize{7, 20})) << "by its content";
+  const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
+  put("annotations/instances_train.json", json_of_sets(box));
+  const Sources json = load(
+      {{"train", "annotations/instances_train.json"}, {"val", "annotations/instances_train.json"}});
+  EXPECT_EQ(json.train->image_size(2), (ImageSize{12, 20})) << "as the JSON tells it";
 }
 
 TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {

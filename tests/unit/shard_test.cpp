@@ -99,5 +99,14 @@ TEST(EvaluationShard, CoversEverySampleOnce) {
   EXPECT_THAT(evaluation_shard(2, 4, 3), IsEmpty());
 }
 
+TEST(Shard, BatchesHaveAllSamplesInTheirOrder) {
+  const std::vector<std::int64_t> samples{4, 1, 3, 9, 7};
+  using Batches = std::vector<std::vector<std::int64_t>>;
+  EXPECT_EQ(in_batches(samples, 2), (Batches{{4, 1}, {3, 9}, {7}}));
+  EXPECT_EQ(in_batches(samples, 5), (Batches{samples}));
+  EXPECT_EQ(in_batches(samples, 256), (Batches{samples}));
+  EXPECT_EQ(in_batches({}, 3), Batches{});
+}
+
 }  // namespace
 }  // namespace ddp::worker

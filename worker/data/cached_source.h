@@ -37,6 +37,9 @@ class CachedSource : public Source {
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return source_->boxes(index);
   }
+  [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override {
+    return source_->image_size(index);
+  }
 
  private:
   void keep(std::int64_t index, const Sample& sample) const;

@@ -291,6 +291,11 @@ void CocoSource::read(std::int64_t index, Sample& into) const {
   if (use_ == Use::evaluation) add_truths(annotated, into);
 }
 
+std::optional<ImageSize> CocoSource::image_size(std::int64_t index) const {
+  const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
+  return annotated.size ? annotated.size : read_image_size(root_ / annotated.file);
+}
+
 Sources load_coco(const DataRequest& request) {
   require_root(request.name,
                request.root,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,6 +31,8 @@ class CocoSource : public Source {
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
   }
+  /// As the JSON tells it, else of the file's header.
+  [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override;
 
  private:
   std::filesystem::path root_;

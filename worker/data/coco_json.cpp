@@ -23,7 +23,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kPiece = std::size_t{1} << 20;
-constexpr double kMaxWhole = 9e15;  // above, a double is not every whole number
+constexpr double kMaxSide = 1 << 20;  // in pixels; larger ones are not believed
+constexpr double kMaxWhole = 9e15;    // above, a double is not every whole number
 
 /// What an entry of any of the three lists may hold, as far as it is asked for.
 struct Entry {
@@ -252,8 +253,11 @@ CocoAnnotations Lists::join() {
       image.problem = "annotation " + std::to_string(annotation.id) + ": " + problem;
     }
   }
-  for (auto& [id, listed] : images_)
+  for (auto& [id, listed] : images_) {
+    if (listed.width <= kMaxSide && listed.height <= kMaxSide)
+      listed.image.size = {static_cast<int>(listed.height), static_cast<int>(listed.width)};
     joined.images.push_back(std::move(listed.image));
+  }
   std::ranges::sort(joined.images, {}, &AnnotatedImage::file);
   return joined;
 }

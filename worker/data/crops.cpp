@@ -151,12 +151,14 @@ int fitted_side(int side) {
 }
 
 Augment letterbox(int side) {
-  return [side](Sample& sample, Random&, const Source&) {
-    SampleImage image(sample);
-    const Letterbox fitted = fit_letterbox(image.image().size(), side);
-    resize_to(image, fitted.resized);
-    if (fitted.resized != fitted.square.size()) cut(image, fitted.square, {.color = kGrey});
-  };
+  return [side](Sample& sample, Random&, const Source&) { letterbox_into(sample, {side, side}); };
+}
+
+void letterbox_into(Sample& sample, ImageSize frame) {
+  SampleImage image(sample);
+  const Letterbox fitted = fit_letterbox(image.image().size(), frame);
+  resize_to(image, fitted.resized);
+  if (fitted.resized != fitted.square.size()) cut(image, fitted.square, {.color = kGrey});
 }
 
 Augment fit(const DataFacts& data) {

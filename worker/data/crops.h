@@ -45,5 +45,7 @@ Augment make_crop(const AugmentRequest& request);
 Augment make_resize(const AugmentRequest& request);
 Augment make_center_crop(const AugmentRequest& request);
 Augment make_letterbox(const AugmentRequest& request);
+/// The whole image into a square or rectangle, and grey around it (worker/image/letterbox.h).
+void letterbox_into(Sample& sample, ImageSize frame);
 
 }  // namespace ddp::worker

@@ -15,6 +15,7 @@
 namespace ddp::worker {
 namespace {
 
+constexpr std::size_t kHeader = std::size_t{1} << 16;  // bytes in which it is, nearly always
 constexpr int kTries = 3;
 constexpr std::chrono::milliseconds kPause{200};
 
@@ -69,6 +70,30 @@ ImageSize read_image(const std::filesystem::path& path,
     return decode_image(bytes, wish, limits, into);
   } catch (const BadImage& error) {
     throw BadSample(path.string() + ": " + error.what());
+  }
+}
+
+std::optional<ImageSize> read_image_size(const std::filesystem::path& path) {
+  try {
+    std::string why_not;
+    const std::optional<InputFile> file = InputFile::open(path, why_not);
+    if (!file || file->size() > DecodeLimits().bytes) return {};
+    std::vector<std::uint8_t> bytes(std::min(file->size(), kHeader));
+    bytes.resize(file->read(std::as_writable_bytes(std::span(bytes))));
+    try {
+      return read_image_header(bytes).size;
+    } catch (const BadImage&) {
+      if (bytes.size() == file->size()) return {};
+    }
+    // A preview or a colour profile may come first.
+    const std::size_t read = bytes.size();
+    bytes.resize(file->size());
+    bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
+    return read_image_header(bytes).size;
+  } catch (const BadImage&) {
+    return {};
+  } catch (const SystemError&) {
+    return {};
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "worker/data/sample.h"
@@ -19,6 +20,10 @@ ImageSize read_image(const std::filesystem::path& path,
                      const DecodeWish& wish,
                      const DecodeLimits& limits,
                      Image& into);
+
+/// The size that the header of the file says; nothing when it cannot be read. Little of the file is
+/// looked at, as a rule.
+std::optional<ImageSize> read_image_size(const std::filesystem::path& path);
 
 /// The same as the input of a sample: bytes [channels, height, width].
 void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into);

@@ -80,6 +80,12 @@ class Source {
   [[nodiscard]] virtual std::span<const AnnotatedBox> boxes(std::int64_t /*index*/) const {
     return {};
   }
+
+  /// The size of a sample's image in its file, without decoding it; nothing where that is not
+  /// known, or cannot be read.
+  [[nodiscard]] virtual std::optional<ImageSize> image_size(std::int64_t /*index*/) const {
+    return {};
+  }
 };
 
 /// Changes a sample of the training set. It may read others of `source` (mosaic, mixup). Everything

@@ -147,6 +147,7 @@ EvaluationJob make_evaluation(const JobValues& values) {
   evaluation.every_steps = values.maybe_integer("eval.every_steps").value_or(0);
   const JobValue& batch = values.setting("eval.batch").value;
   if (const auto* const samples = std::get_if<std::int64_t>(&batch)) evaluation.batch = *samples;
+  evaluation.is_rectangular = values.flag("eval.rectangular");
   evaluation.metrics = values.texts("eval.metrics");
   evaluation.metric = values.text("eval.watch.metric");
   evaluation.mode = choose<EvaluationJob::Mode>(values, "eval.watch.mode", kModes);

@@ -155,6 +155,7 @@ struct EvaluationJob {
   std::int64_t every = 1;               // epochs; 0: after the last
   std::int64_t every_steps = 0;         // optimizer steps, in the middle of epochs; 0: never
   std::optional<std::int64_t> batch{};  // samples of a rank at a time; nothing: as fits the device
+  bool is_rectangular = false;          // images keep their shape, and are batched by it
   std::vector<std::string> metrics{};   // beside the task's own
   std::string metric = "auto";          // that decides what is best; auto: the task's own
   Mode mode = Mode::automatic;

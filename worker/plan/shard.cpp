@@ -63,4 +63,15 @@ std::vector<std::int64_t> evaluation_shard(std::int64_t size, int world_size, in
   return samples;
 }
 
+std::vector<std::vector<std::int64_t>> in_batches(std::span<const std::int64_t> samples,
+                                                  std::int64_t batch) {
+  std::vector<std::vector<std::int64_t>> batches;
+  while (!samples.empty()) {
+    const auto next = samples.first(std::min(samples.size(), static_cast<std::size_t>(batch)));
+    batches.emplace_back(next.begin(), next.end());
+    samples = samples.subspan(next.size());
+  }
+  return batches;
+}
+
 }  // namespace ddp::worker

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace ddp::worker {
@@ -49,5 +50,9 @@ inline constexpr std::int64_t kMaxShardedSize = 0xFFFFFFFF / 20 - 1;
 /// nothing repeated, so that sums over ranks are exact; some ranks may have one sample less, or
 /// none.
 std::vector<std::int64_t> evaluation_shard(std::int64_t size, int world_size, int rank);
+
+/// Those of one rank, at most `batch` at a time, in their order.
+std::vector<std::vector<std::int64_t>> in_batches(std::span<const std::int64_t> samples,
+                                                  std::int64_t batch);
 
 }  // namespace ddp::worker

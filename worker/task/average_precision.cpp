@@ -97,6 +97,12 @@ std::vector<GroundTruth> read_truths(const at::Tensor& rows, std::int64_t image,
   return truths;
 }
 
+/// Nothing for what is not images.
+std::optional<ImageSize> input_size(const Batch& batch) {
+  if (batch.input.dim() != 4) return {};
+  return ImageSize{static_cast<int>(batch.input.size(2)), static_cast<int>(batch.input.size(3))};
+}
+
 bool has_truths(const Batch& batch) {
   if (batch.targets.size() != kTruthTargets || batch.input.dim() != 4) return false;
   const Target& rows = batch.targets[kTruthRows];
@@ -111,7 +117,7 @@ class Judged {
         values_(target(batch).values.to(at::kCPU, at::kFloat).contiguous()),
         rows_(target(batch).rows.to(at::kCPU, at::kLong).contiguous()) {
     if (!has_truths_) return;
-    input_ = {static_cast<int>(batch.input.size(2)), static_cast<int>(batch.input.size(3))};
+    input_ = input_size(batch).value();
     heights_ = batch.targets[kFileHeight].values.to(at::kCPU, at::kLong).contiguous();
     widths_ = batch.targets[kFileWidth].values.to(at::kCPU, at::kLong).contiguous();
   }
@@ -195,13 +201,14 @@ void AveragePrecision::update(const Outputs& outputs, const Batch& batch) {
   require_batch(outputs, batch, names_.size());
   const auto classes = static_cast<int>(names_.size());
   const Suppressed found = suppress(outputs[0], outputs[1], evaluation_suppression());
+  const ImageSize input = input_size(batch).value_or(image_);
   Judged judged(batch);
   for (std::size_t i = 0; i < batch.indices.size(); ++i) {
     const std::vector<GroundTruth> truths =
         read_truths(judged.take_rows(), batch.indices[i], classes);
     const std::optional<Letterbox> letterbox = judged.letterbox(i);
     const auto place = [&](const Box& box) -> std::optional<Box> {
-      return letterbox ? box_in_image(box, *letterbox) : cut(box, image_);
+      return letterbox ? box_in_image(box, *letterbox) : cut(box, input);
     };
     add_image(batch.indices[i], truths, read_detections(found.detections[i], place));
   }

@@ -11,12 +11,15 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "worker/data/rectangles.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/replica_check.h"
+#include "worker/model/detector.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
+#include "worker/plan/shard.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/model_tensors.h"
 #include "worker/task/classification.h"
@@ -146,22 +149,44 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Loade
   model.train();
 }
 
+/// How the test set is brought to the model: batches of this rank, and what is done to an image.
+struct TestPlan {
+  std::vector<std::vector<std::int64_t>> batches;
+  std::vector<Augment> augments;
+};
+
+/// All ranks call it. Errors: UsageError; PeerError when they see other images.
+TestPlan plan_test(const Job& job, const Source& test, at::Device device, Group& group) {
+  const DataFacts& data = test.facts();
+  const std::int64_t batch = job.evaluation.batch.value_or(device.is_cpu() ? 32 : 256);
+  if (!job.evaluation.is_rectangular) {
+    return {in_batches(evaluation_shard(data.count, group.world_size(), group.rank()), batch),
+            make_augments({}, {}, data)};
+  }
+  if (!data.has_boxes || !data.varies) {
+    throw UsageError("eval.rectangular: is for images with boxes in files of any size, and " +
+                     data.name + " has none. Take data.name=coco, or remove the key.");
+  }
+  const Rectangles rectangles(image_sizes(test),
+                              static_cast<int>(data.shape.at(1)),
+                              static_cast<int>(Detector::kStrides.back()));
+  group.agree("sizes of the test images", rectangles.digest());
+  return {rectangles.batches(group.world_size(), group.rank(), batch), {rectangles.letterbox()}};
+}
+
 LoaderRequest test_request(const Job& job,
                            const Ddp& replica,
                            const torch::nn::Module& model,
                            const DataFacts& data,
+                           std::vector<Augment> augments,
                            at::Device device) {
   return {.type = input_type(replica),
           .layout = layout_of(model),
-          .augments = make_augments({}, {}, data),
+          .augments = std::move(augments),
           .threads = loader_threads(job.data, data, device),
           .on_bad = LoaderRequest::OnBad::leave_out,
           .send = send_to(device),
           .is_pinned = device.is_cuda()};
-}
-
-std::int64_t test_batch(const Job& job, at::Device device) {
-  return job.evaluation.batch.value_or(device.is_cpu() ? 32 : 256);
 }
 
 /// As a line of metrics.jsonl, which has the same names and numbers.
@@ -266,8 +291,14 @@ int train_task(const Session& session,
        .threads = loader_threads(job.data, facts, device.device),
        .send = send_to(device.device),
        .is_pinned = device.device.is_cuda()});
+  TestPlan test = plan_test(job, *data.test, device.device, group);
   Loader test_loader(data.test,
-                     test_request(job, replica, task->model(), data.test->facts(), device.device));
+                     test_request(job,
+                                  replica,
+                                  task->model(),
+                                  data.test->facts(),
+                                  std::move(test.augments),
+                                  device.device));
   const Forward forward(*task, precision, device.device);
   require_takes_augmented(forward, job, train_loader);
   std::optional<RunPictures> drawn;
@@ -280,8 +311,7 @@ int train_task(const Session& session,
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
   const Metrics metrics = make_metrics();  // for their names
   const bool has_own_metric = metrics.size() > job.evaluation.metrics.size();
-  Evaluation evaluation({data.test->facts().count,
-                         test_batch(job, device.device),
+  Evaluation evaluation({std::move(test.batches),
                          group,
                          replica,
                          forward,
@@ -371,12 +401,17 @@ int evaluate_task(const Session& session,
   }
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
+  TestPlan test = plan_test(job, *data.test, device.device, group);
   Loader loader(data.test,
-                test_request(job, replica, task->model(), data.test->facts(), device.device));
+                test_request(job,
+                             replica,
+                             task->model(),
+                             data.test->facts(),
+                             std::move(test.augments),
+                             device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
-  Evaluation evaluation({data.test->facts().count,
-                         test_batch(job, device.device),
+  Evaluation evaluation({std::move(test.batches),
                          group,
                          replica,
                          forward,

@@ -2,29 +2,15 @@
 
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "worker/plan/shard.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/tally.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
-namespace {
-
-/// The first `size` of `left`, which are gone from it then.
-std::optional<MicroBatch> next_batch(std::span<const std::int64_t>& left, std::int64_t size) {
-  if (left.empty()) return {};
-  const auto batch = left.first(std::min(static_cast<std::size_t>(size), left.size()));
-  left = left.subspan(batch.size());
-  return MicroBatch{{batch.begin(), batch.end()}};
-}
-
-}  // namespace
-
 std::optional<NamedValues> Evaluation::run() try {
   const torch::NoGradGuard no_grad;
   const Ema* const ema = parts_.ema;
@@ -32,15 +18,16 @@ std::optional<NamedValues> Evaluation::run() try {
   const EmaSwap averages(ema);
   Task& task = parts_.forward.task();
   task.model().eval();
-  const std::vector<std::int64_t> samples =
-      evaluation_shard(parts_.samples, parts_.group.world_size(), parts_.group.rank());
-  parts_.loader.start([left = std::span(samples), size = parts_.batch]() mutable {
-    return next_batch(left, size);
+  parts_.loader.start([left = std::span(parts_.batches)]() mutable -> std::optional<MicroBatch> {
+    if (left.empty()) return {};
+    const MicroBatch next{left.front()};
+    left = left.subspan(1);
+    return next;
   });
   const Metrics metrics = parts_.make_metrics();
   PassSums passes;
   RunPictures* pictures = parts_.pictures;  // null once they have the first batch
-  for (auto left = static_cast<std::int64_t>(samples.size()); left > 0; left -= parts_.batch) {
+  for (std::size_t i = 0; i < parts_.batches.size(); ++i) {
     if (parts_.stop_requested) break;
     const Batch batch = parts_.loader.next();
     if (batch.size() == 0) continue;  // none of its samples can be read

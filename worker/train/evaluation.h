@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,8 +29,7 @@ class Evaluation {
  public:
   /// Everything outlives the evaluation.
   struct Parts {
-    std::int64_t samples = 0;  // of the test set
-    std::int64_t batch = 256;
+    std::vector<std::vector<std::int64_t>> batches;  // of this rank: samples of the test set
     Group& group;
     Ddp& replica;
     const Forward& forward;
