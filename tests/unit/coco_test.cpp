@@ -306,13 +306,13 @@ TEST_F(CocoSets, NamesComeFromAFileOfLinesOrOfYaml) {
 
 TEST_F(CocoSets, D2WrongLabelsAreFoundBeforeTraining) {
   put("names.txt", "cat\ndog\n");
-  label("train/2.txt", "2 0.5 0.5 0.5 0.5\n");
+  label("train/2.txt", "\n0 0.5 0.5 0.5 0.5\r\n \n2 0.5 0.5 0.5 0.5\n");
   label("train/3.txt", "1 0.5 0.5 50 60\n");
   EXPECT_THAT(
       problem(),
       AllOf(
           HasSubstr("labels/train: the labels of 2 of 4 images are wrong, more than data.max_bad"),
-          HasSubstr("labels/train/2.txt: class 2, and the classes are 0 to 1"),
+          HasSubstr("labels/train/2.txt: line 4: class 2, and the classes are 0 to 1"),
           HasSubstr("labels/train/3.txt: line 1: the box 0.5 0.5 50 60 is not inside")));
   max_bad_ = 0.5;
   const Sources sources = load();

@@ -195,8 +195,13 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
     const auto beyond = std::ranges::find_if(
         image.boxes, [&](const AnnotatedBox& box) { return box.label >= classes; });
     if (beyond == image.boxes.end() || !image.problem.empty()) continue;
-    image.problem = (half.labels / image.file).replace_extension(".txt").string() + ": class " +
-                    std::to_string(beyond->label) + ", and the classes are 0 to " +
+    // Another one may have changed the file since it was read.
+    const fs::path path = (half.labels / image.file).replace_extension(".txt");
+    std::string ignored;
+    const std::string lines = read_text(path, ignored).value_or("");
+    const int line = line_of_object(lines, static_cast<std::size_t>(beyond - image.boxes.begin()));
+    image.problem = path.string() + ": " + (line > 0 ? "line " + std::to_string(line) + ": " : "") +
+                    "class " + std::to_string(beyond->label) + ", and the classes are 0 to " +
                     std::to_string(classes - 1);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
 #include "common/error.h"
@@ -13,6 +14,8 @@
 
 namespace ddp::worker {
 namespace {
+
+constexpr int kLeastSize = 32;  // the largest stride of a detector
 
 /// So that the larger side is `size`, as in all of the family.
 void shrink(Sample& sample, int size) {
@@ -45,9 +48,15 @@ Mosaic::Mosaic(const AugmentRequest& request)
       share_(request.args.real("share", 0, 1, 1)),
       closed_from_(closed_from(request)),
       before_(request.before) {
-  if (request.data.has_boxes) return;
-  throw UsageError(request.args.where("size") + ": a mosaic needs boxes, and " + request.data.name +
-                   " has none. Leave it out.");
+  if (!request.data.has_boxes) {
+    throw UsageError(request.args.where("size") + ": a mosaic needs boxes, and " +
+                     request.data.name + " has none. Leave it out.");
+  }
+  if (size_ < kLeastSize) {
+    throw UsageError(request.args.where("size") + ": " + std::to_string(size_) +
+                     " pixels are too few for an image of a mosaic. Give " +
+                     std::to_string(kLeastSize) + " or more, or leave it out.");
+  }
 }
 
 bool Mosaic::is_drawn(Random& random) const {

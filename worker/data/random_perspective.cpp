@@ -16,7 +16,7 @@ namespace {
 // What of a moved box is still an object, as in the YOLO family.
 constexpr float kLeastSide = 2;       // pixels
 constexpr float kMostRatio = 100;     // of its sides
-constexpr float kMostScale = 0.999F;  // so that the smallest image is still one
+constexpr double kMostScale = 0.999;  // so that the smallest image is still one
 
 double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);

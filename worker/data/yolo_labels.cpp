@@ -72,21 +72,38 @@ std::string read_line(std::string_view line, AnnotatedBox& into) {
          " numbers behind the class; expected x_center y_center width height";
 }
 
+/// The first one, which is gone from the text then.
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  return line;
+}
+
+bool is_empty(std::string_view line) {
+  return line.find_first_not_of(kSpaces) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string read_yolo_labels(std::string_view text, std::vector<AnnotatedBox>& into) {
   for (int number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.find_first_not_of(kSpaces) == std::string_view::npos) continue;
+    const std::string_view line = take_line(text);
+    if (is_empty(line)) continue;
     AnnotatedBox box;
     const std::string why_not = read_line(line, box);
     if (!why_not.empty()) return "line " + std::to_string(number) + ": " + why_not;
     into.push_back(box);
   }
   return "";
+}
+
+int line_of_object(std::string_view text, std::size_t object) {
+  for (int number = 1; !text.empty(); ++number) {
+    if (!is_empty(take_line(text)) && object-- == 0) return number;
+  }
+  return 0;
 }
 
 }  // namespace ddp::worker

@@ -116,6 +116,18 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
                                            request.job.task.args.real("multi_scale", 0, 1, 0.0));
 }
 
+/// Each image of a mosaic would be a mosaic, or two images. Errors: UsageError.
+void require_plain_mosaic(const std::vector<AugmentJob>& list) {
+  std::string before;  // what a mosaic must not come behind
+  for (const AugmentJob& augment : list) {
+    if (augment.name == "mosaic" && !before.empty()) {
+      throw UsageError("data.augment: a mosaic comes behind " + before +
+                       ". It puts single images together: give one mosaic, and mixup behind it.");
+    }
+    if (augment.name == "mosaic" || augment.name == "mixup") before = "a " + augment.name;
+  }
+}
+
 /// A loss of boxes is a part of the task that it belongs to.
 Criterion refuse_detection_loss(const LossJob& job) {
   throw UsageError("loss.name: " + job.name +
@@ -162,6 +174,7 @@ std::vector<Augment> make_augments(const Registry& registry,
                                    const DataFacts& data,
                                    std::int64_t epochs) {
   std::vector<Augment> augments;
+  require_plain_mosaic(job.augment);
   for (const AugmentJob& augment : job.augment) {
     augments.push_back(registry.augments.at(augment.name)({augment.args, data, augments, epochs}));
     augment.args.require_all_read(augment.name);
