@@ -205,13 +205,13 @@ class Boxes(BoxTest):
         augment = "data.augment=[mosaic, {random-perspective: {degrees: 5}}, hsv, flip, flip-vertical, {mixup: {share: 0.5}}]"
         pictures = []
         for size in ("0B", "1KiB", "1MiB"):
-            self.assertIn("seen.png: 12 training samples", self.preview("data.root=boxes", augment, f"data.cache={size}"))
+            self.assertIn("seen.png: 12 training samples", self.preview("data.root=boxes", "data.image_size=32", augment, f"data.cache={size}"))
             pictures.append((self.folder / "seen.png").read_bytes())
         self.assertEqual(pictures, pictures[:1] * 3)
         # Ten epochs are no more than mosaic and mixup end before the run does, so they stay.
-        self.preview("data.root=boxes", augment, "train.epochs=10")
+        self.preview("data.root=boxes", "data.image_size=32", augment, "train.epochs=10")
         self.assertEqual((self.folder / "seen.png").read_bytes(), pictures[0])
-        self.preview("data.root=boxes", augment.replace("mosaic,", "{mosaic: {share: 0}},"))
+        self.preview("data.root=boxes", "data.image_size=32", augment.replace("mosaic,", "{mosaic: {share: 0}},"))
         self.assertNotEqual((self.folder / "seen.png").read_bytes(), pictures[0])
 
     def test_a_task_that_needs_classes_refuses_boxes(self):
