@@ -550,7 +550,7 @@ namespace {
 // What a run may change when it goes on: how far it goes, what it tells and keeps, how long it
 // waits. None of it is part of what is trained; and who was stopped by a number that is not finite
 // may go on without such steps. The ranks of a round agree on all of it.
-constexpr std::array<std::string_view, 21> kMayChange{"name",
+constexpr std::array<std::string_view, 20> kMayChange{"name",
                                                       "train.epochs",
                                                       "train.max_steps",
                                                       "train.time_limit",
@@ -558,7 +558,6 @@ constexpr std::array<std::string_view, 21> kMayChange{"name",
                                                       "train.log_every",
                                                       "eval.batch",
                                                       "eval.patience",
-                                                      "eval.rectangular",
                                                       "checkpoint.every",
                                                       "checkpoint.every_steps",
                                                       "checkpoint.interval",

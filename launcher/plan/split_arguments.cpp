@@ -168,9 +168,10 @@ class Splitter {
 
   void take_rest() {
     if (next_ >= arguments_.size()) return;
+    const bool has_job_file = !result_.rest.empty();
     result_.rest.push_back(arguments_[next_++]);
     // One `--` directly after the program is dropped, later ones are the program's.
-    if (next_ < arguments_.size() && arguments_[next_] == "--") ++next_;
+    if (!has_job_file && next_ < arguments_.size() && arguments_[next_] == "--") ++next_;
     for (; next_ < arguments_.size(); ++next_)
       result_.rest.push_back(arguments_[next_]);
   }

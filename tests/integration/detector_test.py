@@ -137,6 +137,7 @@ class Rectangular(DetectorTest):
         one = self.judged(1, "eval.rectangular=true")
         self.assertGreater(one["test_AP50"], 0.01)
         for other in (self.judged(2, "eval.rectangular=true"), self.judged(3, "eval.rectangular=true", "eval.batch=2"), trained):
+            # Batches of another size add the same numbers in another order, and an IoU beside a threshold may come to its other side.
             for name in ("test_loss", "test_AP50", "test_AP50:95", "test_precision", "test_recall"):
                 self.assertAlmostEqual(other[name], one[name], delta=2e-4, msg=name)
         square = self.judged(1)

@@ -129,6 +129,7 @@ class Crowds(unittest.TestCase):
         # As little border as there may be changes what the model sees, but not how it is judged.
         rectangular = self.evaluated("eval.rectangular=true")
         self.assertAlmostEqual(rectangular["AP50"], ours["AP50"], delta=0.05)
+        self.assertNotEqual(rectangular["AP50:95"], ours["AP50:95"])
 
 
 if __name__ == "__main__":

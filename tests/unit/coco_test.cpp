@@ -25,6 +25,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 TEST(YoloLabels, ALineIsABoxOrAnOutline) {
@@ -106,7 +107,7 @@ TEST(CocoJson, BoxesFindTheirImagesAndClasses) {
          {"id": 3, "image_id": 77, "category_id": 3, "bbox": [0, 0, 100, 50]})"));
   EXPECT_THAT(read.class_names, ElementsAre("car", "brush"));
   ASSERT_THAT(read.images, SizeIs(2));
-  EXPECT_EQ(read.images[0], (AnnotatedImage{.file = "a.jpg", .size = ImageSize{50, 100}}));
+  EXPECT_EQ(read.images[0], (AnnotatedImage{.file = "a.jpg"}));
   EXPECT_EQ(read.images[1].file, "b.jpg");
   ASSERT_THAT(read.images[1].boxes, SizeIs(1)) << "a crowd, and what belongs to no image";
   EXPECT_EQ(read.images[1].crowds, (std::vector<AnnotatedBox>{{0, {0, 0, 1, 1}}}));
@@ -147,8 +148,10 @@ TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
   EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1, 1, 1, 1])"),
               HasSubstr("its bbox has more than 4 numbers"));
   EXPECT_THAT(problem(R"("category_id": 3, "more": {"bbox": 5})"), HasSubstr("bbox has 0 numbers"));
-  EXPECT_THAT(problem(R"("iscrowd": 1, "category_id": 4, "bbox": [0, 0, 1, 1])"),
-              HasSubstr("there is no category 4"));
+  const CocoAnnotations crowd = parse(coco_json(
+      R"({"id": 5, "image_id": 1, "iscrowd": 1, "category_id": 4, "bbox": [0, 0, 1, 1]})"));
+  EXPECT_EQ(crowd.images[0].problem, "");
+  EXPECT_EQ(crowd.images[0].crowd_problem, "annotation 5: there is no category 4");
 }
 
 TEST(CocoJson, WholeNumbersMayHaveAPoint) {
@@ -434,6 +437,21 @@ TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   EXPECT_EQ(plain.test->facts().digest, sources.train->facts().digest);
 }
 
+TEST_F(CocoSets, D2AWrongCrowdIsWrongForAnEvaluationAlone) {
+  const std::string good =
+      R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
+  const std::string wrong =
+      good + R"(, {"id": 2, "image_id": 48, "category_id": 6, "iscrowd": 1, "bbox": []})";
+  const TextMap args{{"train", "annotations/instances_train.json"}};
+  put("annotations/instances_train.json", json_of_sets(wrong));
+  put("annotations/instances_val.json", json_of_sets(good));
+  EXPECT_THAT(rows(*load(args).train, 2), ElementsAre(1, 5, 4.5, 15, 7.5));
+  put("annotations/instances_val.json", json_of_sets(wrong));
+  EXPECT_THAT(problem(args),
+              AllOf(HasSubstr("instances_val.json: annotation 2: its bbox has 0 numbers"),
+                    Not(HasSubstr("instances_train.json: annotation"))));
+}
+
 TEST_F(CocoSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
   put("images/train/2.png", "no image");
   put("images/train/3.jpg", picture(7) + std::string(100'000, ' '));
@@ -445,7 +463,8 @@ TEST_F(CocoSets, SizesOfImagesAreKnownBeforeTheyAreRead) {
   put("annotations/instances_train.json", json_of_sets(box));
   const Sources json = load(
       {{"train", "annotations/instances_train.json"}, {"val", "annotations/instances_train.json"}});
-  EXPECT_EQ(json.train->image_size(2), (ImageSize{12, 20})) << "as the JSON tells it";
+  EXPECT_EQ(json.train->image_size(0), (ImageSize{10, 20})) << "not as the JSON may tell it";
+  EXPECT_EQ(json.train->image_size(2), std::nullopt);
 }
 
 TEST_F(CocoSets, YoloAndJsonAreTheSameSet) {

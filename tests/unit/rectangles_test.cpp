@@ -83,14 +83,6 @@ TEST(Rectangles, TheLargestComeFirst) {
   EXPECT_EQ(Rectangles({}, 64, 32).batches(1, 0, 10), Batches{});
 }
 
-TEST(Rectangles, OtherShapesAreSeenByTheOtherRanks) {
-  std::vector<std::optional<ImageSize>> sizes = some_sizes();
-  const std::string before = Rectangles(sizes, 160, 32).digest();
-  EXPECT_EQ(Rectangles(sizes, 160, 32).digest(), before);
-  sizes[3] = ImageSize{10, 400};
-  EXPECT_NE(Rectangles(sizes, 160, 32).digest(), before);
-}
-
 class Grey : public Source {
  public:
   explicit Grey(std::vector<std::optional<ImageSize>> sizes) : sizes_(std::move(sizes)) {
@@ -107,9 +99,6 @@ class Grey : public Source {
     into.targets.resize(1);
     into.targets[0].assign({1, 5}, std::span<const float>(box));
   }
-  [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override {
-    return sizes_.at(static_cast<std::size_t>(index));
-  }
 
  private:
   std::vector<std::optional<ImageSize>> sizes_;
@@ -117,8 +106,10 @@ class Grey : public Source {
 };
 
 TEST(Rectangles, ImagesAndBoxesComeToLieInTheirs) {
-  const Grey source({ImageSize{40, 80}, ImageSize{50, 80}, std::nullopt});
-  const Rectangles rectangles(image_sizes(source), 64, 32);
+  const std::vector<std::optional<ImageSize>> sizes{
+      ImageSize{40, 80}, ImageSize{50, 80}, std::nullopt};
+  const Grey source(sizes);
+  const Rectangles rectangles(sizes, 64, 32);
   const Augment letterbox = rectangles.letterbox();
   Random random(0, 0, 0);
   const auto fitted = [&](std::int64_t index) {

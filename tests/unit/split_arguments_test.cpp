@@ -83,6 +83,9 @@ TEST(SplitArguments, BehindAProgramOrTwoDashesNothingIsAFlag) {
   const SplitArguments result = split({"job.yaml", "--", "--dry-run"});
   EXPECT_THAT(result.options, IsEmpty());
   EXPECT_THAT(result.rest, ElementsAre("job.yaml", "--dry-run"));
+  EXPECT_THAT(split({"job.yaml", "--", "a=1", "--", "b=2"}).rest,
+              ElementsAre("job.yaml", "a=1", "--", "b=2"));
+  EXPECT_THAT(split({"--", "job.yaml", "--", "a=1"}).rest, ElementsAre("job.yaml", "a=1"));
 }
 
 TEST(SplitArguments, ASwitchTakesNoValue) {

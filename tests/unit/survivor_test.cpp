@@ -8,7 +8,11 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/unit/ranks.h"
 #include "worker/train/keeper.h"

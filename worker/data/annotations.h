@@ -26,7 +26,7 @@ struct AnnotatedImage {
   /// Groups of objects that nobody has drawn one by one (COCO's iscrowd). A model is not trained on
   /// them, and what it finds in them is neither right nor wrong.
   std::vector<AnnotatedBox> crowds{};
-  std::optional<ImageSize> size{};  // in pixels, where its labels tell it
+  std::string crowd_problem{};  // what is wrong with those; nothing to who only trains
 
   bool operator==(const AnnotatedImage&) const = default;
 };

@@ -173,7 +173,9 @@ Half read_json(const fs::path& path) {
   Half half{.images = {}, .labels = path, .list = std::move(read.images), .class_names = {}};
   half.class_names = std::move(read.class_names);
   for (AnnotatedImage& image : half.list) {
-    if (!image.problem.empty()) image.problem = path.string() + ": " + image.problem;
+    for (std::string* const problem : {&image.problem, &image.crowd_problem}) {
+      if (!problem->empty()) problem->insert(0, path.string() + ": ");
+    }
   }
   half.images = images_of(path, half.list);
   return half;
@@ -203,6 +205,13 @@ void complete(Half& half, int classes, const char* key, std::optional<std::int64
     image.problem = path.string() + ": " + (line > 0 ? "line " + std::to_string(line) + ": " : "") +
                     "class " + std::to_string(beyond->label) + ", and the classes are 0 to " +
                     std::to_string(classes - 1);
+  }
+}
+
+/// An evaluation needs crowds too.
+void count_crowds_in(Half& half) {
+  for (AnnotatedImage& image : half.list) {
+    if (image.problem.empty()) image.problem = image.crowd_problem;
   }
 }
 
@@ -297,8 +306,7 @@ void CocoSource::read(std::int64_t index, Sample& into) const {
 }
 
 std::optional<ImageSize> CocoSource::image_size(std::int64_t index) const {
-  const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
-  return annotated.size ? annotated.size : read_image_size(root_ / annotated.file);
+  return read_image_size(root_ / images_.at(static_cast<std::size_t>(index)).file);
 }
 
 Sources load_coco(const DataRequest& request) {
@@ -320,6 +328,7 @@ Sources load_coco(const DataRequest& request) {
   require_objects(test);
   complete(train, classes, "train_size", request.train_size);
   complete(test, classes, "test_size", request.test_size);
+  count_crowds_in(test);
   require_good(train, request.max_bad);
   require_good(test, request.max_bad);
   return {std::make_shared<CocoSource>(train.images,

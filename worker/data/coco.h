@@ -31,7 +31,8 @@ class CocoSource : public Source {
   [[nodiscard]] std::span<const AnnotatedBox> boxes(std::int64_t index) const override {
     return images_.at(static_cast<std::size_t>(index)).boxes;
   }
-  /// As the JSON tells it, else of the file's header.
+  /// As the file's header tells it: what a JSON says may be another image's, and goes unseen where
+  /// boxes are shares of it.
   [[nodiscard]] std::optional<ImageSize> image_size(std::int64_t index) const override;
 
  private:

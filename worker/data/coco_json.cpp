@@ -249,15 +249,13 @@ CocoAnnotations Lists::join() {
       const double pixels = found->second.width * found->second.height;
       if (annotation.area >= 0) box.area = annotation.area / pixels;
       (annotation.is_crowd ? image.crowds : image.boxes).push_back(box);
-    } else if (image.problem.empty()) {
-      image.problem = "annotation " + std::to_string(annotation.id) + ": " + problem;
+      continue;
     }
+    std::string& first = annotation.is_crowd ? image.crowd_problem : image.problem;
+    if (first.empty()) first = "annotation " + std::to_string(annotation.id) + ": " + problem;
   }
-  for (auto& [id, listed] : images_) {
-    if (listed.width <= kMaxSide && listed.height <= kMaxSide)
-      listed.image.size = {static_cast<int>(listed.height), static_cast<int>(listed.width)};
+  for (auto& [id, listed] : images_)
     joined.images.push_back(std::move(listed.image));
-  }
   std::ranges::sort(joined.images, {}, &AnnotatedImage::file);
   return joined;
 }

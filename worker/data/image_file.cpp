@@ -52,6 +52,45 @@ std::optional<Failure> read_file(const std::filesystem::path& path,
   return {};
 }
 
+/// The size that the file's header tells, or why there is none.
+std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& into) {
+  try {
+    std::string why_not;
+    const std::optional<InputFile> file = InputFile::open(path, why_not);
+    if (!file) return Failure{why_not, !is_other_than_a_file(path)};
+    if (file->size() > DecodeLimits().bytes) return Failure{"it is too large", false};
+    std::vector<std::uint8_t> bytes(std::min(file->size(), kHeader));
+    bytes.resize(file->read(std::as_writable_bytes(std::span(bytes))));
+    try {
+      into = read_image_header(bytes).size;
+      return {};
+    } catch (const BadImage& error) {
+      if (bytes.size() == file->size()) return Failure{error.what(), false};
+    }
+    // A preview or a colour profile may come first.
+    const std::size_t read = bytes.size();
+    bytes.resize(file->size());
+    bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
+    into = read_image_header(bytes).size;
+  } catch (const BadImage& error) {
+    return Failure{error.what(), false};
+  } catch (const SystemError& error) {
+    return Failure{error.what()};
+  }
+  return {};
+}
+
+/// What `read` says in the end: what may pass is tried again.
+template <typename Read>
+std::optional<Failure> insist(const Read& read) {
+  std::optional<Failure> failure = read();
+  for (int tries = 1; failure && failure->may_pass && tries < kTries; ++tries) {
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+    failure = read();
+  }
+  return failure;
+}
+
 }  // namespace
 
 ImageSize read_image(const std::filesystem::path& path,
@@ -59,11 +98,7 @@ ImageSize read_image(const std::filesystem::path& path,
                      const DecodeLimits& limits,
                      Image& into) {
   thread_local std::vector<std::uint8_t> bytes;
-  std::optional<Failure> failure = read_file(path, limits, bytes);
-  for (int tries = 1; failure && failure->may_pass && tries < kTries; ++tries) {
-    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
-    failure = read_file(path, limits, bytes);
-  }
+  const std::optional<Failure> failure = insist([&] { return read_file(path, limits, bytes); });
   if (failure) throw BadSample(path.string() + ": " + failure->why);
   if (bytes.empty()) throw BadSample(path.string() + ": it is empty");
   try {
@@ -74,27 +109,9 @@ ImageSize read_image(const std::filesystem::path& path,
 }
 
 std::optional<ImageSize> read_image_size(const std::filesystem::path& path) {
-  try {
-    std::string why_not;
-    const std::optional<InputFile> file = InputFile::open(path, why_not);
-    if (!file || file->size() > DecodeLimits().bytes) return {};
-    std::vector<std::uint8_t> bytes(std::min(file->size(), kHeader));
-    bytes.resize(file->read(std::as_writable_bytes(std::span(bytes))));
-    try {
-      return read_image_header(bytes).size;
-    } catch (const BadImage&) {
-      if (bytes.size() == file->size()) return {};
-    }
-    // A preview or a colour profile may come first.
-    const std::size_t read = bytes.size();
-    bytes.resize(file->size());
-    bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
-    return read_image_header(bytes).size;
-  } catch (const BadImage&) {
-    return {};
-  } catch (const SystemError&) {
-    return {};
-  }
+  ImageSize size;
+  const bool is_known = !insist([&] { return read_size(path, size); });
+  return is_known && size.height > 0 && size.width > 0 ? std::optional(size) : std::nullopt;
 }
 
 void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into) {

@@ -33,7 +33,7 @@ constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
 /// What is kept from one mosaic to the next of a thread, for its memory. Whoever uses it takes it:
-/// a mosaic may be among what another one does to its samples.
+/// a sample that a mosaic reads may be made by anything.
 struct Spare {
   Image canvas;
   Array first;

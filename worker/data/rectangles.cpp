@@ -6,7 +6,6 @@
 
 #include "worker/data/crops.h"
 #include "worker/image/resize.h"
-#include "worker/plan/digest.h"
 
 namespace ddp::worker {
 
@@ -51,17 +50,6 @@ std::vector<std::vector<std::int64_t>> Rectangles::batches(int world_size,
     batches.back().push_back(sample);
   }
   return batches;
-}
-
-std::string Rectangles::digest() const {
-  return worker::digest(std::as_bytes(std::span(rectangles_)));
-}
-
-std::vector<std::optional<ImageSize>> image_sizes(const Source& source) {
-  std::vector<std::optional<ImageSize>> sizes;
-  for (std::int64_t index = 0; index < source.facts().count; ++index)
-    sizes.push_back(source.image_size(index));
-  return sizes;
 }
 
 }  // namespace ddp::worker

@@ -35,14 +35,8 @@ class Rectangles {
                                                                int rank,
                                                                std::int64_t batch) const;
 
-  /// What ranks compare: with other sizes they would leave images out.
-  [[nodiscard]] std::string digest() const;
-
  private:
   std::vector<ImageSize> rectangles_;  // by sample
 };
-
-/// The sizes of all samples.
-std::vector<std::optional<ImageSize>> image_sizes(const Source& source);
 
 }  // namespace ddp::worker

@@ -1,5 +1,6 @@
 #include "worker/data/truths.h"
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -7,10 +8,13 @@
 namespace ddp::worker {
 namespace {
 
+constexpr double kMostArea = 1e30;  // larger than any image, and still a float
+
 void append(const AnnotatedBox& one, bool is_crowd, ImageSize image, std::vector<float>& rows) {
   const Box& box = one.box;
   const double share = one.area.value_or((static_cast<double>(box.right) - box.left) *
                                          (static_cast<double>(box.bottom) - box.top));
+  const double area = share * image.width * image.height;
   const auto across = static_cast<float>(image.width);
   const auto down = static_cast<float>(image.height);
   const std::array<float, kTruthRow> row{static_cast<float>(one.label),
@@ -18,7 +22,7 @@ void append(const AnnotatedBox& one, bool is_crowd, ImageSize image, std::vector
                                          box.top * down,
                                          box.right * across,
                                          box.bottom * down,
-                                         static_cast<float>(share * image.width * image.height),
+                                         static_cast<float>(std::min(area, kMostArea)),
                                          is_crowd ? 1.0F : 0.0F};
   rows.insert(rows.end(), row.begin(), row.end());
 }

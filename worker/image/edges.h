@@ -2,6 +2,8 @@
 // between both.
 #pragma once
 
+#include <cstdint>
+
 #include "worker/image/collage.h"
 #include "worker/image/way.h"
 

@@ -7,7 +7,7 @@
 #ifdef __SSE2__
 #include <immintrin.h>
 
-// As in weighted_sums_x86.cpp: no lambdas in functions with it, and no code of headers.
+// As in weighted_sums_x86.cpp: no lambdas in functions with it.
 #define DDP_AVX2 __attribute__((target("avx2")))
 #endif
 

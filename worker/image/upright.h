@@ -11,8 +11,8 @@ namespace ddp::worker {
 /// `back`: from numbers of pixels to those that they come from.
 bool is_upright(const Matrix3& back);
 
-/// As move_perspective(), bit for bit, of which `back` is the inverse. Precondition: is_upright(),
-/// and `into` has its size and as many channels.
+/// As move_perspective() of what paint() makes of `from`, bit for bit; `back` is the inverse of the
+/// matrix. Precondition: is_upright(), and `into` has its size and as many channels.
 void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into);
 
 }  // namespace ddp::worker

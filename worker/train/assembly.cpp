@@ -1,6 +1,7 @@
 #include "worker/train/assembly.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <cmath>
 #include <exception>
@@ -155,8 +156,36 @@ struct TestPlan {
   std::vector<Augment> augments;
 };
 
-/// All ranks call it. Errors: UsageError; PeerError when they see other images.
-TestPlan plan_test(const Job& job, const Source& test, at::Device device, Group& group) {
+/// Of all samples: each rank looks at its part of the files, and all know what all have seen. All
+/// ranks call it. Errors: PeerError.
+std::vector<std::optional<ImageSize>> gather_sizes(const Source& source,
+                                                   Group& group,
+                                                   ProgressPage& page) {
+  const std::vector<std::int64_t> mine =
+      evaluation_shard(source.facts().count, group.world_size(), group.rank());
+  const at::Tensor seen = at::zeros({std::ssize(mine), 3}, at::kLong);
+  auto* row = seen.data_ptr<std::int64_t>();  // sample, height, width
+  for (const std::int64_t sample : mine) {
+    const ImageSize size = source.image_size(sample).value_or(ImageSize{});
+    row = std::ranges::copy(std::array<std::int64_t, 3>{sample, size.height, size.width}, row).out;
+    touch(page);
+  }
+  std::vector<std::optional<ImageSize>> sizes(static_cast<std::size_t>(source.facts().count));
+  for (const at::Tensor& part : gather_rows(group, seen)) {
+    const at::Tensor rows = part.contiguous();
+    const auto* one = rows.const_data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < rows.size(0); ++i, one += 3) {
+      if (one[1] == 0) continue;
+      sizes.at(static_cast<std::size_t>(one[0])) = {static_cast<int>(one[1]),
+                                                    static_cast<int>(one[2])};
+    }
+  }
+  return sizes;
+}
+
+/// All ranks call it. Errors: UsageError; PeerError.
+TestPlan plan_test(
+    const Job& job, const Source& test, at::Device device, Group& group, ProgressPage& page) {
   const DataFacts& data = test.facts();
   const std::int64_t batch = job.evaluation.batch.value_or(device.is_cpu() ? 32 : 256);
   if (!job.evaluation.is_rectangular) {
@@ -167,10 +196,13 @@ TestPlan plan_test(const Job& job, const Source& test, at::Device device, Group&
     throw UsageError("eval.rectangular: is for images with boxes in files of any size, and " +
                      data.name + " has none. Take data.name=coco, or remove the key.");
   }
-  const Rectangles rectangles(image_sizes(test),
-                              static_cast<int>(data.shape.at(1)),
-                              static_cast<int>(Detector::kStrides.back()));
-  group.agree("sizes of the test images", rectangles.digest());
+  const std::vector<std::optional<ImageSize>> sizes = gather_sizes(test, group, page);
+  if (std::ranges::none_of(sizes, [](const auto& size) { return size.has_value(); })) {
+    throw UsageError("eval.rectangular: " + data.name +
+                     " does not tell the size of any image. Remove the key.");
+  }
+  const Rectangles rectangles(
+      sizes, static_cast<int>(data.shape.at(1)), static_cast<int>(Detector::kStrides.back()));
   return {rectangles.batches(group.world_size(), group.rank(), batch), {rectangles.letterbox()}};
 }
 
@@ -291,7 +323,7 @@ int train_task(const Session& session,
        .threads = loader_threads(job.data, facts, device.device),
        .send = send_to(device.device),
        .is_pinned = device.device.is_cuda()});
-  TestPlan test = plan_test(job, *data.test, device.device, group);
+  TestPlan test = plan_test(job, *data.test, device.device, group, session.page);
   Loader test_loader(data.test,
                      test_request(job,
                                   replica,
@@ -401,7 +433,7 @@ int evaluate_task(const Session& session,
   }
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
-  TestPlan test = plan_test(job, *data.test, device.device, group);
+  TestPlan test = plan_test(job, *data.test, device.device, group, session.page);
   Loader loader(data.test,
                 test_request(job,
                              replica,

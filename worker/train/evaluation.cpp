@@ -11,6 +11,7 @@
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
+
 std::optional<NamedValues> Evaluation::run() try {
   const torch::NoGradGuard no_grad;
   const Ema* const ema = parts_.ema;
