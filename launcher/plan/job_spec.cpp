@@ -434,6 +434,8 @@ class Maker {
     if (is_module && no_python) {
       problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
     }
+    if (is_module && spec_.own_worker)
+      problems_.push_back("-m: " + spec_.entry + " is no Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
     if (is_module || spec_.script) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};

@@ -148,6 +148,12 @@ TEST(CocoJson, D2AWrongAnnotationIsTheProblemOfItsImage) {
   EXPECT_THAT(problem(R"("category_id": 3, "bbox": [0, 0, 1, 1, 1, 1])"),
               HasSubstr("its bbox has more than 4 numbers"));
   EXPECT_THAT(problem(R"("category_id": 3, "more": {"bbox": 5})"), HasSubstr("bbox has 0 numbers"));
+  for (const char* const odd : {"\"1\"", "0.5", "[1]"}) {
+    EXPECT_THAT(
+        problem(R"("category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": )" + std::string(odd)),
+        HasSubstr("its iscrowd is neither 0 nor 1"));
+  }
+  EXPECT_EQ(problem(R"("category_id": 3, "bbox": [0, 0, 1, 1], "iscrowd": 0.0)"), "");
   const CocoAnnotations crowd = parse(coco_json(
       R"({"id": 5, "image_id": 1, "iscrowd": 1, "category_id": 4, "bbox": [0, 0, 1, 1]})"));
   EXPECT_EQ(crowd.images[0].problem, "");
@@ -183,6 +189,9 @@ TEST(CocoJson, D1WhatIsNotSuchAFileIsRefused) {
   EXPECT_THAT(
       problem_of(R"({"images": [{"id": 4, "file_name": "a\u0000b", "width": 1, "height": 1}]})"),
       HasSubstr("the file_name of image 4 holds a zero byte"));
+  EXPECT_THAT(
+      problem_of(R"({"images": [{"id": 4, "file_name": "a", "width": 1e9, "height": 480}]})"),
+      HasSubstr("image 4 has 1e+09 x 480 pixels, more than an image may have"));
   EXPECT_THAT(problem_of(coco_json("") + "\n {\"more\": 1}"),
               AllOf(HasSubstr("file.json: at byte"), HasSubstr("something follows the JSON")));
   EXPECT_EQ(problem_of(coco_json("") + "\n \n"), "nothing");

@@ -66,6 +66,7 @@ TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
   EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
               AllOf(HasSubstr("--node-rank: 2 is not the rank of a node of this job: it has 2"),
                     HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
+  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is no Python module"));
   EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
   for (const char* const nodes : {"0", "a", "1:", ":2", "2:1", "-1", "1.5", "1000000"})
     EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}), HasSubstr("is no number of"));

@@ -32,10 +32,11 @@ struct Entry {
   std::optional<std::int64_t> image_id;
   std::optional<std::int64_t> category_id;
   std::optional<std::int64_t> is_crowd;
-  double width = 0;   // of an image, in pixels
-  double height = 0;  // of an image, in pixels
-  double area = -1;   // of an annotation, in pixels; below 0: not known
-  std::string text;   // an image's file name, a category's name
+  bool is_crowd_odd = false;  // it is told, and not by a whole number
+  double width = 0;           // of an image, in pixels
+  double height = 0;          // of an image, in pixels
+  double area = -1;           // of an annotation, in pixels; below 0: not known
+  std::string text;           // an image's file name, a category's name
   std::vector<double> box;
 };
 
@@ -45,6 +46,7 @@ struct Annotation {
   std::int64_t image_id = 0;
   std::int64_t category_id = 0;
   bool is_crowd = false;
+  bool is_crowd_odd = false;
   double area = -1;         // in pixels; below 0: not known
   std::vector<double> box;  // left, top, width, height, in pixels
 };
@@ -89,6 +91,7 @@ class Lists {
       place_ = 0;
     }
     if (depth_ == 4) is_box_ = key_ == "bbox";
+    if (depth_ == 4) refuse_crowd();
     return true;
   }
   bool on_array_end(std::size_t, Error&) {
@@ -108,6 +111,7 @@ class Lists {
   bool on_string(std::string_view part, std::size_t, Error&) {
     add(part);
     const std::string text = std::exchange(text_, {});
+    if (is_entry()) refuse_crowd();
     if (is_entry() && key_ == (list_ == List::images ? "file_name" : "name")) entry_.text = text;
     return true;
   }
@@ -121,8 +125,9 @@ class Lists {
   }
   bool on_double(double number, std::string_view, Error&) {
     // Tables of numbers are often written with a point: 17.0.
-    if (is_entry() && std::abs(number) < kMaxWhole && number == std::floor(number))
-      take_whole(static_cast<std::int64_t>(number));
+    const bool is_whole = std::abs(number) < kMaxWhole && number == std::floor(number);
+    if (is_entry() && is_whole) take_whole(static_cast<std::int64_t>(number));
+    if (is_entry() && !is_whole) refuse_crowd();
     return take(number);
   }
   bool on_bool(bool is_true, Error&) {
@@ -162,6 +167,10 @@ class Lists {
     if (key_ == "category_id") entry_.category_id = number;
     if (key_ == "iscrowd") entry_.is_crowd = number;
   }
+  /// Where the value of the last key is none for `iscrowd`.
+  void refuse_crowd() {
+    if (key_ == "iscrowd") entry_.is_crowd_odd = true;
+  }
   void take_entry();
   /// Errors: UsageError when the entry has none.
   [[nodiscard]] std::int64_t require(const std::optional<std::int64_t>& number,
@@ -186,11 +195,23 @@ class Lists {
   std::map<std::int64_t, std::string> categories_;
 };
 
+/// "640 x 480"
+std::string pixels_of(double width, double height) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.6g x %.6g", width, height);
+  return text.data();
+}
+
 void Lists::take_entry() {
   if (list_ == List::images) {
     const std::int64_t id = require(entry_.id, "images", "id");
     if (entry_.text.empty() || !(entry_.width >= 1) || !(entry_.height >= 1))
       throw UsageError("image " + std::to_string(id) + " lacks file_name, width or height");
+    if (entry_.width > kMaxSide || entry_.height > kMaxSide) {
+      throw UsageError("image " + std::to_string(id) + " has " +
+                       pixels_of(entry_.width, entry_.height) +
+                       " pixels, more than an image may have");
+    }
     if (entry_.text.find('\0') != std::string::npos)
       throw UsageError("the file_name of image " + std::to_string(id) + " holds a zero byte");
     if (!images_.try_emplace(id, ListedImage{entry_.width, entry_.height, {entry_.text}}).second)
@@ -205,6 +226,7 @@ void Lists::take_entry() {
          .image_id = require(entry_.image_id, "annotations", "image_id"),
          .category_id = require(entry_.category_id, "annotations", "category_id"),
          .is_crowd = entry_.is_crowd.value_or(0) != 0,
+         .is_crowd_odd = entry_.is_crowd_odd,
          .area = entry_.area,
          .box = std::move(entry_.box)});
   }
@@ -220,10 +242,9 @@ std::string read_pixels(const std::vector<double>& box, const ListedImage& image
                                        box[3] / image.height,
                                        into);
   if (why_not.empty()) return "";
-  std::array<char, 64> size{};
-  std::snprintf(size.data(), size.size(), "%.6g x %.6g", image.width, image.height);
   return "its bbox " + to_text(box[0], box[1], box[2], box[3]) +
-         " (left, top, width, height; the image has " + size.data() + " pixels) " + why_not;
+         " (left, top, width, height; the image has " + pixels_of(image.width, image.height) +
+         " pixels) " + why_not;
 }
 
 CocoAnnotations Lists::join() {
@@ -240,7 +261,9 @@ CocoAnnotations Lists::join() {
     AnnotatedBox box;
     std::string problem;
     const auto label = labels.find(annotation.category_id);
-    if (label == labels.end())
+    if (annotation.is_crowd_odd)
+      problem = "its iscrowd is neither 0 nor 1";
+    else if (label == labels.end())
       problem = "there is no category " + std::to_string(annotation.category_id);
     else
       problem = read_pixels(annotation.box, found->second, box.box);
