@@ -145,10 +145,17 @@ TEST_F(LauncherArguments, ABatchThatCannotBeDividedStartsNothing) {
 }
 
 TEST_F(LauncherArguments, WhatIsNoOverrideIsNamed) {
-  const auto job = launch({job_file(), "epochs", "--dry-run"});
+  const auto job = launch({job_file(), "epochs", "--", "--dry-run"});
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(), HasSubstr("epochs: after a job file come overrides"));
   EXPECT_THAT(job->err(), HasSubstr("--dry-run: after a job file come overrides"));
+}
+
+TEST_F(LauncherArguments, FlagsMayFollowAJobFile) {
+  const auto job = launch({job_file(), "--dry-run", "train.epochs=7", "--nproc-per-node", "3"});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("rank 2 of 3"));
+  EXPECT_THAT(job->out(), HasSubstr(" train.epochs=7\n"));
 }
 
 TEST_F(LauncherArguments, APythonScriptRunsUnderPython) {
