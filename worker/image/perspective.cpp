@@ -1,9 +1,7 @@
 #include "worker/image/perspective.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 
 #include "worker/image/edges.h"
@@ -15,8 +13,6 @@ namespace {
 
 // Pixels of a row that are treated together: what is known of them stays in the cache.
 constexpr int kBlock = 64;
-
-static_assert(std::endian::native == std::endian::little, "two pixels are read as one number");
 
 /// Pixels side by side of one row: their upper left pixel, and how much of its neighbours is in
 /// them.
@@ -51,13 +47,6 @@ void find_in_perspective(const Way& way, int first, int width, Block& block) {
     block.right[i] = static_cast<std::int16_t>(x & (kParts - 1));
     block.below[i] = static_cast<std::int16_t>(y & (kParts - 1));
   }
-}
-
-/// Two pixels side by side, the left one in the lower byte.
-std::uint16_t read_pair(const std::uint8_t* pixels) {
-  std::uint16_t pair = 0;
-  std::memcpy(&pair, pixels, sizeof pair);
-  return pair;
 }
 
 std::int16_t mix_pair(std::uint16_t pair, std::int16_t right) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cstring>
 #include <utility>
 
 #include "worker/image/row_mix_x86.h"
@@ -11,14 +9,6 @@
 
 namespace ddp::worker {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "two pixels are read as one number");
-
-std::uint16_t read_pair(const std::uint8_t* pixels) {
-  std::uint16_t pair = 0;
-  std::memcpy(&pair, pixels, sizeof pair);
-  return pair;
-}
 
 /// What is read from all over the rows is put side by side first, so that the sums are vectors.
 void mix_plain(const std::uint8_t* upper,

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 
 #include "worker/image/perspective.h"
 
@@ -95,6 +97,15 @@ class Steps {
   std::int64_t at_;
   std::int64_t step_;
 };
+
+static_assert(std::endian::native == std::endian::little, "two pixels are read as one number");
+
+/// Two pixels side by side, the left one in the lower byte.
+inline std::uint16_t read_pair(const std::uint8_t* pixels) {
+  std::uint16_t pair = 0;
+  std::memcpy(&pair, pixels, sizeof pair);
+  return pair;
+}
 
 /// A coordinate in 128ths of a pixel, to the nearest.
 inline std::int64_t parts_of(double coordinate) {
