@@ -489,7 +489,7 @@ const JobValues& default_job() {
   return job;
 }
 
-JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
+JobValues merge_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
   JobValues job = default_job();
   std::vector<std::string> problems;
   if (file != nullptr) {
@@ -503,7 +503,13 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
   }
   for (const JobOverride& given : overrides)
     apply_override(given, job, problems);
-  if (problems.empty()) problems = broken_rules(job);
+  if (!problems.empty()) throw UsageError(problems);
+  return job;
+}
+
+JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> overrides) {
+  JobValues job = merge_job(file, overrides);
+  const std::vector<std::string> problems = broken_rules(job);
   if (!problems.empty()) throw UsageError(problems);
   return job;
 }

@@ -26,8 +26,12 @@
 #include "launcher/os/lifeline.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
+#include "launcher/plan/completion.h"
 #include "launcher/plan/explain.h"
+#include "launcher/plan/help.h"
+#include "launcher/plan/job_file_schema.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/manual.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
@@ -135,6 +139,9 @@ int main(int argc, char** argv) try {
   const Options options = parse_options(arguments, environment);
   if (options.help) return print(help_text());
   if (options.version) return print("ddp-launch " DDP_VERSION "\n");
+  if (options.man) return print(manual_page());
+  if (options.schema) return print(job_file_schema());
+  if (options.completion) return print(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
@@ -142,7 +149,7 @@ int main(int argc, char** argv) try {
   const bool is_doctor = options.command == "doctor";
   if (!options.command.empty() && !is_doctor) return run_command(options, environment);
   if (options.explain)
-    return print(explain(*options.explain, load_values(options, environment).job));
+    return print(explain(*options.explain, load_values_to_explain(options, environment)));
   const JobSpec spec = load_job(options, environment, token);
   show_notes(options, spec);
   if (options.dry_run) return print(describe_plan(spec));

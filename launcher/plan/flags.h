@@ -30,8 +30,8 @@ struct Flag {
   std::string_view default_text = {};  // a value that is no request; optional: what the
                                        // flag means alone
   std::string_view switched = "true";  // none: what it gives its key
-  std::string_view placeholder = {};   // in --help
-  std::string_view help = {};          // ignored: why it has no effect
+  std::string_view placeholder = {};   // in --help, before the choices of the key
+  std::string_view help = {};          // without the key's default; ignored: why it has no effect
   std::string_view group = {};         // heading in --help
 };
 

@@ -10,7 +10,6 @@
 #include <span>
 
 #include "common/error.h"
-#include "common/exit_code.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/split_arguments.h"
 
@@ -69,7 +68,11 @@ class Parser {
         typed);
     options_.help = typed["help"].as<bool>();
     options_.version = typed["version"].as<bool>();
-    if (options_.help || options_.version) return std::move(options_);
+    options_.man = typed["man"].as<bool>();
+    options_.schema = typed["schema"].as<bool>();
+    if (typed.count("completion") != 0) options_.completion = typed["completion"].as<std::string>();
+    if (options_.help || options_.version || options_.man || options_.schema || options_.completion)
+      return std::move(options_);
     options_.dry_run = typed["dry-run"].as<bool>();
     options_.verbose = typed["verbose"].as<bool>();
     if (typed.count("explain") != 0) options_.explain = typed["explain"].as<std::string>();
@@ -192,101 +195,10 @@ class Parser {
   std::vector<std::string> problems_;
 };
 
-std::string usage_of(const Flag& flag) {
-  std::string text = flag.letter != '\0' ? std::string("-") + flag.letter + ", " : "    ";
-  text += "--" + std::string(flag.name);
-  if (flag.value == FlagValue::optional) return text + std::string(flag.placeholder);
-  if (flag.value != FlagValue::none) text += " " + std::string(flag.placeholder);
-  return text;
-}
-
-/// `text` wrapped at 100 columns behind an indent of `column`.
-std::string wrap(const std::string& text, std::size_t column) {
-  constexpr std::size_t kWidth = 100;
-  std::string result;
-  std::size_t at = column;
-  std::size_t start = 0;
-  while (start < text.size()) {
-    const std::size_t end = std::min(text.find(' ', start), text.size());
-    if (at + (end - start) > kWidth) {
-      result += "\n" + std::string(column, ' ');
-      at = column;
-    } else if (start != 0) {
-      result += ' ';
-      ++at;
-    }
-    result += text.substr(start, end - start);
-    at += end - start;
-    start = end + 1;
-  }
-  return result;
-}
-
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
   return Parser(arguments, environment).run();
-}
-
-std::string help_text() {
-  std::string text =
-      "Starts the workers of a distributed job, watches them, and ends all of them when one "
-      "fails.\n"
-      "\n"
-      "  ddp-launch [FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS] train by a job file with ddp-worker\n"
-      "  ddp-launch [FLAGS] PROGRAM [ARGUMENTS...]          start any program, as torchrun does\n"
-      "  ddp-launch status|stop|logs [RUN]                  look at a running job, stop it, or "
-      "show "
-      "its last lines\n"
-      "  ddp-launch doctor [FLAGS] [PROGRAM]                look at the nodes of a job and the way "
-      "between them\n"
-      "\n"
-      "Examples:\n"
-      "  ddp-launch job.yaml train.epochs=3                 the job file's launch: section says "
-      "how\n"
-      "  ddp-launch --nproc-per-node 2 train.py --lr 0.1    a Python script, unchanged\n"
-      "  ddp-launch --nproc-per-node auto -m pkg.train      a Python module\n"
-      "  ddp-launch --hosts a,b:4 job.yaml                  an agent on each host, started by ssh\n"
-      "  ddp-launch --dry-run job.yaml                      show what would be started\n"
-      "\n"
-      "Flags come before a program, and before or after a job file. Both spellings "
-      "(--nproc-per-node,\n"
-      "--nproc_per_node) and unique prefixes work. Flags beat overrides, overrides beat PET_* "
-      "variables,\n"
-      "those beat the job file.\n";
-  constexpr std::size_t kColumn = 34;
-  std::string_view group;
-  for (const Flag& flag : flags()) {
-    if (flag.group != group) text += "\n" + std::string(flag.group) + ":\n";
-    group = flag.group;
-    std::string line = "  " + usage_of(flag);
-    line += line.size() + 2 > kColumn ? "\n" + std::string(kColumn, ' ')
-                                      : std::string(kColumn - line.size(), ' ');
-    std::string help(flag.help);
-    if (flag.support == FlagSupport::ignored) help = "accepted without effect: " + help;
-    if (!flag.variable.empty()) help += " [" + std::string(flag.variable) + "]";
-    text += line + wrap(help, kColumn) + "\n";
-  }
-  text +=
-      "\nExit code: 0 when all workers ended well, else the failed worker's own (128+n for signal "
-      "n), or ours:\n";
-  for (const int code : {exit_code::kUsage,
-                         exit_code::kNoRestart,
-                         exit_code::kDiverged,
-                         exit_code::kLostPeer,
-                         exit_code::kTimeout,
-                         exit_code::kInternal,
-                         exit_code::kCannotExecute,
-                         exit_code::kNotFound,
-                         exit_code::kStoppedAfterCheckpoint,
-                         exit_code::kNodeLost,
-                         exit_code::kRendezvous,
-                         exit_code::kRefused}) {
-    text += "  " + std::string(code < 100 ? 3 - std::to_string(code).size() : 0, ' ') +
-            std::to_string(code) + "  " + exit_code::describe(code) + "\n";
-  }
-  text += "  128+n  stopped by signal n\n";
-  return text;
 }
 
 }  // namespace ddp::launcher

@@ -15,6 +15,9 @@ namespace ddp::launcher {
 struct Options {
   bool help = false;
   bool version = false;
+  bool man = false;                       // --man
+  bool schema = false;                    // --schema
+  std::optional<std::string> completion;  // the shell of --completion
   bool dry_run = false;
   bool verbose = false;
   bool has_output = false;                     // --output was given
@@ -35,11 +38,9 @@ struct Options {
 };
 
 /// `arguments` is argv without the program's own name.
-/// Errors: UsageError with every problem at once. With --help or --version nothing else is looked
-/// at.
+/// Errors: UsageError with every problem at once. With a flag that prints a page (--help,
+/// --version,
+/// --man, --schema, --completion) nothing else is looked at.
 Options parse_options(const std::vector<std::string>& arguments, const Environment& environment);
-
-/// The page of --help.
-std::string help_text();
 
 }  // namespace ddp::launcher

@@ -1,8 +1,10 @@
 #include "launcher/run/load_job.h"
 
 #include <optional>
+#include <span>
 
 #include "common/error.h"
+#include "common/job_rules.h"
 #include "common/job_schema.h"
 #include "common/node_gpus.h"
 #include "common/yaml.h"
@@ -104,15 +106,25 @@ void require_processes(const JobSpec& spec) {
                     exit_code::kCannotExecute);
 }
 
-}  // namespace
+using Resolve = JobValues(const YamlDocument*, std::span<const JobOverride>);
 
-LoadedValues load_values(const Options& options, const Environment& environment) {
+LoadedValues load_by(Resolve& resolve, const Options& options, const Environment& environment) {
   std::optional<YamlDocument> file;
   if (options.job_file) file = read_yaml_file(*options.job_file);
-  JobValues job = resolve_job(file ? &*file : nullptr, layer_overrides(options));
+  JobValues job = resolve(file ? &*file : nullptr, layer_overrides(options));
   Detected detected = detect(environment, job);
   apply(detected, job);
   return {std::move(job), std::move(detected.notes)};
+}
+
+}  // namespace
+
+LoadedValues load_values(const Options& options, const Environment& environment) {
+  return load_by(resolve_job, options, environment);
+}
+
+JobValues load_values_to_explain(const Options& options, const Environment& environment) {
+  return load_by(merge_job, options, environment).job;
 }
 
 JobSpec load_job(const Options& options, const Environment& environment, const Secret& token) {

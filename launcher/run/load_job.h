@@ -22,6 +22,9 @@ struct LoadedValues {
 /// problems.
 LoadedValues load_values(const Options& options, const Environment& environment);
 
+/// The same, also where keys exclude each other. Errors: UsageError for values that are none.
+JobValues load_values_to_explain(const Options& options, const Environment& environment);
+
 /// `token` is that of take_token().
 /// Errors: UsageError (2) with all problems of file, overrides and flags; SystemError 127 or 126
 /// for the program, 126 when a limit (descriptors, processes) does not suffice.

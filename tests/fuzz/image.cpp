@@ -3,6 +3,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "worker/image/decode.h"
 #include "worker/image/geometry.h"
+#include "worker/image/orientation.h"
 #include "worker/image/resize.h"
 
 namespace {
@@ -51,6 +52,10 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
           "the shape is full");
       ddp::fuzz::require(image == again, "the same bytes give the same pixels");
       check_part({data, size}, channels, kLimits);
+      const ddp::worker::Orientation orientation = ddp::worker::read_orientation({data, size});
+      orient(again, orientation);
+      ddp::fuzz::require(again.size() == ddp::worker::oriented_size(image.size(), orientation),
+                         "a turned image has the size that was told");
     } catch (const ddp::worker::BadImage&) {
     }
   }

@@ -120,7 +120,7 @@ class ManySizes(DetectorTest):
         self.assertGreater(max(differences), 0.02, differences)
 
     def test_a_share_of_the_size_that_is_none_is_refused(self):
-        for share in ("1.5", "-0.1", "much"):
+        for share in ("1.5", "-0.1", "much", "0.01"):
             self.assertIn("task.args.multi_scale", self.worker(f"task.args={{multi_scale: {share}}}", expect=2))
         self.assertIn("task.args.scale: detection does not take it", self.worker("task.args={scale: 0.5}", expect=2))
 

@@ -158,6 +158,16 @@ TEST_F(LauncherArguments, FlagsMayFollowAJobFile) {
   EXPECT_THAT(job->out(), HasSubstr(" train.epochs=7\n"));
 }
 
+TEST_F(LauncherArguments, AKeyIsExplainedAlsoWhereOthersExcludeEachOther) {
+  const std::string wrong = "data.args={a: b}";
+  const auto job = launch({job_file(), "--explain", "checkpoint.resume", wrong});
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("  value    auto\n  from     default\n"));
+  EXPECT_EQ(job->err(), "");
+  EXPECT_EQ(launch({job_file(), "--dry-run", wrong})->wait(), 2);
+  EXPECT_EQ(launch({job_file(), "--explain", "train.epochs", "train.epochs=many"})->wait(), 2);
+}
+
 TEST_F(LauncherArguments, APythonScriptRunsUnderPython) {
   const std::string script = write_file("show.py",
                                         "import os, sys\nprint(os.environ['RANK'], sys.argv[1:], "

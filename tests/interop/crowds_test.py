@@ -1,4 +1,5 @@
-"""What `ddp-worker eval` says of a COCO JSON with crowds and areas of outlines, against pycocotools on what `ddp-worker predict` finds.
+"""What `ddp-worker eval` says of a COCO JSON with crowds, areas of outlines and photos that lie on their side, against
+pycocotools on what `ddp-worker predict` finds.
 
 Run by hand: DDP_PYTHON_DETECTOR=... DDP_BIN=build/release python3 tests/interop/crowds_test.py
 """
@@ -53,9 +54,22 @@ def draw(numpy, dice, width, height):
     return pixels, objects
 
 
-def write_set(numpy, folder):
+def save(pixels, path):
+    """Every third image lies on its side, and its EXIF data say so; the JSON and the boxes are of the picture as it is seen."""
     from PIL import Image
 
+    image = Image.fromarray(pixels)
+    if int(path.stem) % 3:
+        image.save(path)
+        return path
+    path = path.with_suffix(".jpg")
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned clockwise
+    image.transpose(Image.Transpose.ROTATE_90).save(path, quality=95, exif=exif)
+    return path
+
+
+def write_set(numpy, folder):
     dice = random.Random(5)
     (folder / "annotations").mkdir(parents=True)
     for half, count in IMAGES.items():
@@ -64,8 +78,8 @@ def write_set(numpy, folder):
         for number in range(1, count + 1):
             width, height = dice.choice(((400, 240), (240, 400), (300, 300), (380, 90), (512, 384)))
             pixels, objects = draw(numpy, dice, width, height)
-            Image.fromarray(pixels).save(folder / half / f"{number:06}.png")
-            images.append({"id": number, "file_name": f"{number:06}.png", "width": width, "height": height})
+            file = save(pixels, folder / half / f"{number:06}.png")
+            images.append({"id": number, "file_name": file.name, "width": width, "height": height})
             for *box, area, crowd in objects:
                 annotations.append(
                     {"id": len(annotations) + 1, "image_id": number, "category_id": 0, "bbox": box, "area": area, "iscrowd": crowd}

@@ -1,12 +1,14 @@
 """What a training of detectors does to its images, against OpenCV, which the Python loaders of the field use: a matrix and bilinear sampling with
-a grey border, and gains in HSV.
+a grey border, gains in HSV, and photos that their EXIF data turn.
 
 Run by hand: DDP_PYTHON_DETECTOR=... DDP_IMAGE_TOOL=build/release/tests/image_tool python3 tests/interop/detector_images_test.py [-v]
 """
 
 import math
+import pathlib
 import random
 import sys
+import tempfile
 import unittest
 
 import detector_python
@@ -16,6 +18,7 @@ detector_python.enter(__file__)
 # pylint: disable=wrong-import-position
 import cv2
 import numpy
+import PIL.Image
 
 from image_tool import image_tool, images_of
 
@@ -121,6 +124,27 @@ class HsvTest(unittest.TestCase):
         if "-v" in sys.argv:
             print(f"hsv by tables: mean {difference.mean():.2f}, at most {difference.max()}", file=sys.stderr)
         self.assertLess(difference.mean(), 2.5)
+
+
+class OrientationTest(unittest.TestCase):
+    def test_a_jpeg_lies_as_opencv_turns_it(self):
+        """All numbers of EXIF, two that it does not have, and none. Libraries of JPEG differ by a step or two; a wrong turn by far more."""
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        image = PIL.Image.fromarray(smooth(60, 90, 1))
+        files = []
+        for number in (None, *range(10)):
+            exif = PIL.Image.Exif()
+            if number is not None:
+                exif[0x010F] = "a maker"
+                exif[0x0112] = number
+            files.append(pathlib.Path(folder.name, f"{number}.jpg"))
+            image.save(files[-1], quality=95, exif=exif)
+        for file, mine in zip(files, images_of(image_tool("decode-oriented", *files)), strict=True):
+            with self.subTest(file.name):
+                theirs = cv2.imread(str(file))[..., ::-1]
+                self.assertEqual(mine.transpose(1, 2, 0).shape, theirs.shape)
+                self.assertLessEqual(numpy.abs(mine.transpose(1, 2, 0).astype(int) - theirs).max(), 8)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@
 #include "worker/image/geometry.h"
 #include "worker/image/hsv.h"
 #include "worker/image/levels.h"
+#include "worker/image/orientation.h"
 #include "worker/image/perspective.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
@@ -67,6 +68,17 @@ void decode_part(const Arguments& arguments) {
   const Region part{given[1], given[2], given[3], given[4]};
   decode({.channels = given[0], .at_least = {}, .part = [&](ImageSize) { return part; }},
          std::span(arguments).subspan(given.size()));
+}
+
+// decode-oriented FILE...: each in color, turned as its EXIF data say.
+void decode_oriented(const Arguments& files) {
+  Image image;
+  for (const std::string& file : files) {
+    const std::vector<std::uint8_t> bytes = read_file(file);
+    decode_image(bytes, {}, {}, image);
+    orient(image, read_orientation(bytes));
+    put(image);
+  }
 }
 
 Image read_image() {
@@ -308,6 +320,7 @@ int run(int argc, char** argv) {
   return test::run_verb("image_tool",
                         {{"decode", decode_whole},
                          {"decode-part", decode_part},
+                         {"decode-oriented", decode_oriented},
                          {"encode-png", encode},
                          {"operate", operate},
                          {"boxes", move_boxes}},

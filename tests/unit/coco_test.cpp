@@ -446,6 +446,15 @@ TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   EXPECT_EQ(plain.test->facts().digest, sources.train->facts().digest);
 }
 
+TEST_F(CocoSets, D2CrowdsAloneAreNoSet) {
+  const std::string crowd =
+      R"({"id": 1, "image_id": 48, "category_id": 6, "iscrowd": 1, "bbox": [5, 4.5, 10, 3]})";
+  put("annotations/instances_train.json", json_of_sets(crowd));
+  put("annotations/instances_val.json", json_of_sets(crowd));
+  EXPECT_THAT(problem({{"train", "annotations/instances_train.json"}}),
+              HasSubstr("instances_train.json: all of its objects are crowds (iscrowd: 1)"));
+}
+
 TEST_F(CocoSets, D2AWrongCrowdIsWrongForAnEvaluationAlone) {
   const std::string good =
       R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";

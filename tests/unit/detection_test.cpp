@@ -195,6 +195,9 @@ TEST(MultiScale, SizesAreTheMultiplesAround) {
   EXPECT_EQ(drawn_sides(1, 64), (std::set<std::int64_t>{64, 96, 128}));
   EXPECT_EQ(drawn_sides(0.5, 32), std::set<std::int64_t>{32});
   EXPECT_EQ(drawn_sides(1, 32), (std::set<std::int64_t>{32, 64}));
+  EXPECT_TRUE(has_scales({640, 640}, 0.1, 32));
+  EXPECT_FALSE(has_scales({640, 640}, 0.02, 32));
+  EXPECT_FALSE(has_scales({32, 32}, 0.5, 32));
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     const ImageSize size = draw_scale({320, 640}, 0.5, 32, seed);
     EXPECT_NEAR(size.height, size.width / 2.0, 16);

@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/flags.h"
+#include "launcher/plan/help.h"
 #include "launcher/plan/job_spec.h"
 
 namespace ddp::launcher {
@@ -92,6 +93,9 @@ TEST(Options, EveryFlagOfAJobHasAKey) {
                                                             "help",
                                                             "version",
                                                             "explain",
+                                                            "completion",
+                                                            "man",
+                                                            "schema",
                                                             "hosts",
                                                             "hostfile",
                                                             "ssh",

@@ -235,6 +235,12 @@ void require_objects(const Half& half) {
     return image.boxes.empty() && image.problem.empty();
   });
   if (!is_empty) return;
+  if (std::ranges::any_of(half.list, [](const auto& image) { return !image.crowds.empty(); })) {
+    throw UsageError(
+        half.labels.string() +
+        ": all of its objects are crowds (iscrowd: 1), which a model is neither "
+        "trained on nor measured by. Add images whose objects have boxes of their own.");
+  }
   throw UsageError(half.labels.string() + ": there is no object in any of the " +
                    std::to_string(half.list.size()) + " images. Take the labels of these images.");
 }
@@ -287,7 +293,7 @@ CocoSource::CocoSource(fs::path root, std::vector<AnnotatedImage> images, DataFa
 void CocoSource::read(std::int64_t index, Sample& into) const {
   const AnnotatedImage& annotated = images_.at(static_cast<std::size_t>(index));
   if (!annotated.problem.empty()) throw BadSample(annotated.problem);
-  read_image(root_ / annotated.file, {}, into);
+  read_oriented_image(root_ / annotated.file, 3, into);
   const auto height = static_cast<float>(into.input.shape[1]);
   const auto width = static_cast<float>(into.input.shape[2]);
   std::vector<float> rows;
@@ -306,7 +312,7 @@ void CocoSource::read(std::int64_t index, Sample& into) const {
 }
 
 std::optional<ImageSize> CocoSource::image_size(std::int64_t index) const {
-  return read_image_size(root_ / images_.at(static_cast<std::size_t>(index)).file);
+  return read_oriented_size(root_ / images_.at(static_cast<std::size_t>(index)).file);
 }
 
 Sources load_coco(const DataRequest& request) {

@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/input_file.h"
 #include "worker/data/source.h"
+#include "worker/image/orientation.h"
 
 namespace ddp::worker {
 namespace {
@@ -52,6 +53,11 @@ std::optional<Failure> read_file(const std::filesystem::path& path,
   return {};
 }
 
+/// EXIF data come before what tells the size (JPEG), so a beginning that has the one has both.
+ImageSize size_in(std::span<const std::uint8_t> file) {
+  return oriented_size(read_image_header(file).size, read_orientation(file));
+}
+
 /// The size that the file's header tells, or why there is none.
 std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& into) {
   try {
@@ -62,7 +68,7 @@ std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& i
     std::vector<std::uint8_t> bytes(std::min(file->size(), kHeader));
     bytes.resize(file->read(std::as_writable_bytes(std::span(bytes))));
     try {
-      into = read_image_header(bytes).size;
+      into = size_in(bytes);
       return {};
     } catch (const BadImage& error) {
       if (bytes.size() == file->size()) return Failure{error.what(), false};
@@ -71,7 +77,7 @@ std::optional<Failure> read_size(const std::filesystem::path& path, ImageSize& i
     const std::size_t read = bytes.size();
     bytes.resize(file->size());
     bytes.resize(read + file->read(std::as_writable_bytes(std::span(bytes).subspan(read))));
-    into = read_image_header(bytes).size;
+    into = size_in(bytes);
   } catch (const BadImage& error) {
     return Failure{error.what(), false};
   } catch (const SystemError& error) {
@@ -91,16 +97,21 @@ std::optional<Failure> insist(const Read& read) {
   return failure;
 }
 
-}  // namespace
-
-ImageSize read_image(const std::filesystem::path& path,
-                     const DecodeWish& wish,
-                     const DecodeLimits& limits,
-                     Image& into) {
+/// The bytes of the file, good until the next call of the same thread.
+std::span<const std::uint8_t> bytes_of(const std::filesystem::path& path,
+                                       const DecodeLimits& limits) {
   thread_local std::vector<std::uint8_t> bytes;
   const std::optional<Failure> failure = insist([&] { return read_file(path, limits, bytes); });
   if (failure) throw BadSample(path.string() + ": " + failure->why);
   if (bytes.empty()) throw BadSample(path.string() + ": it is empty");
+  return bytes;
+}
+
+ImageSize decode(const std::filesystem::path& path,
+                 std::span<const std::uint8_t> bytes,
+                 const DecodeWish& wish,
+                 const DecodeLimits& limits,
+                 Image& into) {
   try {
     return decode_image(bytes, wish, limits, into);
   } catch (const BadImage& error) {
@@ -108,19 +119,46 @@ ImageSize read_image(const std::filesystem::path& path,
   }
 }
 
-std::optional<ImageSize> read_image_size(const std::filesystem::path& path) {
-  ImageSize size;
-  const bool is_known = !insist([&] { return read_size(path, size); });
-  return is_known && size.height > 0 && size.width > 0 ? std::optional(size) : std::nullopt;
-}
-
-void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into) {
+/// Lets `read` fill an image, which becomes the input of a sample and has its memory.
+template <typename Read>
+void fill_input(Sample& into, const Read& read) {
   Image image;
   image.bytes.swap(into.input.bytes);
-  read_image(path, wish, {}, image);
+  read(image);
   into.input.bytes.swap(image.bytes);
   into.input.type = NumberType::uint8;
   into.input.shape = {image.channels, image.height, image.width};
+}
+
+}  // namespace
+
+ImageSize read_image(const std::filesystem::path& path,
+                     const DecodeWish& wish,
+                     const DecodeLimits& limits,
+                     Image& into) {
+  return decode(path, bytes_of(path, limits), wish, limits, into);
+}
+
+void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into) {
+  fill_input(into, [&](Image& image) { read_image(path, wish, {}, image); });
+}
+
+void read_oriented_image(const std::filesystem::path& path, int channels, Image& into) {
+  const std::span<const std::uint8_t> bytes = bytes_of(path, {});
+  DecodeWish wish;
+  wish.channels = channels;
+  decode(path, bytes, wish, {}, into);
+  orient(into, read_orientation(bytes));
+}
+
+void read_oriented_image(const std::filesystem::path& path, int channels, Sample& into) {
+  fill_input(into, [&](Image& image) { read_oriented_image(path, channels, image); });
+}
+
+std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path) {
+  ImageSize size;
+  const bool is_known = !insist([&] { return read_size(path, size); });
+  return is_known && size.height > 0 && size.width > 0 ? std::optional(size) : std::nullopt;
 }
 
 }  // namespace ddp::worker

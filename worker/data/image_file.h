@@ -21,11 +21,16 @@ ImageSize read_image(const std::filesystem::path& path,
                      const DecodeLimits& limits,
                      Image& into);
 
-/// The size that the header of the file says; nothing when it cannot be read. Little of the file is
-/// looked at, as a rule.
-std::optional<ImageSize> read_image_size(const std::filesystem::path& path);
+/// As read_image() of all of it, and then turned and mirrored as its EXIF data say: for what holds
+/// boxes, which people drew on the picture as a viewer shows it.
+void read_oriented_image(const std::filesystem::path& path, int channels, Image& into);
 
-/// The same as the input of a sample: bytes [channels, height, width].
+/// The size of that image; nothing when its header cannot be read. Little of the file is looked at,
+/// as a rule.
+std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path);
+
+/// The same two as the input of a sample: bytes [channels, height, width].
 void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into);
+void read_oriented_image(const std::filesystem::path& path, int channels, Sample& into);
 
 }  // namespace ddp::worker

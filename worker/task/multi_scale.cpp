@@ -13,16 +13,33 @@ namespace {
 
 constexpr double kRounding = 1e-9;  // 640 * (1 - 0.3) is 448, too
 
-}  // namespace
+/// The lengths of the larger side that may be drawn, in multiples. None: last < first.
+struct Lengths {
+  std::int64_t first = 1;
+  std::int64_t last = 0;
+};
 
-ImageSize draw_scale(ImageSize size, double most, std::int64_t multiple, std::uint64_t seed) {
-  const auto unit = static_cast<double>(multiple);
-  const double larger = std::max(size.height, size.width);
+Lengths lengths_of(double larger, double most, double unit) {
   const auto first =
       std::max(static_cast<std::int64_t>(std::ceil(larger * (1 - most) / unit - kRounding)),
                std::min<std::int64_t>(2, std::llround(larger / unit)));
   const auto last = static_cast<std::int64_t>(std::floor(larger * (1 + most) / unit + kRounding));
-  if (first < 1 || last < first) return size;
+  return first < 1 ? Lengths{} : Lengths{first, last};
+}
+
+}  // namespace
+
+bool has_scales(ImageSize size, double most, std::int64_t multiple) {
+  const auto [first, last] =
+      lengths_of(std::max(size.height, size.width), most, static_cast<double>(multiple));
+  return last > first;
+}
+
+ImageSize draw_scale(ImageSize size, double most, std::int64_t multiple, std::uint64_t seed) {
+  const auto unit = static_cast<double>(multiple);
+  const double larger = std::max(size.height, size.width);
+  const auto [first, last] = lengths_of(larger, most, unit);
+  if (last < first) return size;
   Random random(seed, 0, 0);
   const auto count = static_cast<std::uint64_t>(last - first + 1);
   const auto drawn = static_cast<double>(first + static_cast<std::int64_t>(random.below(count)));

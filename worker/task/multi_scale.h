@@ -17,6 +17,9 @@ namespace ddp::worker {
 /// place. Units: pixels. Precondition: 0 <= `most` <= 1.
 ImageSize draw_scale(ImageSize size, double most, std::int64_t multiple, std::uint64_t seed);
 
+/// Whether draw_scale() has more than one size to choose from.
+bool has_scales(ImageSize size, double most, std::int64_t multiple);
+
 /// Images resized bilinearly, without antialiasing, as the field does on the device; the boxes
 /// (target 0, in pixels) with them. Waits for no GPU. Shapes: input [B, C, H, W]; becomes floats.
 Batch resize_batch(const Batch& batch, ImageSize size);

@@ -1,5 +1,8 @@
 #include "worker/train/registry.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -13,6 +16,7 @@
 #include "worker/data/mosaic.h"
 #include "worker/task/classification.h"
 #include "worker/task/detection.h"
+#include "worker/task/multi_scale.h"
 
 namespace ddp::worker {
 namespace {
@@ -109,11 +113,20 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
   for (int i = 0; i < data.classes; ++i)
     names.push_back(class_name(static_cast<std::size_t>(i), data));
   const ImageSize size{static_cast<int>(data.shape.at(1)), static_cast<int>(data.shape.at(2))};
+  const double multi_scale = request.job.task.args.real("multi_scale", 0, 1, 0.0);
+  if (multi_scale > 0 && !has_scales(size, multi_scale, Detector::kStrides.back())) {
+    throw UsageError(fmt::format(
+        "task.args.multi_scale: {} of {} pixels reaches no other size of the model's (multiples of "
+        "{}). Take a larger share, or remove it.",
+        multi_scale,
+        std::max(size.height, size.width),
+        Detector::kStrides.back()));
+  }
   return std::make_unique<ObjectDetection>(std::move(model),
                                            read_detection_loss(request.job.loss.args),
                                            std::move(names),
                                            size,
-                                           request.job.task.args.real("multi_scale", 0, 1, 0.0));
+                                           multi_scale);
 }
 
 /// Each image of a mosaic would be a mosaic, or two images. Errors: UsageError.

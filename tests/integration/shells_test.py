@@ -1,0 +1,193 @@
+"""What ddp-launch prints for others: completions for real shells, the manual page for man, the JSON Schema for editors.
+
+Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/shells_test.py
+"""
+
+import copy
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import shutil
+import subprocess
+import sys
+import unittest
+
+import jsonschema
+import yaml
+from processes import ProcessTest
+
+CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
+
+
+class ShellTest(ProcessTest):
+    def printed(self, *arguments, expect=0):
+        return self.run_program(self.bin / "ddp-launch", *arguments, expect=expect)
+
+    def flags(self):
+        """As --help tells them."""
+        return re.findall(r"^ {2}(?:-\w, | {4})(--[a-z-]+)", self.printed("--help"), re.MULTILINE)
+
+
+class Completion(ShellTest):
+    def file(self, shell):
+        for name in ("job.yaml", "train.py"):
+            (self.folder / name).write_text("", encoding="utf-8")
+        path = self.folder / f"completion.{shell}"
+        path.write_text(self.printed("--completion", shell), encoding="utf-8")
+        return path
+
+    def bash(self, line):
+        """What bash offers for the last word; it splits words at '=' itself."""
+        words = [word for part in line.split(" ") for word in re.split("(=)", part) if word or part == ""]
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = f"""
+            compopt() {{ :; }}
+            source '{self.file("bash")}'
+            COMP_WORDS=({quoted}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+            _ddp_launch
+            printf '%s\\n' "${{COMPREPLY[@]}}"
+        """
+        return self.run_program("/bin/bash", "--norc", "-c", script).split()
+
+    def fish(self, line):
+        script = f"source '{self.file('fish')}'; complete -C '{line}'"
+        answer = self.run_program(shutil.which("fish"), "--no-config", "-c", script, HOME=str(self.folder))
+        return [offer.split("\t")[0] for offer in answer.splitlines()]
+
+    def zsh(self, typed, until):
+        """Types into a zsh on a terminal, and returns what its line has become."""
+        path = self.file("zsh")
+        child, terminal = pty.fork()
+        if child == 0:
+            os.chdir(self.folder)
+            os.execve(shutil.which("zsh"), ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self.folder), "PS1": "> "})
+        try:
+            for line in ("unsetopt prompt_sp; autoload -U compinit; compinit -u -D", f"source {path}; print rea''dy"):
+                os.write(terminal, line.encode() + b"\n")
+            self.read_until(terminal, "ready")
+            os.write(terminal, typed.encode() + b"\t")
+            return self.read_until(terminal, until)
+        finally:
+            os.close(terminal)
+            os.waitpid(child, 0)
+
+    def read_until(self, terminal, wanted):
+        seen = ""
+        while wanted not in seen:
+            ready, _, _ = select.select([terminal], [], [], 30)
+            self.assertTrue(ready, f"zsh has not shown {wanted!r}, but: {seen!r}")
+            seen += os.read(terminal, 4096).decode(errors="replace")
+        return seen
+
+    def test_bash_offers_flags_choices_verbs_and_keys(self):
+        self.assertEqual(self.bash("ddp-launch --"), self.flags())
+        self.assertEqual(self.bash("ddp-launch --hang"), ["--hang-timeout"])
+        self.assertEqual(self.bash("ddp-launch --restart "), ["all", "failed"])
+        self.assertEqual(self.bash("ddp-launch --restart=f"), ["failed"])
+        self.assertEqual(self.bash("ddp-launch --nproc-per-node "), ["auto", "cpu", "gpu"])
+        self.assertEqual(self.bash("ddp-launch --append-local-rank=u"), ["underscore"])
+        self.assertEqual(self.bash("ddp-launch st"), ["status", "stop"])
+        self.assertEqual(self.bash("ddp-launch job"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-launch --nnodes 2 job.yaml train.epo"), ["train.epochs="])
+        self.assertEqual(self.bash("ddp-launch job.yaml --dry"), ["--dry-run"])
+        self.assertEqual(self.bash("ddp-launch --hostfile jo"), ["job.yaml"])
+
+    def test_fish_offers_flags_choices_verbs_and_keys(self):
+        self.assertEqual({flag.rstrip("=") for flag in self.fish("ddp-launch --")}, set(self.flags()))
+        self.assertEqual(self.fish("ddp-launch --restart "), ["all", "failed"])
+        self.assertEqual(self.fish("ddp-launch st"), ["status", "stop"])
+        self.assertEqual(self.fish("ddp-launch job.yaml train.epo"), ["train.epochs="])
+        self.assertEqual(self.fish("ddp-launch --explain train.epo"), ["train.epochs"])
+
+    def test_zsh_completes_flags_choices_and_keys(self):
+        self.assertIn("--hang-timeout", self.zsh("ddp-launch --hang", "--hang-timeout"))
+        self.assertIn("--restart=failed", self.zsh("ddp-launch --restart=f", "failed"))
+        self.assertIn("train.epochs=", self.zsh("ddp-launch job.yaml train.epo", "train.epochs="))
+
+    def test_another_shell_is_refused(self):
+        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
+
+
+class Pages(ShellTest):
+    def test_the_manual_is_one_and_tells_every_flag_and_key(self):
+        path = self.folder / "ddp-launch.1"
+        path.write_text(self.printed("--man"), encoding="utf-8")
+        remarks = subprocess.run([shutil.which("mandoc"), "-Tlint", "-Wwarning", path], capture_output=True, text=True, check=False)
+        self.assertEqual([line for line in remarks.stdout.splitlines() if "missing date" not in line], [], remarks.stderr)
+        page = self.run_program(shutil.which("mandoc"), "-Tutf8", "-Owidth=200", path)
+        page = re.sub(".\b", "", page)
+        for flag in self.flags():
+            self.assertIn(flag, page)
+        self.assertIn("train.epochs (2)", page)
+        self.assertIn("${local_rank}", page)
+
+    def test_pages_come_before_all_else(self):
+        for flag in ("--man", "--schema", "--completion=bash"):
+            self.assertEqual(self.printed(flag, "--nproc-per-node", "wrong"), self.printed(flag))
+
+
+class Schema(ShellTest):
+    def setUp(self):
+        super().setUp()
+        self.schema = json.loads(self.printed("--schema"))
+        jsonschema.Draft7Validator.check_schema(self.schema)
+
+    def problems(self, job):
+        return [".".join(map(str, error.path)) + ": " + error.message for error in jsonschema.Draft7Validator(self.schema).iter_errors(job)]
+
+    def test_the_shipped_one_is_what_is_printed(self):
+        self.assertEqual((CONFIGS / "job.schema.json").read_text(encoding="utf-8"), self.printed("--schema"))
+
+    def test_every_shipped_job_is_valid_and_names_it(self):
+        for path in sorted(CONFIGS.glob("*.yaml")):
+            text = path.read_text(encoding="utf-8")
+            self.assertIn("# yaml-language-server: $schema=job.schema.json\n", text, path.name)
+            self.assertEqual(self.problems(yaml.safe_load(text)), [], path.name)
+
+    def test_what_the_program_takes_is_valid_and_the_rest_is_not(self):
+        good = """
+            {data: {batch: 8, augment: [flip, {crop: {padding: 4}}, mosaic: null], class_weights: {cat: 2, "3": 0.5}},
+             launch: {nproc_per_node: auto, nnodes: 2, grace: 1.5s, tee: 3, env: {A: 1, B: text, C: }, last_call: 0},
+             ddp: {bucket: 25MiB, broadcast_buffers: true}, schedule: {milestones: [1, 2]},
+             optimizer: {name: mine, lr: 1e-3, momentum: 0.9}, amp: {loss_scale: 128}, eval: }
+        """
+        job = yaml.safe_load(good)
+        (self.folder / "job.yaml").write_text(good, encoding="utf-8")
+        self.assertEqual(self.problems(job), [])
+        self.printed("job.yaml", "--explain", "train.epochs")
+        for path, value in (
+            ("train.epoch", 3),
+            ("epochs", 3),
+            ("train.epochs", "many"),
+            ("train.epochs", 0),
+            ("train.epochs", 1.5),
+            ("launch.restart", "some"),
+            ("launch.grace", "30"),
+            ("ddp.bucket", "25"),
+            ("data.augment", "flip"),
+            ("data.augment", [["flip"]]),
+            ("schedule.milestones", [-1]),
+            ("train.deterministic", "yes"),
+            ("optimizer.lr", -1),
+            ("name", ".hidden"),
+        ):
+            with self.subTest(path=path, value=value):
+                changed = copy.deepcopy(job)
+                *sections, leaf = path.split(".")
+                place = changed
+                for section in sections:
+                    place = place.setdefault(section, {})
+                place[leaf] = value
+                self.assertNotEqual(self.problems(changed), [])
+                (self.folder / "job.yaml").write_text(yaml.safe_dump(changed), encoding="utf-8")
+                self.printed("job.yaml", "--explain", "train.epochs", expect=2)
+
+
+if __name__ == "__main__":
+    missing = [program for program in ("fish", "zsh", "mandoc") if not shutil.which(program)]
+    if missing:
+        sys.exit(f"This test needs {', '.join(missing)}: apt-get install {' '.join(missing)}")
+    unittest.main()
