@@ -1,9 +1,11 @@
 // The first half of the table: the run and the launcher. One key, one entry. Ranges are inclusive;
 // `later` are words of the field that come with a later version.
-#include "common/training_keys.h"
+#include "common/job_keys.h"
 
 #include <algorithm>
 #include <iterator>
+
+#include "common/training_keys.h"
 
 namespace ddp {
 namespace {
@@ -347,6 +349,36 @@ std::span<const JobKey> job_keys() {
     return all;
   }();
   return keys;
+}
+
+const JobKey* find_job_key(std::string_view path) {
+  for (const JobKey& key : job_keys()) {
+    if (key.path == path) return &key;
+  }
+  return nullptr;
+}
+
+std::string_view section_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view leaf_of(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+bool is_secret(std::string_view path) {
+  const std::span<const JobKey> keys = job_keys();
+  return std::any_of(keys.begin(), keys.end(), [path](const JobKey& key) {
+    const bool is_inside = path.starts_with(std::string(key.path) + ".");
+    return key.is_secret && (path == key.path || is_inside);
+  });
+}
+
+std::string mask_secret(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || !is_secret(argument.substr(0, equals))) return argument;
+  return argument.substr(0, equals + 1) + std::string(kMasked);
 }
 
 }  // namespace ddp

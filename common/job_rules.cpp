@@ -6,7 +6,8 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "common/job_schema.h"
+#include "common/job_keys.h"
+#include "common/resolve_job.h"
 
 namespace ddp {
 namespace {

@@ -1,20 +1,15 @@
 // What one key of a job alone cannot tell: keys that need or exclude each other.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/job_values.h"
 
 namespace ddp {
 
 /// A line for each rule that the job breaks, with the place of the value.
 std::vector<std::string> broken_rules(const JobValues& job);
-
-/// What resolve_job() makes of a file and overrides, without these rules: what one key is can be
-/// told of a job that another key makes wrong. Errors: as there.
-JobValues merge_job(const YamlDocument* file, std::span<const JobOverride> overrides);
 
 /// A line for each key that was given another value than its default and that nothing in this job
 /// reads. A job file is often used with another optimizer or schedule, so it is no error.

@@ -16,10 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include "common/batch_plan.h"
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/one_line.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 
 namespace ddp {
 namespace {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "common/job_schema.h"
+#include "common/job_values.h"
 #include "common/owned_dir.h"
 
 namespace ddp {

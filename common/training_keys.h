@@ -1,9 +1,9 @@
-// The half of the table of job keys that training reads; job_schema.h gives the whole.
+// The half of the table of job keys that training reads; job_keys.h gives the whole.
 #pragma once
 
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 
 namespace ddp {
 

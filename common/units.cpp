@@ -67,6 +67,12 @@ std::string format_duration(std::chrono::milliseconds duration) {
   return std::to_string(count) + "ms";
 }
 
+std::string format_number(double number) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), end};
+}
+
 std::string format_bytes(std::int64_t bytes) {
   constexpr std::array<const char*, 5> kNames{"B", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);

@@ -20,6 +20,10 @@ std::optional<std::int64_t> parse_bytes(std::string_view text);
 /// The shortest exact text: 90000 ms is "90s", 1500 ms is "1500ms".
 std::string format_duration(std::chrono::milliseconds duration);
 
+/// The shortest text that reads back bit-equal, which Boost.JSON 1.81 does not promise: "0.1",
+/// "1e+30", "nan".
+std::string format_number(double number);
+
 /// "1.2 GiB", "14.0 KiB", "12 B".
 std::string format_bytes(std::int64_t bytes);
 

@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/identity.h"
+#include "common/job_keys.h"
 #include "common/log.h"
 #include "common/run_dir.h"
 #include "common/streams.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/help.h"
 

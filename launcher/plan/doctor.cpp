@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "common/join_words.h"
 #include "common/units.h"
 
 namespace ddp::launcher {
@@ -61,13 +62,6 @@ std::string gpu_text(const NodeHealth& node) {
   for (const auto& [model, number] : models)
     text += (text.empty() ? "" : ", ") + std::to_string(number) + " " + model;
   return text.empty() ? "none" : text;
-}
-
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 /// Columns as wide as their widest cell, two blanks between them.
@@ -295,7 +289,7 @@ class Doctor {
       }
       table.add({std::to_string(check.node_rank),
                  node->address,
-                 joined(node->interfaces),
+                 join_words(node->interfaces),
                  std::to_string(reached) + " of " + std::to_string(check.peers.size()),
                  reached > 0 ? time_text(slowest) : "-",
                  clock_of(check.node_rank),

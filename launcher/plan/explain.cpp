@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/job_keys.h"
+#include "common/print_job.h"
 #include "common/spelling.h"
 #include "common/units.h"
 #include "launcher/plan/flags.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "common/job_schema.h"
+#include "common/job_values.h"
 
 namespace ddp::launcher {
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "common/exit_code.h"
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 
 namespace ddp::launcher {
 namespace {

@@ -5,7 +5,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 
 namespace ddp::launcher {
 namespace {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/job_keys.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/messages.h"

@@ -9,7 +9,8 @@
 
 #include "common/gpus.h"
 #include "common/identity.h"
-#include "common/job_schema.h"
+#include "common/job_values.h"
+#include "common/resolve_job.h"
 #include "common/secret.h"
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"

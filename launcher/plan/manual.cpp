@@ -1,7 +1,7 @@
 #include "launcher/plan/manual.h"
 
 #include "common/exit_code.h"
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/help.h"
 

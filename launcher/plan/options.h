@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/identity.h"
-#include "common/job_schema.h"
+#include "common/resolve_job.h"
 
 namespace ddp::launcher {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/job_keys.h"
 #include "launcher/plan/argument_template.h"
 
 namespace ddp::launcher {

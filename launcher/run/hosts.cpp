@@ -14,6 +14,7 @@
 
 #include "common/error.h"
 #include "common/input_file.h"
+#include "common/job_keys.h"
 #include "common/secret.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"

@@ -3,10 +3,11 @@
 #include <optional>
 #include <span>
 
+#include "common/batch_plan.h"
 #include "common/error.h"
 #include "common/job_rules.h"
-#include "common/job_schema.h"
 #include "common/node_gpus.h"
+#include "common/resolve_job.h"
 #include "common/yaml.h"
 #include "launcher/net/endpoint.h"
 #include "launcher/os/program.h"

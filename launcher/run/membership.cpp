@@ -9,8 +9,9 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 #include "common/log.h"
+#include "common/print_job.h"
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"

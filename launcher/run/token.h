@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/identity.h"
-#include "common/job_schema.h"
+#include "common/job_values.h"
 #include "common/secret.h"
 #include "launcher/plan/options.h"
 

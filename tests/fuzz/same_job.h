@@ -2,7 +2,9 @@
 // it had, but for secrets: of those only the names are written.
 #pragma once
 
-#include "common/job_schema.h"
+#include "common/job_keys.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 #include "common/yaml.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/job_schema.h"
+#include "common/resolve_job.h"
 #include "tests/interop/verbs.h"
 #include "worker/dist/alone.h"
 #include "worker/plan/plateau.h"

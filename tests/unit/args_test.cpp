@@ -1,4 +1,5 @@
 #include "worker/plan/args.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,11 @@
 #include "launcher/plan/detect.h"
+#include "common/job_keys.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/job_schema.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 

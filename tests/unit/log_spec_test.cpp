@@ -1,5 +1,6 @@
 // -r, -t, the filters and the layouts: what goes where.
 #include "launcher/plan/log_spec.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,6 @@
 #include "launcher/plan/options.h"
+#include "common/job_keys.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 

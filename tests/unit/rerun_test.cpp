@@ -1,4 +1,5 @@
 #include "launcher/plan/rerun.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 

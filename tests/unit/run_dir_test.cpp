@@ -1,4 +1,6 @@
 #include "common/run_dir.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,9 @@
 #include "launcher/plan/split_arguments.h"
+#include "common/job_keys.h"
 
 #include <gmock/gmock.h>
+
+#include "launcher/plan/help.h"
 
 namespace ddp::launcher {
 namespace {
@@ -121,7 +124,10 @@ TEST(Flags, NamesAndLettersAreUniqueAndKeysExist) {
       letters += flag.letter;
     }
     if (flag.value != FlagValue::none) {
-      EXPECT_FALSE(flag.placeholder.empty()) << flag.name;
+      EXPECT_FALSE(placeholder_of(flag).empty()) << flag.name;
+    }
+    if (!flag.key.empty()) {
+      EXPECT_THAT(job_keys(), testing::Contains(testing::Field(&JobKey::path, flag.key)));
     }
     EXPECT_FALSE(flag.help.empty()) << flag.name;
   }

@@ -1,4 +1,5 @@
 #include "launcher/run/token.h"
+#include "common/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,4 +1,5 @@
 #include "launcher/plan/worker_environment.h"
+#include "common/resolve_job.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/join_words.h"
 
 namespace ddp::worker {
 namespace {
@@ -26,20 +27,13 @@ std::vector<fs::path> find_files(const fs::path& folder, const SetFiles& wanted)
   return found;
 }
 
-std::string join(const std::vector<std::string>& words, const std::string& separator) {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : separator) + word;
-  return text;
-}
-
 /// The names of those that were not found.
 std::string missing(const std::vector<fs::path>& found, const SetFiles& wanted) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].empty()) names.push_back(join(wanted.files[i], " or "));
+    if (found[i].empty()) names.push_back(join_words(wanted.files[i], " or "));
   }
-  return join(names, ", ") + " (plain, .gz or .xz)";
+  return join_words(names, ", ") + " (plain, .gz or .xz)";
 }
 
 std::string how_to_get(const SetFiles& wanted, const fs::path& root) {

@@ -4,18 +4,12 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/join_words.h"
 #include "common/spelling.h"
 #include "common/units.h"
 
 namespace ddp::worker {
 namespace {
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
 
 bool is_address(const std::string& text) {
   return text.starts_with("http://") || text.starts_with("https://");
@@ -48,7 +42,7 @@ void check_set(const std::string& set,
       did_you_mean(set, std::vector<std::string_view>(known.begin(), known.end()));
   problems.push_back(set + ": unknown data set" +
                      (near ? ", did you mean \"" + *near + "\"?" : ".") +
-                     " There are: " + join(known) + ".");
+                     " There are: " + join_words(known) + ".");
 }
 
 }  // namespace
@@ -82,7 +76,7 @@ FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
   if (positional.size() != 2) {
     problems.push_back(
         "give the name of a set and a directory: ddp-worker fetch NAME DIR, NAME is " +
-        join(known) + ".");
+        join_words(known) + ".");
   } else {
     options.set = positional[0];
     options.directory = positional[1];
@@ -96,7 +90,7 @@ std::string fetch_help(const std::vector<std::string>& known) {
   return "Usage: ddp-worker fetch NAME DIR [--from URL] [--stall-limit 30s] [--dry-run]\n\n"
          "Gets the files of a published data set into DIR, where data.root=DIR finds them.\n"
          "NAME is " +
-         join(known) +
+         join_words(known) +
          ".\n\n"
          "Each file is checked by size and SHA-256 before it gets its name. What was cut off goes "
          "on\n"

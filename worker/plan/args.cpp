@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "common/error.h"
+#include "common/read_job_value.h"
 #include "common/spelling.h"
 
 namespace ddp::worker {

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/job_keys.h"
+#include "common/job_values.h"
 
 namespace ddp::worker {
 

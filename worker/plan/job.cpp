@@ -6,6 +6,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "common/job_keys.h"
+#include "common/print_job.h"
+
 namespace ddp::worker {
 namespace {
 

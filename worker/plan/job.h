@@ -11,7 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/batch_plan.h"
+#include "common/job_values.h"
 #include "worker/plan/args.h"
 
 namespace ddp::worker {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/job_keys.h"
 
 namespace ddp::worker {
 namespace {

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/job_values.h"
+#include "common/resolve_job.h"
 #include "worker/plan/init_method.h"
 
 namespace ddp::worker {

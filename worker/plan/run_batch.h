@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/job_schema.h"
+#include "common/batch_plan.h"
 
 namespace ddp::worker {
 

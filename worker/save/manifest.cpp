@@ -1,6 +1,5 @@
 #include "worker/save/manifest.h"
 
-#include <array>
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
@@ -10,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/one_line.h"
+#include "common/units.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {
@@ -24,13 +24,6 @@ constexpr std::size_t kDigestSize = 32;
 
 std::string checksum(std::string_view text) {
   return digest(std::as_bytes(std::span(text)));
-}
-
-// A double as text that reads back bit-equal: Boost.JSON 1.81 does not round every number exactly.
-std::string encode(double value) {
-  std::array<char, 32> buffer{};
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), end};
 }
 
 double decode(std::string_view text) {
@@ -48,13 +41,13 @@ std::optional<double> read_number(const json::value& value) {
 
 // Nothing is better or worse than NaN, so it would stay the best for ever.
 json::value to_json(const std::optional<double>& value) {
-  return value && !std::isnan(*value) ? json::value(encode(*value)) : json::value(nullptr);
+  return value && !std::isnan(*value) ? json::value(format_number(*value)) : json::value(nullptr);
 }
 
 json::array to_json(const std::vector<float>& numbers) {
   json::array texts;
   for (const float number : numbers)
-    texts.emplace_back(encode(number));
+    texts.emplace_back(format_number(number));
   return texts;
 }
 
@@ -184,7 +177,7 @@ std::string to_text(const Manifest& manifest) {
   for (const auto& [name, values] : head.later) {
     json::array texts;
     for (const double value : values)
-      texts.emplace_back(encode(value));
+      texts.emplace_back(format_number(value));
     later.emplace(name, std::move(texts));
   }
   json::array files;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <boost/json.hpp>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -14,6 +13,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/units.h"
 
 namespace ddp::worker {
 namespace {
@@ -55,15 +55,10 @@ std::vector<std::string> columns_of(const MetricsRequest& request) {
 }
 constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
 
-// The shortest text that reads back as the same number; `missing` for what is not there.
+// Numbers as they read back; `missing` for what is not there.
 std::string encode(const Value& value, std::string_view missing) {
-  std::array<char, 32> buffer{};
-  const auto text = [&](auto number) {
-    const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
-    return std::string(buffer.data(), end);
-  };
-  if (const auto* const number = std::get_if<std::int64_t>(&value)) return text(*number);
-  if (const auto* const number = std::get_if<double>(&value)) return text(*number);
+  if (const auto* const number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* const number = std::get_if<double>(&value)) return format_number(*number);
   return std::string(missing);
 }
 

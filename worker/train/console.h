@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job_schema.h"
+#include "common/batch_plan.h"
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
 #include "worker/plan/schedule.h"

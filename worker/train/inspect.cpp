@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/job_schema.h"
+#include "common/job_keys.h"
 #include "common/one_line.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 #include "common/units.h"
 #include "common/utf8.h"
 #include "worker/save/checkpoint_path.h"

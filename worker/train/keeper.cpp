@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/batch_plan.h"
 #include "common/error.h"
 #include "common/failpoint.h"
 #include "common/log.h"

@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/one_line.h"
+#include "common/resolve_job.h"
 #include "worker/data/augment.h"
 #include "worker/data/class_names.h"
 #include "worker/data/image_files.h"

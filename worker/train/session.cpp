@@ -14,6 +14,7 @@
 #include "common/files.h"
 #include "common/job_rules.h"
 #include "common/log.h"
+#include "common/print_job.h"
 #include "common/units.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/context.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "common/identity.h"
-#include "common/job_schema.h"
+#include "common/job_values.h"
 #include "common/progress_page.h"
 #include "common/run_dir.h"
 #include "worker/dist/device.h"

@@ -1,13 +1,15 @@
-#include "common/job_schema.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
+#include "common/batch_plan.h"
 #include "common/error.h"
+#include "common/job_keys.h"
 #include "common/job_rules.h"
+#include "common/print_job.h"
+#include "common/resolve_job.h"
 
 namespace ddp {
 namespace {
