@@ -17,6 +17,19 @@
 #include "common/units.h"
 
 namespace ddp {
+
+std::string expected_choice(const JobKey& key, const std::string& text) {
+  std::string expected = "one of " + join_words(key.choices);
+  if (const std::optional<std::string> word = did_you_mean(text, key.choices)) {
+    expected += " (did you mean \"" + *word + "\"?)";
+  }
+  return expected;
+}
+
+bool is_choice(const JobKey& key, const std::string& text) {
+  return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
+}
+
 namespace {
 
 std::string whole(double number) {
@@ -161,18 +174,6 @@ Parsed parse_part_list(const YamlNode& node) {
       return {{}, "a name, or one with its arguments, as {crop: {padding: 4}}", where, &item};
   }
   return {parts, ""};
-}
-
-std::string expected_choice(const JobKey& key, const std::string& text) {
-  std::string expected = "one of " + join_words(key.choices);
-  if (const std::optional<std::string> word = did_you_mean(text, key.choices)) {
-    expected += " (did you mean \"" + *word + "\"?)";
-  }
-  return expected;
-}
-
-bool is_choice(const JobKey& key, const std::string& text) {
-  return std::find(key.choices.begin(), key.choices.end(), text) != key.choices.end();
 }
 
 Parsed parse_node(const JobKey& key, const YamlNode& node) {
