@@ -2,6 +2,7 @@
 
 #include <array>
 #include <boost/json.hpp>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
