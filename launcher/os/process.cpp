@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
@@ -19,6 +18,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "launcher/os/clone_child.h"
 
 namespace ddp::launcher {
 namespace {
@@ -71,7 +71,7 @@ class CpuMask {
   std::vector<unsigned long> words_;
 };
 
-/// What a child could not do, told over the pipe.
+/// What a child could not do. It is written in our memory, which the child borrows.
 struct ChildFailure {
   char step = 0;  // kBind, kExec
   int error = 0;
@@ -90,44 +90,42 @@ struct ChildPlan {
   int lock_fd;
   const cpu_set_t* cpus;
   std::size_t cpus_bytes;
-  int error_fd;
+  int descriptors_end;  // above all of these
   pid_t parent;
   const sigset_t* mask;
+  ChildFailure failure;
 };
 
 // ---- the child: async-signal-safe calls only ---------------------------------------------------
 
-/// Handlers go back to their defaults. What was ignored when the launcher started stays ignored
-/// (nohup), but SIGPIPE and SIGXFSZ, which the launcher ignores itself.
+/// What was ignored when the launcher started stays ignored (nohup), but these two, which the
+/// launcher ignores itself.
 void reset_signals() {
-  for (int signal = 1; signal < NSIG; ++signal) {
+  for (const int signal : {SIGPIPE, SIGXFSZ}) {
     struct sigaction action {};
-    if (::sigaction(signal, nullptr, &action) != 0) continue;
-    if (action.sa_handler == SIG_IGN && signal != SIGPIPE && signal != SIGXFSZ) continue;
-    action = {};
     action.sa_handler = SIG_DFL;
     ::sigaction(signal, &action, nullptr);
   }
 }
 
-[[noreturn]] void report_failure(int error_fd, char step = kExec) {
-  const ChildFailure failure{step, errno};
-  // Nobody is left to be told if this fails: the parent then sees an exit by 127.
-  if (::write(error_fd, &failure, sizeof failure) < 0) ::_exit(127);
+[[noreturn]] void report_failure(ChildPlan& plan, char step = kExec) {
+  plan.failure = {step, errno};
   ::_exit(127);
 }
 
-[[noreturn]] void become(const ChildPlan& plan) {
+int become(void* argument) {
+  ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the death signal was armed, so look once more.
   if (::getppid() != plan.parent) ::_exit(127);
   if (plan.cpus != nullptr && ::sched_setaffinity(0, plan.cpus_bytes, plan.cpus) != 0) {
-    report_failure(plan.error_fd, kBind);
+    report_failure(plan, kBind);
   }
-  if (plan.stdin_fd >= 0 && ::dup2(plan.stdin_fd, STDIN_FILENO) < 0) report_failure(plan.error_fd);
-  if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan.error_fd);
-  if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan.error_fd);
+  if (keep_descriptors_below(plan.descriptors_end) < 0) report_failure(plan);
+  if (plan.stdin_fd >= 0 && ::dup2(plan.stdin_fd, STDIN_FILENO) < 0) report_failure(plan);
+  if (::dup2(plan.stdout_fd, STDOUT_FILENO) < 0) report_failure(plan);
+  if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan);
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   if (plan.kept_fd >= 0) ::fcntl(plan.kept_fd, F_SETFD, 0);
@@ -135,31 +133,10 @@ void reset_signals() {
   reset_signals();
   ::pthread_sigmask(SIG_SETMASK, plan.mask, nullptr);
   ::execve(plan.executable, plan.arguments, plan.environment);
-  report_failure(plan.error_fd);
+  report_failure(plan);
 }
 
 // ---- the parent --------------------------------------------------------------------------------
-
-/// fork(2), but the child is born in a cgroup (clone3(2), CLONE_INTO_CGROUP): moving it there later
-/// would stop all forks of the machine for a moment. Handlers of pthread_atfork do not run: the
-/// child makes async-signal-safe calls only.
-pid_t fork_into(int cgroup_fd) {
-  clone_args arguments{};
-  arguments.flags = CLONE_INTO_CGROUP;
-  arguments.exit_signal = SIGCHLD;
-  arguments.cgroup = static_cast<std::uint64_t>(cgroup_fd);
-  return static_cast<pid_t>(::syscall(SYS_clone3, &arguments, sizeof arguments));
-}
-
-/// What the child met before or in exec; error 0 when the pipe was closed by a successful exec.
-ChildFailure read_failure(int fd) {
-  ChildFailure failure;
-  ssize_t got = 0;
-  do {
-    got = ::read(fd, &failure, sizeof failure);
-  } while (got < 0 && errno == EINTR);
-  return got == static_cast<ssize_t>(sizeof failure) ? failure : ChildFailure();
-}
 
 [[noreturn]] void throw_child_failure(const ProcessSpec& spec, const ChildFailure& failure) {
   const int error = failure.error;
@@ -207,43 +184,39 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   const std::vector<char*> argv = pointers_to(arguments);
   const std::vector<char*> envp = pointers_to(environment);
   const CpuMask mask(spec.cpus);
-  int ends[2];
-  check(::pipe2(ends, O_CLOEXEC), "pipe2", "start of " + spec.label);
-
-  int fork_error = 0;
+  const int highest = std::max(
+      {STDERR_FILENO, spec.stdin_fd, spec.stdout_fd, spec.stderr_fd, spec.kept_fd, spec.lock_fd});
+  ChildPlan plan{spec.executable.c_str(),
+                 argv.data(),
+                 envp.data(),
+                 spec.stdin_fd,
+                 spec.stdout_fd,
+                 spec.stderr_fd,
+                 spec.kept_fd,
+                 spec.lock_fd,
+                 mask.set(),
+                 mask.bytes(),
+                 highest + 1,
+                 ::getpid(),
+                 nullptr,
+                 {}};
+  int clone_error = 0;
   {
     const SignalsBlocked blocked;
-    const ChildPlan plan{spec.executable.c_str(),
-                         argv.data(),
-                         envp.data(),
-                         spec.stdin_fd,
-                         spec.stdout_fd,
-                         spec.stderr_fd,
-                         spec.kept_fd,
-                         spec.lock_fd,
-                         mask.set(),
-                         mask.bytes(),
-                         ends[1],
-                         ::getpid(),
-                         &blocked.before()};
-    pid_ = spec.cgroup_fd >= 0 ? fork_into(spec.cgroup_fd) : -1;
-    if (pid_ == 0) become(plan);
+    plan.mask = &blocked.before();
+    // Born there: moving it later would stop all forks of the machine for a moment.
+    pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, become, &plan) : -1;
     is_in_cgroup_ = pid_ > 0;
-    if (!is_in_cgroup_) pid_ = ::fork();  // older kernels and containers refuse the call
-    if (pid_ == 0) become(plan);
-    fork_error = errno;
+    if (!is_in_cgroup_) pid_ = clone_child(-1, become, &plan);
+    clone_error = errno;
   }
-  ::close(ends[1]);
   if (pid_ < 0) {
     pid_ = 0;
-    ::close(ends[0]);
-    throw_fork_failure(spec, fork_error);
+    throw_fork_failure(spec, clone_error);
   }
-  const ChildFailure failure = read_failure(ends[0]);
-  ::close(ends[0]);
-  if (failure.error != 0) {
+  if (plan.failure.error != 0) {
     reap();
-    throw_child_failure(spec, failure);
+    throw_child_failure(spec, plan.failure);
   }
   const int pidfd = open_pidfd(pid_);
   if (pidfd < 0) take_back("pidfd_open", spec, errno);
@@ -337,8 +310,8 @@ bool catches_signal(pid_t pid, int signal) {
 
 bool can_be_born_in(int cgroup_fd) {
   const SignalsBlocked blocked;
-  const pid_t pid = fork_into(cgroup_fd);
-  if (pid == 0) ::_exit(0);
+  const pid_t pid = clone_child(
+      cgroup_fd, [](void*) -> int { ::_exit(0); }, nullptr);
   int status = -1;
   while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }

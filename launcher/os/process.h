@@ -2,9 +2,9 @@
 // Pid, pidfd, kill and reap have one owner: once reaped, a pid may be anybody's, so reaping and
 // forgetting are one step (waitid(2)). Promises: the destructor leaves nothing of the process group
 // alive; a failed exec is a SystemError here, in the parent. Trap: between fork and exec only
-// async-signal-safe calls (signal-safety(7)): no allocation, no log, no exception. Trap: the death
-// signal belongs to the forking *thread* (prctl(2)), so only the launcher's one thread starts
-// processes.
+// async-signal-safe calls (signal-safety(7)): no allocation, no log, no exception; a worker even
+// borrows our memory until then (os/clone_child). Trap: the death signal belongs to the forking
+// *thread* (prctl(2)), so only the launcher's one thread starts processes.
 #pragma once
 
 #include <sys/types.h>
