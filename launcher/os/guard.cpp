@@ -14,11 +14,13 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -45,12 +47,12 @@ constexpr int kGuardWaitMs = 100;  // for a guard that was stopped to read again
 constexpr std::chrono::seconds kKillTime(30);
 constexpr std::chrono::milliseconds kRemoveTime(500);
 
-/// Fixed size and smaller than PIPE_BUF, so it arrives whole.
+/// Its text follows it. Both together are smaller than PIPE_BUF, so they are written whole.
 struct Message {
   char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
   Session session;
   std::int64_t lease_end = 0;
-  std::array<char, kTextBytes> text{};
+  std::size_t text_bytes = 0;  // at most kTextBytes
 };
 constexpr char kAgentId = 'i';
 constexpr char kScratch = 's';
@@ -78,35 +80,70 @@ void arm(int timer, std::int64_t end) {
 
 enum class Heard { more, watch, lease, farewell, lease_over, end };
 
-/// Waits for one thing. What the agent has sent comes first: a guard that is late has not lost it.
-Heard listen(int fd, int timer, Charge& charge) {
-  std::array<pollfd, 2> entries{pollfd{fd, POLLIN, 0}, pollfd{timer, POLLIN, 0}};
-  while (::poll(entries.data(), entries.size(), -1) < 0) {
-    if (errno != EINTR) return Heard::end;
+/// What the agent has sent, taken from the pipe many messages at a time.
+class Letters {
+ public:
+  explicit Letters(int fd) : fd_(fd) {}
+
+  /// The next message and its text, if all of it has been read.
+  [[nodiscard]] std::optional<std::pair<Message, std::string>> next() {
+    Message message;
+    if (bytes_.size() < sizeof message) return std::nullopt;
+    std::memcpy(&message, bytes_.data(), sizeof message);
+    const std::size_t whole = sizeof message + message.text_bytes;
+    if (bytes_.size() < whole) return std::nullopt;
+    std::string text = bytes_.substr(sizeof message, message.text_bytes);
+    bytes_.erase(0, whole);
+    return std::pair(message, std::move(text));
   }
-  if (entries[0].revents == 0) return Heard::lease_over;
-  Message message;
-  ssize_t got = -1;
-  do {
-    got = ::read(fd, &message, sizeof message);
-  } while (got < 0 && errno == EINTR);
-  if (got != static_cast<ssize_t>(sizeof message)) return Heard::end;
+
+  /// Waits for one more message, or the timer's end. What has been sent comes first: a guard that
+  /// is late has not lost it.
+  Heard wait(int timer) {
+    std::array<pollfd, 2> entries{pollfd{fd_, POLLIN, 0}, pollfd{timer, POLLIN, 0}};
+    while (::poll(entries.data(), entries.size(), -1) < 0) {
+      if (errno != EINTR) return Heard::end;
+    }
+    if (entries[0].revents == 0) return Heard::lease_over;
+    std::array<char, PIPE_BUF> piece;
+    ssize_t got = -1;
+    do {
+      got = ::read(fd_, piece.data(), piece.size());
+    } while (got < 0 && errno == EINTR);
+    if (got <= 0) return Heard::end;
+    bytes_.append(piece.data(), static_cast<std::size_t>(got));
+    return Heard::more;
+  }
+
+ private:
+  int fd_;
+  std::string bytes_;  // read, and not yet taken
+};
+
+/// Takes in one message, or the end of the lease or of the agent.
+Heard listen(Letters& letters, int timer, Charge& charge) {
+  std::optional<std::pair<Message, std::string>> next = letters.next();
+  while (!next) {
+    if (const Heard heard = letters.wait(timer); heard != Heard::more) return heard;
+    next = letters.next();
+  }
+  auto& [message, text] = *next;
   switch (message.kind) {
     case kAgentId:
-      charge.variable = "DDP_AGENT_ID=" + std::string(message.text.data());
+      charge.variable = "DDP_AGENT_ID=" + text;
       return Heard::more;
     case kScratch:
-      charge.scratch = message.text.data();
+      charge.scratch = std::move(text);
       return Heard::more;
     case kCgroup:
-      charge.cgroup = message.text.data();
+      charge.cgroup = std::move(text);
       return Heard::more;
     case kWatch:
       charge.sessions.push_back(message.session);
       return Heard::watch;
     case kForget:
-      std::erase_if(charge.sessions, [&](const Session& session) {
-        return session.number == message.session.number;
+      std::erase_if(charge.sessions, [number = message.session.number](const Session& session) {
+        return session.number == number;
       });
       return Heard::more;
     case kLease:
@@ -141,9 +178,10 @@ void kill_all(Charge& charge) {
 
 /// Until the farewell (true) or the end of the agent (false).
 bool attend(int fd, int timer, Charge& charge) {
+  Letters letters(fd);
   bool is_over = false;
   while (true) {
-    const Heard heard = listen(fd, timer, charge);
+    const Heard heard = listen(letters, timer, charge);
     if (heard == Heard::farewell) return true;
     if (heard == Heard::end || heard == Heard::lease_over) hold_sessions(charge);
     if (heard == Heard::end) return false;
@@ -276,11 +314,15 @@ void Guard::send(char kind, const Session& session, const std::string& text) con
   message.kind = kind;
   message.session = session;
   message.lease_end = lease_end_.count();
-  text.copy(message.text.data(), message.text.size() - 1);
+  message.text_bytes = std::min(text.size(), kTextBytes);
+  std::array<char, sizeof message + kTextBytes> bytes;
+  std::memcpy(bytes.data(), &message, sizeof message);
+  text.copy(bytes.data() + sizeof message, message.text_bytes);
+  const std::size_t size = sizeof message + message.text_bytes;
   // A guard that somebody stopped reads nothing: it is continued, and gets a moment. One that
   // somebody killed cannot be told; replace_dead() tells the next one.
   for (int tries = 0; tries < 2; ++tries) {
-    if (::write(pipe_, &message, sizeof message) >= 0 || errno != EAGAIN) return;
+    if (::write(pipe_, bytes.data(), size) >= 0 || errno != EAGAIN) return;
     signal_process(pid_, SIGCONT);
     pollfd entry{pipe_, POLLOUT, 0};
     ::poll(&entry, 1, kGuardWaitMs);
