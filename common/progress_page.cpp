@@ -92,9 +92,13 @@ MappedProgressPage& MappedProgressPage::operator=(MappedProgressPage&& other) no
   return *this;
 }
 
+void MappedProgressPage::close_fd() {
+  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+}
+
 MappedProgressPage::~MappedProgressPage() {
   if (page_ != nullptr) ::munmap(static_cast<void*>(page_), kPageBytes);
-  if (fd_ >= 0) ::close(fd_);
+  close_fd();
 }
 
 }  // namespace ddp

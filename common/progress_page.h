@@ -123,6 +123,8 @@ class MappedProgressPage {
   ProgressPage& operator*() const { return *page_; }
   ProgressPage* operator->() const { return page_; }
   [[nodiscard]] int fd() const { return fd_; }  // -1 on the worker's side
+  /// The page stays; its descriptor is for the worker, which has it by now.
+  void close_fd();
 
  private:
   MappedProgressPage(ProgressPage* page, int fd) : page_(page), fd_(fd) {}

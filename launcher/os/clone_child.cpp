@@ -1,6 +1,5 @@
 #include "launcher/os/clone_child.h"
 
-#include <linux/close_range.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -103,13 +102,6 @@ pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument) {
                  reinterpret_cast<void*>(begin + kStackBytes - 16),
                  static_cast<int>(kBorrowing) | SIGCHLD,
                  &start);
-}
-
-int keep_descriptors_below(int end) {
-  // What is not kept is not even copied. Kernels before 5.9 lack the call: then all are, and are
-  // closed when the child executes.
-  if (::close_range(static_cast<unsigned>(end), ~0U, CLOSE_RANGE_UNSHARE) == 0) return 0;
-  return ::unshare(CLONE_FILES);
 }
 
 }  // namespace ddp::launcher

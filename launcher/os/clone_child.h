@@ -11,13 +11,9 @@ namespace ddp::launcher {
 
 /// Runs `body(argument)` in a child, and waits until that has executed a program or ended. All
 /// signals are to be blocked by the caller. The child has their defaults, but for those that are
-/// ignored; it shares our descriptors: keep_descriptors_below() comes before any change of them.
+/// ignored; it shares our descriptors: keep_descriptors_below() of os/descriptors comes first.
 /// `cgroup_fd`: a directory of a cgroup to be born in, or -1. Returns the pid, or -1 with errno;
 /// ENOSYS also where a cgroup was asked for and this machine's calls are not known.
 pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument);
-
-/// For the child: from here on its descriptors are its own, and those from `end` on are not among
-/// them (close_range(2)). Errors: -1 with errno.
-int keep_descriptors_below(int end);
 
 }  // namespace ddp::launcher

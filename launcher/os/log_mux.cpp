@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "common/error.h"
+#include "launcher/os/descriptors.h"
 #include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
@@ -169,6 +170,7 @@ LogStream::LogStream(asio::io_context& io,
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
+  ends[0] = move_up(ends[0]);
   boost::system::error_code error;
   pipe_.assign(ends[0], error);
   if (error) ::close(ends[0]);

@@ -19,6 +19,7 @@
 
 #include "common/error.h"
 #include "launcher/os/clone_child.h"
+#include "launcher/os/descriptors.h"
 
 namespace ddp::launcher {
 namespace {
@@ -218,7 +219,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     reap();
     throw_child_failure(spec, plan.failure);
   }
-  const int pidfd = open_pidfd(pid_);
+  const int pidfd = move_up(open_pidfd(pid_));
   if (pidfd < 0) take_back("pidfd_open", spec, errno);
   boost::system::error_code cause;
   pidfd_.assign(pidfd, cause);
@@ -366,6 +367,12 @@ pid_t leave_core(std::chrono::milliseconds limit) {
   int status = 0;
   const bool has_ended = ::waitpid(pid, &status, WNOHANG) == pid;
   return has_ended && WCOREDUMP(status) ? pid : 0;
+}
+
+pid_t ended_child() {
+  siginfo_t info{};
+  if (::waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG) != 0) return 0;
+  return info.si_pid;
 }
 
 bool reap_within(pid_t pid, std::chrono::milliseconds limit) {

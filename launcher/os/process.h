@@ -101,6 +101,9 @@ bool signal_process(pid_t pid, int signal);
 /// until the file is written, at most for `limit`.
 pid_t leave_core(std::chrono::milliseconds limit);
 
+/// A child that has ended and is not reaped yet, the oldest of those; 0: none.
+pid_t ended_child();
+
 /// Reaps one child that has ended. Blocks: at most `limit`. Errors: false when it has not ended by
 /// then.
 bool reap_within(pid_t pid, std::chrono::milliseconds limit);

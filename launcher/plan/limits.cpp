@@ -5,10 +5,10 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr int kPerWorker = 4;
+constexpr int kPerWorker = 4;  // its pipes, its pidfd, and its page until it has been started
 constexpr int kLogsPerWorker = 2;
 // The loop, its timer and its signals (6), guard (2), port, run directory; while one worker starts,
-// its three pipes (6); a scan of /proc (4); the report.
+// the other ends of its pipes, and what is moved (6); a scan of /proc (4); the report.
 constexpr int kOurs = 24;
 
 }  // namespace

@@ -131,6 +131,7 @@ void WorkerGroup::start_one(const Placement& placement,
                  (worker->process->is_in_cgroup() ? ", in the job's cgroup" : ""));
   worker->output->close_write_end();
   worker->errors->close_write_end();
+  worker->page.close_fd();
 
   const auto index = static_cast<std::size_t>(placement.local_rank);
   if (index == workers_.size()) workers_.emplace_back();
@@ -209,6 +210,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
   worker.process->reap();
   --alive_;
+  reap_adopted();  // that may have ended before it
 }
 
 void WorkerGroup::signal_all(int signal) {
@@ -428,23 +430,34 @@ bool WorkerGroup::saves_on_stop() const {
   });
 }
 
+bool WorkerGroup::is_worker(pid_t pid) const {
+  return std::any_of(workers_.begin(), workers_.end(), [pid](const auto& worker) {
+    return worker->process->pid() == pid;
+  });
+}
+
+bool WorkerGroup::is_adopted(pid_t pid) const {
+  const bool was_there = std::find(strangers_.begin(), strangers_.end(), pid) != strangers_.end();
+  const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
+  return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid();
+}
+
 std::vector<pid_t> WorkerGroup::adopted() const {
   std::vector<pid_t> pids = children();
-  std::erase_if(pids, [this](pid_t pid) {
-    const bool is_worker =
-        std::any_of(workers_.begin(), workers_.end(), [pid](const std::unique_ptr<Worker>& worker) {
-          return worker->process->pid() == pid;
-        });
-    const bool was_there = std::find(strangers_.begin(), strangers_.end(), pid) != strangers_.end();
-    const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
-    return is_worker || was_there || is_helper || pid == guard_.pid();
-  });
+  std::erase_if(pids, [this](pid_t pid) { return !is_adopted(pid); });
   return pids;
 }
 
+/// Only those that have ended. The kernel shows the oldest of them: where that is a worker, what is
+/// behind it comes into sight when the worker is reaped, so that nothing is read from /proc for it.
 void WorkerGroup::reap_adopted() {
-  for (const pid_t pid : adopted())
-    reap_within(pid, std::chrono::milliseconds(0));
+  for (pid_t pid = ended_child(); pid != 0 && !is_worker(pid); pid = ended_child()) {
+    if (is_adopted(pid) && reap_within(pid, std::chrono::milliseconds(0))) continue;
+    // Somebody else reaps that one, later or never.
+    for (const pid_t other : adopted())
+      reap_within(other, std::chrono::milliseconds(0));
+    break;
+  }
 }
 
 }  // namespace ddp::launcher

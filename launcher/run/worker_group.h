@@ -173,6 +173,8 @@ class WorkerGroup {
   void signal_all(int signal);
   void kill_all_in_cgroup() const;
   void close_stream(const Worker& worker, LogStream& stream, const char* name);
+  [[nodiscard]] bool is_worker(pid_t pid) const;
+  [[nodiscard]] bool is_adopted(pid_t pid) const;
   [[nodiscard]] std::vector<pid_t> adopted() const;
   void reap_adopted();
 
