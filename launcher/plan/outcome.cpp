@@ -116,6 +116,7 @@ Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
     if (finished && !endings.empty()) return Succeeded();
     return Stopped{*cause.user_signal};
   }
+  if (cause.launch_failure) return *cause.launch_failure;
   std::vector<std::size_t> failures;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     if (has_failed(endings[i]) || has_left(endings[i])) failures.push_back(i);
@@ -155,6 +156,7 @@ Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
 }
 
 int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
+  if (const auto* const launch = std::get_if<LaunchFailed>(&outcome)) return launch->code;
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // Workers that save before they leave say so; whoever requeues the job goes by that code.

@@ -67,25 +67,33 @@ struct NodeLost {
   std::vector<std::size_t> victims;  // failures of other nodes' workers, in order of time
   bool operator==(const NodeLost&) const = default;
 };
-using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost>;
+/// The launcher's own failure: the job could not begin, a node could not start its workers, or the
+/// system refused something. No worker is to blame.
+struct LaunchFailed {
+  int code = 0;
+  std::string text;
+  bool operator==(const LaunchFailed&) const = default;
+};
+using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LaunchFailed>;
 
-/// Why a group was stopped, when it was not for a worker's failure.
+/// What is known of a round's end beside the ends of its workers.
 struct StopCause {
   std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
-  std::optional<int> hung_rank;    // the watchdog's verdict
+  std::optional<LaunchFailed> launch_failure;
+  std::optional<int> hung_rank;  // the watchdog's verdict
   std::optional<NodeLost> lost_node;
   std::chrono::nanoseconds lost_at{0};  // its last word, on the clock of the endings
 };
 
-/// The root cause is the earliest failure, but for three kinds that are victims whenever another
-/// failure is known: what ended by what we had sent (SIGTERM or 143; SIGKILL once we had sent
-/// that), and 97, lost a peer. When all workers have left with 143 of their own accord, the job is
-/// stopped; when only some have, the first of them is the root cause unless another has failed.
-/// Three rules put the cause elsewhere, and leave the code with what it led to: a rank that hangs
-/// (124); a stopped one whose peers failed; a foreign one that had joined the store and left with 0
-/// before another that had joined failed, or left before it had joined, if that other failed where
-/// it waited in the store. A lost node is the root cause unless a worker had failed,
-/// by more than a lost peer, while that node was still heard.
+/// By the table in round.h. Of several failures the earliest is the root cause, but for three kinds
+/// that are victims whenever another failure is known: what ended by what we had sent (SIGTERM or
+/// 143; SIGKILL once we had sent that), and 97, lost a peer. When all workers have left with 143 of
+/// their own accord, the job is stopped; when only some have, the first of them is the root cause
+/// unless another has failed. Three rules put the cause elsewhere, and leave the code with what it
+/// led to: a rank that hangs (124); a stopped one whose peers failed; a foreign one that had joined
+/// the store and left with 0 before another that had joined failed, or left before it had joined,
+/// if that other failed where it waited in the store. A lost node is the root cause unless a worker
+/// had failed, by more than a lost peer, while that node was still heard.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too

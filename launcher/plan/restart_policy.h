@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "launcher/plan/outcome.h"
+#include "launcher/plan/round_result.h"
 
 namespace ddp::launcher {
 
@@ -14,19 +14,6 @@ struct RestartLimits {
   int max_restarts = 0;
   std::chrono::milliseconds died_within{30000};  // a round shorter than this was a short one
   bool lost_nodes_are_free = false;              // they do not count as restarts
-};
-
-/// What a round has left behind.
-struct RoundResult {
-  Outcome outcome;
-  int exit_code = 0;
-  std::chrono::nanoseconds lived{0};
-  bool has_page = false;              // some worker had opened its progress page, and saves
-  std::int64_t checkpoint_step = -1;  // newest one that a page told of
-  int kept = 0;                       // workers that wait for the next round
-  std::int64_t kept_step = -1;        // the newest step whose state one of them holds
-  bool is_clean = true;               // nothing was left that could not be killed
-  bool has_nodes = true;              // enough of them are there, or are waited for
 };
 
 struct RestartDecision {

@@ -171,10 +171,7 @@ std::vector<Node*> Crew::seat() {
     node.first_worker = workers;
     node.workers = static_cast<std::size_t>(roster_.find(id).hello.nproc);
     workers += node.workers;
-    node.has_started = node.has_ended = false;
-    node.first_press.reset();
     node.samples.clear();
-    node.end = GroupEnded();
     nodes.push_back(&node);
     if (!node.link) continue;
     addresses.insert(node.link->peer_address());
@@ -217,33 +214,16 @@ std::vector<Node*> Crew::seated() const {
   return seated;
 }
 
-Node* Crew::node_of(int rank) const {
-  const auto index = static_cast<std::size_t>(rank);
+Node* Crew::at(int node_rank) const {
   for (const auto& [id, node] : nodes_) {
-    const bool is_its = node->is_seated() && index >= node->first_worker &&
-                        index < node->first_worker + node->workers;
-    if (is_its) return node.get();
+    if (node->rank == node_rank) return node.get();
   }
   return nullptr;
-}
-
-std::string Crew::name_worker(int rank, std::int64_t pid) const {
-  const Node* const node = node_of(rank);
-  const bool is_elsewhere = node != nullptr && node->link;
-  return "rank " + std::to_string(rank) + " (" +
-         (is_elsewhere ? "node " + std::to_string(node->rank) + ", " + node->host + ", " : "") +
-         "pid " + std::to_string(pid) + ")";
 }
 
 void Crew::show(const std::string& line) {
   console_.live(line);
   line_ = line;
-}
-
-bool Crew::has_all(bool Node::*reached) const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [reached](const auto& entry) {
-    return !entry.second->is_seated() || (*entry.second).*reached;
-  });
 }
 
 void Crew::send(const Node& node, const Order& order) {

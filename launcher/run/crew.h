@@ -38,13 +38,9 @@ struct Node {
   int rank = -1;                 // of the node; -1: it waits for the next round
   std::size_t first_worker = 0;  // their ranks
   std::size_t workers = 0;
-  bool has_started = false;
-  bool has_ended = false;
-  std::optional<Clock::time_point> first_press;  // of the signals that its user sent
-  std::int64_t begin_ns = 0;                     // of its round, on its clock
-  Clock::time_point started_at;                  // that is, when it told us
+  std::int64_t begin_ns = 0;     // of its round, on its clock
+  Clock::time_point started_at;  // that is, when it told us
   std::vector<WorkerSample> samples;
-  GroupEnded end;
 
   [[nodiscard]] bool is_seated() const { return rank >= 0; }
   [[nodiscard]] std::string name() const;
@@ -102,11 +98,8 @@ class Crew {
   /// Null: unknown.
   [[nodiscard]] Node* find(int id) const;
   [[nodiscard]] std::vector<Node*> seated() const;
-  /// The seated node of a worker; null: it is gone.
-  [[nodiscard]] Node* node_of(int rank) const;
-  /// "rank 3 (pid 17)", with its node if that is not ours.
-  [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
-  [[nodiscard]] bool has_all(bool Node::*reached) const;
+  /// The seated node of that rank; null: it is gone.
+  [[nodiscard]] Node* at(int node_rank) const;
   [[nodiscard]] const Roster& roster() const { return roster_; }
   /// How the seated ones reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }

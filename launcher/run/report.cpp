@@ -233,10 +233,11 @@ std::string history(const Verdict& verdict, const std::string& line) {
 }
 
 std::string decided_by(const Verdict& verdict) {
-  if (verdict.failure || !verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
+  if (!verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
   if (std::holds_alternative<NodeLost>(verdict.outcome)) return "launcher";
+  if (std::holds_alternative<LaunchFailed>(verdict.outcome)) return "launcher";
   return verdict.leftovers.empty() ? "workers" : "launcher";
 }
 
@@ -258,8 +259,7 @@ json::object to_json(const WorkerReport& worker) {
 
 RunState state_of(const Verdict& verdict) {
   if (verdict.exit_code == exit_code::kOk) return RunState::finished;
-  const bool stopped = std::holds_alternative<Stopped>(verdict.outcome) && !verdict.failure;
-  return stopped ? RunState::stopped : RunState::failed;
+  return std::holds_alternative<Stopped>(verdict.outcome) ? RunState::stopped : RunState::failed;
 }
 
 }  // namespace
@@ -283,7 +283,9 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
                            "Root Cause (first observed failure):\n";
   std::string text;
-  if (verdict.failure) text += "ddp-launch: " + *verdict.failure + "\n" + earlier_lines(verdict);
+  if (const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome)) {
+    text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
+  }
   if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
     text += head + describe_root(verdict, *failed, has_nodes);
     const WorkerReport& root = verdict.workers[failed->root_cause];
@@ -381,7 +383,8 @@ std::string to_json_members(const Verdict& verdict,
         json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());
   }
   if (!verdict.policy.empty()) object["policy"] = verdict.policy;
-  if (verdict.failure) object["failure"] = *verdict.failure;
+  const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
+  if (launch != nullptr) object["failure"] = launch->text;
   if (!verdict.leftovers.empty()) {
     object["leftovers"] = json::array(verdict.leftovers.begin(), verdict.leftovers.end());
   }

@@ -62,13 +62,15 @@ std::optional<int> StoreHost::owner_of(const StoreServer::Client& client) const 
   return of("", ::getsid(client.pid));
 }
 
-void StoreHost::note_joined(std::span<RankPlace> workers) {
+std::vector<int> StoreHost::take_joined() {
+  std::vector<int> ranks;
   const auto& joined = store_.joined();
   for (; seen_ < joined.size(); ++seen_) {
     const std::optional<int> rank = owner_of(joined[seen_]);
     if (!rank) ++strangers_;
-    if (rank) workers[static_cast<std::size_t>(*rank)].joined = true;
+    if (rank) ranks.push_back(*rank);
   }
+  return ranks;
 }
 
 void StoreHost::call_roll(std::span<const RankPlace> workers) {

@@ -15,20 +15,11 @@
 #include "launcher/os/asio.h"
 #include "launcher/plan/attendance.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/round.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {
-
-/// A worker of the round, on whatever node.
-struct RankPlace {
-  int rank = 0;
-  pid_t pid = 0;        // on its node
-  std::string address;  // of that node; empty: ours
-  bool joined = false;  // it has been a client of the store
-  bool ended = false;
-  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
-};
 
 class StoreHost {
  public:
@@ -51,10 +42,11 @@ class StoreHost {
   /// Lets go of port and connections, so that the loop can end.
   void close();
 
-  /// Notes who has become a client in this round. Cost: of those that are new.
-  void note_joined(std::span<RankPlace> workers);
+  /// The ranks that have become clients in this round since it was asked last.
+  [[nodiscard]] std::vector<int> take_joined();
 
-  /// Names who has not come while others have, once every kRollCall. Precondition: note_joined().
+  /// Names who has not come while others have, once every kRollCall. Precondition:
+  /// take_joined(), of which `workers` know.
   void call_roll(std::span<const RankPlace> workers);
 
   /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +27,7 @@ struct Verdict {
   std::string policy;  // why the exit code is not the root cause's
   int rounds = 1;      // that were started
   std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
-  std::optional<std::string>
-      failure;  // of the launcher itself, after the first worker was to be started
-  std::chrono::nanoseconds duration{0};  // first worker started to last process gone
+  std::chrono::nanoseconds duration{0};     // first worker started to last process gone
 };
 
 }  // namespace ddp::launcher

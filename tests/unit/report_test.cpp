@@ -181,7 +181,7 @@ TEST(Report, AStopIsOneLine) {
 
 TEST(Report, TheLaunchersOwnFailureIsSaid) {
   Verdict verdict;
-  verdict.failure = "fork: no";
+  verdict.outcome = LaunchFailed{126, "fork: no"};
   verdict.exit_code = 126;
   EXPECT_EQ(text_of(verdict), "ddp-launch: fork: no\n");
   EXPECT_EQ(members_of(verdict).at("failure"), "fork: no");

@@ -1,0 +1,363 @@
+#include "launcher/plan/round.h"
+
+#include <algorithm>
+#include <cassert>
+#include <csignal>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/units.h"
+#include "launcher/plan/exit_status.h"
+#include "launcher/plan/restart_policy.h"
+#include "launcher/plan/roster.h"
+
+namespace ddp::launcher {
+namespace {
+
+using std::chrono::nanoseconds;
+
+// From the last look at a worker that waits in the store to its end, when it gives up: a look, and
+// a traceback's time.
+constexpr std::chrono::seconds kGivingUp(5);
+constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come wait for each other
+
+/// When the first worker ended that had not ended well, since the round's begin.
+std::optional<nanoseconds> first_failure(const std::vector<Ending>& endings) {
+  std::optional<nanoseconds> first;
+  for (const Ending& ending : endings) {
+    if (!has_failed(ending) && !was_stopped(ending)) continue;
+    first = std::min(first.value_or(ending.at), ending.at);
+  }
+  return first;
+}
+
+bool has_done_well(const WorkerReport& report) {
+  return report.ending.status.is_success() && !has_failed(report.ending);
+}
+
+}  // namespace
+
+Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
+    : rules_(rules), begin_(begin), watchdog_(rules.watch) {
+  for (Node& node : nodes) {
+    Member member;
+    member.first_worker = places_.size();
+    for (std::size_t i = 0; i < node.workers; ++i) {
+      RankPlace place;
+      place.rank = static_cast<int>(places_.size());
+      place.address = node.address;
+      places_.push_back(std::move(place));
+    }
+    member.node = std::move(node);
+    nodes_.push_back(std::move(member));
+  }
+}
+
+// --- Events.
+
+void Round::note_joined(const std::vector<int>& ranks) {
+  for (const int rank : ranks)
+    places_[static_cast<std::size_t>(rank)].joined = true;
+}
+
+void Round::note_started(int node_rank, const Started& started, Time) {
+  Member* const node = find(node_rank, started.round);
+  if (node == nullptr) return;
+  node->has_started = true;
+  for (std::size_t i = 0; i < std::min(started.pids.size(), node->node.workers); ++i)
+    places_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
+  if (is_released_ || !have_all(&Member::has_started)) return;
+  // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
+  is_released_ = true;
+  commands_.emplace_back(ReleaseStore());
+}
+
+void Round::note_exited(int node_rank, const Exited& exited, Time now) {
+  const Member* const node = find(node_rank, exited.round);
+  if (node == nullptr || !is_of(*node, exited.ending.rank)) return;
+  RankPlace& place = places_[static_cast<std::size_t>(exited.ending.rank)];
+  if (place.ended) return;
+  place.ended = true;
+  ++ended_;
+  WorkerReport report;
+  report.ending = exited.ending;
+  report.local_rank = exited.local_rank;
+  report.pid = exited.pid;
+  note_report(node_rank, std::move(report));
+  if (state_ != State::running) return;
+  const std::string who = name_worker(exited.ending.rank, exited.pid);
+  if (has_failed(exited.ending)) {
+    stop_for_failure(exited.ending, who, now);
+  } else if (ended_ == places_.size()) {
+    stop(StopRound(), now);
+  } else if (has_left(exited.ending) && !follow_deadline_) {
+    // All ranks agree to stop before one does: the others are on their way.
+    follow_deadline_ = now + rules_.grace;
+    AnnounceStop announce;
+    announce.round = rules_.number;
+    announce.line = who + " was asked to stop and has left after a checkpoint; waiting " +
+                    format_duration(rules_.grace) + " for the others.";
+    tell(announce);
+  }
+}
+
+void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
+  const Member* const node = find(node_rank, failed.round);
+  if (node == nullptr || causes_.launch_failure) return;
+  const bool is_own = node->node.address.empty();
+  // Our own node was fenced: that is why the others have left, though it is seen after them.
+  const bool is_fenced = is_own && causes_.lost_node && failed.code == exit_code::kNodeLost;
+  if (state_ != State::running && !is_fenced) return;
+  causes_.launch_failure =
+      LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
+  if (state_ != State::running) return;
+  StopRound order;
+  order.signal = SIGKILL;  // no worker has begun to work with the others
+  order.line = causes_.launch_failure->text + "; stopping";
+  stop(order, now);
+}
+
+void Round::note_ended(int node_rank, const GroupEnded& ended, Time) {
+  Member* const node = find(node_rank, ended.round);
+  if (node == nullptr || node->has_ended) return;
+  node->has_ended = true;
+  node->end = ended;
+  for (WorkerReport& report : node->end.workers) {
+    if (is_of(*node, report.ending.rank)) note_report(node_rank, std::move(report));
+  }
+  node->end.workers.clear();
+  end_if_all_have();
+}
+
+void Round::note_lost(int node_rank, const std::string& how, Time heard, Time now) {
+  Member& node = nodes_[static_cast<std::size_t>(node_rank)];
+  if (node.is_lost) return;
+  node.is_lost = true;
+  const NodeLost lost{node_rank, node.node.host, how, {}};
+  if (node.has_ended && state_ != State::running) {  // what its workers did is known; what it has
+                                                     // left behind is gone with it
+    node.end = GroupEnded();
+    lost_later_ = lost;
+    return;
+  }
+  // Of several the one that was silent first, whichever was noticed first.
+  if (!causes_.lost_node || heard - begin_ < causes_.lost_at) {
+    causes_.lost_node = lost;
+    causes_.lost_at = heard - begin_;
+  }
+  // What its workers did is not known; nobody waits for them.
+  for (std::size_t i = 0; i < node.node.workers; ++i)
+    places_[node.first_worker + i].ended = true;
+  if (state_ != State::running) {
+    end_if_all_have();
+    return;
+  }
+  StopRound order;
+  order.keeps = rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
+  order.line = name(node_rank) + " is lost: " + how +
+               (order.keeps ? "; the round is over for" : "; stopping");
+  stop(order, now);
+}
+
+void Round::note_stop(int id, const std::string& where, int signal, Time now) {
+  if (state_ == State::running) {
+    causes_.user_signal = signal;
+    StopRound order;
+    // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
+    if (signal != SIGUSR1) order.signal = signal;
+    order.reason = StopReason::preempt;
+    order.line = signal_name(signal) + where + ": stopping";
+    stop(order, now);
+  }
+  // Each node's user presses alone: a scheduler sends the same signal to every node.
+  if (signal != SIGINT && signal != SIGTERM) return;
+  const auto [first, is_first] = first_press_.try_emplace(id, now);
+  if (is_first || is_killing_ || now - first->second <= kSamePress) return;
+  is_killing_ = true;
+  StopRound kill;
+  kill.round = rules_.number;
+  kill.signal = SIGKILL;
+  tell(kill);
+}
+
+void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
+  if (state_ != State::running) return;
+  assert(samples.size() == places_.size());
+  const nanoseconds at = now - begin_;
+  for (std::size_t rank = 0; rank < samples.size(); ++rank) {
+    WorkerSample& sample = samples[rank];
+    sample.joined_store = places_[rank].joined;
+    const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
+    if (waits) places_[rank].waited_at = at;
+  }
+  for (const Finding& finding : watchdog_.look(at, samples)) {
+    const pid_t pid = places_[static_cast<std::size_t>(finding.rank)].pid;
+    const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
+    if (!finding.ends_job) {
+      commands_.emplace_back(Warn{text + ". Others may wait for it."});
+      continue;
+    }
+    hang_ = finding;
+    StopRound order;
+    order.wants_stacks = true;
+    order.line = text + "; stopping";
+    stop(order, now);
+  }
+}
+
+void Round::note_time(Time now) {
+  if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
+    const std::size_t alive = places_.size() - ended_;
+    StopRound order;
+    order.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
+                 " did not follow within " + format_duration(rules_.grace) + "; stopping";
+    stop(order, now);
+  }
+  if (state_ != State::stopping || !report_deadline_ || now < *report_deadline_) return;
+  report_deadline_.reset();
+  // Our own node always reports; another one may be stuck in a way that its beats do not show.
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Member& node = nodes_[i];
+    if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
+    commands_.emplace_back(GiveUpNode{static_cast<int>(i), "did not end its workers in time"});
+  }
+}
+
+std::vector<Round::Command> Round::take_commands() {
+  return std::exchange(commands_, {});
+}
+
+std::optional<Round::Time> Round::deadline() const {
+  return state_ == State::running ? follow_deadline_ : report_deadline_;
+}
+
+// --- The end.
+
+void Round::stop_for_failure(const Ending& ending, const std::string& who, Time now) {
+  const int code = ending.status.exit_code();
+  // Who times out has waited for its peers for a while: one that is stopped now was so by then.
+  if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
+  StopRound order;
+  order.keeps = rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
+  order.line = who + " has failed: " + to_text(ending.status) +
+               (order.keeps ? "; the round is over for the other" : "; stopping the other");
+  stop(order, now);
+}
+
+/// The nodes are told to end their workers; from now on their reports are waited for.
+void Round::stop(StopRound order, Time now) {
+  assert(state_ == State::running);
+  state_ = State::stopping;
+  if (frozen_.empty()) frozen_ = watchdog_.frozen();
+  order.round = rules_.number;
+  if (order.signal == 0) order.signal = SIGTERM;
+  order.grace = rules_.grace;
+  nanoseconds wait = order.grace + rules_.report_wait;
+  if (order.wants_stacks) wait += rules_.stacks_wait;
+  if (order.keeps) wait += rules_.settle_wait;
+  report_deadline_ = now + wait;
+  tell(order);
+  end_if_all_have();
+}
+
+void Round::end_if_all_have() {
+  if (state_ == State::stopping && have_all(&Member::has_ended)) state_ = State::over;
+}
+
+/// A full one takes the place of what was told at once.
+void Round::note_report(int node_rank, WorkerReport report) {
+  report.node_rank = node_rank;
+  report.host = nodes_[static_cast<std::size_t>(node_rank)].node.host;
+  const int rank = report.ending.rank;
+  reports_.insert_or_assign(rank, std::move(report));
+}
+
+/// With what the store and the watchdog know of each worker.
+std::vector<WorkerReport> Round::take_reports() {
+  std::vector<WorkerReport> reports;
+  for (auto& [rank, report] : reports_) {
+    const int number = rank;
+    const RankPlace& place = places_[static_cast<std::size_t>(rank)];
+    report.ending.joined_store = place.joined;
+    report.ending.waited_in_store =
+        place.waited_at && report.ending.at - *place.waited_at < kGivingUp;
+    report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), number) != frozen_.end();
+    reports.push_back(std::move(report));
+  }
+  return reports;
+}
+
+RoundResult Round::conclude(Time now, bool has_nodes) {
+  assert(is_over());
+  RoundResult result;
+  result.workers = take_reports();
+  result.lived = now - begin_;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const GroupEnded& end = nodes_[i].end;
+    result.kept += end.kept;
+    result.kept_step = std::max(result.kept_step, end.kept_step);
+    const std::string where =
+        nodes_[i].node.address.empty() ? "" : name(static_cast<int>(i)) + ": ";
+    for (const std::string& leftover : end.leftovers)
+      result.leftovers.push_back(where + leftover);
+  }
+  result.is_clean = result.leftovers.empty();
+  result.checkpoint_step = result.kept_step;  // as good as a checkpoint
+  std::vector<Ending> endings;
+  for (const WorkerReport& report : result.workers) {
+    endings.push_back(report.ending);
+    // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
+    const bool tells_checkpoints = rules_.own_worker || report.checkpoint_step >= 0;
+    result.has_page = result.has_page || (report.ending.opened_page && tells_checkpoints);
+    result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);
+  }
+  StopCause causes = causes_;
+  if (hang_) {
+    const Finding hang = by_stacks(*hang_, stacks_of(result.workers));
+    causes.hung_rank = hang.rank;
+    result.hang = hang.text;
+  }
+  result.outcome = judge(endings, causes);
+  result.exit_code = exit_code_of(result.outcome, endings);
+  if (const auto first = first_failure(endings)) result.teardown = result.lived - *first;
+  // A job whose every worker has finished is not done again, though one of its nodes was lost.
+  const bool is_done = result.workers.size() == places_.size() &&
+                       std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
+  result.has_nodes = has_nodes && !(causes.lost_node && is_done);
+  if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();
+  return result;
+}
+
+// --- Names.
+
+Round::Member* Round::find(int node_rank, int round) {
+  Member& node = nodes_[static_cast<std::size_t>(node_rank)];
+  return node.is_lost || round != rules_.number ? nullptr : &node;
+}
+
+bool Round::is_of(const Member& member, int rank) const {
+  const auto index = static_cast<std::size_t>(rank);
+  return rank >= 0 && index >= member.first_worker &&
+         index < member.first_worker + member.node.workers;
+}
+
+std::string Round::name(int node_rank) const {
+  return name_node(node_rank, nodes_[static_cast<std::size_t>(node_rank)].node.host);
+}
+
+std::string Round::name_worker(int rank, std::int64_t pid) const {
+  std::string where;
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const bool is_elsewhere = !nodes_[i].node.address.empty() && is_of(nodes_[i], rank);
+    if (is_elsewhere) where = "node " + std::to_string(i) + ", " + nodes_[i].node.host + ", ";
+  }
+  return "rank " + std::to_string(rank) + " (" + where + "pid " + std::to_string(pid) + ")";
+}
+
+bool Round::have_all(bool Member::*reached) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [reached](const Member& node) {
+    return node.is_lost || node.*reached;
+  });
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,189 @@
+// One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
+// nodes are told then, who is given up, and what the round has come to. Pure: events and the time
+// go in, commands and at last the result come out; the coordinator carries them.
+//
+// A round ends by the first reason that arrives, and the nodes are told of that one at once. What
+// the round came to is decided when every node has reported, by the first row that applies:
+//
+//   what is known                                          outcome          exit code
+//   1 the user's stop was the first reason                 Stopped          143 or 128+n
+//       but every worker says that it had finished         Succeeded        0
+//   2 the launcher failed: a node could not start its      LaunchFailed     its own
+//       workers, or our own node was fenced
+//   3 a rank hangs, and its end is known                   Failed, by it    124
+//   4 a node was lost                                      NodeLost         201
+//       but a worker had failed by itself before the       rows 5 to 7
+//       node's last word
+//   5 every worker left after a checkpoint of its own      Stopped          143
+//       accord, or ended well without a progress page
+//   6 a worker failed                                      Failed           its own
+//   7 no worker failed, and none left                      Succeeded        0
+//
+// Row 1 alone goes by the order in which events arrive: a failure that comes later may follow from
+// the user's signal, which the workers may have got, too. All others go by facts, so that the order
+// in which nodes are heard changes nothing. outcome.h says who of several failed workers is the
+// root cause in row 6. What is known only while the round is being ended changes rows 2 to 6: a
+// failure that comes late may be the first one; but a node that cannot start its workers is the
+// launcher's failure only as the first reason, since later it follows from the end.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "launcher/plan/messages.h"
+#include "launcher/plan/round_result.h"
+#include "launcher/plan/watchdog.h"
+
+namespace ddp::launcher {
+
+/// A worker of the round, on whatever node.
+struct RankPlace {
+  int rank = 0;
+  pid_t pid = 0;        // on its node
+  std::string address;  // of that node; empty: ours
+  bool joined = false;  // it has been a client of the store
+  bool ended = false;
+  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
+};
+
+class Round {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Rules {
+    int number = 0;
+    std::chrono::milliseconds grace{0};
+    WatchLimits watch;
+    bool keeps_survivors = false;  // workers that can wait for the next round are left alone
+    bool has_restarts = false;     // one at least is left
+    bool lost_nodes_are_free = false;
+    bool own_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
+    // How long a node's report may take, after the grace: always, after stacks, where some are
+    // kept.
+    std::chrono::nanoseconds report_wait{0};
+    std::chrono::nanoseconds stacks_wait{0};
+    std::chrono::nanoseconds settle_wait{0};
+  };
+
+  /// A node that has a place in it.
+  struct Node {
+    std::string host;
+    std::string address;  // empty: our own node, which always reports
+    std::size_t workers = 0;
+  };
+
+  // --- Commands.
+
+  /// To all nodes of the round.
+  struct TellNodes {
+    Order order;
+  };
+  /// All workers of all nodes run: the store may answer them.
+  struct ReleaseStore {};
+  /// The node has not ended its workers in time: it is to be taken for lost.
+  struct GiveUpNode {
+    int node_rank = 0;
+    std::string how;
+  };
+  struct Warn {
+    std::string text;
+  };
+  using Command = std::variant<TellNodes, ReleaseStore, GiveUpNode, Warn>;
+
+  /// `nodes` by node rank, which are told to start at `begin`.
+  Round(const Rules& rules, std::vector<Node> nodes, Time begin);
+
+  // --- Events. What a node says of another round, or says after it was lost, changes nothing; nor
+  // does what it says of workers that are not its own. Times of workers count from `begin`.
+
+  void note_joined(const std::vector<int>& ranks);  // the store, for the first time
+  void note_started(int node_rank, const Started& started, Time now);
+  void note_exited(int node_rank, const Exited& exited, Time now);
+  void note_failed(int node_rank, const NodeFailed& failed, Time now);
+  void note_ended(int node_rank, const GroupEnded& ended, Time now);
+  /// Nothing more comes from that node, which was last heard at `heard`.
+  void note_lost(int node_rank, const std::string& how, Time heard, Time now);
+  /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
+  /// is " at node 1 (b)", or empty at our own node.
+  void note_stop(int id, const std::string& where, int signal, Time now);
+  /// All workers, by rank, as they are now.
+  void note_samples(std::vector<WorkerSample> samples, Time now);
+  /// To be called at deadline(), or after each event.
+  void note_time(Time now);
+
+  /// What is to be done, in this order, since they were taken last.
+  [[nodiscard]] std::vector<Command> take_commands();
+  /// Nothing: only an event can change something.
+  [[nodiscard]] std::optional<Time> deadline() const;
+
+  /// Of two signals of one user: wrappers deliver one twice.
+  static constexpr std::chrono::milliseconds kSamePress{100};
+
+  // --- What is known.
+
+  [[nodiscard]] int number() const { return rules_.number; }
+  [[nodiscard]] Time begin() const { return begin_; }
+  [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
+  [[nodiscard]] const std::vector<RankPlace>& places() const { return places_; }
+  [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
+  /// Every node has reported, or is lost.
+  [[nodiscard]] bool is_over() const { return state_ == State::over; }
+  [[nodiscard]] bool has_lost_node() const { return causes_.lost_node.has_value(); }
+  /// The newest loss of a node whose part in the round was over, and is known.
+  [[nodiscard]] const std::optional<NodeLost>& lost_later() const { return lost_later_; }
+
+  /// To be called once. Precondition: is_over(). `has_nodes`: enough for another round are there,
+  /// or are waited for.
+  [[nodiscard]] RoundResult conclude(Time now, bool has_nodes);
+
+ private:
+  enum class State { running, stopping, over };
+  struct Member {
+    Node node;
+    std::size_t first_worker = 0;  // their ranks
+    bool has_started = false;
+    bool has_ended = false;
+    bool is_lost = false;
+    GroupEnded end;  // without its workers, which are in `reports_`
+  };
+  /// Null: it is lost, or speaks of another round.
+  Member* find(int node_rank, int round);
+  [[nodiscard]] bool is_of(const Member& member, int rank) const;
+  [[nodiscard]] std::string name(int node_rank) const;
+  [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
+  [[nodiscard]] bool have_all(bool Member::*reached) const;
+  void tell(const Order& order) { commands_.emplace_back(TellNodes{order}); }
+  void stop(StopRound order, Time now);
+  void stop_for_failure(const Ending& ending, const std::string& who, Time now);
+  void note_report(int node_rank, WorkerReport report);
+  void end_if_all_have();
+  [[nodiscard]] std::vector<WorkerReport> take_reports();
+
+  Rules rules_;
+  Time begin_;
+  std::vector<Member> nodes_;      // by node rank
+  std::vector<RankPlace> places_;  // by rank
+  Watchdog watchdog_;
+  State state_ = State::running;
+  bool is_released_ = false;
+  std::size_t ended_ = 0;                // workers, while the round was running
+  std::map<int, WorkerReport> reports_;  // by rank; of a lost node as far as it told at once
+  std::optional<Time> follow_deadline_;  // since one worker left after a checkpoint
+  std::optional<Time> report_deadline_;  // while the round is being ended
+  std::map<int, Time> first_press_;      // by who pressed
+  bool is_killing_ = false;
+  StopCause causes_;
+  std::optional<Finding> hang_;
+  std::vector<int> frozen_;  // ranks that were stopped when the round was
+  std::optional<NodeLost> lost_later_;
+  std::vector<Command> commands_;
+};
+
+}  // namespace ddp::launcher

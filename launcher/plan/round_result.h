@@ -1,0 +1,30 @@
+// What a round has come to. A value: the restart policy and the report are made of it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "launcher/plan/outcome.h"
+#include "launcher/plan/worker_report.h"
+
+namespace ddp::launcher {
+
+struct RoundResult {
+  Outcome outcome;  // its indices are those of `workers`
+  int exit_code = 0;
+  std::vector<WorkerReport> workers;   // those that ended, by rank
+  std::vector<std::string> leftovers;  // what could not be killed
+  std::string hang;                    // what is wrong with the root cause, after a hang
+  std::chrono::nanoseconds lived{0};
+  std::chrono::nanoseconds teardown{0};  // from the first failure to the last process gone
+  bool has_page = false;                 // some worker had opened its progress page, and saves
+  std::int64_t checkpoint_step = -1;     // newest one that a page told of
+  int kept = 0;                          // workers that wait for the next round
+  std::int64_t kept_step = -1;           // the newest step whose state one of them holds
+  bool is_clean = true;                  // nothing was left that could not be killed
+  bool has_nodes = true;                 // enough of them are there, or are waited for
+};
+
+}  // namespace ddp::launcher

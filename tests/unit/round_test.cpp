@@ -1,0 +1,494 @@
+#include "launcher/plan/round.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::nanoseconds;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+const Round::Time kBegin{1000s};
+
+ExitStatus code(int value) {
+  return ExitStatus{value, 0, false};
+}
+ExitStatus killed_by(int signal) {
+  return ExitStatus{0, signal, false};
+}
+
+Round::Rules usual_rules() {
+  Round::Rules rules;
+  rules.grace = 30s;
+  rules.report_wait = 14s;
+  rules.stacks_wait = 5s;
+  rules.settle_wait = 5s;
+  rules.watch.hang_timeout = 5s;
+  return rules;
+}
+
+std::vector<Round::Node> nodes_of(const std::vector<std::size_t>& workers) {
+  std::vector<Round::Node> nodes;
+  for (std::size_t i = 0; i < workers.size(); ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    nodes.push_back(Round::Node{name, i == 0 ? "" : "10.0.0." + std::to_string(i), workers[i]});
+  }
+  return nodes;
+}
+
+Ending ended(int rank, nanoseconds at, ExitStatus status) {
+  Ending ending;
+  ending.rank = rank;
+  ending.at = at;
+  ending.status = status;
+  return ending;
+}
+Ending stopped(Ending ending) {
+  ending.stop_sent = true;
+  return ending;
+}
+Ending with_page(Ending ending, Phase phase) {
+  ending.opened_page = true;
+  ending.phase = phase;
+  return ending;
+}
+
+GroupEnded group_ended(const std::vector<Ending>& endings) {
+  GroupEnded end;
+  for (const Ending& ending : endings) {
+    WorkerReport report;
+    report.ending = ending;
+    report.pid = 100 + ending.rank;
+    end.workers.push_back(report);
+  }
+  return end;
+}
+
+Exited exited(const Ending& ending) {
+  Exited news;
+  news.pid = 100 + ending.rank;
+  news.ending = ending;
+  return news;
+}
+
+/// A round of two nodes with two workers each, told of event after event.
+struct Rig {
+  explicit Rig(const Round::Rules& rules = usual_rules(),
+               const std::vector<std::size_t>& workers = {2, 2})
+      : round(rules, nodes_of(workers), kBegin) {}
+
+  void exit(int node, const Ending& ending) {
+    round.note_exited(node, exited(ending), kBegin + ending.at);
+  }
+  void end(int node, const std::vector<Ending>& endings) {
+    round.note_ended(node, group_ended(endings), kBegin + 60s);
+  }
+  void fail(int node, int code, const std::string& text) {
+    round.note_failed(node, NodeFailed{0, code, text}, kBegin + 1s);
+  }
+  void lose(int node, nanoseconds heard) {
+    round.note_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
+  }
+  void press(int signal, nanoseconds at = 1s, int id = 0) {
+    round.note_stop(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
+  }
+  /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
+  void hang(int rank) {
+    for (hung_at = 1s; !round.is_stopping() && hung_at < 60s; hung_at += 1s) {
+      std::vector<WorkerSample> samples(round.places().size());
+      for (std::size_t i = 0; i < samples.size(); ++i) {
+        const bool hangs = static_cast<int>(i) == rank;
+        samples[i].rank = static_cast<int>(i);
+        samples[i].has_page = true;
+        samples[i].phase = Phase::training;
+        samples[i].in_collective = !hangs;
+        samples[i].step = hangs ? 4 : 5;
+        samples[i].activity.state = 'S';
+      }
+      round.note_samples(samples, kBegin + hung_at);
+    }
+    hung_at -= 1s;
+    EXPECT_TRUE(round.is_stopping());
+  }
+  std::vector<Order> orders() {
+    std::vector<Order> orders;
+    for (const Round::Command& command : round.take_commands()) {
+      if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
+        orders.push_back(tell->order);
+      }
+    }
+    return orders;
+  }
+  StopRound stop_order() {
+    const std::vector<Order> told = orders();
+    EXPECT_THAT(told, SizeIs(1));
+    return told.empty() ? StopRound() : std::get<StopRound>(told.back());
+  }
+  RoundResult result() {
+    EXPECT_TRUE(round.is_over());
+    return round.conclude(kBegin + 61s, true);
+  }
+
+  Round round;
+  nanoseconds hung_at{0};
+};
+
+std::vector<Ending> all_stopped(const std::vector<int>& ranks, nanoseconds at = 20s) {
+  std::vector<Ending> endings;
+  for (const int rank : ranks)
+    endings.push_back(stopped(ended(rank, at, killed_by(SIGTERM))));
+  return endings;
+}
+
+// --- Who comes to an end, and when.
+
+TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
+  Rig rig;
+  Started started;
+  started.pids = {11, 12};
+  rig.round.note_started(0, started, kBegin);
+  EXPECT_THAT(rig.round.take_commands(), IsEmpty());
+  started.pids = {21, 22};
+  rig.round.note_started(1, started, kBegin);
+  const std::vector<Round::Command> commands = rig.round.take_commands();
+  ASSERT_THAT(commands, SizeIs(1));
+  EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
+  EXPECT_EQ(rig.round.places().at(3).pid, 22);
+  rig.round.note_started(1, started, kBegin);
+  EXPECT_THAT(rig.round.take_commands(), IsEmpty());
+}
+
+TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
+  Rig rig;
+  for (int rank = 0; rank < 4; ++rank)
+    rig.exit(rank / 2, ended(rank, 5s, code(0)));
+  EXPECT_EQ(rig.stop_order().line, "");
+  EXPECT_FALSE(rig.round.is_over());
+  rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
+  rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.outcome, Outcome(Succeeded()));
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.workers, SizeIs(4));
+}
+
+TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
+  Rig rig;
+  rig.exit(1, ended(3, 2s, code(7)));
+  const StopRound order = rig.stop_order();
+  EXPECT_EQ(order.signal, SIGTERM);
+  EXPECT_EQ(order.grace, 30s);
+  EXPECT_EQ(order.line, "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other");
+  rig.exit(0, ended(0, 3s, code(97)));
+  EXPECT_THAT(rig.orders(), IsEmpty());
+}
+
+TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
+  Rig rig;
+  rig.exit(0, ended(3, 2s, code(7)));  // of node 1
+  rig.exit(0, ended(9, 2s, code(7)));  // of nobody
+  rig.exit(0, ended(-1, 2s, code(7)));
+  Exited old = exited(ended(0, 2s, code(7)));
+  old.round = 5;
+  rig.round.note_exited(0, old, kBegin + 2s);
+  EXPECT_FALSE(rig.round.is_stopping());
+  rig.exit(0, ended(0, 2s, code(7)));
+  rig.end(0, {ended(0, 2s, code(7)), ended(2, 1s, code(8))});
+  rig.end(1, all_stopped({2, 3}));
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
+TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
+  Rig rig;
+  rig.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
+  const std::vector<Order> told = rig.orders();
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(std::get<AnnounceStop>(told.front()).line,
+            "rank 0 (pid 100) was asked to stop and has left after a checkpoint; waiting 30s for "
+            "the others.");
+  EXPECT_EQ(rig.round.deadline(), kBegin + 32s);
+  rig.round.note_time(kBegin + 31s);
+  EXPECT_FALSE(rig.round.is_stopping());
+  rig.round.note_time(kBegin + 32s);
+  EXPECT_EQ(rig.stop_order().line, "3 workers did not follow within 30s; stopping");
+  rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
+  rig.end(1, all_stopped({2, 3}));
+  const RoundResult result = rig.result();
+  EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, 0U);
+  EXPECT_EQ(result.exit_code, 143);
+}
+
+TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
+  Rig rig(usual_rules(), {1, 1, 1});
+  rig.exit(0, ended(0, 2s, code(7)));
+  rig.end(2, all_stopped({2}));
+  ASSERT_EQ(rig.round.deadline(), kBegin + 2s + 30s + 14s);
+  (void)rig.round.take_commands();
+  rig.round.note_time(*rig.round.deadline());
+  const std::vector<Round::Command> commands = rig.round.take_commands();
+  ASSERT_THAT(commands, SizeIs(1));
+  EXPECT_EQ(std::get<Round::GiveUpNode>(commands.front()).node_rank, 1);
+  EXPECT_FALSE(rig.round.deadline());
+  rig.lose(1, 40s);
+  EXPECT_FALSE(rig.round.is_over());
+  rig.end(0, {ended(0, 2s, code(7))});
+  EXPECT_TRUE(rig.round.is_over());
+}
+
+TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
+  Rig hung;
+  hung.hang(1);
+  const StopRound order = hung.stop_order();
+  EXPECT_TRUE(order.wants_stacks);
+  EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
+  Round::Rules rules = usual_rules();
+  rules.keeps_survivors = true;
+  rules.has_restarts = true;
+  Rig kept(rules);
+  kept.exit(0, ended(0, 2s, code(7)));
+  EXPECT_TRUE(kept.stop_order().keeps);
+  EXPECT_EQ(kept.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
+}
+
+TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
+  Round::Rules rules = usual_rules();
+  rules.keeps_survivors = true;
+  Rig last(rules);
+  last.exit(0, ended(0, 2s, code(7)));
+  EXPECT_FALSE(last.stop_order().keeps);
+  rules.has_restarts = true;
+  Rig final_code(rules);
+  final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
+  EXPECT_FALSE(final_code.stop_order().keeps);
+  rules.has_restarts = false;
+  rules.lost_nodes_are_free = true;
+  Rig lost(rules);
+  lost.lose(1, 2s);
+  EXPECT_TRUE(lost.stop_order().keeps);
+}
+
+// --- The user's signals.
+
+TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
+  Rig rig;
+  rig.press(SIGINT, 1s, 1);
+  StopRound order = rig.stop_order();
+  EXPECT_EQ(order.signal, SIGINT);
+  EXPECT_EQ(order.reason, StopReason::preempt);
+  EXPECT_EQ(order.line, "SIGINT at node 1 (b): stopping");
+  Rig announced;
+  announced.press(SIGUSR1);
+  order = announced.stop_order();
+  EXPECT_EQ(order.signal, SIGTERM);
+  EXPECT_EQ(order.line, "SIGUSR1: stopping");
+}
+
+TEST(Round, TheSecondSignalOfOneUserKillsNow) {
+  Rig rig;
+  rig.press(SIGTERM, 1s);
+  rig.press(SIGTERM, 1s, 1);       // the other node's scheduler
+  rig.press(SIGTERM, 1s + 100ms);  // delivered twice
+  EXPECT_THAT(rig.orders(), SizeIs(1));
+  rig.press(SIGTERM, 1s + 101ms);
+  EXPECT_EQ(rig.stop_order().signal, SIGKILL);
+  rig.press(SIGTERM, 9s);
+  EXPECT_THAT(rig.orders(), IsEmpty());
+}
+
+TEST(Round, AnAnnouncementIsNoFirstSignal) {
+  Rig rig;
+  rig.press(SIGUSR1, 1s);
+  rig.press(SIGTERM, 5s);
+  EXPECT_THAT(rig.orders(), SizeIs(1));
+  rig.press(SIGTERM, 6s);
+  EXPECT_EQ(rig.stop_order().signal, SIGKILL);
+}
+
+// --- The table of the header, row by row, each against the rows below it.
+
+TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
+  Rig rig;
+  rig.press(SIGTERM);
+  rig.lose(1, 2s);                                                // row 4
+  rig.fail(0, exit_code::kNodeLost, "fenced");                    // row 2
+  rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.outcome, Outcome(Stopped{SIGTERM}));
+  EXPECT_EQ(result.exit_code, 143);
+}
+
+TEST(RoundTable, Row1AStopThatCameTooLateForAFinishedJobIsSuccess) {
+  Rig rig(usual_rules(), {1});
+  rig.press(SIGINT);
+  rig.end(0, {with_page(ended(0, 2s, code(0)), Phase::finished)});
+  EXPECT_EQ(rig.result().outcome, Outcome(Succeeded()));
+}
+
+TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
+  Rig rig(usual_rules(), {1, 1});
+  rig.exit(0, ended(0, 1s, code(7)));
+  rig.press(SIGTERM, 2s);
+  rig.end(0, {ended(0, 1s, code(7))});
+  rig.end(1, all_stopped({1}));
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
+TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
+  Rig rig;
+  rig.fail(1, 126, "no memory");
+  const StopRound order = rig.stop_order();
+  EXPECT_EQ(order.signal, SIGKILL);
+  EXPECT_EQ(order.line, "node 1 (b): no memory; stopping");
+  rig.lose(1, 2s);
+  rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.outcome, Outcome(LaunchFailed{126, "node 1 (b): no memory"}));
+  EXPECT_EQ(result.exit_code, 126);
+  EXPECT_THAT(result.workers, IsEmpty());
+}
+
+TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
+  Rig rig;
+  rig.lose(1, 2s);
+  rig.fail(0, exit_code::kNodeLost, "this agent did not run for 7 s");
+  rig.end(0, all_stopped({0, 1}));
+  EXPECT_EQ(rig.result().outcome,
+            Outcome(LaunchFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
+}
+
+TEST(RoundTable, Row2AFailureToStartThatFollowsFromTheEndIsNotTheCause) {
+  Rig rig;
+  rig.exit(0, ended(0, 1s, code(7)));
+  rig.fail(1, 126, "no memory");
+  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  rig.end(1, {});
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
+TEST(RoundTable, Row3AHangBeatsALossAndAWorkersFailure) {
+  Rig rig;
+  rig.hang(1);
+  rig.lose(1, 20s);
+  rig.end(0, {ended(0, 2s, code(7)), stopped(ended(1, 30s, killed_by(SIGTERM)))});
+  const RoundResult result = rig.result();
+  EXPECT_EQ(std::get<Failed>(result.outcome).root_cause, 1U);
+  EXPECT_EQ(result.exit_code, exit_code::kTimeout);
+  EXPECT_THAT(result.hang, HasSubstr("step 4"));
+}
+
+TEST(RoundTable, Row3WithoutTheEndOfTheRankThatHungTheLossStands) {
+  Rig rig;
+  rig.hang(3);
+  rig.lose(1, 20s);
+  rig.end(0, all_stopped({0, 1}));
+  EXPECT_EQ(std::get<NodeLost>(rig.result().outcome).node_rank, 1);
+}
+
+TEST(RoundTable, Row4ALossBeatsAFailureThatCameAfterTheNodesLastWord) {
+  Rig rig;
+  rig.exit(0, ended(0, 3s, code(7)));  // seen first
+  rig.lose(1, 2s);
+  rig.end(0, {ended(0, 3s, code(7)), all_stopped({1}).front()});
+  const RoundResult result = rig.result();
+  EXPECT_EQ(std::get<NodeLost>(result.outcome).node_rank, 1);
+  EXPECT_THAT(std::get<NodeLost>(result.outcome).victims, ElementsAre(0U, 1U));
+  EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
+}
+
+TEST(RoundTable, Row4AFailureWhileTheNodeWasStillHeardIsTheCause) {
+  Rig rig;
+  rig.lose(1, 2s);  // seen first
+  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
+TEST(RoundTable, Row4WhatALostNodeToldAtOnceCounts) {
+  Rig rig;
+  rig.exit(1, ended(2, 1s, killed_by(SIGSEGV)));
+  rig.lose(1, 2s);
+  rig.end(0, all_stopped({0, 1}));
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.exit_code, 128 + SIGSEGV);
+  EXPECT_EQ(result.workers.at(std::get<Failed>(result.outcome).root_cause).host, "b");
+}
+
+TEST(RoundTable, Row5WhereAllLeaveAfterACheckpointTheJobIsStopped) {
+  Rig rig(usual_rules(), {1, 1});
+  const Ending first = with_page(ended(0, 1s, code(143)), Phase::training);
+  Ending asked = with_page(ended(1, 2s, code(143)), Phase::training);
+  asked.was_asked = true;
+  rig.exit(0, first);
+  rig.exit(1, asked);
+  rig.end(0, {first});
+  rig.end(1, {asked});
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.outcome, Outcome(Stopped{0, 1}));
+  EXPECT_EQ(result.exit_code, 143);
+}
+
+TEST(RoundTable, Row6AFailureBeatsThoseWhoLeave) {
+  Rig rig(usual_rules(), {1, 1});
+  const Ending left = with_page(ended(0, 1s, code(143)), Phase::training);
+  rig.exit(0, left);
+  rig.exit(1, ended(1, 2s, code(7)));
+  rig.end(0, {left});
+  rig.end(1, {ended(1, 2s, code(7))});
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
+TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
+  Rig rig(usual_rules(), {1, 1});
+  rig.exit(0, ended(0, 1s, code(0)));
+  rig.exit(1, ended(1, 2s, code(0)));
+  rig.lose(1, 3s);
+  rig.end(0, {ended(0, 1s, code(0))});
+  const RoundResult result = rig.result();
+  EXPECT_FALSE(result.has_nodes);
+  EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
+}
+
+// --- What is left for the next round.
+
+TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
+  Rig rig(usual_rules(), {1, 1});
+  rig.exit(0, ended(0, 1s, code(7)));
+  GroupEnded other;
+  other.kept = 1;
+  other.kept_step = 8;
+  other.leftovers = {"pid 9 (x, state D)"};
+  rig.round.note_ended(1, other, kBegin + 2s);
+  rig.lose(1, 3s);
+  rig.end(0, {ended(0, 1s, code(7))});
+  EXPECT_EQ(rig.round.lost_later()->node_rank, 1);
+  EXPECT_FALSE(rig.round.has_lost_node());
+  const RoundResult result = rig.result();
+  EXPECT_EQ(result.kept, 0);
+  EXPECT_TRUE(result.is_clean);
+  EXPECT_EQ(result.exit_code, 7);
+}
+
+TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
+  Rig rig(usual_rules(), {1, 1});
+  rig.exit(0, ended(0, 1s, code(7)));
+  GroupEnded end = group_ended({ended(0, 1s, code(7))});
+  end.leftovers = {"pid 8 (x, state D)"};
+  rig.round.note_ended(0, end, kBegin + 2s);
+  end = group_ended(all_stopped({1}));
+  end.leftovers = {"pid 9 (x, state D)"};
+  rig.round.note_ended(1, end, kBegin + 2s);
+  const RoundResult result = rig.result();
+  EXPECT_FALSE(result.is_clean);
+  EXPECT_THAT(result.leftovers,
+              ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));
+}
+
+}  // namespace
+}  // namespace ddp::launcher
