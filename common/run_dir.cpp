@@ -39,7 +39,8 @@ constexpr const char* kResultName = "result.json";
 constexpr const char* kResume = "checkpoint.resume";
 // What a continued run reads or adds to: every run, and one of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
-constexpr std::array<const char*, 3> kWorkersRecords{"checkpoints", "metrics.jsonl", "metrics.csv"};
+constexpr std::array<const char*, 4> kWorkersRecords{
+    "checkpoints", "metrics.jsonl", "metrics.csv", "rounds.jsonl"};
 
 // An exclusive lock that dies with its holder (flock(2)), or -1 and the reason.
 int lock_run(const OwnedDir& directory, std::string& why_not) {

@@ -22,6 +22,7 @@
 #include "common/identity.h"
 #include "common/job_keys.h"
 #include "common/log.h"
+#include "common/report/report_file.h"
 #include "common/run_dir.h"
 #include "common/streams.h"
 #include "launcher/os/lifeline.h"
@@ -192,8 +193,11 @@ int main(int argc, char** argv) try {
   if (spec.shares_console && has_node_zero_said_it) end.report.clear();
   const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
   const int code = report(end, {record, agent->log_dir()}, environment, agent->console());
-  if (run_dir && end.no_step && run_dir->remove_unused(code, end.state))
+  if (run_dir && end.no_step && run_dir->remove_unused(code, end.state)) {
     log::info("no step was made: removed " + record->path().string());
+  } else if (run_dir && spec.own_worker) {
+    write_report(run_dir->directory());
+  }
   return code;
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);

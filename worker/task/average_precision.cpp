@@ -250,6 +250,29 @@ NamedValues AveragePrecision::values() const {
           {"AP_large", quality_.mean_ap(AreaRange::large)}};
 }
 
+ClassResults AveragePrecision::class_results() const {
+  constexpr std::size_t kMostClasses = 999;  // of which a page shows pairs, with background
+  ClassResults results;
+  if (quality_.classes.empty() || quality_.classes.size() > kMostClasses) return results;
+  results.classes = std::ssize(quality_.classes);
+  results.has_background = true;
+  const std::size_t side = quality_.classes.size() + 1;
+  results.counts.resize(side * side);
+  for (std::size_t truth = 0; truth < side; ++truth)
+    for (std::size_t predicted = 0; predicted < side; ++predicted)
+      results.counts[truth * side + predicted] = quality_.confusion[predicted * side + truth];
+  std::vector<double> ap50;
+  std::vector<double> ap;
+  std::vector<double> f1;
+  for (const ClassQuality& one : quality_.classes) {
+    ap50.push_back(one.ap[0][kIou50]);
+    ap.push_back(one.mean_ap());
+    f1.push_back(one.f1);
+  }
+  results.numbers = {{"AP50", std::move(ap50)}, {"AP50:95", std::move(ap)}, {"F1", std::move(f1)}};
+  return results;
+}
+
 Pictures AveragePrecision::pictures() const {
   // Shared by what draws: this one is gone by then.
   const auto found = std::make_shared<const std::pair<DetectionQuality, std::vector<std::string>>>(

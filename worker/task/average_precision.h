@@ -11,6 +11,7 @@
 
 #include "worker/image/image.h"
 #include "worker/task/box_matching.h"
+#include "worker/task/class_results.h"
 #include "worker/task/metric.h"
 #include "worker/task/precision_curve.h"
 
@@ -22,7 +23,7 @@ namespace ddp::worker {
 /// others the boxes are judged, in pixels of the model's input.
 /// Memory: 32 bytes a detection, of which an image has at most 300; in merge() about four times
 /// those of all ranks, on every rank.
-class AveragePrecision : public Metric {
+class AveragePrecision : public Metric, public HasClassResults {
  public:
   /// `names` are those of the classes; `image` is the size of the model's input.
   AveragePrecision(std::vector<std::string> names, ImageSize image);
@@ -41,6 +42,8 @@ class AveragePrecision : public Metric {
   [[nodiscard]] NamedValues values() const override;
   /// PR_curve, F1_curve and confusion_matrix.
   [[nodiscard]] Pictures pictures() const override;
+  /// "AP50", "AP50:95", "F1" by class, and the confusion matrix with background.
+  [[nodiscard]] ClassResults class_results() const override;
 
   /// After merge(), the same on every rank: curves, confusion matrix, a row per class.
   [[nodiscard]] const DetectionQuality& quality() const { return quality_; }

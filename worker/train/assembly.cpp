@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/git_commit.h"
 #include "common/log.h"
 #include "worker/data/rectangles.h"
 #include "worker/dist/data_parallel.h"
@@ -24,6 +25,7 @@
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/model_tensors.h"
 #include "worker/task/classification.h"
+#include "worker/task/confusion.h"
 #include "worker/train/bad_data.h"
 #include "worker/train/console.h"
 #include "worker/train/optimizer.h"
@@ -31,6 +33,7 @@
 #include "worker/train/sampling.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/trainer.h"
+#include "worker/train/versions.h"
 
 namespace ddp::worker {
 namespace {
@@ -221,6 +224,21 @@ LoaderRequest test_request(const Job& job,
           .is_pinned = device.is_cuda()};
 }
 
+/// Rank 0's. What the run watches, and where it runs.
+RoundFacts round_facts(const Session& session,
+                       const std::vector<std::string>& ranks,
+                       const WatchRule& rule) {
+  std::error_code error;  // a directory that is gone has no name
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  return {.round = session.self.round,
+          .ranks = ranks,
+          .versions = version_text(),
+          .directory = here.string(),
+          .commit = git_commit(here),
+          .watched = rule.metric,
+          .is_higher_better = rule.is_higher_better};
+}
+
 /// As a line of metrics.jsonl, which has the same names and numbers.
 std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
   boost::json::object line{
@@ -279,6 +297,7 @@ int train_task(const Session& session,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
+               const std::vector<std::string>& ranks,
                std::optional<HeldState>& held,
                Group& group) {
   const DataFacts& facts = data.train->facts();
@@ -340,9 +359,14 @@ int train_task(const Session& session,
       {job, group, replica, forward, precision, optimizer, train_loader, session.page, pictures});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
-  const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
+  const auto make_metrics = [&] {
+    Metrics all = metrics_of(*task, job, facts, session.registry);
+    if (std::unique_ptr<Metric> confusion = count_confusion(*task))
+      all.push_back(std::move(confusion));
+    return all;
+  };
   const Metrics metrics = make_metrics();  // for their names
-  const bool has_own_metric = metrics.size() > job.evaluation.metrics.size();
+  const bool has_own_metric = task->metric() != nullptr;
   Evaluation evaluation({std::move(test.batches),
                          group,
                          replica,
@@ -378,7 +402,8 @@ int train_task(const Session& session,
                  run_dir,
                  plan.steps_per_epoch,
                  train_names(tally.names()),
-                 tested});
+                 tested,
+                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule())});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,

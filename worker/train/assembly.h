@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "common/owned_dir.h"
 #include "worker/data/source.h"
@@ -15,14 +17,15 @@
 namespace ddp::worker {
 
 /// Trains the job to the end. Returns the exit code. `run_dir` is rank 0's; null: nothing is
-/// written. `held` is what this process has of an earlier round, or nothing; after a PeerError it
-/// is what it has of this one, where it can go on with it. Errors: as Trainer::run(), and those of
-/// the task's factory.
+/// written. `ranks` say where each runs, for people. `held` is what this process has of an earlier
+/// round, or nothing; after a PeerError it is what it has of this one, where it can go on with it.
+/// Errors: as Trainer::run(), and those of the task's factory.
 int train_task(const Session& session,
                const Job& wanted,
                const Device& device,
                const Sources& data,
                const OwnedDir* run_dir,
+               const std::vector<std::string>& ranks,
                std::optional<HeldState>& held,
                Group& group);
 

@@ -104,7 +104,8 @@ std::string figures_line(const DdpFigures& figures) {
       figures.overlap);
 }
 
-std::string final_table(const std::vector<EpochRecord>& records) {
+std::string final_table(const std::vector<EpochRecord>& records,
+                        std::optional<std::int64_t> best_step) {
   // The columns are those of the last record, which was evaluated.
   std::vector<std::string> heads;
   const auto add = [&heads](const std::string& half, const NamedValues& values) {
@@ -129,7 +130,8 @@ std::string final_table(const std::vector<EpochRecord>& records) {
       const std::optional<double> value = find_value(is_train ? record.train : record.test, name);
       text += fmt::format("  {:>{}}", value ? to_text(name, *value) : "-", head.size());
     }
-    text += fmt::format("  {:>8.0f}\n", record.images_per_s);
+    const bool is_best = record.step == best_step;
+    text += fmt::format("  {:>8.0f}{}\n", record.images_per_s, is_best ? "  best" : "");
   }
   return text;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,9 @@ std::string nothing_left_line(const Job& job, std::int64_t epochs);
 /// "per step: forward 1.2 ms, backward 3.4 ms, communication 0.9 ms (0.7 ms of it during backward)"
 std::string figures_line(const DdpFigures& figures);
 
-/// Header and one row per epoch: epoch, what was trained and tested, images/s.
-std::string final_table(const std::vector<EpochRecord>& records);
+/// Header and one row per epoch: epoch, what was trained and tested, images/s. The one that ends
+/// with `best_step` is marked as the best.
+std::string final_table(const std::vector<EpochRecord>& records,
+                        std::optional<std::int64_t> best_step = {});
 
 }  // namespace ddp::worker

@@ -53,7 +53,8 @@ std::optional<NamedValues> Evaluation::run() try {
     metric->merge(parts_.group);
     add(metric->values());
   }
-  if (parts_.pictures != nullptr) parts_.pictures->show_metrics(metrics);
+  if (parts_.pictures != nullptr)
+    parts_.pictures->show_metrics(metrics, parts_.page.step.load(std::memory_order_relaxed));
   for (const auto& [name, value] : passes.names().part_means(sums))
     values.emplace_back("loss/" + name, value);
   return values;

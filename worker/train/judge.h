@@ -29,6 +29,9 @@ class Judge {
   /// Why the run ends here, for people; nothing: it goes on.
   [[nodiscard]] std::optional<std::string> why_enough(const WatchState& state) const;
 
+  /// Which number is watched, and which of two is better.
+  [[nodiscard]] const WatchRule& rule() const { return watch_; }
+
   /// On the learning rate.
   [[nodiscard]] double rate_factor() const { return plateau_ ? plateau_->factor() : 1; }
   /// What a checkpoint holds of it, beside the watch's state.

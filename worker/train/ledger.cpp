@@ -1,6 +1,13 @@
 #include "worker/train/ledger.h"
 
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <iostream>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "worker/train/console.h"
@@ -20,6 +27,8 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     request.train_names = parts_.train_names;
     request.test_names = parts_.test_names;
     metrics_.emplace(request);
+    rounds_.emplace(*parts_.run_dir);
+    rounds_->begin(parts_.round, position.step);
   }
   parts_.page.steps_total.store(steps, std::memory_order_relaxed);
   note_step(position, 0);
@@ -73,14 +82,45 @@ EpochRecord Ledger::start_record(const Position& position, const SumNames& names
   return record;
 }
 
-void Ledger::write(const EpochRecord& record) {
+void Ledger::write(const EpochRecord& record, bool is_best) {
   if (metrics_) metrics_->write(record);
   epochs_.push_back(record);
+  if (is_best) best_step_ = record.step;
 }
 
-void Ledger::write(const EvaluationRecord& record) {
+void Ledger::write(const EvaluationRecord& record, bool is_best) {
   if (metrics_) metrics_->write(record);
+  if (is_best) best_step_ = record.step;
   say(evaluation_line(record));
+}
+
+void Ledger::write_ranks(const EpochRecord& record, std::int64_t steps) {
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  const NamedValues step{{"step_ms", 1000 * record.seconds / static_cast<double>(steps)}};
+  const std::array<const char*, 5> names{
+      "step_ms", "data_wait_ms", "forward_ms", "backward_ms", "communication_ms"};
+  std::vector<double> mine;
+  for (const char* const name : names) {
+    const NamedValues& values = name == std::string_view("step_ms") ? step : record.figures;
+    mine.push_back(find_value(values, name).value_or(kUnknown));
+  }
+  const at::Tensor all = parts_.group.gather(at::tensor(mine, at::kDouble)).contiguous();
+  if (!rounds_) return;
+  RankNumbers numbers;
+  const auto* const first = all.const_data_ptr<double>();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::vector<double> by_rank;
+    for (std::int64_t rank = 0; rank < all.size(0); ++rank)
+      by_rank.push_back(first[rank * all.size(1) + static_cast<std::int64_t>(i)]);
+    const bool is_known =
+        std::ranges::any_of(by_rank, [](double value) { return std::isfinite(value); });
+    if (is_known) numbers.emplace_back(names[i], std::move(by_rank));
+  }
+  rounds_->write_ranks(record.epoch, record.step, numbers);
+}
+
+void Ledger::write_save(std::int64_t step) {
+  if (rounds_) rounds_->write_save(step);
 }
 
 void Ledger::restart_clock(const Position& position) {
@@ -96,7 +136,7 @@ void Ledger::close() const {
   set_phase(Phase::finished);
   if (const std::optional<DdpFigures> figures = parts_.replica.figures())
     say(figures_line(*figures));
-  say(final_table(epochs_) +
+  say(final_table(epochs_, best_step_) +
       (parts_.run_dir == nullptr ? "" : "run directory: " + parts_.run_dir->path().string()));
 }
 

@@ -13,6 +13,7 @@
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/save/metrics_writer.h"
+#include "worker/save/round_file.h"
 #include "worker/train/optimizer.h"
 #include "worker/train/precision.h"
 #include "worker/train/snapshot.h"
@@ -25,7 +26,7 @@ class Ledger {
   /// Everything outlives the ledger.
   struct Parts {
     const Job& job;
-    const Group& group;
+    Group& group;
     const Ddp& replica;
     Precision& precision;
     const Optimizer& optimizer;
@@ -34,6 +35,7 @@ class Ledger {
     std::int64_t steps_per_epoch = 1;
     std::vector<std::string> train_names{};  // of what epochs' records hold
     std::vector<std::string> test_names{};
+    RoundFacts round{};
   };
 
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
@@ -54,8 +56,13 @@ class Ledger {
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }
   /// A step that all ranks have voted on. `more` is of hooks.
   void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
-  void write(const EpochRecord& record);
-  void write(const EvaluationRecord& record);
+  /// `is_best`: its evaluation is the best so far.
+  void write(const EpochRecord& record, bool is_best = false);
+  void write(const EvaluationRecord& record, bool is_best = false);
+  /// What each rank measured in that epoch, of `steps` steps. All ranks call it. Errors: PeerError.
+  void write_ranks(const EpochRecord& record, std::int64_t steps);
+  /// A checkpoint of that step is on disk.
+  void write_save(std::int64_t step);
   /// What is known of an epoch at its end, before it is tested. Blocks: until the device has done
   /// its steps.
   [[nodiscard]] EpochRecord start_record(const Position& position, const SumNames& names) const;
@@ -72,8 +79,10 @@ class Ledger {
 
   Parts parts_;
   std::optional<MetricsWriter> metrics_;  // rank 0 only
+  std::optional<RoundFile> rounds_;       // likewise
   std::vector<EpochRecord> epochs_;
-  Clock::time_point window_start_;  // of the images/s in step records
+  std::optional<std::int64_t> best_step_;  // of the best evaluation of this round
+  Clock::time_point window_start_;         // of the images/s in step records
   std::int64_t window_step_ = 0;
 };
 

@@ -17,10 +17,24 @@ void PictureWriter::write(Pictures pictures) {
   {
     const std::lock_guard lock(mutex_);
     for (Picture& one : pictures) {
-      const std::string name = one.name;
-      waiting_.insert_or_assign(name, std::move(one));
+      waiting_.insert_or_assign(one.name + ".png", [draw = std::move(one.draw)] {
+        const std::vector<std::uint8_t> png = encode_png(draw());
+        return std::string(reinterpret_cast<const char*>(png.data()), png.size());
+      });
     }
   }
+  begin();
+}
+
+void PictureWriter::write_text(const std::string& file, std::function<std::string()> text) {
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.insert_or_assign(file, std::move(text));
+  }
+  begin();
+}
+
+void PictureWriter::begin() {
   try {
     background_.start([this] { write_waiting(); });
   } catch (const SystemError& error) {
@@ -30,26 +44,27 @@ void PictureWriter::write(Pictures pictures) {
 
 void PictureWriter::write_waiting() {
   while (true) {
-    Picture next;
+    std::string file;
+    MakeBytes make;
     {
       const std::lock_guard lock(mutex_);
       if (waiting_.empty()) return;
-      next = std::move(waiting_.extract(waiting_.begin()).mapped());
+      auto next = waiting_.extract(waiting_.begin());
+      file = next.key();
+      make = std::move(next.mapped());
     }
-    write_one(next);
+    write_one(file, make);
   }
 }
 
-void PictureWriter::write_one(const Picture& picture) {
-  const std::string file = picture.name + ".png";
+void PictureWriter::write_one(const std::string& file, const MakeBytes& make) {
   if (file.find('/') != std::string::npos) {
     warn("cannot write the picture " + file + ": a name has no /");
     return;
   }
   // What draws may be a program's own, and nobody could catch it above a thread.
   try {
-    const std::vector<std::uint8_t> png = encode_png(picture.draw());
-    replace_file(directory_, file, {reinterpret_cast<const char*>(png.data()), png.size()});
+    replace_file(directory_, file, make());
   } catch (const std::exception& error) {
     warn("cannot write the picture " + file + ": " + error.what());
   }

@@ -1,9 +1,11 @@
-// Draws pictures and writes them into the run directory as PNG files, by a thread of its own: a
+// Draws pictures and writes them into the run directory as PNG files, and results for people as
+// text, by a thread of its own: a
 // checkpoint's writer would be late by them, and training has better things to do.
 // Promises: a file is whole or not there; of a name the newest picture alone waits, so what waits
 // is bounded; what cannot be drawn or written is one warning, and the run goes on.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,18 +24,23 @@ class PictureWriter {
 
   /// Each becomes NAME.png, in place of what stood there. Errors: none.
   void write(Pictures pictures);
+  /// The same of a file of text; `text` holds all that it needs, as a picture's draw() does.
+  void write_text(const std::string& file, std::function<std::string()> text);
 
   /// Blocks: until all is written.
   void wait() { background_.wait(); }
 
  private:
+  using MakeBytes = std::function<std::string()>;
+
+  void begin();
   void write_waiting();
-  void write_one(const Picture& picture);
+  void write_one(const std::string& file, const MakeBytes& make);
   void warn(const std::string& what);
 
   const OwnedDir& directory_;
-  std::mutex mutex_;                        // of what follows
-  std::map<std::string, Picture> waiting_;  // by name
+  std::mutex mutex_;                          // of what follows
+  std::map<std::string, MakeBytes> waiting_;  // by the file's name
   bool has_warned_ = false;
   Background background_;  // ends first
 };

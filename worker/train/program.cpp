@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/failpoint.h"
 #include "common/log.h"
+#include "common/report/report_file.h"
 #include "common/streams.h"
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint_path.h"
@@ -182,8 +183,11 @@ void run(int argc, char** argv, const Registry& registry) {
   }
   try {
     if (own_run_dir) write_result(own_run_dir->directory(), code, "\"decided_by\":\"worker\"");
-    if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code))
+    if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code)) {
       log::info("no step was made: removed " + own_run_dir->path().string());
+    } else if (own_run_dir) {
+      write_report(own_run_dir->directory());
+    }
   } catch (const std::exception& error) {
     explain("ddp-worker", error);
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "worker/data/label_picture.h"
+#include "worker/task/class_results.h"
 
 namespace ddp::worker {
 namespace {
@@ -34,9 +35,18 @@ void RunPictures::show_evaluation(const Pass& first) {
       {.name = "val_batch0", .batch = first.batch, .outputs = &first.outputs, .data = test_}));
 }
 
-void RunPictures::show_metrics(const Metrics& metrics) {
-  for (const std::unique_ptr<Metric>& metric : metrics)
+void RunPictures::show_metrics(const Metrics& metrics, std::int64_t step) {
+  for (const std::unique_ptr<Metric>& metric : metrics) {
     writer_.write(metric->pictures());
+    const auto* const by_class = dynamic_cast<const HasClassResults*>(metric.get());
+    if (by_class == nullptr) continue;
+    ClassResults results = by_class->class_results();
+    if (results.classes == 0) continue;
+    writer_.write_text("classes.json",
+                       [results = std::move(results), names = test_.class_names, step] {
+                         return to_json(results, names, step);
+                       });
+  }
 }
 
 }  // namespace ddp::worker

@@ -27,8 +27,9 @@ class RunPictures {
   /// in the run's first steps alone.
   void show_training(const Batch& batch, std::int64_t steps);
   void show_evaluation(const Pass& first);
-  /// After their merge().
-  void show_metrics(const Metrics& metrics);
+  /// After their merge(): pictures, and classes.json where one has results by class. `step` is that
+  /// of the weights.
+  void show_metrics(const Metrics& metrics, std::int64_t step);
 
  private:
   Task& task_;

@@ -265,7 +265,7 @@ int train_together(
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
   if (const std::optional<int> code = load_alike(session, job, group, past.data)) return *code;
   // Beyond this point every rank holds the same data set.
-  return train_task(session, job, device, past.data.sources, run_dir, past.state, group);
+  return train_task(session, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
 
 int train_round(const Session& session, Past& past) {

@@ -1,0 +1,124 @@
+#include "common/report/rank_part.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "common/report/html.h"
+#include "common/report/svg_chart.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kMostCurves = 6;  // more ranks are shown as lowest, median and highest
+constexpr std::size_t kMostRows = 256;
+
+struct Figure {
+  const char* name;
+  const char* title;
+};
+constexpr std::array<Figure, 5> kFigures{{{"step_ms", "step"},
+                                          {"data_wait_ms", "data wait"},
+                                          {"forward_ms", "forward"},
+                                          {"backward_ms", "backward"},
+                                          {"communication_ms", "communication"}}};
+
+const std::vector<double>* find(const RecordedRanks& ranks, const std::string& name) {
+  const auto found = ranks.numbers.find(name);
+  return found == ranks.numbers.end() ? nullptr : &found->second;
+}
+
+std::size_t most_ranks(const RunRecord& run, const std::string& name) {
+  std::size_t most = 0;
+  for (const RecordedRanks& one : run.ranks)
+    if (const std::vector<double>* const values = find(one, name))
+      most = std::max(most, values->size());
+  return most;
+}
+
+std::vector<ChartCurve> curve_per_rank(const RunRecord& run, const std::string& name) {
+  std::vector<ChartCurve> curves(most_ranks(run, name));
+  for (std::size_t rank = 0; rank < curves.size(); ++rank) {
+    curves[rank].name = "rank " + std::to_string(rank);
+    curves[rank].color = static_cast<int>(rank);
+    for (const RecordedRanks& one : run.ranks) {
+      const std::vector<double>* const values = find(one, name);
+      if (values != nullptr && rank < values->size())
+        curves[rank].points.push_back({static_cast<double>(one.step), (*values)[rank]});
+    }
+  }
+  return curves;
+}
+
+std::vector<ChartCurve> spread_of_ranks(const RunRecord& run, const std::string& name) {
+  std::vector<ChartCurve> curves{{"slowest rank", {}, 1}, {"median", {}, 0}, {"fastest", {}, 2}};
+  for (const RecordedRanks& one : run.ranks) {
+    const std::vector<double>* const values = find(one, name);
+    if (values == nullptr) continue;
+    std::vector<double> sorted;
+    std::ranges::copy_if(
+        *values, std::back_inserter(sorted), [](double value) { return std::isfinite(value); });
+    if (sorted.empty()) continue;
+    std::ranges::sort(sorted);
+    const auto step = static_cast<double>(one.step);
+    curves[0].points.push_back({step, sorted.back()});
+    curves[1].points.push_back({step, sorted[sorted.size() / 2]});
+    curves[2].points.push_back({step, sorted.front()});
+  }
+  return curves;
+}
+
+std::string chart_of(const RunRecord& run, const Figure& figure) {
+  const bool is_few = most_ranks(run, figure.name) <= kMostCurves;
+  return svg_chart(
+      {.title = "Milliseconds per step: " + std::string(figure.title),
+       .curves = is_few ? curve_per_rank(run, figure.name) : spread_of_ranks(run, figure.name),
+       .starts_at_zero = true});
+}
+
+std::string table_of(const RunRecord& run) {
+  const std::vector<std::string> devices =
+      run.starts.empty() ? std::vector<std::string>() : run.starts.back().ranks;
+  const RecordedRanks newest = run.ranks.empty() ? RecordedRanks() : run.ranks.back();
+  std::size_t ranks = devices.size();
+  for (const auto& [name, values] : newest.numbers)
+    ranks = std::max(ranks, values.size());
+  std::vector<std::string> heads{"rank", "host, device"};
+  for (const Figure& figure : kFigures)
+    if (find(newest, figure.name) != nullptr) heads.push_back(std::string(figure.title) + ", ms");
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t rank = 0; rank < std::min(ranks, kMostRows); ++rank) {
+    std::vector<std::string> row{std::to_string(rank),
+                                 rank < devices.size() ? escape(devices[rank]) : "-"};
+    for (const Figure& figure : kFigures) {
+      const std::vector<double>* const values = find(newest, figure.name);
+      if (values != nullptr)
+        row.push_back(rank < values->size() ? short_number((*values)[rank]) : "-");
+    }
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) return "";
+  const std::string when =
+      newest.numbers.empty()
+          ? ""
+          : element("p", "Means over epoch " + std::to_string(newest.epoch + 1) + ".", "soft");
+  const std::string rest =
+      ranks > kMostRows
+          ? element("p", "and " + std::to_string(ranks - kMostRows) + " more ranks", "soft")
+          : "";
+  return when + "<div class=\"card\">" + html_table(heads, rows) + rest + "</div>\n";
+}
+
+}  // namespace
+
+std::string rank_part(const RunRecord& run) {
+  const std::string table = table_of(run);
+  if (table.empty()) return "";
+  const std::string charts = chart_of(run, kFigures[0]) + chart_of(run, kFigures[1]);
+  return "<h2>Ranks</h2>\n" +
+         (charts.empty() ? "" : "<div class=\"grid\">\n" + charts + "</div>\n") + table;
+}
+
+}  // namespace ddp

@@ -1,0 +1,21 @@
+#include "common/report/report_file.h"
+
+#include <exception>
+#include <string>
+
+#include "common/files.h"
+#include "common/log.h"
+#include "common/report/run_page.h"
+#include "common/report/run_reader.h"
+
+namespace ddp {
+
+void write_report(const OwnedDir& directory) {
+  try {
+    replace_file(directory, kReportName, run_page(read_run(directory)));
+  } catch (const std::exception& error) {
+    log::warning(std::string("cannot write ") + kReportName + ": " + error.what());
+  }
+}
+
+}  // namespace ddp

@@ -1,0 +1,207 @@
+#include "common/report/run_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "common/error.h"
+#include "common/report/run_parser.h"
+
+namespace ddp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of metrics and rounds
+constexpr std::size_t kMostText = std::size_t{32} << 20;  // of the others
+constexpr std::size_t kMostLine = std::size_t{16} << 20;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  [[nodiscard]] int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+/// The files of one directory, by its descriptor; what it cannot read it tells.
+class Files {
+ public:
+  Files(int directory, RunRecord& run) : directory_(directory), run_(run) {}
+
+  /// Whether there is such a file. Each whole line, without its end.
+  bool for_each_line(const std::string& name, const std::function<void(std::string_view)>& take) {
+    const Descriptor file(open(name));
+    if (file.get() < 0) return false;
+    std::array<char, 1 << 16> buffer{};
+    std::string line;
+    std::size_t total = 0;
+    bool is_too_long = false;
+    ssize_t size = 0;
+    while (total < kMostBytes && (size = read(file.get(), buffer.data(), buffer.size())) > 0) {
+      std::string_view rest(buffer.data(), static_cast<std::size_t>(size));
+      total += rest.size();
+      for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
+           end = rest.find('\n')) {
+        line += rest.substr(0, end);
+        if (!is_too_long) take(line);
+        line.clear();
+        is_too_long = false;
+        rest.remove_prefix(end + 1);
+      }
+      if (line.size() + rest.size() > kMostLine) {
+        is_too_long = true;
+        line.clear();
+      }
+      if (!is_too_long) line += rest;
+    }
+    if (size < 0) tell(name, errno);
+    if (total >= kMostBytes) run_.problems.push_back(name + ": only its first GiB is shown");
+    return true;
+  }
+
+  std::optional<std::string> text(const std::string& name) {
+    const Descriptor file(open(name));
+    if (file.get() < 0) return {};
+    std::string all;
+    std::array<char, 1 << 16> buffer{};
+    ssize_t size = 0;
+    while (all.size() < kMostText && (size = read(file.get(), buffer.data(), buffer.size())) > 0)
+      all.append(buffer.data(), static_cast<std::size_t>(size));
+    if (size < 0) tell(name, errno);
+    return all;
+  }
+
+ private:
+  /// A regular file, not through a link: another may have put anything there.
+  int open(const std::string& name) {
+    const int fd =
+        ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT) return -1;
+    if (fd < 0) {
+      tell(name, errno);
+      return -1;
+    }
+    struct stat status {};
+    if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+    ::close(fd);
+    run_.problems.push_back(name + " is not a regular file");
+    return -1;
+  }
+
+  static ssize_t read(int fd, char* into, std::size_t size) {
+    ssize_t count = 0;
+    do {
+      count = ::read(fd, into, size);
+    } while (count < 0 && errno == EINTR);
+    return count;
+  }
+
+  void tell(const std::string& name, int error) {
+    run_.problems.push_back(name + ": " + std::generic_category().message(error));
+  }
+
+  int directory_;
+  RunRecord& run_;
+};
+
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
+
+/// "step-000600" is 600.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  constexpr std::string_view kBefore = "step-";
+  std::int64_t step = 0;
+  const char* const end = name.data() + name.size();
+  if (!name.starts_with(kBefore)) return {};
+  const auto [at, error] = std::from_chars(name.data() + kBefore.size(), end, step);
+  return error == std::errc() && at == end ? std::optional(step) : std::nullopt;
+}
+
+/// Those that are there, and with them saves of which a killed run could not tell any more.
+void list_checkpoints(const fs::path& path, RunRecord& run) {
+  std::error_code error;
+  for (fs::directory_iterator it(path / "checkpoints", error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    const std::optional<std::int64_t> step = step_of(name);
+    if (!step) continue;
+    run.checkpoints.push_back(name);
+    run.saves.push_back(*step);
+  }
+  std::ranges::sort(run.saves);
+  const auto twice = std::ranges::unique(run.saves);
+  run.saves.erase(twice.begin(), twice.end());
+  std::ranges::sort(
+      run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
+}
+
+void read_all(int directory, RunRecord& run) {
+  Files files(directory, run);
+  if (const auto text = files.text("result.json")) parse_result(*text, run);
+  if (const auto text = files.text("command.txt")) run.command = first_line(*text);
+  if (const auto text = files.text("job.yaml")) parse_job(*text, run);
+  MetricsParser metrics(run);
+  const bool has_json =
+      files.for_each_line("metrics.jsonl", [&](std::string_view line) { metrics.add_json(line); });
+  if (!has_json)
+    files.for_each_line("metrics.csv", [&](std::string_view line) { metrics.add_csv(line); });
+  files.for_each_line("rounds.jsonl", [&](std::string_view line) { parse_round_line(line, run); });
+  if (const auto text = files.text("classes.json")) parse_classes(*text, run);
+  if (const auto text = files.text("checkpoints/best")) run.best_checkpoint = first_line(*text);
+}
+
+RunRecord named(const fs::path& path) {
+  RunRecord run;
+  run.path = path.string();
+  run.name = path.filename().string();
+  return run;
+}
+
+}  // namespace
+
+RunRecord read_run(const OwnedDir& directory) {
+  RunRecord run = named(directory.path());
+  read_all(directory.fd(), run);
+  list_checkpoints(directory.path(), run);
+  return run;
+}
+
+RunRecord read_run(const fs::path& path) {
+  std::error_code error;
+  fs::path real = fs::canonical(path, error);  // <output>/latest is a link
+  const Descriptor directory(error ? -1 : ::open(real.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (directory.get() < 0) {
+    throw UsageError(path.string() + ": " +
+                     (error ? error.message() : std::generic_category().message(errno)) +
+                     ". Name the directory of a run.");
+  }
+  RunRecord run = named(real);
+  read_all(directory.get(), run);
+  list_checkpoints(real, run);
+  if (run.state == "unknown" && run.epochs.empty() && run.steps.empty()) {
+    throw UsageError(path.string() +
+                     ": it has neither result.json nor metrics. Name the directory of a run.");
+  }
+  return run;
+}
+
+}  // namespace ddp

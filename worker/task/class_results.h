@@ -1,0 +1,36 @@
+// What an evaluation says of single classes, for people: how often each was taken for which.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ddp::worker {
+
+struct ClassResults {
+  std::int64_t classes = 0;     // 0: nothing is known
+  bool has_background = false;  // one more row and column, the last: not found, found for nothing
+  std::vector<std::int64_t> counts;  // [side, side]: a row per true class, a column per answer
+  std::vector<std::pair<std::string, std::vector<double>>> numbers;  // by name, then by class
+};
+
+/// As classes.json holds it: names, numbers, and the counts that are not 0 as [truth, answer,
+/// count]. `names` may be fewer than the classes. `step` is that of the weights.
+std::string to_json(const ClassResults& results,
+                    const std::vector<std::string>& names,
+                    std::int64_t step);
+
+/// A metric that has results by class.
+class HasClassResults {
+ public:
+  HasClassResults() = default;
+  HasClassResults(const HasClassResults&) = delete;
+  HasClassResults& operator=(const HasClassResults&) = delete;
+  virtual ~HasClassResults() = default;
+
+  /// After the metric's merge(), of rank 0.
+  [[nodiscard]] virtual ClassResults class_results() const = 0;
+};
+
+}  // namespace ddp::worker
