@@ -20,6 +20,11 @@ int move_up(int fd) {
   return high;
 }
 
+void make_room(int count) {
+  const int last = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kFirstHigh + count);
+  if (last >= 0) ::close(last);
+}
+
 int keep_descriptors_below(int end) {
   // What is not kept is not even copied. Kernels before 5.9 lack the call: then all are, and are
   // closed when the child executes.

@@ -9,6 +9,11 @@ namespace ddp::launcher {
 /// has no room there, and a negative one as it is.
 int move_up(int fd);
 
+/// Makes room for `count` of them up there. To be called while there is one thread: when there are
+/// more, the kernel lets whoever needs more room wait for a grace period of RCU, some milliseconds
+/// (expand_fdtable() of fs/file.c). Without effect where the limit of descriptors has no room.
+void make_room(int count);
+
 /// For a child that shares our descriptors: from here on it has its own, and none from `end` on
 /// (close_range(2)). Async-signal-safe. Errors: -1 with errno.
 int keep_descriptors_below(int end);

@@ -98,6 +98,8 @@ struct ChildPlan {
 };
 
 // ---- the child: async-signal-safe calls only ---------------------------------------------------
+// Sanitizers keep books of the thread whose memory it borrows: they are not to see that these never
+// return.
 
 /// What was ignored when the launcher started stays ignored (nohup), but these two, which the
 /// launcher ignores itself.
@@ -109,12 +111,13 @@ void reset_signals() {
   }
 }
 
-[[noreturn]] void report_failure(ChildPlan& plan, char step = kExec) {
+[[noreturn, gnu::no_sanitize_address, gnu::no_sanitize_thread]] void report_failure(
+    ChildPlan& plan, char step = kExec) {
   plan.failure = {step, errno};
   ::_exit(127);
 }
 
-int become(void* argument) {
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int become(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

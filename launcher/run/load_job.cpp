@@ -10,6 +10,7 @@
 #include "common/resolve_job.h"
 #include "common/yaml.h"
 #include "launcher/net/endpoint.h"
+#include "launcher/os/descriptors.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
@@ -88,7 +89,7 @@ bool has_log_files(const JobSpec& spec) {
 void require_descriptors(const JobSpec& spec) {
   const int needed = descriptors_needed(count_descriptors(), spec.nproc, has_log_files(spec));
   const int limit = raise_descriptor_limit(needed);
-  if (limit >= needed) return;
+  if (limit >= needed) return make_room(needed);
   throw SystemError("cannot start " + std::to_string(spec.nproc) + " workers: this needs " +
                         std::to_string(needed) + " descriptors, the limit is " +
                         std::to_string(limit) +

@@ -1,4 +1,4 @@
-"""ddp-launch beside torchrun on this machine, in one run: `./make.sh bench launcher`.
+"""ddp-launch beside torchrun, and beside MPICH's mpiexec.hydra, on this machine, in one run: `./make.sh bench launcher`.
 
 Each figure is measured on both in turn (A B A B ...), after one run of each that does not count, and shown as median and
 10th to 90th percentile. It never decides pass or fail. The table goes to stdout, all samples to a JSON file with machine,
@@ -39,6 +39,15 @@ class Launcher:
         command = [*self.command, "--standalone", "--nproc-per-node", str(nproc), *flags, "--no-python", *words]
         environment = dict(os.environ, OMP_NUM_THREADS="1")
         return subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environment, text=True)
+
+
+class Hydra:
+    """MPICH's starter of processes, which does nothing beside: no restarts, no log files, no guard."""
+
+    name = "mpiexec.hydra"
+
+    def start(self, nproc, *words):
+        return subprocess.Popen([self.name, "-n", str(nproc), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def no_op(launcher, nproc):
@@ -138,6 +147,24 @@ def log_throughput(launcher):
         return written / 1e6 / seconds
 
 
+def print_header(ours, theirs):
+    print(f"{'':34} {'unit':6} {ours.name:32} {theirs.name:32}")
+
+
+def starts_beside_hydra(ours, options):
+    """Rows of no-op jobs, of which a starter of many processes has most to say."""
+    hydra = Hydra()
+    if shutil.which(hydra.name) is None:
+        print(f"skipped: no-op jobs beside {hydra.name}, which is not here. Install Debian's mpich.")
+        return []
+    print_header(ours, hydra)
+    rows = []
+    for nproc in (2, 8, 64, 512):
+        repeats = options.repeats if nproc <= 64 else max(3, options.repeats // 2)
+        rows.append(row(f"no-op job, {nproc} workers", "s", in_pairs(ours, hydra, lambda one: no_op(one, nproc), repeats)))
+    return rows
+
+
 def quantile(samples, share):
     return sorted(samples)[min(len(samples) - 1, int(share * len(samples)))]
 
@@ -161,19 +188,9 @@ def row(name, unit, samples, larger_is_better=False):
     return {"name": name, "unit": unit, "samples": samples, "ratio": ratio}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("ddp_launch")
-    parser.add_argument("--repeats", type=int, default=20, help="of each figure; those of 64 workers, logs and rest take a quarter")
-    parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("launcher.json"))
-    options = parser.parse_args()
-    ours = Launcher("ddp-launch", [pathlib.Path(options.ddp_launch).absolute()])
-    torchrun = Launcher("torchrun", [sys.executable, "-m", "torch.distributed.run"])
+def beside_torchrun(ours, torchrun, options):
     few = max(3, options.repeats // 4)
-
-    load = os.getloadavg()[0]
-    print(f"load average {load:.1f}, {os.cpu_count()} CPUs; median [p10 .. p90]; the last column is how many times better")
-    print(f"{'':34} {'unit':6} {ours.name:32} {torchrun.name:32}")
+    print_header(ours, torchrun)
     rows = []
     for nproc, repeats in ((2, options.repeats), (8, options.repeats), (64, few)):
         rows.append(row(f"no-op job, {nproc} workers", "s", in_pairs(ours, torchrun, lambda one: no_op(one, nproc), repeats)))
@@ -183,7 +200,10 @@ def main():
     for i, (name, unit) in enumerate((("agent at rest, resident", "MB"), ("agent at rest, of one CPU", ""), ("agent at rest, wake-ups", "1/s"))):
         rows.append(row(name, unit, {launcher: [values[i] for values in runs] for launcher, runs in rest.items()}))
     rows.append(row("log files and console", "MB/s", in_pairs(ours, torchrun, log_throughput, few), larger_is_better=True))
+    return rows
 
+
+def write_record(options, load, rows):
     record = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
         "cpu": re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())[1],
@@ -192,11 +212,30 @@ def main():
         "load": [load, os.getloadavg()[0]],
         "python": platform.python_version(),
         "torch": subprocess.run([sys.executable, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip(),
+        "mpich": shutil.which(Hydra.name) and subprocess.run([Hydra.name, "--version"], capture_output=True, text=True).stdout.split("Release Date")[0].split()[-1],
         "commit": subprocess.run([shutil.which("git") or "git", "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip(),
         "rows": rows,
     }
     options.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
     print(f"all samples: {options.json}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("ddp_launch")
+    parser.add_argument("--repeats", type=int, default=20, help="of each figure; those of 64 workers, logs and rest take a quarter")
+    parser.add_argument("--only-starts", action="store_true", help="no-op jobs beside mpiexec.hydra, and nothing of torchrun")
+    parser.add_argument("--json", type=pathlib.Path, default=pathlib.Path("launcher.json"))
+    options = parser.parse_args()
+    ours = Launcher("ddp-launch", [pathlib.Path(options.ddp_launch).absolute()])
+    torchrun = Launcher("torchrun", [sys.executable, "-m", "torch.distributed.run"])
+
+    load = os.getloadavg()[0]
+    print(f"load average {load:.1f}, {os.cpu_count()} CPUs; median [p10 .. p90]; the last column is how many times better")
+    rows = starts_beside_hydra(ours, options)
+    if not options.only_starts:
+        rows += beside_torchrun(ours, torchrun, options)
+    write_record(options, load, rows)
 
 
 if __name__ == "__main__":
