@@ -14,7 +14,7 @@ Usage: ./make.sh COMMAND
   test                set up, build, and run every test that needs no GPU
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
-  bench [launcher]    ddp-launch beside torchrun, and its store beside torch's, on this machine
+  bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
