@@ -37,6 +37,7 @@
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
+#include "launcher/run/compare.h"
 #include "launcher/run/doctor.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
@@ -145,6 +146,7 @@ int main(int argc, char** argv) try {
   if (options.schema) return print(job_file_schema());
   if (options.completion) return print(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
+  if (options.command == "compare") return compare_runs(options);
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_lifeline();

@@ -179,7 +179,7 @@ std::string class_part(const RecordedClasses& classes) {
   html += classes.has_background ? ".</p>\n"
                                  : ": " + percent(share(sums.right, sums.all)) + " of " +
                                        grouped(sums.all) + " images are right.</p>\n";
-  html += "<div class=\"grid\">\n<div class=\"card\">" + table_of(classes, sums) +
+  html += "<div class=\"pair\">\n<div class=\"card\">" + table_of(classes, sums) +
           "</div>\n<div class=\"card\">";
   if (classes.names.size() <= kMostInMatrix) html += matrix_of(classes, sums);
   return html + confused_of(classes, sums) + "</div>\n</div>\n";

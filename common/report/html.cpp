@@ -34,7 +34,8 @@ p{margin:6px 0}
 .tile,.card{background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px 12px}
 .tile b{display:block;font-size:19px;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .tile span{color:var(--soft);font-size:13px}
-.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:12px}
+.grid,.pair{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr));gap:12px}
+.pair{grid-template-columns:repeat(auto-fit,minmax(min(100%,420px),1fr))}
 .card{min-width:0}
 .cause{border-left:4px solid var(--bad)}
 svg{display:block;width:100%;height:auto}

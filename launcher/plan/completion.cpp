@@ -12,7 +12,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::array<std::string_view, 4> kVerbs{"status", "stop", "logs", "doctor"};
+constexpr std::array<std::string_view, 5> kVerbs{"status", "stop", "logs", "doctor", "compare"};
 
 bool takes_value(const Flag& flag) {
   return flag.value != FlagValue::none && flag.value != FlagValue::optional;

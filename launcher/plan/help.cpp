@@ -17,7 +17,8 @@ constexpr std::array kUsages{
     Usage{"[FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS]", "train by a job file with ddp-worker"},
     Usage{"[FLAGS] PROGRAM [ARGUMENTS...]", "start any program, as torchrun does"},
     Usage{"status|stop|logs [RUN]", "look at a running job, stop it, or show its last lines"},
-    Usage{"doctor [FLAGS] [PROGRAM]", "look at the nodes of a job and the way between them"}};
+    Usage{"doctor [FLAGS] [PROGRAM]", "look at the nodes of a job and the way between them"},
+    Usage{"compare RUN RUN... [--html FILE]", "a table of several runs, and a page"}};
 
 constexpr std::array kExamples{
     Usage{"job.yaml train.epochs=3", "the job file's launch: section says how"},

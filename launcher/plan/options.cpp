@@ -20,6 +20,7 @@ namespace po = boost::program_options;
 
 constexpr std::string_view kCommands[] = {"status", "stop", "logs"};
 constexpr const char* kDoctor = "doctor";
+constexpr const char* kCompare = "compare";
 
 po::options_description describe(std::span<const Flag> flags) {
   po::options_description description;
@@ -195,9 +196,43 @@ class Parser {
   std::vector<std::string> problems_;
 };
 
+/// compare RUN RUN... [--html FILE]. It has a flag of its own, and none of a job's.
+Options parse_comparison(std::span<const std::string> words) {
+  constexpr std::string_view kHtml = "--html";
+  Options options;
+  options.command = kCompare;
+  std::vector<std::string> problems;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (word == "--help" || word == "-h") {
+      options.help = true;
+    } else if (word.starts_with("--html=")) {
+      options.html = word.substr(kHtml.size() + 1);
+    } else if (word == kHtml && i + 1 < words.size()) {
+      options.html = words[++i];
+    } else if (word.starts_with('-')) {
+      problems.push_back("compare: " + word +
+                         (word == kHtml ? " needs a file" : " is not a flag of it") +
+                         ". Type ddp-launch compare RUN RUN... [--html FILE].");
+    } else {
+      options.compared.push_back(word);
+    }
+  }
+  if (options.help) return options;
+  if (options.html && options.html->empty()) problems.emplace_back("compare: --html needs a file.");
+  if (options.compared.size() < 2)
+    problems.push_back("compare takes the directories of two runs or more, got " +
+                       std::to_string(options.compared.size()) +
+                       ". A program of that name is started as ./compare.");
+  if (!problems.empty()) throw UsageError(problems);
+  return options;
+}
+
 }  // namespace
 
 Options parse_options(const std::vector<std::string>& arguments, const Environment& environment) {
+  if (!arguments.empty() && arguments[0] == kCompare)
+    return parse_comparison(std::span(arguments).subspan(1));
   return Parser(arguments, environment).run();
 }
 

@@ -106,6 +106,34 @@ class Ends(ReportTest):
             self.assertIn("cannot write report.html", text)
 
 
+class Compare(ReportTest):
+    def compare(self, *arguments, **keywords):
+        return self.run_program(self.bin / "ddp-launch", "compare", *arguments, **keywords)
+
+    def test_runs_stand_beside_each_other(self):
+        self.worker("train.epochs=1")
+        self.worker("train.epochs=2", "optimizer.lr=0.01", "name=other")
+        text = self.compare("runs/job", "runs/latest", "--html", "page.html")
+        lines = text.splitlines()
+        self.assertRegex(lines[1], r"^job +finished +accuracy [\d.]+ % ")
+        self.assertRegex(lines[2], r"^other +finished +accuracy ")
+        self.assertEqual(text.count("(best)"), 1)
+        self.assertRegex(text, r"(?m)^optimizer\.lr +[\d.]+ +0\.01$")
+        self.assertRegex(text, r"(?m)^train\.epochs +1 +2$")
+        page = Page((self.folder / "page.html").read_text(encoding="utf-8"))
+        self.assertEqual(page.loads, [])
+        for words in ("2 runs", "test accuracy", "optimizer.lr"):
+            self.assertIn(words, page.text)
+
+    def test_what_is_not_a_run_is_refused(self):
+        self.worker("train.epochs=1")
+        text = self.compare("runs/job", "none", ".", "job.yaml", expect=2)
+        for words in ("none: No such file", ".: it has neither result.json nor metrics", "job.yaml: Not a directory"):
+            self.assertIn(words, text)
+        text = self.compare("runs/job", "runs/job", "--html", "none/page.html", expect=125)
+        self.assertIn("none: No such file or directory", text)
+
+
 class Detectors(DetectorTest, ReportTest):
     def test_the_confusion_matrix_has_a_background(self):
         self.launch(2)

@@ -106,6 +106,19 @@ TEST(Options, EveryFlagOfAJobHasAKey) {
   }
 }
 
+TEST(Options, RunsAreComparedByTheirDirectories) {
+  const Options options = parse_options({"compare", "runs/a", "--html", "p.html", "b"}, {});
+  EXPECT_EQ(options.command, "compare");
+  EXPECT_THAT(options.compared, ::testing::ElementsAre("runs/a", "b"));
+  EXPECT_EQ(options.html, "p.html");
+  EXPECT_EQ(parse_options({"compare", "a", "b", "--html=q"}, {}).html, "q");
+  EXPECT_TRUE(parse_options({"compare", "--help"}, {}).help);
+  EXPECT_THAT(problems_of({"compare", "a"}), HasSubstr("two runs or more, got 1"));
+  EXPECT_THAT(problems_of({"compare", "a", "b", "--html"}), HasSubstr("--html needs a file"));
+  EXPECT_THAT(problems_of({"compare", "a", "b", "--grace=3s"}), HasSubstr("not a flag of it"));
+  EXPECT_EQ(parse_options({"./compare", "a"}, {}).program, "./compare");
+}
+
 TEST(Options, AListOfHostsComesFromOnePlace) {
   const Options options = parse_options({"--hosts", "a,b:4", "--ssh=ssh -p 1", "p"}, {});
   EXPECT_EQ(options.hosts, "a,b:4");

@@ -50,18 +50,17 @@ RoundFile::RoundFile(const OwnedDir& directory) {
 }
 
 void RoundFile::begin(const RoundFacts& facts, std::int64_t step) {
-  // A line that a crash cut off ends here.
-  append("\n" + json::serialize(
-                    json::object{{"kind", "round"},
-                                 {"round", facts.round},
-                                 {"step", step},
-                                 {"time", now()},
-                                 {"ranks", json::array(facts.ranks.begin(), facts.ranks.end())},
-                                 {"versions", facts.versions},
-                                 {"directory", facts.directory},
-                                 {"commit", facts.commit},
-                                 {"watch", facts.watched},
-                                 {"higher_is_better", facts.is_higher_better}}));
+  append(
+      json::serialize(json::object{{"kind", "round"},
+                                   {"round", facts.round},
+                                   {"step", step},
+                                   {"time", now()},
+                                   {"ranks", json::array(facts.ranks.begin(), facts.ranks.end())},
+                                   {"versions", facts.versions},
+                                   {"directory", facts.directory},
+                                   {"commit", facts.commit},
+                                   {"watch", facts.watched},
+                                   {"higher_is_better", facts.is_higher_better}}));
 }
 
 void RoundFile::write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers) {

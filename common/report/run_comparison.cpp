@@ -1,0 +1,206 @@
+#include "common/report/run_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "common/one_line.h"
+#include "common/report/html.h"
+#include "common/report/svg_chart.h"
+
+namespace ddp {
+namespace {
+
+constexpr std::size_t kLongestCell = 60;  // of a terminal's table, in bytes
+
+using Row = std::vector<std::string>;
+
+/// What stands in the row of a run; both tables are made of it.
+Row cells_of(const RunRecord& run, bool is_best) {
+  const Watch watch = watch_of(run);
+  const std::optional<std::size_t> best = best_of(run, watch);
+  std::string result = "-";
+  std::string epoch = "-";
+  if (best) {
+    const RecordedEpoch& one = run.epochs[*best];
+    const std::string half =
+        watch.metric.starts_with("test_") ? watch.metric.substr(5) : watch.metric;
+    result = half + " " + metric_number(watch.metric, one.number(watch.metric)) +
+             (is_best ? " (best)" : "");
+    epoch = std::to_string(one.epoch + 1);
+  }
+  const double rate = throughput_of(run);
+  const std::optional<double> time = time_of(run);
+  std::string ranks = run.world_size > 0 ? std::to_string(run.world_size) : "-";
+  if (run.world_size == 0 && !run.starts.empty())
+    ranks = std::to_string(run.starts.back().ranks.size());
+  return {run.name,
+          run.state,
+          result,
+          epoch,
+          std::to_string(std::ranges::count(run.epochs, true, &RecordedEpoch::is_whole)),
+          std::to_string(last_step(run)),
+          time ? time_text(*time) : "-",
+          std::isfinite(rate) && rate < 1e15 ? std::to_string(std::llround(rate)) : "-",
+          ranks};
+}
+
+const Row& heads() {
+  static const Row all{
+      "run", "state", "best evaluation", "epoch", "epochs", "steps", "time", "images/s", "ranks"};
+  return all;
+}
+
+std::vector<Row> rows_of(std::span<const RunRecord> runs) {
+  const std::optional<std::size_t> best = best_run(runs);
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    rows.push_back(cells_of(runs[i], i == best));
+  return rows;
+}
+
+/// Characters, not bytes: what continues one is not counted.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80; }));
+}
+
+std::string text_table(std::vector<Row> rows) {
+  std::vector<std::size_t> widths;
+  for (Row& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      row[i] = one_line(row[i], kLongestCell);
+      widths[i] = std::max(widths[i], width_of(row[i]));
+    }
+  }
+  std::string text;
+  for (const Row& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      if (i + 1 < row.size()) line += std::string(widths[i] - width_of(row[i]) + 2, ' ');
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+Row names_of(std::span<const RunRecord> runs) {
+  Row names;
+  for (const RunRecord& run : runs)
+    names.push_back(run.name);
+  return names;
+}
+
+Row escaped(Row row) {
+  for (std::string& cell : row)
+    cell = escape(cell);
+  return row;
+}
+
+std::string chart_of(std::span<const RunRecord> runs, const std::string& name) {
+  ChartRequest chart{.title = name, .curves = {}};
+  std::ranges::replace(chart.title, '_', ' ');
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    ChartCurve curve{runs[i].name, {}, static_cast<int>(i), false};
+    for (const RecordedEpoch& one : runs[i].epochs)
+      if (std::isfinite(one.number(name)))
+        curve.points.push_back({static_cast<double>(one.step), one.number(name)});
+    chart.curves.push_back(std::move(curve));
+  }
+  return svg_chart(chart);
+}
+
+}  // namespace
+
+std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs) {
+  std::map<std::string, std::string> defaults;
+  for (const RunRecord& run : runs)
+    for (const ChangedKey& key : run.keys)
+      defaults.emplace(key.path, key.default_value);
+  std::vector<DifferingKey> keys;
+  for (const auto& [path, usual] : defaults) {
+    DifferingKey key{path, {}};
+    for (const RunRecord& run : runs) {
+      const auto own = std::ranges::find(run.keys, path, &ChangedKey::path);
+      key.values.push_back(own == run.keys.end() ? usual : own->value);
+    }
+    const bool is_same = std::ranges::all_of(
+        key.values, [&](const std::string& value) { return value == key.values[0]; });
+    if (!is_same) keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+std::optional<std::size_t> best_run(std::span<const RunRecord> runs) {
+  std::optional<std::size_t> best;
+  std::optional<Watch> common;
+  double value = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Watch watch = watch_of(runs[i]);
+    const std::optional<std::size_t> place = best_of(runs[i], watch);
+    if (!place) continue;
+    if (common &&
+        (common->metric != watch.metric || common->is_higher_better != watch.is_higher_better))
+      return {};
+    common = watch;
+    const double result = runs[i].epochs[*place].number(watch.metric);
+    if (!best || (watch.is_higher_better ? result > value : result < value)) {
+      best = i;
+      value = result;
+    }
+  }
+  return best;
+}
+
+std::string comparison_text(std::span<const RunRecord> runs) {
+  std::vector<Row> rows = rows_of(runs);
+  rows.insert(rows.begin(), heads());
+  std::string text = text_table(std::move(rows));
+  const std::vector<DifferingKey> keys = differing_keys(runs);
+  if (keys.empty()) return text + "\nno key of their jobs differs\n";
+  Row names = names_of(runs);
+  names.insert(names.begin(), "key");
+  std::vector<Row> table{std::move(names)};
+  for (const DifferingKey& key : keys) {
+    Row row{key.path};
+    row.insert(row.end(), key.values.begin(), key.values.end());
+    table.push_back(std::move(row));
+  }
+  return text + "\n" + text_table(std::move(table));
+}
+
+std::string comparison_page(std::span<const RunRecord> runs) {
+  std::vector<Row> rows;
+  for (Row& row : rows_of(runs))
+    rows.push_back(escaped(std::move(row)));
+  const std::optional<std::size_t> best = best_run(runs);
+  std::vector<std::string> classes(rows.size());
+  if (best) classes[*best] = "best";
+  std::string html = "<h1>" + std::to_string(runs.size()) + " runs</h1>\n<div class=\"card\">" +
+                     html_table(heads(), rows, classes) + "</div>\n";
+  std::set<std::string> metrics{"train_loss", "test_loss", "images_per_s"};
+  for (const RunRecord& run : runs)
+    if (const Watch watch = watch_of(run); !watch.metric.empty()) metrics.insert(watch.metric);
+  std::string charts;
+  for (const std::string& name : metrics)
+    charts += chart_of(runs, name);
+  if (!charts.empty()) html += "<h2>Curves</h2>\n<div class=\"grid\">\n" + charts + "</div>\n";
+  Row heads = escaped(names_of(runs));
+  heads.insert(heads.begin(), "key");
+  std::vector<Row> keys;
+  for (const DifferingKey& key : differing_keys(runs)) {
+    Row row{element("code", key.path)};
+    for (const std::string& value : key.values)
+      row.push_back(element("code", value));
+    keys.push_back(std::move(row));
+  }
+  html += keys.empty() ? "<p>No key of their jobs differs.</p>\n"
+                       : "<h2>Keys that differ</h2>\n<div class=\"card\">" +
+                             html_table(heads, keys) + "</div>\n";
+  return html_page(std::to_string(runs.size()) + " runs", html);
+}
+
+}  // namespace ddp

@@ -1,0 +1,34 @@
+#include "launcher/run/compare.h"
+
+#include <iostream>
+#include <vector>
+
+#include "common/error.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/one_line.h"
+#include "common/report/run_comparison.h"
+#include "common/report/run_reader.h"
+
+namespace ddp::launcher {
+
+int compare_runs(const Options& options) {
+  std::vector<RunRecord> runs;
+  std::vector<std::string> problems;
+  for (const std::string& path : options.compared) {
+    try {
+      runs.push_back(read_run(std::filesystem::path(path)));
+    } catch (const UsageError& error) {
+      problems.emplace_back(error.what());
+    }
+  }
+  if (!problems.empty()) throw UsageError(problems);
+  for (const RunRecord& run : runs)
+    for (const std::string& problem : run.problems)
+      std::cerr << "ddp-launch: " << one_line(run.name + ": " + problem) << "\n";
+  std::cout << comparison_text(runs) << std::flush;
+  if (options.html) replace_file(std::filesystem::path(*options.html), comparison_page(runs));
+  return exit_code::kOk;
+}
+
+}  // namespace ddp::launcher
