@@ -13,7 +13,7 @@
 namespace ddp {
 
 enum class Phase : std::uint32_t {
-  none,  // the program has not opened its page: foreign
+  none,  // the program has not opened its page: an external one
   starting,
   joining,
   loading,
@@ -87,7 +87,7 @@ class InCollective {
   ProgressPage* page_;
 };
 
-/// True once a worker of this release has opened the page. A foreign program may have written
+/// True once a worker of this release has opened the page. An external program may have written
 /// anything into it.
 inline bool is_opened(const ProgressPage& page) {
   return page.version.load(std::memory_order_acquire) == ProgressPage::kVersion;

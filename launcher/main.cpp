@@ -25,7 +25,7 @@
 #include "common/report/report_file.h"
 #include "common/run_dir.h"
 #include "common/streams.h"
-#include "launcher/os/lifeline.h"
+#include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/completion.h"
@@ -42,7 +42,7 @@
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
-#include "launcher/run/membership.h"
+#include "launcher/run/rendezvous.h"
 #include "launcher/run/report.h"
 #include "launcher/run/token.h"
 
@@ -149,7 +149,7 @@ int main(int argc, char** argv) try {
   if (options.command == "compare") return compare_runs(options);
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
-  if (options.token_stdin) token = take_lifeline();
+  if (options.token_stdin) token = take_parent_pipe();
   const bool is_doctor = options.command == "doctor";
   if (!options.command.empty() && !is_doctor) return run_command(options, environment);
   if (options.explain)
@@ -160,7 +160,7 @@ int main(int argc, char** argv) try {
   if (is_doctor) return run_doctor(spec);
   leave_by_signals(spec.stop_signals);
   asio::io_context io(1);
-  Membership membership = find_membership(io, spec);
+  Rendezvous rendezvous = hold_rendezvous(io, spec);
   // Beyond this point it is known who is node 0.
   const ScratchPlace place = make_scratch_place(find_variable(environment, "XDG_RUNTIME_DIR"));
   if (!place.warning.empty()) log::warning(place.warning);
@@ -177,21 +177,21 @@ int main(int argc, char** argv) try {
   const auto make_agent = [&] {
     const log::Level level = level_of(options, environment);
     return std::make_unique<Agent>(
-        io, spec, membership, choose_run_dir, place.path, lock ? &*lock : nullptr, level);
+        io, spec, rendezvous, choose_run_dir, place.path, lock ? &*lock : nullptr, level);
   };
   std::unique_ptr<Agent> agent;
   try {
     agent = make_agent();
   } catch (const SystemError& error) {
-    if (!membership.may_join || error.code() != exit_code::kRendezvous) throw;
+    if (!rendezvous.may_join || error.code() != exit_code::kRendezvous) throw;
     log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
               " is served already: joining whoever serves it");
-    membership = join_node_zero(io, spec);  // who was faster is node 0
+    rendezvous = join_node_zero(io, spec);  // who was faster is node 0
     agent = make_agent();
   }
   JobEnd end = agent->run();
   // Beyond this point nothing of this job lives on this node.
-  const bool has_node_zero_said_it = membership.link && end.exit_code != exit_code::kNodeLost;
+  const bool has_node_zero_said_it = rendezvous.link && end.exit_code != exit_code::kNodeLost;
   if (spec.shares_console && has_node_zero_said_it) end.report.clear();
   const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
   const int code = report(end, {record, agent->log_dir()}, environment, agent->console());

@@ -121,7 +121,7 @@ void ControlLink::send(std::string_view frame) {
   send_in_pieces(frame, 0);
 }
 
-void ControlLink::send_beat(std::string frame) {
+void ControlLink::send_heartbeat(std::string frame) {
   if (!socket_.is_open()) return;
   const int fd = socket_.native_handle();
   const std::size_t around = kFrameHeadBytes + (cipher_ ? kSealBytes : 0);

@@ -2,8 +2,8 @@
 // reconnect (TCP resends; its end means that the other agent is dead). Frames as in plan/frames.h;
 // in a job with a token each is sealed (net/frame_cipher).
 // Promises: send() never waits; a peer that does not read is dropped once kMostQueued bytes wait
-// for it; a peer that sends nonsense is dropped; whoever is dropped is told of once; beats are as
-// large as packets can be, so that where large ones vanish nobody takes the way for a good one.
+// for it; a peer that sends nonsense is dropped; whoever is dropped is told of once; heartbeats are
+// as large as packets can be, so that where large ones vanish nobody takes the way for a good one.
 // Trap: a socket that is closed with unread bytes resets the connection, and what the kernel had
 // still to send is lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a
 // failed write does not close: what has come before is read first.
@@ -50,7 +50,7 @@ class ControlLink : public std::enable_shared_from_this<ControlLink> {
   /// One that comes every second, of JSON: filled up with blanks to one packet of the largest size
   /// and a small one, unless what was sent before is still under way. So a way on which large
   /// packets vanish is silent, though nothing large has to be said.
-  void send_beat(std::string frame);
+  void send_heartbeat(std::string frame);
 
   /// "; small packets pass, large ones do not: ...", for who has fallen silent; empty: nothing says
   /// so.

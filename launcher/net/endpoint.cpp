@@ -155,7 +155,7 @@ Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, cons
       access_(notice_),
       pause_(io),
       client_slots_(limit_, limit_),
-      stranger_slots_(most_strangers(place.nodes), most_strangers(place.nodes) / 2) {
+      unknown_slots_(most_unknown(place.nodes), most_unknown(place.nodes) / 2) {
   const Listening where = place.nodes > 1 ? Listening::of_several(place.address)
                                           : Listening::of_one_node(place.address);
   for (int i = 0; i < kTries && !listen(where, place.port); ++i) {
@@ -255,7 +255,7 @@ std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, boo
 bool Endpoint::make_room() {
   const int limit = raise_descriptor_limit(0);
   if (raise_descriptor_limit(INT_MAX) > limit) return true;
-  std::optional<Slots::Id> victim = stranger_slots_.find_victim();
+  std::optional<Slots::Id> victim = unknown_slots_.find_victim();
   if (!victim) victim = client_slots_.find_victim();
   if (victim) {
     leave(*victim);
@@ -271,10 +271,10 @@ void Endpoint::welcome(tcp::socket socket) {
   std::optional<Peer> peer = access_.identify(socket);
   const bool is_client = peer && access_.lets_in(*peer);
   if (!peer || (!is_client && !on_agent_ && !access_.may_change(*peer))) {
-    ++strangers_;
+    ++unknown_;
     return;
   }
-  Slots& slots = is_client ? client_slots_ : stranger_slots_;
+  Slots& slots = is_client ? client_slots_ : unknown_slots_;
   if (const auto victim = slots.find_victim(peer->source)) leave(*victim);
   const Slots::Id id = ++next_id_;
   slots.take(id, peer->source);
@@ -290,7 +290,7 @@ void Endpoint::welcome(tcp::socket socket) {
 /// Its place is free. It may have left already, with its connection; else that is closed.
 void Endpoint::leave(Slots::Id id) {
   client_slots_.release(id);
-  stranger_slots_.release(id);
+  unknown_slots_.release(id);
   const auto found = arrivals_.find(id);
   if (found == arrivals_.end()) return;
   boost::system::error_code ignored;
@@ -329,7 +329,7 @@ asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
              "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
              "closed. Start the job with --store worker, so that rank 0 serves the store.");
   } else if (opening != StoreOpening::unknown) {
-    ++strangers_;
+    ++unknown_;
   }
 }
 

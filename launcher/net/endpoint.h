@@ -1,11 +1,11 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
 // forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
 // of the store go on to the store, agents to whoever serves them, all others are closed.
-// Promises: nothing is allocated by what a stranger sends; one that says nothing is closed after
-// kHandshake; as many as the job can need are served, whoever else connects: until its first bytes
-// have come, a connection has a place among those of its kind alone, the store's own clients or
-// strangers, and of one source there are at most half of a job's (plan/slots). Who may be a client
-// of the store says net/store_access.
+// Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
+// after kHandshake; as many as the job can need are served, whoever else connects: until its first
+// bytes have come, a connection has a place among those of its kind alone, the store's own clients
+// or unknown peers, and of one source there are at most half of a job's (plan/slots). Who may be a
+// client of the store says net/store_access.
 #pragma once
 
 #include <algorithm>
@@ -79,7 +79,7 @@ class Endpoint {
   void close();
 
   /// Connections that were neither a client of the store, as they may be, nor an agent, nor silent.
-  [[nodiscard]] std::size_t strangers() const { return strangers_; }
+  [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
 
   static constexpr std::chrono::seconds kHandshake{5};
   /// A process opens one connection, and one for each clone() of its store: 16 of each worker, and
@@ -88,7 +88,7 @@ class Endpoint {
     return 1000 + 16 * static_cast<std::size_t>(world_size);
   }
   /// Of addresses that have not joined.
-  static constexpr std::size_t most_strangers(int nodes) {
+  static constexpr std::size_t most_unknown(int nodes) {
     return std::max<std::size_t>(64, 2 * static_cast<std::size_t>(nodes));
   }
 
@@ -122,10 +122,10 @@ class Endpoint {
   asio::steady_timer pause_;
   // Of those that have said nothing yet.
   Slots client_slots_;
-  Slots stranger_slots_;
+  Slots unknown_slots_;
   std::map<Slots::Id, std::shared_ptr<Arrival>> arrivals_;
   Slots::Id next_id_ = 0;
-  std::size_t strangers_ = 0;
+  std::size_t unknown_ = 0;
   bool said_old_ = false;
   bool said_full_ = false;
   bool said_descriptors_ = false;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "launcher/net/agent_door.h"
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
+#include "launcher/net/handshake_server.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/tcp_facts.h"
 #include "launcher/plan/frames.h"
@@ -158,7 +158,8 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
   co_return false;
 }
 
-/// The words of agent_door.h, from the other side. Suspends: until the socket is closed, at most.
+/// The words of handshake_server.h, from the other side. Suspends: until the socket is closed, at
+/// most.
 asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
   Attempt attempt;
   AgentOpening opening;
@@ -251,7 +252,7 @@ asio::awaitable<Attempt> try_once(asio::io_context& io,
 /// An agent without a token reads only short ones.
 void require_short(const JoinPlan& plan) {
   const std::size_t bytes = encode(plan.hello).size();
-  const std::size_t most = plan.token.empty() ? AgentDoor::kLongestOpenHello : kLongestFrame;
+  const std::size_t most = plan.token.empty() ? HandshakeServer::kLongestOpenHello : kLongestFrame;
   if (bytes <= most) return;
   throw SystemError("cannot join: what this node says of its job takes " + std::to_string(bytes) +
                         " bytes, and node 0 reads at most " + std::to_string(most) +

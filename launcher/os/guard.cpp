@@ -295,7 +295,7 @@ void Guard::set_lease(std::chrono::milliseconds lease) {
   send(kLease, {}, "");
 }
 
-void Guard::beat() {
+void Guard::renew_lease() {
   if (lease_ == std::chrono::nanoseconds(0) || is_lease_over()) return;
   lease_end_ = boot_time() + lease_;
   send(kLease, {}, "");

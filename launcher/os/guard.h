@@ -5,8 +5,9 @@
 // environment holds our agent id, until two scans are empty, removes the job's scratch
 // directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
 // SIGKILL, for grandchildren and for daemons, without cgroups. In a job of several nodes it also
-// fences: without a beat of the agent for a lease it kills the same, though the agent may live (it
-// is stopped, or hears nothing of node 0), since the other nodes have given this one up by then.
+// fences: without a heartbeat of the agent for a lease it kills the same, though the agent may live
+// (it is stopped, or hears nothing of node 0), since the other nodes have given this one up by
+// then.
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +46,7 @@ class Guard {
   /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
   void set_lease(std::chrono::milliseconds lease);
   /// Node 0 has been heard, so the lease begins anew; unless it is over, which is for good.
-  void beat();
+  void renew_lease();
   /// All that it was told of is dead or dying, and so is whatever is started now. An agent that was
   /// stopped asks before it goes on.
   [[nodiscard]] bool is_lease_over() const;

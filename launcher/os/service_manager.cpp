@@ -25,16 +25,16 @@ ServiceManager::ServiceManager(asio::io_context& io, const Environment& environm
   // The variables may be those of a parent of ours that is the service.
   const std::int64_t pid = number_in(environment, "WATCHDOG_PID");
   if (pid != 0 && pid != ::getpid()) return;
-  beat_ = std::chrono::microseconds(
-              std::max<std::int64_t>(number_in(environment, "WATCHDOG_USEC"), 0)) /
-          2;
+  heartbeat_ = std::chrono::microseconds(
+                   std::max<std::int64_t>(number_in(environment, "WATCHDOG_USEC"), 0)) /
+               2;
 }
 
 void ServiceManager::ready() {
   if (socket_.empty() || is_ready_) return;
   is_ready_ = true;
   tell("READY=1");
-  if (beat_.count() > 0) beat();
+  if (heartbeat_.count() > 0) heartbeat();
 }
 
 void ServiceManager::close() {
@@ -43,11 +43,11 @@ void ServiceManager::close() {
   is_ready_ = false;
 }
 
-void ServiceManager::beat() {
+void ServiceManager::heartbeat() {
   tell("WATCHDOG=1");
-  timer_.expires_after(beat_);
+  timer_.expires_after(heartbeat_);
   timer_.async_wait([this](const boost::system::error_code& error) {
-    if (!error && is_ready_) beat();
+    if (!error && is_ready_) heartbeat();
   });
 }
 

@@ -26,10 +26,10 @@ class ServiceManager {
 
  private:
   void tell(std::string_view state) const;
-  void beat();
+  void heartbeat();
 
-  std::string socket_;                 // empty: nobody listens
-  std::chrono::microseconds beat_{0};  // 0: no watchdog
+  std::string socket_;                      // empty: nobody listens
+  std::chrono::microseconds heartbeat_{0};  // 0: no watchdog
   bool is_ready_ = false;
   asio::steady_timer timer_;
 };

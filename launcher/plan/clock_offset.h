@@ -1,5 +1,5 @@
-// How another node's steady clock stands to ours, estimated from beats that carry the time of the
-// beat they answer. Pure.
+// How another node's steady clock stands to ours, estimated from heartbeats that carry the time of
+// the beat they answer. Pure.
 #pragma once
 
 #include <chrono>
@@ -10,10 +10,10 @@ namespace ddp::launcher {
 
 class ClockOffset {
  public:
-  /// A beat of ours left at `sent`, its answer came at `received`; in between the other side kept
-  /// it for `kept` and read `theirs` on its clock. The answer that was under way for the shortest
-  /// time tells most; an old one is forgotten, as clocks drift. Source: Cristian, Probabilistic
-  /// clock synchronization, 1989.
+  /// A heartbeat of ours left at `sent`, its answer came at `received`; in between the other side
+  /// kept it for `kept` and read `theirs` on its clock. The answer that was under way for the
+  /// shortest time tells most; an old one is forgotten, as clocks drift. Source: Cristian,
+  /// Probabilistic clock synchronization, 1989.
   void note(std::int64_t sent, std::int64_t received, std::int64_t kept, std::int64_t theirs) {
     const std::int64_t under_way = received - sent - kept;
     if (sent == 0 || under_way < 0) return;
@@ -22,7 +22,7 @@ class ClockOffset {
     best_ = Best{received, under_way, theirs - (received - under_way / 2)};
   }
 
-  /// A time of theirs on our clock, or nothing before the first beat.
+  /// A time of theirs on our clock, or nothing before the first heartbeat.
   [[nodiscard]] std::optional<std::int64_t> to_ours(std::int64_t theirs) const {
     if (!best_) return std::nullopt;
     return theirs - best_->offset;

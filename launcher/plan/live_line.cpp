@@ -50,7 +50,7 @@ std::string LiveLine::describe(nanoseconds now, std::span<const WorkerSample> sa
   if (samples.empty()) return "";
   const bool is_ours = std::any_of(
       samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.has_page; });
-  return is_ours ? describe_training(now, samples) : describe_foreign(now, samples);
+  return is_ours ? describe_training(now, samples) : describe_external(now, samples);
 }
 
 std::string LiveLine::describe_training(nanoseconds now, std::span<const WorkerSample> samples) {
@@ -76,7 +76,7 @@ std::string LiveLine::describe_training(nanoseconds now, std::span<const WorkerS
   return text;
 }
 
-std::string LiveLine::describe_foreign(nanoseconds now, std::span<const WorkerSample> samples) {
+std::string LiveLine::describe_external(nanoseconds now, std::span<const WorkerSample> samples) {
   const Output* quietest = nullptr;
   int quietest_rank = 0;
   for (const WorkerSample& sample : samples) {

@@ -35,7 +35,8 @@ class LiveLine {
   };
   std::string describe_training(std::chrono::nanoseconds now,
                                 std::span<const WorkerSample> samples);
-  std::string describe_foreign(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
+  std::string describe_external(std::chrono::nanoseconds now,
+                                std::span<const WorkerSample> samples);
   std::int64_t images_per_second(std::chrono::nanoseconds now, std::int64_t samples);
 
   std::deque<Count> counts_;

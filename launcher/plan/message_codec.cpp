@@ -83,7 +83,7 @@ void fields(Io& io, A<JobEnd> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<OrderBeat> auto& m) {
+void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
 }
@@ -170,7 +170,7 @@ template <typename Io>
 void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("round", m.round);
   io.field("workers", m.workers);
-  io.field("leftovers", m.leftovers);
+  io.field("unkilled", m.unkilled);
   io.field("gpu_error", m.gpu_error);
   io.field("kept", m.kept, Range{0, kMostWorkersOfNode});
   io.field("kept_step", m.kept_step, kEither);
@@ -221,7 +221,7 @@ void fields(Io& io, A<WorkerSample> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<NewsBeat> auto& m) {
+void fields(Io& io, A<HeartbeatReply> auto& m) {
   io.field("round", m.round);
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("echo", m.echo_ns, kNotNegative);
@@ -244,7 +244,7 @@ constexpr std::string_view kType<StopRound> = "stop";
 template <>
 constexpr std::string_view kType<JobEnd> = "verdict";
 template <>
-constexpr std::string_view kType<OrderBeat> = "order-beat";
+constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
 constexpr std::string_view kType<Started> = "started";
 template <>
@@ -256,7 +256,7 @@ constexpr std::string_view kType<NodeFailed> = "failed";
 template <>
 constexpr std::string_view kType<StopAsked> = "stop-asked";
 template <>
-constexpr std::string_view kType<NewsBeat> = "news-beat";
+constexpr std::string_view kType<HeartbeatReply> = "heartbeat-reply";
 
 template <>
 bool is_sound(const Hello& m) {
@@ -296,7 +296,7 @@ bool is_sound(const Started& m) {
   return m.pids.size() <= kMostWorkersOfNode;
 }
 template <>
-bool is_sound(const NewsBeat& m) {
+bool is_sound(const HeartbeatReply& m) {
   return m.samples.size() <= kMostWorkersOfNode;
 }
 template <>
@@ -336,7 +336,7 @@ void cut(WorkerReport& worker, std::size_t most) {
 void cut(GroupEnded& ended, std::size_t most) {
   for (WorkerReport& worker : ended.workers)
     cut(worker, most);
-  keep_newest(ended.leftovers, 16 * most);
+  keep_newest(ended.unkilled, 16 * most);
 }
 
 void cut(JobEnd& end, std::size_t most) {
@@ -379,11 +379,11 @@ std::string encode(const Welcome& welcome) {
 std::string encode(const Refusal& refusal) {
   return wire::write_message(refusal);
 }
-std::string encode(const Order& order) {
-  return std::visit([](const auto& message) { return wire::write_any(message); }, order);
+std::string encode(const NodeCommand& command) {
+  return std::visit([](const auto& message) { return wire::write_any(message); }, command);
 }
-std::string encode(const News& news) {
-  return std::visit([](const auto& message) { return wire::write_any(message); }, news);
+std::string encode(const NodeEvent& event) {
+  return std::visit([](const auto& message) { return wire::write_any(message); }, event);
 }
 
 std::optional<Hello> decode_hello(std::string_view text) {
@@ -405,26 +405,26 @@ std::optional<Answer> decode_answer(std::string_view text) {
     refusal->text = clean_lines(refusal->text);
   return answer;
 }
-std::optional<Order> decode_order(std::string_view text) {
-  std::optional<Order> order = wire::decode<Order>(text);
-  if (!order) return std::nullopt;
-  if (auto* const announce = std::get_if<AnnounceStop>(&*order)) {
+std::optional<NodeCommand> decode_command(std::string_view text) {
+  std::optional<NodeCommand> command = wire::decode<NodeCommand>(text);
+  if (!command) return std::nullopt;
+  if (auto* const announce = std::get_if<AnnounceStop>(&*command)) {
     announce->line = one_line(announce->line, kLongestLine);
   }
-  if (auto* const stop = std::get_if<StopRound>(&*order)) {
+  if (auto* const stop = std::get_if<StopRound>(&*command)) {
     stop->line = one_line(stop->line, kLongestLine);
   }
-  if (auto* const end = std::get_if<JobEnd>(&*order)) end->report = clean_lines(end->report);
-  return order;
+  if (auto* const end = std::get_if<JobEnd>(&*command)) end->report = clean_lines(end->report);
+  return command;
 }
-std::optional<News> decode_news(std::string_view text) {
-  std::optional<News> news = wire::decode<News>(text);
-  if (!news) return std::nullopt;
-  if (auto* const failed = std::get_if<NodeFailed>(&*news))
+std::optional<NodeEvent> decode_event(std::string_view text) {
+  std::optional<NodeEvent> event = wire::decode<NodeEvent>(text);
+  if (!event) return std::nullopt;
+  if (auto* const failed = std::get_if<NodeFailed>(&*event))
     failed->text = clean_lines(failed->text);
-  if (auto* const ended = std::get_if<GroupEnded>(&*news))
+  if (auto* const ended = std::get_if<GroupEnded>(&*event))
     ended->gpu_error = one_line(ended->gpu_error, kLongestLine);
-  return news;
+  return event;
 }
 
 }  // namespace ddp::launcher

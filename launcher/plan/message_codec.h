@@ -19,15 +19,15 @@ namespace ddp::launcher {
 std::string encode(const Hello& hello);
 std::string encode(const Welcome& welcome);
 std::string encode(const Refusal& refusal);
-std::string encode(const Order& order);
-std::string encode(const News& news);
+std::string encode(const NodeCommand& command);
+std::string encode(const NodeEvent& event);
 
 /// Of another version only `protocol` and `version` are read: the rest may be anything.
 std::optional<Hello> decode_hello(std::string_view text);
 /// A Refusal is the same in every version.
 std::optional<Answer> decode_answer(std::string_view text);
-std::optional<Order> decode_order(std::string_view text);
-std::optional<News> decode_news(std::string_view text);
+std::optional<NodeCommand> decode_command(std::string_view text);
+std::optional<NodeEvent> decode_event(std::string_view text);
 
 inline constexpr std::size_t kLongestLine = 4 << 10;      // of a worker's output in a message
 inline constexpr std::size_t kLongestEndText = 64 << 10;  // each one of the verdict

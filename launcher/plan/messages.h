@@ -1,5 +1,5 @@
-// What the agents of a job tell each other: the handshake, then node 0's orders and the other
-// nodes' news. Plain values; message_codec.h says how they look on the wire. Between node 0's
+// What the agents of a job tell each other: the handshake, then node 0's commands and the other
+// nodes' events. Plain values; message_codec.h says how they look on the wire. Between node 0's
 // coordinator and its own node they pass as they are.
 #pragma once
 
@@ -43,7 +43,7 @@ struct Hello {
   bool asks = false;                            // it only wants to know who is there
   int problem_code = 0;                         // 126 or 127; 0: it can execute the program
   std::string problem;                          // ... and why not
-  std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: foreign
+  std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: external
   std::string address;                          // not sent: where node 0 sees it, for people
   bool operator==(const Hello&) const = default;
 };
@@ -63,7 +63,7 @@ struct Refusal {
 
 using Answer = std::variant<Welcome, Refusal>;
 
-// --- Node 0's orders.
+// --- Node 0's commands.
 
 /// Start the workers of this node.
 struct StartRound {
@@ -108,15 +108,15 @@ struct JobEnd {
 };
 
 /// Once a second, and the answer to nothing.
-struct OrderBeat {
+struct Heartbeat {
   std::int64_t sent_ns = 0;  // node 0's steady clock
   std::string line;          // how the job is, for the console
-  bool operator==(const OrderBeat&) const = default;
+  bool operator==(const Heartbeat&) const = default;
 };
 
-using Order = std::variant<StartRound, AnnounceStop, StopRound, JobEnd, OrderBeat>;
+using NodeCommand = std::variant<StartRound, AnnounceStop, StopRound, JobEnd, Heartbeat>;
 
-// --- A node's news.
+// --- A node's events.
 
 /// All workers of the node have been started.
 struct Started {
@@ -135,14 +135,14 @@ struct Exited {
   bool operator==(const Exited&) const = default;
 };
 
-/// No process of the round lives on this node, but for the leftovers and those that are kept.
+/// No process of the round lives on this node, but for the unkilled and those that are kept.
 struct GroupEnded {
   int round = 0;
-  std::vector<WorkerReport> workers;   // that ended, by local rank
-  std::vector<std::string> leftovers;  // what could not be killed
-  std::string gpu_error;               // a line of the kernel log; empty: the GPUs are well
-  int kept = 0;                        // workers that wait for the next round
-  std::int64_t kept_step = -1;         // the newest step whose state one of them holds
+  std::vector<WorkerReport> workers;  // that ended, by local rank
+  std::vector<std::string> unkilled;  // what could not be killed
+  std::string gpu_error;              // a line of the kernel log; empty: the GPUs are well
+  int kept = 0;                       // workers that wait for the next round
+  std::int64_t kept_step = -1;        // the newest step whose state one of them holds
 };
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused
@@ -161,14 +161,14 @@ struct StopAsked {
 };
 
 /// Once a second.
-struct NewsBeat {
+struct HeartbeatReply {
   int round = 0;
   std::int64_t sent_ns = 0;  // the node's steady clock
-  std::int64_t echo_ns = 0;  // sent_ns of the newest OrderBeat; 0: none came yet
+  std::int64_t echo_ns = 0;  // sent_ns of the newest Heartbeat; 0: none came yet
   std::int64_t echo_age_ns = 0;
   std::vector<WorkerSample> samples;
 };
 
-using News = std::variant<Started, Exited, GroupEnded, NodeFailed, StopAsked, NewsBeat>;
+using NodeEvent = std::variant<Started, Exited, GroupEnded, NodeFailed, StopAsked, HeartbeatReply>;
 
 }  // namespace ddp::launcher

@@ -115,37 +115,39 @@ Cpus core_complex(const std::map<int, Cpus>& caches, std::size_t position) {
 }
 
 /// One unit among those of its node.
-struct Seat {
+struct Share {
   int node = -1;
   std::size_t position = 0;
   std::size_t sharing = 1;
 };
 
-Seat find_seat(const std::vector<int>& nodes, std::size_t unit) {
+Share find_share(const std::vector<int>& nodes, std::size_t unit) {
   if (unit >= nodes.size()) return {};
-  Seat seat{nodes[unit], 0, 0};
+  Share share{nodes[unit], 0, 0};
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i] != seat.node) continue;
-    if (i < unit) ++seat.position;
-    ++seat.sharing;
+    if (nodes[i] != share.node) continue;
+    if (i < unit) ++share.position;
+    ++share.sharing;
   }
-  return seat;
+  return share;
 }
 
-Cpus cpus_of_seat(const std::string& mode, const std::vector<CpuPlace>& places, const Seat& seat) {
-  if (mode == "node") return cpus_of_node(places, seat.node);
-  if (mode == "socket") return cpus_of_socket(places, seat.node);
+Cpus cpus_of_share(const std::string& mode,
+                   const std::vector<CpuPlace>& places,
+                   const Share& share) {
+  if (mode == "node") return cpus_of_node(places, share.node);
+  if (mode == "socket") return cpus_of_socket(places, share.node);
   if (mode == "core-complex") {
-    return core_complex(group_by(places, seat.node, &CpuPlace::cache), seat.position);
+    return core_complex(group_by(places, share.node, &CpuPlace::cache), share.position);
   }
-  const std::map<int, Cpus> cores = group_by(places, seat.node, &CpuPlace::core);
-  if (!cores.empty() && cores.size() < seat.sharing) {
-    throw UsageError("--numa-binding exclusive: NUMA node " + std::to_string(seat.node) + " has " +
+  const std::map<int, Cpus> cores = group_by(places, share.node, &CpuPlace::core);
+  if (!cores.empty() && cores.size() < share.sharing) {
+    throw UsageError("--numa-binding exclusive: NUMA node " + std::to_string(share.node) + " has " +
                      std::to_string(cores.size()) + " physical cores that we may use, for " +
-                     std::to_string(seat.sharing) +
+                     std::to_string(share.sharing) +
                      " shares. Start fewer workers, or use --numa-binding node.");
   }
-  return share_of_cores(cores, seat.position, seat.sharing);
+  return share_of_cores(cores, share.position, share.sharing);
 }
 
 }  // namespace
@@ -158,11 +160,11 @@ Bindings bind_workers(const std::string& mode,
   Bindings bindings;
   bindings.note = units.note;
   for (std::size_t worker = 0; worker < static_cast<std::size_t>(workers); ++worker) {
-    const Seat seat = find_seat(units.nodes, worker);
-    Cpus cpus = cpus_of_seat(mode, places, seat);
+    const Share share = find_share(units.nodes, worker);
+    Cpus cpus = cpus_of_share(mode, places, share);
     if (cpus.empty()) {
       throw UsageError("--numa-binding " + mode + ": worker " + std::to_string(worker) +
-                       " would get no CPU: none of NUMA node " + std::to_string(seat.node) +
+                       " would get no CPU: none of NUMA node " + std::to_string(share.node) +
                        " is in our own affinity mask. Widen it (taskset, cpuset), or leave "
                        "--numa-binding out.");
     }

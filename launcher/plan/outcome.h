@@ -24,7 +24,7 @@ struct Ending {
   bool stop_sent = false;          // SIGTERM, or the user's signal, had been sent to it before
   bool kill_sent = false;          // SIGKILL too
   bool abort_sent = false;         // SIGABRT, for the stacks of Python
-  bool opened_page = false;        // it is no foreign program
+  bool opened_page = false;        // it is not an external program
   Phase phase = Phase::none;       // as it left it
   bool joined_store = false;       // it had been a client of our store
   bool waited_in_store = false;    // for a key that nobody had set, when it was last looked at
@@ -90,10 +90,10 @@ struct StopCause {
 /// 143; SIGKILL once we had sent that), and 97, lost a peer. When all workers have left with 143 of
 /// their own accord, the job is stopped; when only some have, the first of them is the root cause
 /// unless another has failed. Three rules put the cause elsewhere, and leave the code with what it
-/// led to: a rank that hangs (124); a stopped one whose peers failed; a foreign one that had joined
-/// the store and left with 0 before another that had joined failed, or left before it had joined,
-/// if that other failed where it waited in the store. A lost node is the root cause unless a worker
-/// had failed, by more than a lost peer, while that node was still heard.
+/// led to: a rank that hangs (124); a stopped one whose peers failed; an external one that had
+/// joined the store and left with 0 before another that had joined failed, or left before it had
+/// joined, if that other failed where it waited in the store. A lost node is the root cause unless
+/// a worker had failed, by more than a lost peer, while that node was still heard.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too

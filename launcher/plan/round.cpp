@@ -8,8 +8,8 @@
 #include "common/exit_code.h"
 #include "common/units.h"
 #include "launcher/plan/exit_status.h"
+#include "launcher/plan/node_table.h"
 #include "launcher/plan/restart_policy.h"
-#include "launcher/plan/roster.h"
 
 namespace ddp::launcher {
 namespace {
@@ -111,10 +111,10 @@ void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
   causes_.launch_failure =
       LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
   if (state_ != State::running) return;
-  StopRound order;
-  order.signal = SIGKILL;  // no worker has begun to work with the others
-  order.line = causes_.launch_failure->text + "; stopping";
-  stop(order, now);
+  StopRound command;
+  command.signal = SIGKILL;  // no worker has begun to work with the others
+  command.line = causes_.launch_failure->text + "; stopping";
+  stop(command, now);
 }
 
 void Round::note_ended(int node_rank, const GroupEnded& ended, Time) {
@@ -152,27 +152,27 @@ void Round::note_lost(int node_rank, const std::string& how, Time heard, Time no
     end_if_all_have();
     return;
   }
-  StopRound order;
-  order.keeps = rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
-  order.line = name(node_rank) + " is lost: " + how +
-               (order.keeps ? "; the round is over for" : "; stopping");
-  stop(order, now);
+  StopRound command;
+  command.keeps = rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
+  command.line = name(node_rank) + " is lost: " + how +
+                 (command.keeps ? "; the round is over for" : "; stopping");
+  stop(command, now);
 }
 
 void Round::note_stop(int id, const std::string& where, int signal, Time now) {
   if (state_ == State::running) {
     causes_.user_signal = signal;
-    StopRound order;
+    StopRound command;
     // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
-    if (signal != SIGUSR1) order.signal = signal;
-    order.reason = StopReason::preempt;
-    order.line = signal_name(signal) + where + ": stopping";
-    stop(order, now);
+    if (signal != SIGUSR1) command.signal = signal;
+    command.reason = StopReason::preempt;
+    command.line = signal_name(signal) + where + ": stopping";
+    stop(command, now);
   }
   // Each node's user presses alone: a scheduler sends the same signal to every node.
   if (signal != SIGINT && signal != SIGTERM) return;
   const auto [first, is_first] = first_press_.try_emplace(id, now);
-  if (is_first || is_killing_ || now - first->second <= kSamePress) return;
+  if (is_first || is_killing_ || now - first->second <= kSameRequest) return;
   is_killing_ = true;
   StopRound kill;
   kill.round = rules_.number;
@@ -198,24 +198,24 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
       continue;
     }
     hang_ = finding;
-    StopRound order;
-    order.wants_stacks = true;
-    order.line = text + "; stopping";
-    stop(order, now);
+    StopRound command;
+    command.wants_stacks = true;
+    command.line = text + "; stopping";
+    stop(command, now);
   }
 }
 
 void Round::note_time(Time now) {
   if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
     const std::size_t alive = places_.size() - ended_;
-    StopRound order;
-    order.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
-                 " did not follow within " + format_duration(rules_.grace) + "; stopping";
-    stop(order, now);
+    StopRound command;
+    command.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
+                   " did not follow within " + format_duration(rules_.grace) + "; stopping";
+    stop(command, now);
   }
   if (state_ != State::stopping || !report_deadline_ || now < *report_deadline_) return;
   report_deadline_.reset();
-  // Our own node always reports; another one may be stuck in a way that its beats do not show.
+  // Our own node always reports; another one may be stuck in a way that its heartbeats do not show.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Member& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
@@ -237,26 +237,26 @@ void Round::stop_for_failure(const Ending& ending, const std::string& who, Time 
   const int code = ending.status.exit_code();
   // Who times out has waited for its peers for a while: one that is stopped now was so by then.
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
-  StopRound order;
-  order.keeps = rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
-  order.line = who + " has failed: " + to_text(ending.status) +
-               (order.keeps ? "; the round is over for the other" : "; stopping the other");
-  stop(order, now);
+  StopRound command;
+  command.keeps = rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
+  command.line = who + " has failed: " + to_text(ending.status) +
+                 (command.keeps ? "; the round is over for the other" : "; stopping the other");
+  stop(command, now);
 }
 
 /// The nodes are told to end their workers; from now on their reports are waited for.
-void Round::stop(StopRound order, Time now) {
+void Round::stop(StopRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::stopping;
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
-  order.round = rules_.number;
-  if (order.signal == 0) order.signal = SIGTERM;
-  order.grace = rules_.grace;
-  nanoseconds wait = order.grace + rules_.report_wait;
-  if (order.wants_stacks) wait += rules_.stacks_wait;
-  if (order.keeps) wait += rules_.settle_wait;
+  command.round = rules_.number;
+  if (command.signal == 0) command.signal = SIGTERM;
+  command.grace = rules_.grace;
+  nanoseconds wait = command.grace + rules_.report_wait;
+  if (command.wants_stacks) wait += rules_.stacks_wait;
+  if (command.keeps) wait += rules_.settle_wait;
   report_deadline_ = now + wait;
-  tell(order);
+  tell(command);
   end_if_all_have();
 }
 
@@ -298,10 +298,10 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
     result.kept_step = std::max(result.kept_step, end.kept_step);
     const std::string where =
         nodes_[i].node.address.empty() ? "" : name(static_cast<int>(i)) + ": ";
-    for (const std::string& leftover : end.leftovers)
-      result.leftovers.push_back(where + leftover);
+    for (const std::string& leftover : end.unkilled)
+      result.unkilled.push_back(where + leftover);
   }
-  result.is_clean = result.leftovers.empty();
+  result.is_clean = result.unkilled.empty();
   result.checkpoint_step = result.kept_step;  // as good as a checkpoint
   std::vector<Ending> endings;
   for (const WorkerReport& report : result.workers) {

@@ -83,7 +83,7 @@ class Round {
 
   /// To all nodes of the round.
   struct TellNodes {
-    Order order;
+    NodeCommand command;
   };
   /// All workers of all nodes run: the store may answer them.
   struct ReleaseStore {};
@@ -124,7 +124,7 @@ class Round {
   [[nodiscard]] std::optional<Time> deadline() const;
 
   /// Of two signals of one user: wrappers deliver one twice.
-  static constexpr std::chrono::milliseconds kSamePress{100};
+  static constexpr std::chrono::milliseconds kSameRequest{100};
 
   // --- What is known.
 
@@ -159,8 +159,8 @@ class Round {
   [[nodiscard]] std::string name(int node_rank) const;
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
   [[nodiscard]] bool have_all(bool Member::*reached) const;
-  void tell(const Order& order) { commands_.emplace_back(TellNodes{order}); }
-  void stop(StopRound order, Time now);
+  void tell(const NodeCommand& command) { commands_.emplace_back(TellNodes{command}); }
+  void stop(StopRound command, Time now);
   void stop_for_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
   void end_if_all_have();

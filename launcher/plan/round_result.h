@@ -14,9 +14,9 @@ namespace ddp::launcher {
 struct RoundResult {
   Outcome outcome;  // its indices are those of `workers`
   int exit_code = 0;
-  std::vector<WorkerReport> workers;   // those that ended, by rank
-  std::vector<std::string> leftovers;  // what could not be killed
-  std::string hang;                    // what is wrong with the root cause, after a hang
+  std::vector<WorkerReport> workers;  // those that ended, by rank
+  std::vector<std::string> unkilled;  // what could not be killed
+  std::string hang;                   // what is wrong with the root cause, after a hang
   std::chrono::nanoseconds lived{0};
   std::chrono::nanoseconds teardown{0};  // from the first failure to the last process gone
   bool has_page = false;                 // some worker had opened its progress page, and saves

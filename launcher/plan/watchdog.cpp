@@ -259,7 +259,7 @@ std::string Watchdog::describe_hang(nanoseconds now, const Track& track) const {
   return text + "; it " + state_text(worker);
 }
 
-/// A foreign rank has left with 0, and another waits for a key that nobody sets. One that was in
+/// An external rank has left with 0, and another waits for a key that nobody sets. One that was in
 /// the store could have been counted on; of one that never was, only this is sure: that nobody is
 /// left who could set the key.
 std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {

@@ -35,7 +35,7 @@ struct WorkerSample {
   Activity activity;
   std::uint64_t output_bytes = 0;
   std::uint64_t store_writes = 0;                       // requests that changed our store
-  bool ended_well = false;                              // a foreign program that left with 0
+  bool ended_well = false;                              // an external program that left with 0
   std::chrono::nanoseconds ended_at{0};                 // when `alive` is false
   bool joined_store = false;                            // it has been a client of our store
   std::optional<std::chrono::nanoseconds> waits_since;  // in our store for a key nobody has set

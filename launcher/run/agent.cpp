@@ -16,13 +16,13 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/live_line.h"
 #include "launcher/plan/message_codec.h"
+#include "launcher/plan/node_table.h"
 #include "launcher/plan/placement.h"
-#include "launcher/plan/roster.h"
 #include "launcher/run/gpu_memory_wait.h"
 #include "launcher/run/log_dir.h"
+#include "launcher/run/progress_probe.h"
 #include "launcher/run/report.h"
 #include "launcher/run/round_end.h"
-#include "launcher/run/sampler.h"
 #include "launcher/run/stack_collector.h"
 #include "launcher/run/status.h"
 
@@ -35,12 +35,12 @@ constexpr std::chrono::seconds kLostGrace(5);
 constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
 constexpr int kLooksPerTimeout = 10;                             // when that is shorter
 
-RoundFacts first_facts(const Membership& membership, const OwnedDir* log_dir) {
+RoundFacts first_facts(const Rendezvous& rendezvous, const OwnedDir* log_dir) {
   RoundFacts facts;
-  facts.run_id = membership.welcome.run_id;
+  facts.run_id = rendezvous.welcome.run_id;
   // Two agents of a job may share a machine, and must not end each other's workers.
-  facts.agent_id = membership.link ? random_hex(kRunIdBytes) : facts.run_id;
-  facts.user_run_id = membership.welcome.user_run_id;
+  facts.agent_id = rendezvous.link ? random_hex(kRunIdBytes) : facts.run_id;
+  facts.user_run_id = rendezvous.welcome.user_run_id;
   facts.job_start = Clock::now();
   if (log_dir == nullptr) return facts;
   facts.log_dir = log_dir->path();
@@ -103,17 +103,17 @@ std::optional<RunLock> lock_run(const JobSpec& spec,
 
 Agent::Agent(asio::io_context& io,
              const JobSpec& spec,
-             const Membership& membership,
+             const Rendezvous& rendezvous,
              const ChooseRunDir& choose_run_dir,
              const std::filesystem::path& place,
              const RunLock* lock,
              log::Level lowest)
     : io_(io),
       spec_(spec),
-      link_(membership.link),
-      zero_host_(membership.welcome.host),
-      log_dir_(make_log_dir(spec, membership.welcome.user_run_id)),
-      facts_(first_facts(membership, log_dir_.get())),
+      link_(rendezvous.link),
+      zero_host_(rendezvous.welcome.host),
+      log_dir_(make_log_dir(spec, rendezvous.welcome.user_run_id)),
+      facts_(first_facts(rendezvous, log_dir_.get())),
       scratch_(place, facts_.agent_id),
       guard_(facts_.agent_id, scratch_.path()),
       cgroup_(facts_.agent_id),
@@ -125,20 +125,20 @@ Agent::Agent(asio::io_context& io,
       service_(io_, spec.environment),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
-      strangers_(children_but(guard_.pid())),
+      earlier_children_(children_but(guard_.pid())),
       group_(std::make_unique<WorkerGroup>(
-          io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_)),
-      beat_timer_(io),
-      orders_(spec.nproc, spec.grace) {
+          io_, inbox_, guard_, writer_, console_, spec_, facts_, earlier_children_)),
+      heartbeat_timer_(io),
+      commands_(spec.nproc, spec.grace) {
   become_subreaper();
   prepare_cgroup();
   if (link_) return;
   Coordinator::Job job;
-  job.own = membership.own;
-  job.welcome = membership.welcome;
-  job.question = membership.question;
-  job.tell_own_node = [this](const Order& order) {
-    if (!take_order(order)) throw std::logic_error("our own coordinator gives a wrong order");
+  job.own = rendezvous.own;
+  job.welcome = rendezvous.welcome;
+  job.question = rendezvous.question;
+  job.tell_own_node = [this](const NodeCommand& command) {
+    if (!take_command(command)) throw std::logic_error("our own coordinator gives a wrong command");
   };
   job.choose_run_dir = choose_run_dir;
   coordinator_ = std::make_unique<Coordinator>(io_, console_, spec_, std::move(job));
@@ -147,7 +147,7 @@ Agent::Agent(asio::io_context& io,
 JobEnd Agent::run() {
   std::optional<JobEnd> failure;
   try {
-    asio::co_spawn(io_, story(), rethrow);
+    asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
     // The system refused something: an outcome from here on.
@@ -159,26 +159,26 @@ JobEnd Agent::run() {
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   group_->end_now();
-  JobEnd end = failure ? std::move(*failure) : *orders_.end();
+  JobEnd end = failure ? std::move(*failure) : *commands_.end();
   // Error files stay after a bad end: the report names them.
   if (end.exit_code != exit_code::kOk && keeps_error_files_) scratch_.keep();
   return end;
 }
 
-asio::awaitable<void> Agent::story() {
+asio::awaitable<void> Agent::run_rounds() {
   control_.start();
   if (coordinator_) coordinator_->start();
   if (link_) listen_to_node_zero();
-  asio::co_spawn(io_, beat(), rethrow);
+  asio::co_spawn(io_, keep_heartbeat(), rethrow);
   while (true) {
-    co_await wait_for_order();
-    if (orders_.end()) break;
+    co_await wait_for_command();
+    if (commands_.end()) break;
     co_await run_round();
   }
   co_await end_kept();
   // The verdict is the same on every node.
   is_over_ = true;
-  beat_timer_.cancel();
+  heartbeat_timer_.cancel();
   guard_.farewell();
   signals_.close();
   service_.close();
@@ -187,37 +187,37 @@ asio::awaitable<void> Agent::story() {
 }
 
 /// Suspends: until a round is to begin, or the job has ended.
-asio::awaitable<void> Agent::wait_for_order() {
-  while (!orders_.has_next()) {
+asio::awaitable<void> Agent::wait_for_command() {
+  while (!commands_.has_next()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (event) group_->note(*event);
   }
 }
 
 asio::awaitable<void> Agent::run_round() {
-  const StartRound start = orders_.begin();
+  const StartRound start = commands_.begin();
   if (has_kept_) co_await clear_up_after_kept();
   begin_round(start);
   std::vector<EndedWorker> ended = std::exchange(ended_, {});
   if (!ended.empty() && !has_kept_) {  // those that are kept are on CPUs
-    co_await wait_for_gpu_memory(io_, inbox_, console_, *group_, orders_, std::move(ended));
+    co_await wait_for_gpu_memory(io_, inbox_, console_, *group_, commands_, std::move(ended));
   }
   start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
-  orders_.begin_stop();
-  if (orders_.stop()->keeps && spec_.keeps_survivors) co_await group_->settle();
+  commands_.begin_stop();
+  if (commands_.stop()->keeps && spec_.keeps_survivors) co_await group_->settle();
   if (group_->alive() > group_->kept()) co_await stop();
-  std::vector<std::string> leftovers = co_await group_->sweep();
-  // No process of this round lives on this node, or it is named in `leftovers`.
+  std::vector<std::string> unkilled = co_await group_->sweep();
+  // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();
   for (const auto& worker : group_->workers()) {
     if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
   }
   has_kept_ = group_->kept() > 0;
-  orders_.end_round();
+  commands_.end_round();
   GroupEnded end = describe_round(*group_, spec_, facts_, baseline_);
-  end.leftovers = std::move(leftovers);
+  end.unkilled = std::move(unkilled);
   keeps_error_files_ = keeps_error_files_ || names_error_files(end);
   tell(end);
 }
@@ -238,10 +238,10 @@ asio::awaitable<void> Agent::clear_up_after_kept() {
 asio::awaitable<void> Agent::end_kept() {
   if (!has_kept_) co_return;
   group_->give_up_kept();
-  StopOrder order;
-  order.signal = SIGKILL;
-  order.reason = StopReason::teardown;
-  co_await group_->stop(order);
+  GroupStop command;
+  command.signal = SIGKILL;
+  command.reason = StopReason::teardown;
+  co_await group_->stop(command);
   co_await clear_up_after_kept();
 }
 
@@ -257,7 +257,7 @@ void Agent::prepare_cgroup() {
 void Agent::begin_round(const StartRound& start) {
   // Not before: an agent that is stopped while it waits for the others harms nobody.
   const bool is_first = world_size_ == 0;
-  if (spec_.max_nodes > 1 && is_first) guard_.set_lease(Crew::kLease);
+  if (spec_.max_nodes > 1 && is_first) guard_.set_lease(NodeLinks::kLease);
   facts_.round = start.round;
   // Nobody else decides whether this node writes files, and its own command gave no directory.
   if (spec_.has_run_dir) facts_.run_dir = start.run_dir;
@@ -275,7 +275,7 @@ void Agent::begin_round(const StartRound& start) {
   world_size_ = std::reduce(start.workers_of_node.begin(), start.workers_of_node.end());
   if (has_kept_) return;  // the same group goes on
   group_ = std::make_unique<WorkerGroup>(
-      io_, inbox_, guard_, writer_, console_, spec_, facts_, strangers_);
+      io_, inbox_, guard_, writer_, console_, spec_, facts_, earlier_children_);
   if (start.round > 0) cgroup_.begin_round(start.round);
   group_->use_cgroup(cgroup_);
   if (lock_) group_->share_lock(lock_->fd());
@@ -316,7 +316,7 @@ void Agent::start_workers(const StartRound& start) {
 
 /// Until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch() {
-  while (!orders_.stop()) {
+  while (!commands_.stop()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     group_->note(*event);
@@ -329,42 +329,42 @@ asio::awaitable<void> Agent::watch() {
 }
 
 asio::awaitable<void> Agent::stop() {
-  if (orders_.stop()->wants_stacks) {
+  if (commands_.stop()->wants_stacks) {
     StackCollector collector(io_, inbox_, console_, *group_, spec_);
     co_await collector.collect();
   }
-  StopOrder order;
-  order.signal = orders_.stop()->signal;
-  order.reason = orders_.stop()->reason;
-  order.grace = orders_.stop()->grace;
+  GroupStop command;
+  command.signal = commands_.stop()->signal;
+  command.reason = commands_.stop()->reason;
+  command.grace = commands_.stop()->grace;
   // A scheduler sends SIGTERM some time after it has announced it: that is the first press.
-  if (press_ && press_->signal != SIGUSR1 && order.reason == StopReason::preempt) {
-    order.first_press = press_->at;
+  if (press_ && press_->signal != SIGUSR1 && command.reason == StopReason::preempt) {
+    command.first_press = press_->at;
   }
-  co_await group_->stop(order);
+  co_await group_->stop(command);
 }
 
-/// Node 0 is heard by its beats, and hears us by our answers. On node 0 itself our own beat is also
-/// the coordinator's clock.
-asio::awaitable<void> Agent::beat() {
+/// Node 0 is heard by its heartbeats, and hears us by our answers. On node 0 itself our own
+/// heartbeat is also the coordinator's clock.
+asio::awaitable<void> Agent::keep_heartbeat() {
   const Clock::duration pause = look_pause(spec_);
   while (!is_over_) {
-    beat_timer_.expires_after(pause);
-    co_await beat_timer_.async_wait(kResult);
+    heartbeat_timer_.expires_after(pause);
+    co_await heartbeat_timer_.async_wait(kResult);
     if (is_over_) break;
     if (was_fenced()) continue;
-    last_beat_ = Clock::now();
+    last_heartbeat_ = Clock::now();
     awake_at_ = boot_time();
     if (guard_.replace_dead()) {
       console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
                        ", has taken its place.");
     }
     if (coordinator_) {
-      guard_.beat();
-      answer_beat(OrderBeat());
-    } else if (Clock::now() - link_->last_heard() > Crew::kLease) {
+      guard_.renew_lease();
+      reply_to_heartbeat(Heartbeat());
+    } else if (Clock::now() - link_->last_heard() > NodeLinks::kLease) {
       lose_node_zero(silence_of_node_zero(), SIGKILL);
-    } else if (orders_.is_unheard(last_beat_)) {
+    } else if (commands_.is_unheard(last_heartbeat_)) {
       leave_unheard();
     }
   }
@@ -373,8 +373,8 @@ asio::awaitable<void> Agent::beat() {
 void Agent::listen_to_node_zero() {
   link_->start(
       [this](std::string_view frame) {
-        const std::optional<Order> order = decode_order(frame);
-        return order && take_order(*order);
+        const std::optional<NodeCommand> command = decode_command(frame);
+        return command && take_command(*command);
       },
       [this](const std::string& how) {
         // Who has slept was given up, and hears of that first when it is awake.
@@ -385,31 +385,31 @@ void Agent::listen_to_node_zero() {
 
 /// From the loop, at any time: what it means is noted, and the story comes to it. False: whoever
 /// says that is no node 0.
-bool Agent::take_order(const Order& order) {
-  if (const auto* const beat = std::get_if<OrderBeat>(&order)) {
-    guard_.beat();
-    if (!spec_.shares_console) console_.live(beat->line);
-    answer_beat(*beat);
+bool Agent::take_command(const NodeCommand& command) {
+  if (const auto* const heartbeat = std::get_if<Heartbeat>(&command)) {
+    guard_.renew_lease();
+    if (!spec_.shares_console) console_.live(heartbeat->line);
+    reply_to_heartbeat(*heartbeat);
   }
   // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
-  const bool is_stop = std::holds_alternative<StopRound>(order);
-  if (coordinator_ && is_stop && !orders_.stop()) was_fenced();
-  const OrderBook::Meaning meaning = orders_.take(order);
-  if (meaning == OrderBook::Meaning::announce) {
-    const auto& announce = std::get<AnnounceStop>(order);
+  const bool is_stop = std::holds_alternative<StopRound>(command);
+  if (coordinator_ && is_stop && !commands_.stop()) was_fenced();
+  const NodeCommands::Meaning meaning = commands_.take(command);
+  if (meaning == NodeCommands::Meaning::announce) {
+    const auto& announce = std::get<AnnounceStop>(command);
     group_->tell(announce.reason);
     console_.info(announce.line);
   }
-  if (meaning == OrderBook::Meaning::kill) inbox_.push(KillCame());
-  inbox_.push(OrderCame());
-  return meaning != OrderBook::Meaning::nonsense;
+  if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
+  inbox_.push(CommandCame());
+  return meaning != NodeCommands::Meaning::nonsense;
 }
 
-void Agent::tell(const News& news) {
+void Agent::tell(const NodeEvent& event) {
   if (coordinator_) {
-    coordinator_->take(news);
+    coordinator_->take(event);
   } else if (link_->is_open()) {
-    link_->send(encode(news));
+    link_->send(encode(event));
   }
 }
 
@@ -418,16 +418,16 @@ void Agent::tell_exit(const WorkerExited& exit) {
   tell(Exited{facts_.round, worker.pid, worker.placement.local_rank, *worker.ending});
 }
 
-void Agent::answer_beat(const OrderBeat& beat) {
-  NewsBeat news;
-  news.round = facts_.round;
-  news.samples = take_samples(*group_, spec_.hang_timeout.has_value());
-  news.sent_ns = Clock::now().time_since_epoch().count();
-  news.echo_ns = beat.sent_ns;
+void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
+  HeartbeatReply event;
+  event.round = facts_.round;
+  event.samples = probe_progress(*group_, spec_.hang_timeout.has_value());
+  event.sent_ns = Clock::now().time_since_epoch().count();
+  event.echo_ns = heartbeat.sent_ns;
   if (coordinator_) {
-    tell(news);
+    tell(event);
   } else {
-    link_->send_beat(encode(News(news)));
+    link_->send_heartbeat(encode(NodeEvent(event)));
   }
 }
 
@@ -437,12 +437,12 @@ std::string Agent::silence_of_node_zero() {
 
 /// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
 void Agent::lose_node_zero(const std::string& how, int signal) {
-  if (orders_.end()) return;
+  if (commands_.end()) return;
   Verdict verdict;
   verdict.outcome = NodeLost{0, zero_host_ + ", " + link_->peer_address(), how, {}};
   verdict.exit_code = exit_code::kNodeLost;
   verdict.world_size = world_size_;
-  const std::optional<StopRound>& before = orders_.stop();
+  const std::optional<StopRound>& before = commands_.stop();
   if (before && !before->line.empty()) {  // what had happened before is not forgotten
     verdict.earlier_rounds.push_back("the round was being ended, as " +
                                      before->line.substr(0, before->line.rfind("; stopping")));
@@ -455,7 +455,7 @@ void Agent::lose_node_zero(const std::string& how, int signal) {
   end_alone(stop, describe_end(verdict, spec_, host_name(), 0));
 }
 
-/// The user wants to go, and node 0 beats but orders nothing.
+/// The user wants to go, and node 0 is heard but commands nothing.
 void Agent::leave_unheard() {
   const std::string text = signal_name(press_->signal) + " came twice, and " +
                            name_node(0, zero_host_) + " does not end the job";
@@ -467,23 +467,23 @@ void Agent::leave_unheard() {
   end_alone(stop, end);
 }
 
-/// As if node 0 had given these orders; it is not heard any more.
+/// As if node 0 had given these commands; it is not heard any more.
 void Agent::end_alone(StopRound stop, const JobEnd& end) {
   link_->close();  // the reason for this may be of its own making
-  stop.round = orders_.round();
-  take_order(stop);
-  take_order(end);
+  stop.round = commands_.round();
+  take_command(stop);
+  take_command(end);
 }
 
 /// Our loop turns every second, so it was stopped, or the machine slept.
 bool Agent::has_slept() const {
-  return boot_time() - awake_at_ >= Crew::kLease / 2;
+  return boot_time() - awake_at_ >= NodeLinks::kLease / 2;
 }
 
 /// Whether this agent was stopped, or the machine slept, for so long that the other nodes have
 /// given it up and its guard has killed its workers: then what is seen now is no news of theirs.
 bool Agent::was_fenced() {
-  const bool in_round = orders_.state() != OrderBook::State::waiting;
+  const bool in_round = commands_.state() != NodeCommands::State::waiting;
   if (spec_.max_nodes == 1 || !in_round || !guard_.is_lease_over()) return false;
   if (link_ && !has_slept()) {  // it is node 0 that says nothing
     lose_node_zero(silence_of_node_zero(), SIGKILL);
@@ -493,10 +493,10 @@ bool Agent::was_fenced() {
                            ": the other nodes have given it up, and its guard has killed its "
                            "workers (fenced)";
   if (coordinator_) {
-    if (!orders_.stop()) tell(NodeFailed{facts_.round, exit_code::kNodeLost, text});
+    if (!commands_.stop()) tell(NodeFailed{facts_.round, exit_code::kNodeLost, text});
     return true;
   }
-  if (orders_.end()) return true;
+  if (commands_.end()) return true;
   StopRound stop;
   stop.signal = SIGKILL;
   stop.line = text + "; stopping";
@@ -539,7 +539,7 @@ void Agent::note_signal(int signal) {
 void Agent::press(const SignalCame& came) {
   press_ = came;
   inbox_.push(came);
-  if (came.signal == SIGINT || came.signal == SIGTERM) orders_.press(came.at);
+  if (came.signal == SIGINT || came.signal == SIGTERM) commands_.press(came.at);
   tell(StopAsked{came.signal});
 }
 
@@ -577,7 +577,7 @@ void Agent::say_place(const StartRound& start) {
 }
 
 void Agent::say_why_stopping() {
-  const StopRound& why = *orders_.stop();
+  const StopRound& why = *commands_.stop();
   const std::string text = why.line + " " + count(group_->alive());
   if (why.reason == StopReason::preempt) {
     console_.warning(text + ", they have " + format_duration(why.grace) +

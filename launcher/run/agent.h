@@ -1,7 +1,7 @@
 // The launcher on one node, as a story: round after round it starts the workers when node 0 says
 // so, tells node 0 how they fare, ends all of them when told to, or when node 0 is gone, and at
 // last takes the verdict. It alone changes the state of this node's workers. On node 0 the
-// coordinator runs beside it and gives the orders.
+// coordinator runs beside it and gives the commands.
 #pragma once
 
 #include <filesystem>
@@ -21,11 +21,11 @@
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
-#include "launcher/plan/order_book.h"
+#include "launcher/plan/node_commands.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/coordinator.h"
-#include "launcher/run/membership.h"
+#include "launcher/run/rendezvous.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
@@ -46,7 +46,7 @@ class Agent {
   /// agent. Errors: SystemError.
   Agent(asio::io_context& io,
         const JobSpec& spec,
-        const Membership& membership,
+        const Rendezvous& rendezvous,
         const ChooseRunDir& choose_run_dir,
         const std::filesystem::path& place,
         const RunLock* lock,
@@ -63,9 +63,9 @@ class Agent {
   Console& console() { return console_; }
 
  private:
-  asio::awaitable<void> story();
-  asio::awaitable<void> beat();
-  asio::awaitable<void> wait_for_order();
+  asio::awaitable<void> run_rounds();
+  asio::awaitable<void> keep_heartbeat();
+  asio::awaitable<void> wait_for_command();
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
   asio::awaitable<void> stop();
@@ -75,10 +75,10 @@ class Agent {
   void begin_round(const StartRound& start);
   void open_run_dir();
   void start_workers(const StartRound& start);
-  bool take_order(const Order& order);
-  void tell(const News& news);
+  bool take_command(const NodeCommand& command);
+  void tell(const NodeEvent& event);
   void tell_exit(const WorkerExited& exit);
-  void answer_beat(const OrderBeat& beat);
+  void reply_to_heartbeat(const Heartbeat& heartbeat);
   std::string silence_of_node_zero();
   void lose_node_zero(const std::string& how, int signal);
   void leave_unheard();
@@ -113,19 +113,19 @@ class Agent {
   ServiceManager service_;
   std::unique_ptr<Coordinator> coordinator_;  // null: we are not node 0
   ControlSocket control_;
-  const std::vector<pid_t> strangers_;  // children from before we were ddp-launch
-  std::unique_ptr<WorkerGroup> group_;  // of this round
-  bool has_kept_ = false;               // the last round has left workers for the next one
+  const std::vector<pid_t> earlier_children_;  // children from before we were ddp-launch
+  std::unique_ptr<WorkerGroup> group_;         // of this round
+  bool has_kept_ = false;                      // the last round has left workers for the next one
   int world_size_ = 0;
   Baseline baseline_;               // of this round
   std::vector<EndedWorker> ended_;  // workers of the last one
-  asio::steady_timer beat_timer_;
-  Clock::time_point last_beat_ = Clock::now();
+  asio::steady_timer heartbeat_timer_;
+  Clock::time_point last_heartbeat_ = Clock::now();
   std::chrono::nanoseconds awake_at_ = boot_time();  // then too, by the clock that never stands
   bool is_over_ = false;
   bool keeps_error_files_ = false;
 
-  OrderBook orders_;
+  NodeCommands commands_;
   std::optional<SignalCame> press_;  // the newest signal that stops the job, whenever it came
 };
 

@@ -35,18 +35,18 @@ Coordinator::Coordinator(asio::io_context& io, Console& console, const JobSpec& 
       job_(std::move(job)),
       inbox_(io),
       store_(io, console, spec),
-      crew_(io,
-            inbox_,
-            console,
-            Crew::Rules{job_.own, job_.welcome, spec.token, spec.replace_timeout.has_value()},
-            job_.tell_own_node),
+      links_(io,
+             inbox_,
+             console,
+             NodeLinks::Rules{job_.own, job_.welcome, spec.token, spec.replace_timeout.has_value()},
+             job_.tell_own_node),
       ask_timer_(io) {
-  if (has_other_nodes()) crew_.open(*store_.endpoint());
+  if (has_other_nodes()) links_.open(*store_.endpoint());
 }
 
 void Coordinator::start() {
   store_.start();
-  asio::co_spawn(io_, story(), rethrow);
+  asio::co_spawn(io_, run_job(), rethrow);
   if (job_.question) asio::co_spawn(io_, ask_again(), rethrow);
 }
 
@@ -61,20 +61,20 @@ asio::awaitable<void> Coordinator::ask_again() {
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal == nullptr) continue;
     ill_node_ = *refusal;
-    inbox_.push(Crew::NodeGone{-1, ""});  // nobody: it wakes the story
+    inbox_.push(NodeLinks::NodeGone{-1, ""});  // nobody: it wakes the story
     break;
   }
 }
 
-void Coordinator::take(const News& news) {
-  inbox_.push(Crew::NewsCame{0, news});
+void Coordinator::take(const NodeEvent& event) {
+  inbox_.push(NodeLinks::EventCame{0, event});
 }
 
 const std::string& Coordinator::own_address() const {
-  return crew_.own_address().empty() ? spec_.master_addr : crew_.own_address();
+  return links_.own_address().empty() ? spec_.master_addr : links_.own_address();
 }
 
-asio::awaitable<void> Coordinator::story() {
+asio::awaitable<void> Coordinator::run_job() {
   RestartPolicy policy(
       RestartLimits{spec_.max_restarts, spec_.died_within, spec_.lost_nodes_are_free});
   bool is_here = co_await gather(spec_.join_timeout);
@@ -108,20 +108,20 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
     const Clock::time_point now = Clock::now();
     if (now >= fence_) {
       const bool may_begin = !is_first && (now >= last || !awaits_another());
-      if (crew_.roster().is_full() || (crew_.roster().is_enough() && may_begin)) co_return true;
-      if (crew_.roster().is_enough() && !last_call) last_call = now + spec_.last_call;
+      if (links_.table().is_full() || (links_.table().is_enough() && may_begin)) co_return true;
+      if (links_.table().is_enough() && !last_call) last_call = now + spec_.last_call;
       if (last_call && now >= *last_call) co_return true;
     }
-    if (!crew_.roster().is_enough()) last_call.reset();
-    if (!crew_.roster().is_enough() && now >= last) break;
+    if (!links_.table().is_enough()) last_call.reset();
+    if (!links_.table().is_enough() && now >= last) break;
     if (now >= roll) {
-      console_.info(crew_.roster().who_is_missing());
+      console_.info(links_.table().who_is_missing());
       roll += kRollCall;
     }
     Deadline next = std::min(roll, last_call.value_or(kNoDeadline));
-    if (!crew_.roster().is_enough() || awaits_another()) next = std::min(next, last);
+    if (!links_.table().is_enough() || awaits_another()) next = std::min(next, last);
     if (now < fence_) next = std::min(next, fence_);
-    std::optional<Crew::Event> event = co_await inbox_.next(next);
+    std::optional<NodeLinks::Event> event = co_await inbox_.next(next);
     if (event) note(std::move(*event));
   }
   if (press_) {
@@ -131,7 +131,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   } else if (is_first && ill_node_) {
     fail(ill_node_->text, ill_node_->code);
   } else if (is_first) {
-    fail("the job has not begun: " + crew_.roster().who_is_missing() + "; waited " +
+    fail("the job has not begun: " + links_.table().who_is_missing() + "; waited " +
              format_duration(limit) +
              ". Start them with the same --nnodes, --master-addr and --master-port.",
          exit_code::kRendezvous);
@@ -154,12 +154,12 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
   ask_timer_.cancel();
   StartRound start;
   start.round = policy.round();
-  const std::vector<Node*> nodes = crew_.seat();
+  const std::vector<Node*> nodes = links_.assign_ranks();
   std::vector<std::string> roles;
   std::vector<Round::Node> places;
   for (const Node* const node : nodes) {
     start.workers_of_node.push_back(static_cast<int>(node->workers));
-    roles.push_back(crew_.roster().find(node->id).hello.role);
+    roles.push_back(links_.table().find(node->id).hello.role);
     const std::string address = node->link ? node->link->peer_address() : "";
     places.push_back(Round::Node{node->host, address, node->workers});
   }
@@ -179,7 +179,7 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
   round_.emplace(make_rules(policy), std::move(places), Clock::now());
   for (const Node* const node : nodes) {
     start.node_rank = node->rank;
-    crew_.send(*node, start);
+    links_.send(*node, start);
   }
   return true;
 }
@@ -203,7 +203,7 @@ Round::Rules Coordinator::make_rules(const RestartPolicy& policy) const {
 /// is an event, or the round's own deadline.
 asio::awaitable<void> Coordinator::watch() {
   while (!round_->is_over()) {
-    std::optional<Crew::Event> event =
+    std::optional<NodeLinks::Event> event =
         co_await inbox_.next(round_->deadline().value_or(kNoDeadline));
     if (event) note(std::move(*event));
     carry_out();
@@ -222,71 +222,72 @@ void Coordinator::carry_out() {
 
 void Coordinator::carry_out(const Round::Command& command) {
   if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
-    const bool ends = std::holds_alternative<StopRound>(tell->order);
-    if (ends && has_other_nodes()) crew_.show("");
-    crew_.send_all(tell->order);
+    const bool ends = std::holds_alternative<StopRound>(tell->command);
+    if (ends && has_other_nodes()) links_.show("");
+    links_.send_all(tell->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(command)) {
     store_.expect(round_->places());
     if (has_other_nodes()) store_.endpoint()->release();
   }
   if (const auto* const late = std::get_if<Round::GiveUpNode>(&command)) {
-    const Node* const node = crew_.at(late->node_rank);
+    const Node* const node = links_.at(late->node_rank);
     if (node != nullptr) lose(node->id, late->how);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&command)) console_.warning(warn->text);
 }
 
-void Coordinator::note(Crew::Event event) {
+void Coordinator::note(NodeLinks::Event event) {
   // Who has joined is known before what it leads to: an ending remembers it.
   if (round_ && !round_->is_over()) round_->note_joined(store_.take_joined());
-  if (auto* const came = std::get_if<Crew::NewsCame>(&event)) {
-    note_news(came->id, std::move(came->news));
+  if (auto* const came = std::get_if<NodeLinks::EventCame>(&event)) {
+    note_event(came->id, std::move(came->event));
   }
-  if (const auto* const came = std::get_if<Crew::NodeCame>(&event)) {
-    const auto refusal = crew_.admit(*came, round_.has_value());
+  if (const auto* const came = std::get_if<NodeLinks::NodeCame>(&event)) {
+    const auto refusal = links_.admit(*came, round_.has_value());
     const bool is_ill = refusal && came->hello.problem_code != 0 && !came->hello.asks;
     if (is_ill && refusal->code == came->hello.problem_code) ill_node_ = refusal;
   }
-  if (const auto* const gone = std::get_if<Crew::NodeGone>(&event)) lose(gone->id, gone->how);
+  if (const auto* const gone = std::get_if<NodeLinks::NodeGone>(&event)) lose(gone->id, gone->how);
 }
 
-/// News of a node that was given up, or has no place in the round, mean nothing for it; but every
-/// node's user may stop the job.
-void Coordinator::note_news(int id, News news) {
-  Node* const node = crew_.find(id);
+/// NodeEvent of a node that was given up, or has no place in the round, mean nothing for it; but
+/// every node's user may stop the job.
+void Coordinator::note_event(int id, NodeEvent event) {
+  Node* const node = links_.find(id);
   if (node == nullptr) return;
   const Clock::time_point now = Clock::now();
-  if (const auto* const asked = std::get_if<StopAsked>(&news)) note_stop(*node, asked->signal);
-  auto* const beat = std::get_if<NewsBeat>(&news);
-  if (beat != nullptr) {
-    node->clock.note(beat->echo_ns, steady_ns(), beat->echo_age_ns, beat->sent_ns);
+  if (const auto* const asked = std::get_if<StopAsked>(&event)) note_stop(*node, asked->signal);
+  auto* const heartbeat = std::get_if<HeartbeatReply>(&event);
+  if (heartbeat != nullptr) {
+    node->clock.note(heartbeat->echo_ns, steady_ns(), heartbeat->echo_age_ns, heartbeat->sent_ns);
   }
-  if (!round_ || !node->is_seated()) return;
-  if (beat != nullptr) {
-    if (beat->round == round_->number()) node->samples = std::move(beat->samples);
+  if (!round_ || !node->has_rank()) return;
+  if (heartbeat != nullptr) {
+    if (heartbeat->round == round_->number()) node->samples = std::move(heartbeat->samples);
     if (id == 0 && !round_->is_stopping()) look();
   }
-  const auto* const started = std::get_if<Started>(&news);
+  const auto* const started = std::get_if<Started>(&event);
   if (started != nullptr && started->round == round_->number()) {
     node->begin_ns = started->begin_ns;
     node->started_at = now;
-    // The first beat had to wait until its agent was made, so the answer told little of its clock.
-    crew_.send_beat(*node);
+    // The first heartbeat had to wait until its agent was made, so the answer told little of its
+    // clock.
+    links_.send_heartbeat(*node);
     round_->note_started(node->rank, *started, now);
   }
-  if (auto* const exited = std::get_if<Exited>(&news)) {
+  if (auto* const exited = std::get_if<Exited>(&event)) {
     exited->ending.at += node->begin_since(round_->begin());
     round_->note_exited(node->rank, *exited, now);
   }
-  if (const auto* const failed = std::get_if<NodeFailed>(&news)) {
+  if (const auto* const failed = std::get_if<NodeFailed>(&event)) {
     round_->note_failed(node->rank, *failed, now);
   }
-  if (auto* const ended = std::get_if<GroupEnded>(&news)) {
+  if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
       report.ending.at += node->begin_since(round_->begin());
     const bool is_current = ended->round == round_->number();
-    if (is_current && !ended->gpu_error.empty()) crew_.put_last(*node, ended->gpu_error);
+    if (is_current && !ended->gpu_error.empty()) links_.put_last(*node, ended->gpu_error);
     round_->note_ended(node->rank, *ended, now);
   }
 }
@@ -300,9 +301,9 @@ void Coordinator::note_stop(const Node& node, int signal) {
 
 /// A node is gone: from the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
-  const std::unique_ptr<Node> node = crew_.remove(id);
+  const std::unique_ptr<Node> node = links_.remove(id);
   if (!node) return;
-  if (!node->is_seated() || !round_) {
+  if (!node->has_rank() || !round_) {
     console_.warning(name_node(node->asked_rank, node->host) +
                      " has left before its first round: " + how);
     return;
@@ -313,13 +314,13 @@ void Coordinator::lose(int id, const std::string& how) {
   round_->note_lost(node->rank, how, heard, Clock::now());
 }
 
-/// At all workers of all nodes, as their newest beats show them.
+/// At all workers of all nodes, as their newest heartbeats show them.
 void Coordinator::look() {
   store_.call_roll(round_->places());
   std::vector<WorkerSample> samples(round_->places().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const Node* const node : crew_.seated()) {
+  for (const Node* const node : links_.with_rank()) {
     for (const WorkerSample& sample : node->samples) {
       const auto rank = static_cast<std::size_t>(sample.rank);
       if (rank >= samples.size()) continue;
@@ -329,17 +330,17 @@ void Coordinator::look() {
   }
   store_.note_clients(samples, round_->begin());
   const Clock::time_point now = Clock::now();
-  if (has_other_nodes()) crew_.show(live_.describe(now - round_->begin(), samples));
+  if (has_other_nodes()) links_.show(live_.describe(now - round_->begin(), samples));
   round_->note_samples(std::move(samples), now);
 }
 
 RoundResult Coordinator::conclude() {
-  const bool has_others = crew_.roster().is_enough() || spec_.replace_timeout.has_value();
+  const bool has_others = links_.table().is_enough() || spec_.replace_timeout.has_value();
   RoundResult round = round_->conclude(Clock::now(), has_others);
   verdict_.outcome = round.outcome;
   verdict_.exit_code = round.exit_code;
   verdict_.workers = std::move(round.workers);
-  verdict_.leftovers = std::move(round.leftovers);
+  verdict_.unkilled = std::move(round.unkilled);
   verdict_.hang = round.hang;
   verdict_.teardown = round.teardown;
   if (!round.is_clean && verdict_.exit_code == exit_code::kOk) {
@@ -356,7 +357,7 @@ void Coordinator::fail(const std::string& text, int code) {
 }
 
 std::string Coordinator::when_next(const RestartDecision& decision) const {
-  if (!crew_.roster().is_enough()) {
+  if (!links_.table().is_enough()) {
     return "when another node has come, within " + format_duration(*spec_.replace_timeout);
   }
   if (awaits_another())
@@ -403,8 +404,8 @@ void Coordinator::say_restart(const RoundResult& round, const RestartDecision& d
 /// Suspends: for the decision's pause, or until the user stops the job.
 asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
   const Deadline deadline = Clock::now() + decision.pause;
-  while (!press_ && (crew_.roster().is_enough() || spec_.replace_timeout)) {
-    std::optional<Crew::Event> event = co_await inbox_.next(deadline);
+  while (!press_ && (links_.table().is_enough() || spec_.replace_timeout)) {
+    std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     note(std::move(*event));
   }
@@ -416,7 +417,7 @@ asio::awaitable<void> Coordinator::end() {
   verdict_.duration = Clock::now() - begin_;
   JobEnd own = make_end(kOwnWorkers);
   JobEnd others = make_end(kTheirWorkers);
-  co_await crew_.close(std::move(own), std::move(others));
+  co_await links_.close(std::move(own), std::move(others));
   store_.close();
 }
 
@@ -427,7 +428,7 @@ JobEnd Coordinator::make_end(std::size_t most_workers) const {
 JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
   fail(failure, exit_code);
   verdict_.duration = Clock::now() - begin_;
-  crew_.tell_others(make_end(kTheirWorkers));
+  links_.tell_others(make_end(kTheirWorkers));
   return make_end(kOwnWorkers);
 }
 

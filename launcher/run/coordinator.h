@@ -1,8 +1,8 @@
 // Node 0's story of the whole job: round after round it waits for the nodes, gives out the ranks,
 // lets every node start its workers and carries what the nodes tell to plan/round, which decides,
 // and what that decides to the nodes; then it comes to one verdict for all. A job of one node is
-// the same story with one node. It touches no process: it gives orders to the nodes, its own among
-// them, and takes their news.
+// the same story with one node. It touches no process: it gives commands to the nodes, its own
+// among them, and takes their events.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@
 #include "launcher/plan/restart_policy.h"
 #include "launcher/plan/round.h"
 #include "launcher/run/console.h"
-#include "launcher/run/crew.h"
+#include "launcher/run/node_links.h"
 #include "launcher/run/store_host.h"
 #include "launcher/run/verdict.h"
 
@@ -30,8 +30,8 @@ class Coordinator {
   struct Job {
     Hello own;  // what our own node says of itself
     Welcome welcome;
-    std::optional<JoinPlan> question;                 // whether somebody else is node 0, elsewhere
-    std::function<void(const Order&)> tell_own_node;  // called from the loop
+    std::optional<JoinPlan> question;  // whether somebody else is node 0, elsewhere
+    std::function<void(const NodeCommand&)> tell_own_node;  // called from the loop
     /// Makes the run directory, absolute; empty: none. Errors: Error.
     std::function<std::filesystem::path(int world_size)> choose_run_dir;
   };
@@ -44,8 +44,8 @@ class Coordinator {
   /// Runs in the loop until the verdict is told to every node.
   void start();
 
-  /// News of our own node.
-  void take(const News& news);
+  /// NodeEvent of our own node.
+  void take(const NodeEvent& event);
 
   /// The end of a job that cannot be coordinated any more: the launcher's own failure.
   [[nodiscard]] JobEnd abandon(const std::string& failure, int exit_code);
@@ -54,11 +54,11 @@ class Coordinator {
   [[nodiscard]] const std::string& own_address() const;
 
   /// A round that replaces a lost node waits until that node's guard has surely done its work.
-  static constexpr std::chrono::seconds kFence = Crew::kLease + std::chrono::seconds(2);
+  static constexpr std::chrono::seconds kFence = NodeLinks::kLease + std::chrono::seconds(2);
   static constexpr std::chrono::seconds kRollCall{10};
 
  private:
-  asio::awaitable<void> story();
+  asio::awaitable<void> run_job();
   asio::awaitable<void> ask_again();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(const RestartPolicy& policy);
@@ -68,8 +68,8 @@ class Coordinator {
   asio::awaitable<void> end();
 
   void fail(const std::string& text, int code);
-  void note(Crew::Event event);
-  void note_news(int id, News news);
+  void note(NodeLinks::Event event);
+  void note_event(int id, NodeEvent event);
   void note_stop(const Node& node, int signal);
   void lose(int id, const std::string& how);
   void look();
@@ -81,7 +81,7 @@ class Coordinator {
   /// A lost node may be replaced, though there are enough without it.
   [[nodiscard]] bool awaits_another() const {
     return round_ && round_->has_lost_node() && spec_.replace_timeout &&
-           crew_.roster().present() < round_->nodes();
+           links_.table().present() < round_->nodes();
   }
   [[nodiscard]] std::string when_next(const RestartDecision& decision) const;
   [[nodiscard]] std::string describe_kept(const RoundResult& round) const;
@@ -93,9 +93,9 @@ class Coordinator {
   const JobSpec& spec_;
   const Job job_;
   const Clock::time_point begin_ = Clock::now();
-  Inbox<Crew::Event> inbox_;
+  Inbox<NodeLinks::Event> inbox_;
   StoreHost store_;
-  Crew crew_;
+  NodeLinks links_;
   asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
   std::optional<Round> round_;  // the newest; nothing: none has begun

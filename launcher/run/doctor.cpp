@@ -10,8 +10,8 @@
 
 #include "common/error.h"
 #include "common/log.h"
-#include "launcher/net/agent_door.h"
 #include "launcher/net/endpoint.h"
+#include "launcher/net/handshake_server.h"
 #include "launcher/net/peer_check.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/interfaces.h"
@@ -19,8 +19,8 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/doctor_codec.h"
 #include "launcher/plan/message_codec.h"
-#include "launcher/plan/roster.h"
-#include "launcher/run/membership.h"
+#include "launcher/plan/node_table.h"
+#include "launcher/run/rendezvous.h"
 #include "launcher/run/report.h"
 
 namespace ddp::launcher {
@@ -45,16 +45,16 @@ NodeHealth look_at_own(const JobSpec& spec) {
   return health;
 }
 
-/// The order's peers: all others in a ring, or the next one.
-std::vector<PeerPlace> peers_of(const LookAtPeers& order) {
+/// The task's peers: all others in a ring, or the next one.
+std::vector<PeerPlace> peers_of(const LookAtPeers& task) {
   std::vector<PeerPlace> peers;
-  const auto own = std::find_if(order.nodes.begin(), order.nodes.end(), [&](const auto& node) {
-    return node.node_rank == order.own_rank;
+  const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
+    return node.node_rank == task.own_rank;
   });
-  if (own == order.nodes.end()) return peers;
-  peers.assign(own + 1, order.nodes.end());
-  peers.insert(peers.end(), order.nodes.begin(), own);
-  peers.resize(std::min<std::size_t>(peers.size(), order.bytes > 0 ? 1 : kMostPeers));
+  if (own == task.nodes.end()) return peers;
+  peers.assign(own + 1, task.nodes.end());
+  peers.insert(peers.end(), task.nodes.begin(), own);
+  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMostPeers));
   return peers;
 }
 
@@ -68,15 +68,15 @@ asio::awaitable<void> check_one(asio::io_context& io,
   checked->push(std::move(check));
 }
 
-asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers order) {
+asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers task) {
   NodeChecks checks;
-  checks.node_rank = order.own_rank;
-  const std::vector<PeerPlace> peers = peers_of(order);
+  checks.node_rank = task.own_rank;
+  const std::vector<PeerPlace> peers = peers_of(task);
   const auto checked = std::make_shared<Checked>(io);  // owners: this, and the checks under way
   std::size_t begun = 0;
   while (checks.peers.size() < peers.size()) {
     while (begun < peers.size() && begun < checks.peers.size() + kAtOnce) {
-      asio::co_spawn(io, check_one(io, peers[begun++], order.bytes, checked), rethrow);
+      asio::co_spawn(io, check_one(io, peers[begun++], task.bytes, checked), rethrow);
     }
     std::optional<PeerCheck> check = co_await checked->next(kNoDeadline);
     checks.peers.push_back(std::move(*check));
@@ -94,11 +94,11 @@ struct Gone {
 /// Node 0, or the only one: asks all, and makes the diagnosis.
 class ChiefDoctor {
  public:
-  ChiefDoctor(asio::io_context& io, const JobSpec& spec, const Membership& membership)
+  ChiefDoctor(asio::io_context& io, const JobSpec& spec, const Rendezvous& rendezvous)
       : io_(io),
         spec_(spec),
-        welcome_(membership.welcome),
-        roster_(membership.own, false),
+        welcome_(rendezvous.welcome),
+        table_(rendezvous.own, false),
         inbox_(io),
         store_(io, say),
         own_(look_at_own(spec)) {
@@ -163,11 +163,11 @@ class ChiefDoctor {
   asio::awaitable<void> gather() {
     const Deadline last = Clock::now() + spec_.join_timeout;
     Deadline roll = Clock::now() + kRollCall;
-    while (!roster_.is_full() || !all_have_told()) {
+    while (!table_.is_full() || !all_have_told()) {
       const Clock::time_point now = Clock::now();
       if (now >= last) break;
       if (now >= roll) {
-        say(roster_.who_is_missing());
+        say(table_.who_is_missing());
         roll += kRollCall;
       }
       const std::optional<Event> event = co_await inbox_.next(std::min(last, roll));
@@ -183,8 +183,8 @@ class ChiefDoctor {
     const auto node = nodes_.find(told.id);
     if (node == nodes_.end()) return;
     if (const auto* const gone = std::get_if<Gone>(&told.what)) {
-      say("a node has left: " + roster_.find(told.id).hello.host + ", " + gone->how);
-      roster_.remove(told.id);
+      say("a node has left: " + table_.find(told.id).hello.host + ", " + gone->how);
+      table_.remove(told.id);
       nodes_.erase(node);
       return;
     }
@@ -199,7 +199,7 @@ class ChiefDoctor {
   }
 
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const {
-    if (hello.user_run_id == kRunId) return roster_.why_not(hello);
+    if (hello.user_run_id == kRunId) return table_.why_not(hello);
     return Refusal{exit_code::kRefused,
                    "node 0 (" + welcome_.host + ") runs ddp-launch doctor, " +
                        name_node(hello.node_rank, hello.host) +
@@ -216,7 +216,7 @@ class ChiefDoctor {
       asio::co_spawn(io_, dismiss(came.link), rethrow);
       return;
     }
-    const int id = roster_.add(came.hello);
+    const int id = table_.add(came.hello);
     nodes_[id].link = came.link;
     came.link->send(encode(welcome_));
     came.link->start(
@@ -245,7 +245,7 @@ class ChiefDoctor {
   /// The nodes are those that are here now.
   void give_ranks() {
     is_looking_ = true;
-    const std::vector<int> ids = roster_.seat();
+    const std::vector<int> ids = table_.assign_ranks();
     for (std::size_t rank = 0; rank < ids.size(); ++rank) {
       if (ids[rank] == 0) {
         own_.node_rank = static_cast<int>(rank);
@@ -255,7 +255,7 @@ class ChiefDoctor {
       Node& node = nodes_.at(ids[rank]);
       if (!node.health) continue;  // it came, and said nothing
       node.health->node_rank =
-          roster_.find(ids[rank]).hello.node_rank.value_or(static_cast<int>(rank));
+          table_.find(ids[rank]).hello.node_rank.value_or(static_cast<int>(rank));
       patients_.push_back(*node.health);
     }
     for (const NodeHealth& patient : patients_) {
@@ -271,8 +271,8 @@ class ChiefDoctor {
     for (const auto& [id, node] : nodes_) {
       if (!node.health) continue;
       ++asked;
-      const LookAtPeers order{node.health->node_rank, places_, bytes};
-      node.link->send(encode(DoctorMessage(order)));
+      const LookAtPeers task{node.health->node_rank, places_, bytes};
+      node.link->send(encode(DoctorMessage(task)));
     }
     asio::co_spawn(io_, look_ourselves(bytes), rethrow);
     const Deadline last = Clock::now() + kLookWait;
@@ -284,11 +284,11 @@ class ChiefDoctor {
   }
 
   asio::awaitable<void> look_ourselves(std::int64_t bytes) {
-    LookAtPeers order;
-    order.own_rank = own_.node_rank;
-    order.nodes = places_;
-    order.bytes = bytes;
-    NodeChecks checks = co_await look_at_peers(io_, order);
+    LookAtPeers task;
+    task.own_rank = own_.node_rank;
+    task.nodes = places_;
+    task.bytes = bytes;
+    NodeChecks checks = co_await look_at_peers(io_, task);
     inbox_.push(std::move(checks));
   }
 
@@ -322,11 +322,11 @@ class ChiefDoctor {
   asio::io_context& io_;
   const JobSpec& spec_;
   const Welcome welcome_;
-  Roster roster_;
+  NodeTable table_;
   Inbox<Event> inbox_;
   StoreServer store_;  // of no worker: the port has one
   std::optional<Endpoint> endpoint_;
-  std::optional<AgentDoor> door_;
+  std::optional<HandshakeServer> door_;
   NodeHealth own_;
   std::optional<PeerListener> listener_;
   std::map<int, Node> nodes_;  // the others, by id
@@ -370,9 +370,9 @@ asio::awaitable<DoctorEnd> assist(asio::io_context& io,
       listener.close();
       co_return *end;
     }
-    const auto* const order = std::get_if<LookAtPeers>(message);
-    if (order == nullptr) continue;
-    NodeChecks checks = co_await look_at_peers(io, *order);
+    const auto* const task = std::get_if<LookAtPeers>(message);
+    if (task == nullptr) continue;
+    NodeChecks checks = co_await look_at_peers(io, *task);
     link->send(encode(DoctorMessage(std::move(checks))));
   }
   link->close();
@@ -381,9 +381,9 @@ asio::awaitable<DoctorEnd> assist(asio::io_context& io,
                     exit_code::kRendezvous);
 }
 
-Membership meet(asio::io_context& io, const JobSpec& spec) {
+Rendezvous meet(asio::io_context& io, const JobSpec& spec) {
   try {
-    return find_membership(io, spec);
+    return hold_rendezvous(io, spec);
   } catch (const SystemError& error) {
     if (error.code() != exit_code::kRefused) throw;
     throw SystemError(std::string(error.what()) +
@@ -399,13 +399,13 @@ int run_doctor(JobSpec spec) {
   spec.random_user_run_id = false;
   spec.join_timeout = std::min<std::chrono::milliseconds>(spec.join_timeout, kDoctorPatience);
   asio::io_context io(1);
-  Membership membership = meet(io, spec);
+  Rendezvous rendezvous = meet(io, spec);
   std::optional<ChiefDoctor> chief;
   try {
-    if (!membership.link) chief.emplace(io, spec, membership);
+    if (!rendezvous.link) chief.emplace(io, spec, rendezvous);
   } catch (const SystemError&) {
-    if (!membership.may_join) throw;
-    membership = join_node_zero(io, spec);  // who was faster is node 0
+    if (!rendezvous.may_join) throw;
+    rendezvous = join_node_zero(io, spec);  // who was faster is node 0
   }
   DoctorEnd end;
   const auto keep = [&end](std::exception_ptr error, DoctorEnd result) {
@@ -415,7 +415,7 @@ int run_doctor(JobSpec spec) {
   if (chief) {
     asio::co_spawn(io, chief->run(), keep);
   } else {
-    asio::co_spawn(io, assist(io, spec, membership.link), keep);
+    asio::co_spawn(io, assist(io, spec, rendezvous.link), keep);
   }
   io.run();
   if (!spec.shares_console || chief) std::cout << clean(end.text) << std::flush;

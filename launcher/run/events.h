@@ -25,8 +25,8 @@ struct SignalCame {
   bool stops = false;  // the job is to end; else it is for the workers
   Clock::time_point at;
 };
-struct KillCame {};   // node 0 says: SIGKILL now
-struct OrderCame {};  // of node 0, or its loss; the agent has noted which
+struct KillCame {};     // node 0 says: SIGKILL now
+struct CommandCame {};  // of node 0, or its loss; the agent has noted which
 struct GpuHoldersTold {
   std::vector<GpuHolder> holders;
 };
@@ -36,7 +36,7 @@ using Event = std::variant<WorkerExited,
                            ChildChanged,
                            SignalCame,
                            KillCame,
-                           OrderCame,
+                           CommandCame,
                            GpuHoldersTold>;
 
 }  // namespace ddp::launcher

@@ -34,12 +34,12 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           Inbox<Event>& inbox,
                                           Console& console,
                                           WorkerGroup& group,
-                                          const OrderBook& orders,
+                                          const NodeCommands& commands,
                                           std::vector<EndedWorker> ended) {
   GpuMemoryWait wait(std::move(ended), Clock::now());
   std::shared_ptr<GpuQuestion> question = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // of the questions
-  while (!orders.stop() && (question || next != kNoDeadline)) {
+  while (!commands.stop() && (question || next != kNoDeadline)) {
     const std::optional<Event> event = co_await inbox.next(next);
     if (!event) {
       question = ask(io, inbox, group);

@@ -6,7 +6,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/gpu_memory.h"
-#include "launcher/plan/order_book.h"
+#include "launcher/plan/node_commands.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"
@@ -14,13 +14,13 @@
 namespace ddp::launcher {
 
 /// Says for whom it waits, and who holds memory at the limit. Suspends: until no worker of `ended`
-/// holds any, for GpuMemoryWait::kLimit, or until `orders` want the round to end. Errors: none;
+/// holds any, for GpuMemoryWait::kLimit, or until `commands` want the round to end. Errors: none;
 /// what cannot be asked is not waited for. All references outlive it; `group` has no worker yet.
 asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           Inbox<Event>& inbox,
                                           Console& console,
                                           WorkerGroup& group,
-                                          const OrderBook& orders,
+                                          const NodeCommands& commands,
                                           std::vector<EndedWorker> ended);
 
 }  // namespace ddp::launcher

@@ -19,7 +19,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/inbox.h"
-#include "launcher/os/lifeline.h"
+#include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
@@ -37,8 +37,8 @@ constexpr int kSshFailed = 255;  // ssh's own code (ssh(1)); also when what it r
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kMostQueued = 1 << 20;          // for the console; then the connections wait
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
-constexpr std::chrono::milliseconds kSamePress(100);  // wrappers deliver a signal twice
-constexpr std::chrono::seconds kDrainWait(1);         // for what a connection still says
+constexpr std::chrono::milliseconds kSameRequest(100);  // wrappers deliver a signal twice
+constexpr std::chrono::seconds kDrainWait(1);           // for what a connection still says
 // Agents of a job end together, but for one that was lost: then the others end their workers first.
 constexpr std::chrono::seconds kOthersWait(10);
 
@@ -116,7 +116,7 @@ class Starter {
 
   int run() {
     start_all();
-    asio::co_spawn(io_, story(), rethrow);
+    asio::co_spawn(io_, run_until_all_ended(), rethrow);
     io_.run();
     return verdict();
   }
@@ -124,7 +124,7 @@ class Starter {
  private:
   void start_all();
   void start(Connection& connection, const Secret& token);
-  asio::awaitable<void> story();
+  asio::awaitable<void> run_until_all_ended();
   asio::awaitable<void> copy(Connection& connection, FileWriter::Target target);
   asio::awaitable<void> watch(Connection& connection);
   void note_end(const HostEnded& ended);
@@ -197,7 +197,7 @@ void Starter::start(Connection& connection, const Secret& token) {
   asio::co_spawn(io_, watch(connection), rethrow);
 }
 
-asio::awaitable<void> Starter::story() {
+asio::awaitable<void> Starter::run_until_all_ended() {
   while (running_ > 0) {
     const std::optional<Event> event = co_await inbox_.next(others_deadline_);
     if (!event) {
@@ -282,7 +282,7 @@ void Starter::say_ended(const Connection& connection, const std::string& what) {
 }
 
 void Starter::press(const SignalCame& signal) {
-  if (last_press_ && signal.at - last_press_->at < kSamePress) return;
+  if (last_press_ && signal.at - last_press_->at < kSameRequest) return;
   last_press_ = signal;
   ++presses_;
   if (presses_ == 1) console_.info("stopping the job on all hosts; press again to kill it.");

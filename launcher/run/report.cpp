@@ -16,7 +16,7 @@
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/error_file.h"
 #include "launcher/plan/hints.h"
-#include "launcher/plan/roster.h"
+#include "launcher/plan/node_table.h"
 
 namespace ddp::launcher {
 namespace {
@@ -238,7 +238,7 @@ std::string decided_by(const Verdict& verdict) {
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
   if (std::holds_alternative<NodeLost>(verdict.outcome)) return "launcher";
   if (std::holds_alternative<LaunchFailed>(verdict.outcome)) return "launcher";
-  return verdict.leftovers.empty() ? "workers" : "launcher";
+  return verdict.unkilled.empty() ? "workers" : "launcher";
 }
 
 json::object to_json(const WorkerReport& worker) {
@@ -321,7 +321,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }
-  for (const std::string& leftover : verdict.leftovers) {
+  for (const std::string& leftover : verdict.unkilled) {
     text += "ddp-launch: could not be killed and is left: " + leftover + "\n";
   }
   return text;
@@ -385,8 +385,8 @@ std::string to_json_members(const Verdict& verdict,
   if (!verdict.policy.empty()) object["policy"] = verdict.policy;
   const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
-  if (!verdict.leftovers.empty()) {
-    object["leftovers"] = json::array(verdict.leftovers.begin(), verdict.leftovers.end());
+  if (!verdict.unkilled.empty()) {
+    object["leftovers"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
   }
   const std::string text = json::serialize(object);
   return text.substr(1, text.size() - 2);  // without the braces

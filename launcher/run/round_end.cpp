@@ -70,7 +70,7 @@ GroupEnded describe_round(WorkerGroup& group,
                           const JobSpec& spec,
                           const RoundFacts& facts,
                           const Baseline& before) {
-  group.note_leftovers();
+  group.note_unkilled();
   GroupEnded end;
   end.round = facts.round;
   std::vector<Ending> endings;

@@ -25,7 +25,7 @@ int StoreHost::begin_round() {
   ranks_.clear();
   other_nodes_.clear();
   seen_ = 0;
-  strangers_ = 0;
+  unknown_clients_ = 0;
   if (endpoint_) endpoint_->begin_round();
   if (!spec_.store_in_worker) return endpoint_->port();
   if (endpoint_ || spec_.master_port == 0) return free_port();  // the job's own port is ours
@@ -67,7 +67,7 @@ std::vector<int> StoreHost::take_joined() {
   const auto& joined = store_.joined();
   for (; seen_ < joined.size(); ++seen_) {
     const std::optional<int> rank = owner_of(joined[seen_]);
-    if (!rank) ++strangers_;
+    if (!rank) ++unknown_clients_;
     if (rank) ranks.push_back(*rank);
   }
   return ranks;
@@ -76,10 +76,10 @@ std::vector<int> StoreHost::take_joined() {
 void StoreHost::call_roll(std::span<const RankPlace> workers) {
   if (spec_.store_in_worker || Clock::now() < next_roll_) return;
   next_roll_ += kRollCall;
-  std::vector<Attendance> ranks;
+  std::vector<StoreJoin> ranks;
   for (const RankPlace& worker : workers)
-    ranks.push_back(Attendance{worker.rank, worker.pid, worker.joined, worker.ended});
-  if (const auto line = who_is_missing(ranks, strangers_)) console_.info(*line);
+    ranks.push_back(StoreJoin{worker.rank, worker.pid, worker.joined, worker.ended});
+  if (const auto line = who_is_missing(ranks, unknown_clients_)) console_.info(*line);
 }
 
 void StoreHost::note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const {

@@ -13,9 +13,9 @@
 #include "launcher/net/endpoint.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/attendance.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/round.h"
+#include "launcher/plan/store_joins.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/run/console.h"
 
@@ -69,7 +69,7 @@ class StoreHost {
   std::map<StoreServer::Client, int> ranks_;  // of the workers; our own node has no address
   std::set<std::string> other_nodes_;         // addresses
   std::size_t seen_ = 0;                      // of the store's clients
-  int strangers_ = 0;                         // among them
+  int unknown_clients_ = 0;                   // among them
 };
 
 }  // namespace ddp::launcher

@@ -21,7 +21,7 @@ struct Verdict {
   int exit_code = 0;
   int world_size = 0;                    // of the newest round; 0: none has begun
   std::vector<WorkerReport> workers;     // those that ended, by rank
-  std::vector<std::string> leftovers;    // what could not be killed
+  std::vector<std::string> unkilled;     // what could not be killed
   std::chrono::nanoseconds teardown{0};  // from the first failure seen to the last process gone
   std::string hang;    // what is wrong with the root cause, when the watchdog ended the job
   std::string policy;  // why the exit code is not the root cause's

@@ -35,7 +35,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
                          Console& console,
                          const JobSpec& spec,
                          const RoundFacts& facts,
-                         const std::vector<pid_t>& strangers)
+                         const std::vector<pid_t>& earlier_children)
     : io_(io),
       inbox_(inbox),
       guard_(guard),
@@ -45,7 +45,7 @@ WorkerGroup::WorkerGroup(asio::io_context& io,
       facts_(facts),
       mux_(io, writer, spec),
       variable_("DDP_AGENT_ID=" + facts.agent_id),
-      strangers_(strangers) {}
+      earlier_children_(earlier_children) {}
 
 WorkerGroup::~WorkerGroup() {
   end_now();
@@ -239,7 +239,7 @@ void WorkerGroup::give_up_kept() {
 
 asio::awaitable<void> WorkerGroup::settle() {
   // What came before us is not told from what a dead worker has left behind, so all must go.
-  if (!strangers_.empty()) co_return;
+  if (!earlier_children_.empty()) co_return;
   const Deadline deadline = Clock::now() + kSettleWait;
   while (keep_those_that_wait() > 0 && Clock::now() < deadline) {
     const std::optional<Event> event = co_await inbox_.next(Clock::now() + kSettlePause);
@@ -267,11 +267,11 @@ std::size_t WorkerGroup::keep_those_that_wait() {
   return others;
 }
 
-asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
-  tell(order.reason);
-  signal_all(order.signal);
-  bool killing = order.signal == SIGKILL;
-  Deadline deadline = Clock::now() + (killing ? kKillWait : order.grace);
+asio::awaitable<void> WorkerGroup::stop(GroupStop how) {
+  tell(how.reason);
+  signal_all(how.signal);
+  bool killing = how.signal == SIGKILL;
+  Deadline deadline = Clock::now() + (killing ? kKillWait : how.grace);
   while (running() > 0) {
     const std::optional<Event> event = co_await inbox_.next(deadline);
     bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
@@ -280,9 +280,9 @@ asio::awaitable<void> WorkerGroup::stop(StopOrder order) {
       const auto* const press = std::get_if<SignalCame>(&*event);
       const bool is_press =
           press != nullptr && (press->signal == SIGINT || press->signal == SIGTERM);
-      if (is_press && !order.first_press) {
-        order.first_press = press->at;
-      } else if (is_press && press->at - *order.first_press > kSamePress) {
+      if (is_press && !how.first_press) {
+        how.first_press = press->at;
+      } else if (is_press && press->at - *how.first_press > kSameRequest) {
         kills_now = true;
       }
     }
@@ -304,7 +304,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   while (running() > 0 || !adopted().empty()) {
     // Beside those that are kept: what the others have left behind are children of ours by now.
     const std::size_t found = kept() == 0 ? kill_left_behind() : 0;
-    if (strangers_.empty()) {
+    if (earlier_children_.empty()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
     } else if (found == 0 && running() == 0) {
@@ -315,17 +315,17 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     if (event) note(*event);
     reap_adopted();
   }
-  std::vector<std::string> leftovers;
+  std::vector<std::string> unkilled;
   for (const auto& worker : workers_) {
     if (worker->process->is_reaped() || lives_on(*worker)) continue;
-    leftovers.push_back(describe_process(worker->pid));
+    unkilled.push_back(describe_process(worker->pid));
     worker->process->unwatch();
   }
-  if (strangers_.empty()) {
+  if (earlier_children_.empty()) {
     for (const pid_t pid : adopted())
-      leftovers.push_back(describe_process(pid));
+      unkilled.push_back(describe_process(pid));
   }
-  co_return leftovers;
+  co_return unkilled;
 }
 
 /// In whatever session. Returns how many it found.
@@ -383,7 +383,7 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
   stream.close_read_end();
 }
 
-void WorkerGroup::note_leftovers() {
+void WorkerGroup::note_unkilled() {
   constexpr ExitStatus kKilled{0, SIGKILL, false};
   for (const auto& worker : workers_) {
     if (!worker->ending && !worker->is_kept) set_ending(*worker, kKilled, Clock::now());
@@ -437,7 +437,8 @@ bool WorkerGroup::is_worker(pid_t pid) const {
 }
 
 bool WorkerGroup::is_adopted(pid_t pid) const {
-  const bool was_there = std::find(strangers_.begin(), strangers_.end(), pid) != strangers_.end();
+  const bool was_there =
+      std::find(earlier_children_.begin(), earlier_children_.end(), pid) != earlier_children_.end();
   const bool is_helper = std::find(helpers_.begin(), helpers_.end(), pid) != helpers_.end();
   return !is_worker(pid) && !was_there && !is_helper && pid != guard_.pid();
 }

@@ -22,7 +22,7 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/log_layout.h"
-#include "launcher/plan/order_book.h"
+#include "launcher/plan/node_commands.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/session.h"
@@ -56,7 +56,7 @@ struct Worker {
 std::string who(const Worker& worker);
 
 /// How a group is to be stopped.
-struct StopOrder {
+struct GroupStop {
   int signal = 0;
   StopReason reason = StopReason::none;
   std::chrono::milliseconds grace{0};
@@ -65,8 +65,8 @@ struct StopOrder {
 
 class WorkerGroup {
  public:
-  /// All arguments outlive the group. `strangers` are children from before we were ddp-launch (a
-  /// shell's exec): not ours to kill.
+  /// All arguments outlive the group. `earlier_children` are children from before we were
+  /// ddp-launch (a shell's exec): not ours to kill.
   WorkerGroup(asio::io_context& io,
               Inbox<Event>& inbox,
               Guard& guard,
@@ -74,7 +74,7 @@ class WorkerGroup {
               Console& console,
               const JobSpec& spec,
               const RoundFacts& facts,
-              const std::vector<pid_t>& strangers);
+              const std::vector<pid_t>& earlier_children);
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
   /// As end_now().
@@ -107,14 +107,14 @@ class WorkerGroup {
   /// then SIGKILL to every process group. A second SIGINT or SIGTERM, later than 100 ms after the
   /// first, is SIGKILL now; a third changes nothing. Suspends: until all are reaped, at most grace
   /// + kKillWait. Errors: none; who is still alive shows in alive().
-  asio::awaitable<void> stop(StopOrder order);
+  asio::awaitable<void> stop(GroupStop how);
 
   /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
   [[nodiscard]] asio::awaitable<std::vector<std::string>> sweep();
 
   /// What could not be killed counts as ended by our SIGKILL.
-  void note_leftovers();
+  void note_unkilled();
 
   /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
   /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
@@ -149,7 +149,7 @@ class WorkerGroup {
   // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
   // them is in the middle of a long computation.
   static constexpr std::chrono::seconds kSettleWait{5};
-  static constexpr auto kSamePress = OrderBook::kSamePress;
+  static constexpr auto kSameRequest = NodeCommands::kSameRequest;
 
  private:
   void take_over(Worker& worker, const Placement& placement);
@@ -191,7 +191,7 @@ class WorkerGroup {
   // While workers are started. Owners: this, and the writer until it has opened the files.
   std::map<std::filesystem::path, std::shared_ptr<const OwnedDir>> directories_;
   const std::string variable_;  // DDP_AGENT_ID=..., the proof of belonging
-  const std::vector<pid_t>& strangers_;
+  const std::vector<pid_t>& earlier_children_;
   std::vector<pid_t> helpers_;
   Clock::time_point begin_ = Clock::now();  // of the round
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -52,8 +52,8 @@ struct Node {
   Clock::time_point end_at{};
   int exit_code = -1;
   std::string gone;
-  OrderBeat beat{};
-  std::int64_t beat_at = 0;
+  Heartbeat heartbeat{};
+  std::int64_t heartbeat_at = 0;
 };
 
 class Scale {
@@ -64,7 +64,7 @@ class Scale {
       nodes_[i].rank = static_cast<int>(i) + 1;
       asio::co_spawn(io_, live(i), rethrow);
     }
-    asio::co_spawn(io_, send_beats(), rethrow);
+    asio::co_spawn(io_, send_heartbeats(), rethrow);
   }
 
   /// Until all nodes are so far. Errors: std::runtime_error.
@@ -136,24 +136,24 @@ class Scale {
   }
 
   bool take(Node& node, std::string_view frame) {
-    const std::optional<Order> order = decode_order(frame);
-    if (!order) return false;
-    if (const auto* const start = std::get_if<StartRound>(&*order)) {
+    const std::optional<NodeCommand> command = decode_command(frame);
+    if (!command) return false;
+    if (const auto* const start = std::get_if<StartRound>(&*command)) {
       node.start_at = Clock::now();
       Started started{start->round, now_ns(), {}};
       for (int i = 0; i < kWorkers; ++i)
         started.pids.push_back(1000 + i);
-      node.link->send(encode(News(started)));
-    } else if (std::holds_alternative<StopRound>(*order)) {
+      node.link->send(encode(NodeEvent(started)));
+    } else if (std::holds_alternative<StopRound>(*command)) {
       node.stop_at = Clock::now();
       asio::co_spawn(io_, end_workers(node), rethrow);
-    } else if (const auto* const end = std::get_if<JobEnd>(&*order)) {
+    } else if (const auto* const end = std::get_if<JobEnd>(&*command)) {
       node.end_at = Clock::now();
       node.exit_code = end->exit_code;
       node.link->close();
-    } else if (const auto* const beat = std::get_if<OrderBeat>(&*order)) {
-      node.beat = *beat;
-      node.beat_at = now_ns();
+    } else if (const auto* const heartbeat = std::get_if<Heartbeat>(&*command)) {
+      node.heartbeat = *heartbeat;
+      node.heartbeat_at = now_ns();
     }
     return true;
   }
@@ -169,7 +169,7 @@ class Scale {
 
   void send_exited(const Node& node, int local_rank, ExitStatus status) {
     node.link->send(encode(
-        News(Exited{0, 1000 + local_rank, local_rank, ending_of(node, local_rank, status)})));
+        NodeEvent(Exited{0, 1000 + local_rank, local_rank, ending_of(node, local_rank, status)})));
   }
 
   /// After as long as obedient workers take.
@@ -191,35 +191,35 @@ class Scale {
       report.last_lines.assign(10, std::string(80, 'x'));
       ended.workers.push_back(report);
     }
-    node.link->send(encode(News(ended)));
+    node.link->send(encode(NodeEvent(ended)));
   }
 
   /// Each node once a second, a tenth of them every 100 ms.
-  asio::awaitable<void> send_beats() {
+  asio::awaitable<void> send_heartbeats() {
     asio::steady_timer timer(io_);
     for (std::size_t turn = 0;; ++turn) {
       timer.expires_after(100ms);
       co_await timer.async_wait(kResult);
       for (std::size_t i = turn % 10; i < nodes_.size(); i += 10)
-        send_beat(nodes_[i]);
+        send_heartbeat(nodes_[i]);
     }
   }
 
-  void send_beat(const Node& node) {
+  void send_heartbeat(const Node& node) {
     if (!node.link || !node.link->is_open()) return;
-    NewsBeat beat;
-    beat.sent_ns = now_ns();
-    if (node.beat_at != 0) {
-      beat.echo_ns = node.beat.sent_ns;
-      beat.echo_age_ns = beat.sent_ns - node.beat_at;
+    HeartbeatReply heartbeat;
+    heartbeat.sent_ns = now_ns();
+    if (node.heartbeat_at != 0) {
+      heartbeat.echo_ns = node.heartbeat.sent_ns;
+      heartbeat.echo_age_ns = heartbeat.sent_ns - node.heartbeat_at;
     }
     for (int i = 0; node.start_at != Clock::time_point() && i < kWorkers; ++i) {
       WorkerSample sample;
       sample.rank = node.rank * kWorkers + i;
       sample.activity.state = 'S';
-      beat.samples.push_back(sample);
+      heartbeat.samples.push_back(sample);
     }
-    node.link->send(encode(News(beat)));
+    node.link->send(encode(NodeEvent(heartbeat)));
   }
 
   asio::io_context io_{1};  // first: it outlives the links

@@ -93,7 +93,7 @@ TEST_F(Hang, W6_APythonProgramWithAPageIsJudgedByItWhateverItComputes) {
   EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
 }
 
-TEST_F(Hang, W6_AForeignProgramHangsOnlyWhenTheUserSaysSo) {
+TEST_F(Hang, W6_AnExternalProgramHangsOnlyWhenTheUserSaysSo) {
   const auto patient = launch_fakes(2, "on 0 [ sleep 3.5 print late ]");
   EXPECT_EQ(patient->wait(), 0);
   const auto job = launch_fakes(2, "hold", {"--hang-timeout", "2s"});

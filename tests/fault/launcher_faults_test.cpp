@@ -242,7 +242,7 @@ TEST_F(LauncherFaults, L7_AFullStderrThatNobodyReadsDelaysNoSignal) {
   EXPECT_LT(job->lived(), 8s);
 }
 
-TEST_F(LauncherFaults, L6_SigusrReachesForeignWorkersThatHandleIt) {
+TEST_F(LauncherFaults, L6_SigusrReachesExternalWorkersThatHandleIt) {
   const auto job = launch_fakes(2, "on 0 [ catch USR1 catch USR2 ] print ready hold");
   ASSERT_TRUE(job->sees("[0:0] ready") && job->sees("[0:1] ready"));
   job->signal(SIGUSR1);

@@ -73,7 +73,8 @@ TEST_F(NetworkFaults, N2_ALossOfOneDirectionIsALossForBothSides) {
     ASSERT_TRUE(all_see(agents, "ready"));
     const auto begin = steady_clock::now();
     cluster().drop(from, 1 - from);
-    // Who is heard but hears nothing gets one more beat: its kernel's answers do not arrive either.
+    // Who is heard but hears nothing gets one more heartbeat: its kernel's answers do not arrive
+    // either.
     EXPECT_TRUE(all_end(ends_of(agents, begin), 201, 7s)) << "lost: from node " << from;
     EXPECT_TRUE(workers_of(1).empty());
     for (const auto& agent : agents)
@@ -149,7 +150,7 @@ TEST_F(NetworkFaults, N9_ANodeWaitsForNode0AndJoinsWithin2s) {
   EXPECT_TRUE(all_end(ends_of(agents, begin), 0, 3s));
 }
 
-// Workers that only compute would not show it: what they send each other hangs, and beats are
+// Workers that only compute would not show it: what they send each other hangs, and heartbeats are
 // small.
 TEST_F(NetworkFaults, N11_WhereLargePacketsVanishTheNodeIsLostWithin6sWithAHint) {
   if (!make_nodes(3)) GTEST_SKIP() << why_not();

@@ -66,7 +66,7 @@ TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
   EXPECT_EQ(job->wait(), 7);
 }
 
-// The job must not wait for ever for a node that beats but does not end its workers.
+// The job must not wait for ever for a node that is heard but does not end its workers.
 TEST_F(PlayedNodeFaults, L4_ANodeThatBeatsButNeverEndsItsWorkersIsGivenUp) {
   const auto job = launch_node0("exit 5");
   PlayedNode node(port_);

@@ -1,6 +1,6 @@
-// Node 0 orders what no honest one orders, or orders it too early or too late: the agent of another
-// node ends all the same, and so do its workers. Row A6 of the list of faults; a race or a node 0
-// that fails in the middle of a round could do some of it too.
+// Node 0 gives commands that no honest one gives, or gives them too early or too late: the agent of
+// another node ends all the same, and so do its workers. Row A6 of the list of faults; a race or a
+// node 0 that fails in the middle of a round could do some of it too.
 #include "tests/support/played_node_zero.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
   std::unique_ptr<Running> launch_node1(const std::string& verbs) {
     return launch_fakes(2, verbs, flags(zero_));
   }
-  /// Its code, while node 0 goes on to beat; -1000 when it has not ended.
+  /// Its code, while node 0 goes on to be heard; -1000 when it has not ended.
   static int code_of(Running& agent, PlayedNodeZero& zero) {
     for (const auto end = Clock::now() + kPatience; state_of(agent.pid()) != "Z";) {
       if (Clock::now() >= end) break;
@@ -116,7 +116,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesT
       zero.send(zero.start_of(0));
       ASSERT_TRUE(zero.next<Started>());
     } else {
-      ASSERT_TRUE(zero.next<NewsBeat>());  // its loop runs
+      ASSERT_TRUE(zero.next<HeartbeatReply>());  // its loop runs
     }
     agent->signal(SIGTERM);
     ASSERT_TRUE(zero.next<StopAsked>());
@@ -168,7 +168,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
           if (pick(3) == 0) zero.send(end_by(9));
           break;
         default:
-          zero.send(OrderBeat{pick(1000), "played"});
+          zero.send(Heartbeat{pick(1000), "played"});
       }
       zero.live_for(std::chrono::milliseconds(pick(60)));
     }

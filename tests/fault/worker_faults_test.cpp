@@ -46,7 +46,7 @@ TEST_F(WorkerFaults, W4_AWorkerWithAPageThatLeavesTooEarlyHasFailed) {
   EXPECT_TRUE(job->sees("step 5"));
 }
 
-TEST_F(WorkerFaults, W4_AForeignWorkerMayLeaveEarly) {
+TEST_F(WorkerFaults, W4_AnExternalWorkerMayLeaveEarly) {
   const auto job = launch_fakes(2, "on 0 [ exit 0 ] on 1 [ sleep 0.2 print late ]");
   EXPECT_EQ(job->wait(), 0);
   EXPECT_TRUE(job->sees("late"));

@@ -50,8 +50,8 @@ void use_answer(const std::optional<Answer>& answer) {
 void use_text(const std::string& text) {
   use(decode_hello(text), decode_hello);
   use_answer(decode_answer(text));
-  use(decode_order(text), decode_order);
-  use(decode_news(text), decode_news);
+  use(decode_command(text), decode_command);
+  use(decode_event(text), decode_event);
   use(decode_doctor(text), decode_doctor);
 }
 

@@ -103,14 +103,15 @@ TEST_F(ControlLinkTest, NonsenseEndsTheLink) {
   peer->close();
 }
 
-// Where large packets vanish (case N11), beats are what shows it. The network is in its fault test.
+// Where large packets vanish (case N11), heartbeats are what shows it. The network is in its fault
+// test.
 TEST_F(ControlLinkTest, ABeatIsAsLargeAsAPacketUnlessTheLastOneIsUnderWay) {
   auto [mine, its] = connect();
   const auto link = std::make_shared<ControlLink>(std::move(mine));
   const auto peer = std::make_shared<ControlLink>(std::move(its));
   listen(*link);
-  peer->send_beat("{}");
-  peer->send_beat("{}");
+  peer->send_heartbeat("{}");
+  peer->send_heartbeat("{}");
   EXPECT_TRUE(turn_until([&] { return frames_.size() == 2; }));
   EXPECT_GE(frames_[0].size(), 9000U);  // the loopback's packets are larger still
   EXPECT_LE(frames_[0].size(), 9100U);
@@ -118,7 +119,7 @@ TEST_F(ControlLinkTest, ABeatIsAsLargeAsAPacketUnlessTheLastOneIsUnderWay) {
   EXPECT_EQ(frames_[1], "{}");
   const std::string large(20000, 'x');
   turn_for(100ms);
-  peer->send_beat(large);
+  peer->send_heartbeat(large);
   EXPECT_TRUE(turn_until([&] { return frames_.size() == 3; }));
   EXPECT_EQ(frames_[2], large);
   EXPECT_EQ(link->hint(), "");
@@ -168,9 +169,9 @@ TEST_F(ControlLinkTest, WhatWasSentBeforeAResetIsReadFirst) {
   link->send("beat");
   turn_for(1ms);
   its.set_option(asio::socket_base::linger(true, 0));
-  its.close();  // with the beat unread: a reset
+  its.close();  // with the heartbeat unread: a reset
   for (int i = 0; i < 3; ++i)
-    link->send("another beat");
+    link->send("another heartbeat");
   EXPECT_TRUE(link->is_open());
   listen(*link);
   EXPECT_TRUE(turn_until([&] { return !gone_.empty(); }));

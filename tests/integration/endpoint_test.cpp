@@ -153,7 +153,7 @@ TEST_F(EndpointTest, AnAgentIsHandedOnWithItsFirstBytes) {
     agents.clear();
   });
   EXPECT_EQ(agent.receive(2), "hi");
-  EXPECT_EQ(ask([this] { return endpoint_.strangers(); }), 0U);
+  EXPECT_EQ(ask([this] { return endpoint_.unknown_peers(); }), 0U);
 }
 
 TEST(Store, A4_AClientThatAsksForNothingIsClosedInTime) {

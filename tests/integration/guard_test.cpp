@@ -54,13 +54,13 @@ TEST_F(GuardTest, BeatsKeepTheWorkersAliveUntilTheyStop) {
   guard_.set_lease(1s);
   for (int i = 0; i < 30; ++i) {
     worker->read_for(100ms);
-    guard_.beat();
+    guard_.renew_lease();
   }
   EXPECT_FALSE(guard_.is_lease_over());
   EXPECT_EQ(test::state_of(worker->pid()), "S");
   EXPECT_EQ(worker->wait(), -SIGKILL);
   EXPECT_GE(worker->lived(), 4s);
-  guard_.beat();
+  guard_.renew_lease();
   EXPECT_TRUE(guard_.is_lease_over());  // for good
 }
 
@@ -70,7 +70,7 @@ TEST_F(GuardTest, BeatsThatItReadsLateHaveComeAllTheSame) {
   test::send_signal(guard_.pid(), SIGSTOP);
   for (int i = 0; i < 20; ++i) {
     worker->read_for(100ms);
-    guard_.beat();
+    guard_.renew_lease();
   }
   test::send_signal(guard_.pid(), SIGCONT);
   worker->read_for(300ms);
@@ -80,7 +80,7 @@ TEST_F(GuardTest, BeatsThatItReadsLateHaveComeAllTheSame) {
 
 TEST_F(GuardTest, WithoutALeaseSilenceIsNothing) {
   const auto worker = start_worker(marker());
-  guard_.beat();
+  guard_.renew_lease();
   worker->read_for(300ms);
   EXPECT_FALSE(guard_.is_lease_over());
   EXPECT_EQ(test::state_of(worker->pid()), "S");

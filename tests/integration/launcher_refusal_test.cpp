@@ -86,9 +86,9 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
       environment());
   const JobSpec spec = load_job(options, environment(), {});
   asio::io_context io(1);
-  const Membership membership = find_membership(io, spec);
+  const Rendezvous rendezvous = hold_rendezvous(io, spec);
   const auto choose = [&](int) { return scratch() / "runs"; };
-  Agent agent(io, spec, membership, choose, scratch(), nullptr, log::Level::info);
+  Agent agent(io, spec, rendezvous, choose, scratch(), nullptr, log::Level::info);
   break_epoll();
   const JobEnd end = agent.run();
   EXPECT_EQ(end.exit_code, exit_code::kInternal);

@@ -315,10 +315,10 @@ TEST_F(Soak, InvariantsHoldWhateverFails) {
     const auto at = steady_clock::now();
     bool ends = false;
     // A node that waits for the next round is missed by nobody.
-    const bool is_seated = std::any_of(before.begin(), before.end(), [&](const auto& entry) {
+    const bool has_rank = std::any_of(before.begin(), before.end(), [&](const auto& entry) {
       return parent_of(entry.second.pid) == agent.pid();
     });
-    bool goes_on = !is_seated && (fault == kKillAgent || fault == kStopAgent || fault == kUnplug);
+    bool goes_on = !has_rank && (fault == kKillAgent || fault == kStopAgent || fault == kUnplug);
     milliseconds limit = kQuick;
     std::set<int> lost;
     switch (fault) {

@@ -54,20 +54,20 @@ asio::awaitable<void> PlayedNode::enter(JoinPlan plan) {
   Joined joined = co_await join(io_, std::move(plan), unheard);
   link_ = joined.link;
   const auto take = [this](std::string_view frame) {
-    const std::optional<Order> order = decode_order(frame);
-    if (!order) return false;
-    if (const auto* const beat = std::get_if<OrderBeat>(&*order)) {
-      heard_ = *beat;
+    const std::optional<NodeCommand> command = decode_command(frame);
+    if (!command) return false;
+    if (const auto* const heartbeat = std::get_if<Heartbeat>(&*command)) {
+      heard_ = *heartbeat;
       heard_at_ = Clock::now();
     }
-    orders_.push_back(*order);
+    commands_.push_back(*command);
     return true;
   };
   link_->start(take, [this](const std::string& why) { why_gone_ = why; });
 }
 
-void PlayedNode::send(const News& news) {
-  link_->send(encode(news));
+void PlayedNode::send(const NodeEvent& event) {
+  link_->send(encode(event));
 }
 
 Exited PlayedNode::exited(int round, int local_rank, ExitStatus status) const {
@@ -99,15 +99,15 @@ GroupEnded PlayedNode::group_ended(int round, ExitStatus status) const {
 
 void PlayedNode::live_for(milliseconds time) {
   for (const auto end = Clock::now() + time; Clock::now() < end;) {
-    if (Clock::now() >= next_beat_ && link_->is_open()) {
-      NewsBeat beat;
-      beat.sent_ns = to_ns(Clock::now());
+    if (Clock::now() >= next_heartbeat_ && link_->is_open()) {
+      HeartbeatReply heartbeat;
+      heartbeat.sent_ns = to_ns(Clock::now());
       if (heard_) {
-        beat.echo_ns = heard_->sent_ns;
-        beat.echo_age_ns = beat.sent_ns - to_ns(heard_at_);
+        heartbeat.echo_ns = heard_->sent_ns;
+        heartbeat.echo_age_ns = heartbeat.sent_ns - to_ns(heard_at_);
       }
-      send(beat);
-      next_beat_ = Clock::now() + std::chrono::seconds(1);
+      send(heartbeat);
+      next_heartbeat_ = Clock::now() + std::chrono::seconds(1);
     }
     io_.restart();
     io_.run_for(milliseconds(5));

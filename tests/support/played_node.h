@@ -25,7 +25,7 @@ class PlayedNode {
   PlayedNode& operator=(const PlayedNode&) = delete;
   ~PlayedNode();
 
-  void send(const launcher::News& news);
+  void send(const launcher::NodeEvent& event);
   /// Of a worker that has ended.
   [[nodiscard]] launcher::Exited exited(int round,
                                         int local_rank,
@@ -39,10 +39,10 @@ class PlayedNode {
   std::optional<Kind> next(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     const auto end = launcher::Clock::now() + limit;
     while (launcher::Clock::now() < end) {
-      while (!orders_.empty()) {
-        const launcher::Order order = std::move(orders_.front());
-        orders_.pop_front();
-        if (const auto* const found = std::get_if<Kind>(&order)) return *found;
+      while (!commands_.empty()) {
+        const launcher::NodeCommand command = std::move(commands_.front());
+        commands_.pop_front();
+        if (const auto* const found = std::get_if<Kind>(&command)) return *found;
       }
       if (!why_gone_.empty()) return {};
       live_for(std::chrono::milliseconds(10));
@@ -60,10 +60,10 @@ class PlayedNode {
   int rank_ = 1;
   launcher::asio::io_context io_{1};
   std::shared_ptr<launcher::ControlLink> link_;
-  std::deque<launcher::Order> orders_;
+  std::deque<launcher::NodeCommand> commands_;
   std::string why_gone_;
-  launcher::Clock::time_point next_beat_{};
-  std::optional<launcher::OrderBeat> heard_;
+  launcher::Clock::time_point next_heartbeat_{};
+  std::optional<launcher::Heartbeat> heard_;
   launcher::Clock::time_point heard_at_{};
   launcher::Clock::time_point began_{};
 };

@@ -46,9 +46,9 @@ void PlayedNodeZero::meet(const Hello& hello, std::shared_ptr<ControlLink> link)
   link_ = std::move(link);
   link_->start(
       [this](std::string_view frame) {
-        std::optional<News> news = decode_news(frame);
-        if (news) news_.push_back(std::move(*news));
-        return news.has_value();
+        std::optional<NodeEvent> event = decode_event(frame);
+        if (event) events_.push_back(std::move(*event));
+        return event.has_value();
       },
       [](const std::string&) {});
 }
@@ -59,8 +59,8 @@ bool PlayedNodeZero::is_joined_within(milliseconds limit) {
   return link_ != nullptr;
 }
 
-void PlayedNodeZero::send(const Order& order) {
-  link_->send(encode(order));
+void PlayedNodeZero::send(const NodeCommand& command) {
+  link_->send(encode(command));
 }
 
 StartRound PlayedNodeZero::start_of(int round) const {
@@ -79,10 +79,10 @@ void PlayedNodeZero::leave() {
 
 void PlayedNodeZero::live_for(milliseconds time) {
   for (const auto end = Clock::now() + time; Clock::now() < end;) {
-    if (beats_ && link_ && link_->is_open() && Clock::now() >= next_beat_) {
+    if (heartbeats_ && link_ && link_->is_open() && Clock::now() >= next_heartbeat_) {
       const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-      send(OrderBeat{now, ""});
-      next_beat_ = Clock::now() + std::chrono::seconds(1);
+      send(Heartbeat{now, ""});
+      next_heartbeat_ = Clock::now() + std::chrono::seconds(1);
     }
     io_.restart();
     io_.run_for(milliseconds(5));

@@ -1,6 +1,6 @@
 // Node 0 as a test plays it over the real protocol, against a real agent of another node: it gives
-// the orders that an honest one gives, in any order and at any time. It lives while the test waits
-// for something, and sends its heartbeats then.
+// the commands that an honest one gives, in any order and at any time. It lives while the test
+// waits for something, and sends its heartbeats then.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 #include <memory>
 #include <optional>
 
-#include "launcher/net/agent_door.h"
+#include "launcher/net/handshake_server.h"
 #include "launcher/plan/messages.h"
 
 namespace ddp::test {
@@ -25,22 +25,22 @@ class PlayedNodeZero {
   /// Whether an agent has joined by then.
   bool is_joined_within(std::chrono::milliseconds limit);
 
-  void send(const launcher::Order& order);
+  void send(const launcher::NodeCommand& command);
   /// The whole job in this round: one worker here that nobody sees, and those of the agent.
   [[nodiscard]] launcher::StartRound start_of(int round) const;
   /// Closes the link.
   void leave();
   /// Neither says nor hears anything more, but its kernel keeps the link.
-  void beat(bool beats) { beats_ = beats; }
+  void heartbeat(bool heartbeats) { heartbeats_ = heartbeats; }
 
-  /// The next news of that kind; what else comes is dropped. Nothing: the limit has passed.
+  /// The next event of that kind; what else comes is dropped. Nothing: the limit has passed.
   template <typename Kind>
   std::optional<Kind> next(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     for (const auto end = launcher::Clock::now() + limit; launcher::Clock::now() < end;) {
-      while (!news_.empty()) {
-        const launcher::News news = std::move(news_.front());
-        news_.pop_front();
-        if (const auto* const found = std::get_if<Kind>(&news)) return *found;
+      while (!events_.empty()) {
+        const launcher::NodeEvent event = std::move(events_.front());
+        events_.pop_front();
+        if (const auto* const found = std::get_if<Kind>(&event)) return *found;
       }
       live_for(std::chrono::milliseconds(5));
     }
@@ -55,12 +55,12 @@ class PlayedNodeZero {
   launcher::asio::io_context io_{1};
   launcher::tcp::acceptor acceptor_;
   int port_ = 0;
-  launcher::AgentDoor door_;
+  launcher::HandshakeServer door_;
   std::shared_ptr<launcher::ControlLink> link_;
   int workers_ = 0;  // of the agent
-  std::deque<launcher::News> news_;
-  bool beats_ = true;
-  launcher::Clock::time_point next_beat_{};
+  std::deque<launcher::NodeEvent> events_;
+  bool heartbeats_ = true;
+  launcher::Clock::time_point next_heartbeat_{};
 };
 
 }  // namespace ddp::test

@@ -24,7 +24,7 @@ WorkerSample training(int rank, std::int64_t step, std::int64_t samples) {
   return sample;
 }
 
-WorkerSample foreign(int rank, std::uint64_t output_bytes, bool alive = true) {
+WorkerSample external(int rank, std::uint64_t output_bytes, bool alive = true) {
   WorkerSample sample;
   sample.rank = rank;
   sample.alive = alive;
@@ -70,7 +70,7 @@ TEST(LiveLine, OtherPhasesAreNamed) {
   WorkerSample sample = training(0, 0, 0);
   sample.phase = Phase::joining;
   sample.steps_total = 0;
-  EXPECT_EQ(line.describe(seconds(1), Samples{sample, foreign(1, 0)}), "joining, 2 of 2 ranks");
+  EXPECT_EQ(line.describe(seconds(1), Samples{sample, external(1, 0)}), "joining, 2 of 2 ranks");
   sample = training(0, 940, 0);
   sample.phase = Phase::evaluating;
   EXPECT_EQ(line.describe(seconds(1), Samples{sample}),
@@ -93,15 +93,15 @@ TEST(LiveLine, ALossThatIsNoNumberIsShownAsSuch) {
 
 TEST(LiveLine, OtherProgramsAreKnownByTheirOutput) {
   LiveLine line;
-  EXPECT_EQ(line.describe(seconds(100), Samples{foreign(0, 0), foreign(1, 0)}),
+  EXPECT_EQ(line.describe(seconds(100), Samples{external(0, 0), external(1, 0)}),
             "2 of 2 ranks run, no output of rank 0 yet");
-  EXPECT_EQ(line.describe(seconds(103), Samples{foreign(0, 9), foreign(1, 5)}),
+  EXPECT_EQ(line.describe(seconds(103), Samples{external(0, 9), external(1, 5)}),
             "2 of 2 ranks run, 0 s since the last output of rank 0");
-  EXPECT_EQ(line.describe(seconds(115), Samples{foreign(0, 12), foreign(1, 5)}),
+  EXPECT_EQ(line.describe(seconds(115), Samples{external(0, 12), external(1, 5)}),
             "2 of 2 ranks run, 12 s since the last output of rank 1");
-  EXPECT_EQ(line.describe(seconds(116), Samples{foreign(0, 12), foreign(1, 5, false)}),
+  EXPECT_EQ(line.describe(seconds(116), Samples{external(0, 12), external(1, 5, false)}),
             "1 of 2 ranks run, 1 s since the last output of rank 0");
-  EXPECT_EQ(line.describe(seconds(117), Samples{foreign(0, 12, false), foreign(1, 5, false)}),
+  EXPECT_EQ(line.describe(seconds(117), Samples{external(0, 12, false), external(1, 5, false)}),
             "0 of 2 ranks run");
 }
 

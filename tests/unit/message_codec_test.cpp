@@ -81,43 +81,43 @@ WorkerSample a_sample() {
   return sample;
 }
 
-std::vector<Order> orders() {
+std::vector<NodeCommand> commands() {
   return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
           AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
           StopRound{2, StopReason::teardown, 15, 30s, true, true, "rank 3 failed"},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          OrderBeat{5, "epoch 1"}};
+          Heartbeat{5, "epoch 1"}};
 }
 
-std::vector<News> news() {
+std::vector<NodeEvent> events() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
-  NewsBeat beat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
+  HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
   return {Started{2, 99, {10, 11}},
           Exited{2, 10, 0, an_ending()},
           ended,
           NodeFailed{2, 126, "cannot execute"},
           StopAsked{2},
-          beat};
+          heartbeat};
 }
 
 TEST(MessageCodec, EveryOrderSurvivesTheWay) {
-  ASSERT_EQ(orders().size(), std::variant_size_v<Order>);
-  for (const Order& order : orders()) {
-    const std::optional<Order> read = decode_order(encode(order));
-    ASSERT_TRUE(read) << encode(order);
-    EXPECT_EQ(*read, order);
+  ASSERT_EQ(commands().size(), std::variant_size_v<NodeCommand>);
+  for (const NodeCommand& command : commands()) {
+    const std::optional<NodeCommand> read = decode_command(encode(command));
+    ASSERT_TRUE(read) << encode(command);
+    EXPECT_EQ(*read, command);
   }
 }
 
 TEST(MessageCodec, EveryNewsSurvivesTheWay) {
-  ASSERT_EQ(news().size(), std::variant_size_v<News>);
-  for (const News& message : news()) {
-    const std::optional<News> read = decode_news(encode(message));
+  ASSERT_EQ(events().size(), std::variant_size_v<NodeEvent>);
+  for (const NodeEvent& message : events()) {
+    const std::optional<NodeEvent> read = decode_event(encode(message));
     ASSERT_TRUE(read) << encode(message);
     EXPECT_EQ(read->index(), message.index());
     EXPECT_EQ(encode(*read), encode(message));
   }
-  const auto ended = std::get<GroupEnded>(*decode_news(encode(news()[2])));
+  const auto ended = std::get<GroupEnded>(*decode_event(encode(events()[2])));
   ASSERT_EQ(ended.workers.size(), 2U);
   const WorkerReport report = a_report();
   EXPECT_EQ(ended.workers[0].ending, report.ending);
@@ -129,11 +129,11 @@ TEST(MessageCodec, EveryNewsSurvivesTheWay) {
   EXPECT_EQ(ended.gpu_error, "NVRM: Xid");
   EXPECT_EQ(ended.kept, 3);
   EXPECT_EQ(ended.kept_step, 17);
-  const auto beat = std::get<NewsBeat>(*decode_news(encode(news()[5])));
-  EXPECT_EQ(beat.samples[0].loss, 0.5);
-  EXPECT_EQ(beat.samples[0].activity, a_sample().activity);
-  EXPECT_EQ(beat.samples[0].waits_since, 8ns);
-  EXPECT_EQ(beat.samples[1].waits_since, std::nullopt);
+  const auto heartbeat = std::get<HeartbeatReply>(*decode_event(encode(events()[5])));
+  EXPECT_EQ(heartbeat.samples[0].loss, 0.5);
+  EXPECT_EQ(heartbeat.samples[0].activity, a_sample().activity);
+  EXPECT_EQ(heartbeat.samples[0].waits_since, 8ns);
+  EXPECT_EQ(heartbeat.samples[1].waits_since, std::nullopt);
 }
 
 TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
@@ -157,9 +157,10 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   EXPECT_LT(decode_hello(encode(hello))->host.size(), 300U);
   StopRound stop;
   stop.line = "why\x1b[2J\nddp-launch: forged";
-  EXPECT_EQ(std::get<StopRound>(*decode_order(encode(Order(stop)))).line, "why ddp-launch: forged");
-  const News failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
-  EXPECT_EQ(std::get<NodeFailed>(*decode_news(encode(failed))).text, "no? way");
+  EXPECT_EQ(std::get<StopRound>(*decode_command(encode(NodeCommand(stop)))).line,
+            "why ddp-launch: forged");
+  const NodeEvent failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
+  EXPECT_EQ(std::get<NodeFailed>(*decode_event(encode(failed))).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})
     EXPECT_FALSE(decode_answer(encode(Welcome{id, "none", "a"}))) << id;
   EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
@@ -173,18 +174,18 @@ TEST(MessageCodec, OfAnotherVersionOnlyTheVersionIsRead) {
 }
 
 TEST(MessageCodec, ANumberThatIsNoneSurvivesTheWay) {
-  NewsBeat beat{0, 0, 0, 0, {a_sample(), a_sample(), a_sample()}};
-  beat.samples[0].loss = std::nan("");
-  beat.samples[1].loss = std::numeric_limits<double>::infinity();
-  beat.samples[2].loss = 1e300;
-  const auto read = std::get<NewsBeat>(*decode_news(encode(News(beat))));
+  HeartbeatReply heartbeat{0, 0, 0, 0, {a_sample(), a_sample(), a_sample()}};
+  heartbeat.samples[0].loss = std::nan("");
+  heartbeat.samples[1].loss = std::numeric_limits<double>::infinity();
+  heartbeat.samples[2].loss = 1e300;
+  const auto read = std::get<HeartbeatReply>(*decode_event(encode(NodeEvent(heartbeat))));
   EXPECT_TRUE(std::isnan(read.samples[0].loss));
   EXPECT_TRUE(std::isnan(read.samples[1].loss));
   EXPECT_DOUBLE_EQ(read.samples[2].loss, 1e300);
 }
 
 TEST(MessageCodec, UnknownFieldsAreIgnored) {
-  const auto read = decode_news(R"({"type":"stop-asked","signal":2,"more":[1,{}]})");
+  const auto read = decode_event(R"({"type":"stop-asked","signal":2,"more":[1,{}]})");
   ASSERT_TRUE(read);
   EXPECT_EQ(std::get<StopAsked>(*read), StopAsked{2});
 }
@@ -198,7 +199,7 @@ TEST(MessageCodec, WhatIsNoMessageIsRefused) {
         "{}",
         R"({"type":7})",
         R"({"type":"nonsense","signal":2})",
-        R"({"type":"start","signal":2})",  // an order is no news
+        R"({"type":"start","signal":2})",  // a command is not an event
         R"({"signal":2})",
         R"({"type":"stop-asked"})",
         R"({"type":"stop-asked","signal":"2"})",
@@ -214,7 +215,7 @@ TEST(MessageCodec, WhatIsNoMessageIsRefused) {
         R"({"type":"started","round":0,"begin":0,"pids":[1,"2"]})",
         R"({"type":"started","round":0,"begin":0,"pids":{}})",
         R"({"type":"exited","round":0,"pid":1,"local_rank":0,"ending":1})"})
-    EXPECT_FALSE(decode_news(text)) << text;
+    EXPECT_FALSE(decode_event(text)) << text;
 }
 
 /// `message` with `from` replaced by `to`; it must be there.
@@ -225,17 +226,17 @@ std::string changed(std::string message, std::string_view from, std::string_view
 }
 
 TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
-  const std::string start = encode(orders()[0]);
-  EXPECT_TRUE(decode_order(start));
-  EXPECT_FALSE(decode_order(changed(start, "\"node_rank\":1", "\"node_rank\":2")));
-  EXPECT_FALSE(decode_order(changed(start, "\"node_rank\":1", "\"node_rank\":-1")));
-  EXPECT_FALSE(decode_order(changed(start, "[1,8]", "[1,0]")));
-  EXPECT_FALSE(decode_order(changed(start, "[1,8]", "[1000000000,1000000000]")));
-  EXPECT_FALSE(decode_order(changed(start, "29500", "65536")));
-  const std::string stop = encode(orders()[2]);
-  EXPECT_TRUE(decode_order(stop));
-  EXPECT_FALSE(decode_order(changed(stop, "\"reason\":2", "\"reason\":3")));
-  EXPECT_FALSE(decode_order(changed(stop, "30000000000", "9000000000000000000")));
+  const std::string start = encode(commands()[0]);
+  EXPECT_TRUE(decode_command(start));
+  EXPECT_FALSE(decode_command(changed(start, "\"node_rank\":1", "\"node_rank\":2")));
+  EXPECT_FALSE(decode_command(changed(start, "\"node_rank\":1", "\"node_rank\":-1")));
+  EXPECT_FALSE(decode_command(changed(start, "[1,8]", "[1,0]")));
+  EXPECT_FALSE(decode_command(changed(start, "[1,8]", "[1000000000,1000000000]")));
+  EXPECT_FALSE(decode_command(changed(start, "29500", "65536")));
+  const std::string stop = encode(commands()[2]);
+  EXPECT_TRUE(decode_command(stop));
+  EXPECT_FALSE(decode_command(changed(stop, "\"reason\":2", "\"reason\":3")));
+  EXPECT_FALSE(decode_command(changed(stop, "30000000000", "9000000000000000000")));
   const std::string hello = encode(a_hello());
   EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));
   EXPECT_FALSE(decode_hello(changed(hello, "\"nproc\":8", "\"nproc\":0")));
@@ -253,13 +254,13 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
     std::string more;
   };
   const std::string hello = encode(a_hello());
-  const std::string start = encode(orders()[0]);
-  const std::string stop = encode(orders()[2]);
-  const std::string beat = encode(orders()[4]);
-  const std::string started = encode(news()[0]);
-  const std::string exited = encode(news()[1]);
-  const std::string ended = encode(news()[2]);
-  const std::string news_beat = encode(news()[5]);
+  const std::string start = encode(commands()[0]);
+  const std::string stop = encode(commands()[2]);
+  const std::string heartbeat = encode(commands()[4]);
+  const std::string started = encode(events()[0]);
+  const std::string exited = encode(events()[1]);
+  const std::string ended = encode(events()[2]);
+  const std::string heartbeat_reply = encode(events()[5]);
   const std::string large = "1000000000000000000";
   const std::string too_large = "1000000000000000001";
   for (const Row& row : {
@@ -269,7 +270,7 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
            Row{hello, "\"pid\":17", "4194304", "4194305"},
            Row{start, "\"node_rank\":1", "1", "1000000000"},
            Row{stop, "\"grace\":30000000000", "2592000000000000", "2592000000000001"},
-           Row{beat, "\"sent\":5", large, too_large},
+           Row{heartbeat, "\"sent\":5", large, too_large},
            Row{started, "\"begin\":99", large, too_large},
            Row{exited, "\"local_rank\":0", "2047", "2048"},
            Row{exited, "\"rank\":5", "999999", "1000000"},
@@ -277,16 +278,16 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
            Row{exited, "\"at\":-3", "-" + large, "-" + too_large},
            Row{ended, "\"lived\":5000000001", large, too_large},
            Row{ended, "\"step\":10", large, too_large},
-           Row{news_beat, "\"sent\":1", large, too_large},
-           Row{news_beat, "\"echo\":2", large, too_large},
-           Row{news_beat, "\"echo_age\":3", large, too_large},
-           Row{news_beat, "\"main_ticks\":6", large, too_large},
-           Row{news_beat, "\"output_bytes\":7", large, too_large},
+           Row{heartbeat_reply, "\"sent\":1", large, too_large},
+           Row{heartbeat_reply, "\"echo\":2", large, too_large},
+           Row{heartbeat_reply, "\"echo_age\":3", large, too_large},
+           Row{heartbeat_reply, "\"main_ticks\":6", large, too_large},
+           Row{heartbeat_reply, "\"output_bytes\":7", large, too_large},
        }) {
     const std::string name = row.field.substr(0, row.field.find(':') + 1);
     const auto is_taken = [&](const std::string& number) {
       const std::string text = changed(row.message, row.field, name + number);
-      return decode_hello(text) || decode_order(text) || decode_news(text);
+      return decode_hello(text) || decode_command(text) || decode_event(text);
     };
     EXPECT_TRUE(is_taken(row.most)) << name << row.most;
     EXPECT_FALSE(is_taken(row.more)) << name << row.more;
@@ -297,48 +298,49 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
 }
 
 TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
-  EXPECT_TRUE(decode_news(encode(News(Started{0, 0, std::vector<std::int64_t>(2048, 1)}))));
-  EXPECT_FALSE(decode_news(encode(News(Started{0, 0, std::vector<std::int64_t>(2049, 1)}))));
+  EXPECT_TRUE(decode_event(encode(NodeEvent(Started{0, 0, std::vector<std::int64_t>(2048, 1)}))));
+  EXPECT_FALSE(decode_event(encode(NodeEvent(Started{0, 0, std::vector<std::int64_t>(2049, 1)}))));
   StartRound start;
   start.workers_of_node.assign(1250, 8);  // the largest job that is measured
   start.role_of_node.assign(1250, 0);
-  EXPECT_TRUE(decode_order(encode(Order(start))));
+  EXPECT_TRUE(decode_command(encode(NodeCommand(start))));
   start.workers_of_node.assign(1250, 2048);  // more than a million workers
-  EXPECT_FALSE(decode_order(encode(Order(start))));
+  EXPECT_FALSE(decode_command(encode(NodeCommand(start))));
   start.workers_of_node = {1, 1};
   start.role_of_node = {0, 2};
-  EXPECT_FALSE(decode_order(encode(Order(start)))) << "there are two nodes";
+  EXPECT_FALSE(decode_command(encode(NodeCommand(start)))) << "there are two nodes";
   start.role_of_node = {0, 1};
   start.run_dir = "elsewhere";
-  EXPECT_FALSE(decode_order(encode(Order(start)))) << "a path that depends on where it is read";
+  EXPECT_FALSE(decode_command(encode(NodeCommand(start))))
+      << "a path that depends on where it is read";
   Hello hello = a_hello();
   for (int i = 0; i <= 1024; ++i)
     hello.job_keys["key" + std::to_string(i)] = "1";
   EXPECT_FALSE(decode_hello(encode(hello)));
   const std::string text(60 << 10, 'x');
-  EXPECT_FALSE(decode_news(R"({"type":"failed","round":0,"code":1,"text":")" + text + "\"}"));
+  EXPECT_FALSE(decode_event(R"({"type":"failed","round":0,"code":1,"text":")" + text + "\"}"));
 }
 
 // What a broken worker leaves on its page must not cost its node the link.
 TEST(MessageCodec, WhatWeSayOurselvesIsAlwaysTaken) {
   constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
   constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
-  NewsBeat beat{0, 0, 0, 0, {a_sample(), a_sample()}};
-  beat.samples[0].epoch = beat.samples[0].step = beat.samples[0].samples = kLeast;
-  beat.samples[0].written_ns = kMost;
-  beat.samples[0].output_bytes = std::numeric_limits<std::uint64_t>::max();
-  beat.samples[1].activity.io_bytes = std::numeric_limits<std::uint64_t>::max();
-  const auto read = decode_news(encode(News(beat)));
+  HeartbeatReply heartbeat{0, 0, 0, 0, {a_sample(), a_sample()}};
+  heartbeat.samples[0].epoch = heartbeat.samples[0].step = heartbeat.samples[0].samples = kLeast;
+  heartbeat.samples[0].written_ns = kMost;
+  heartbeat.samples[0].output_bytes = std::numeric_limits<std::uint64_t>::max();
+  heartbeat.samples[1].activity.io_bytes = std::numeric_limits<std::uint64_t>::max();
+  const auto read = decode_event(encode(NodeEvent(heartbeat)));
   ASSERT_TRUE(read);
-  EXPECT_LT(std::get<NewsBeat>(*read).samples[0].step, 0);
+  EXPECT_LT(std::get<HeartbeatReply>(*read).samples[0].step, 0);
   GroupEnded ended{0, {a_report()}, {}, ""};
   ended.workers[0].step = kMost;
   ended.workers[0].checkpoint_step = kLeast;
-  EXPECT_TRUE(decode_news(encode(News(ended))));
+  EXPECT_TRUE(decode_event(encode(NodeEvent(ended))));
 }
 
 TEST(MessageCodec, WhatAKernelLogSaysIsOneHarmlessLine) {
-  const auto read = decode_news(encode(News(GroupEnded{0, {}, {}, "a\n\x1b[2J"})));
+  const auto read = decode_event(encode(NodeEvent(GroupEnded{0, {}, {}, "a\n\x1b[2J"})));
   ASSERT_TRUE(read);
   EXPECT_EQ(std::get<GroupEnded>(*read).gpu_error.find_first_of("\n\x1b"), std::string::npos);
 }
@@ -349,16 +351,16 @@ TEST(MessageCodec, C11_DeepJsonIsRefused) {
     return R"({"type":"stop-asked","signal":2,"more":)" + std::string(depth, '[') +
            std::string(depth, ']') + "}";
   };
-  EXPECT_TRUE(decode_news(nested(15)));
-  EXPECT_FALSE(decode_news(nested(17)));
-  EXPECT_FALSE(decode_news(nested(500000)));
+  EXPECT_TRUE(decode_event(nested(15)));
+  EXPECT_FALSE(decode_event(nested(17)));
+  EXPECT_FALSE(decode_event(nested(500000)));
 }
 
 TEST(MessageCodec, AnyBytesOfAWorkerGiveValidJson) {
   WorkerReport report = a_report();
   report.last_lines = {std::string("a\xff\0\x01\xc3", 5), "\xe2\x82\xac\xed\xa0\x80"};
   const auto read =
-      std::get<GroupEnded>(*decode_news(encode(News(GroupEnded{0, {report}, {}, ""}))));
+      std::get<GroupEnded>(*decode_event(encode(NodeEvent(GroupEnded{0, {report}, {}, ""}))));
   EXPECT_EQ(read.workers[0].last_lines[0], std::string("a\xef\xbf\xbd\0\x01\xef\xbf\xbd", 9));
   EXPECT_EQ(read.workers[0].last_lines[1], "\xe2\x82\xac\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
 }
@@ -369,10 +371,10 @@ TEST(MessageCodec, TooMuchTextLosesItsOldestLines) {
   report.last_lines.push_back("the newest");
   report.error_text = std::string(300000, 'e');
   const GroupEnded ended{0, std::vector<WorkerReport>(8, report), {}, ""};
-  const std::string text = encode(News(ended));
+  const std::string text = encode(NodeEvent(ended));
   EXPECT_LE(text.size(), kLongestFrame);
   EXPECT_GT(text.size(), kLongestFrame / 4);
-  const auto read = std::get<GroupEnded>(*decode_news(text));
+  const auto read = std::get<GroupEnded>(*decode_event(text));
   ASSERT_EQ(read.workers.size(), 8U);
   EXPECT_EQ(read.workers[7].last_lines.back(), "the newest");
   EXPECT_EQ(read.workers[7].last_lines[0].size(), kLongestLine + 3);
@@ -384,9 +386,9 @@ TEST(MessageCodec, ALongReportIsCutAtItsEnd) {
   JobEnd end;
   end.report = "the root cause\n" + std::string(3 * kLongestFrame, '\n');
   end.error_text = "{}";
-  const std::string text = encode(Order(end));
+  const std::string text = encode(NodeCommand(end));
   EXPECT_LE(text.size(), 3 * kLongestEndText);  // 1,249 of these wait to be sent at once
-  const auto read = std::get<JobEnd>(*decode_order(text));
+  const auto read = std::get<JobEnd>(*decode_command(text));
   EXPECT_TRUE(read.report.starts_with("the root cause\n"));
   EXPECT_TRUE(read.report.ends_with(" (cut)\n"));
   EXPECT_EQ(read.error_text, "{}");
@@ -394,7 +396,7 @@ TEST(MessageCodec, ALongReportIsCutAtItsEnd) {
 
 TEST(MessageCodec, ATextIsCutBetweenItsCharacters) {
   NodeFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
-  const auto read = std::get<NodeFailed>(*decode_news(encode(News(failed))));
+  const auto read = std::get<NodeFailed>(*decode_event(encode(NodeEvent(failed))));
   EXPECT_EQ(read.text, std::string(kLongestText - 1, 'a') + "...");
 }
 

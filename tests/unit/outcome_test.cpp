@@ -165,7 +165,7 @@ TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
   EXPECT_EQ(root_of({follower, asked, ended(2, 20ns, code(5))}), 2U) << "a failure comes first";
 }
 
-TEST(Outcome, AForeignWorkersOwn143IsAFailure) {
+TEST(Outcome, AnExternalWorkersOwn143IsAFailure) {
   EXPECT_TRUE(has_failed(ended(0, 1ns, code(143))));
   EXPECT_EQ(root_of({ended(0, 1ns, code(143)), ended(1, 2ns, kGood)}), 0U);
 }
@@ -203,8 +203,8 @@ TEST(Outcome, ALeaverOfTheStoreIsTheRootCauseOfALaterFailure) {
   const std::vector endings{joined(ended(0, 1ns, kGood)), joined(ended(1, 9ns, code(7)))};
   EXPECT_EQ(root_of(endings), 0U);
   EXPECT_EQ(exit_code_of(judge(endings, {}), endings), 7);
-  const std::vector other_order{joined(ended(0, 9ns, kGood)), joined(ended(1, 1ns, code(7)))};
-  EXPECT_EQ(root_of(other_order), 1U);
+  const std::vector other_command{joined(ended(0, 9ns, kGood)), joined(ended(1, 1ns, code(7)))};
+  EXPECT_EQ(root_of(other_command), 1U);
 }
 
 TEST(Outcome, WhoNeverMetTheOthersCannotHaveLeftThem) {

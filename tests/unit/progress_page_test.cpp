@@ -12,7 +12,7 @@ namespace {
 
 TEST(ProgressPage, BothSidesSeeTheSamePage) {
   const MappedProgressPage agent = MappedProgressPage::create();
-  EXPECT_EQ(agent->phase.load(), Phase::none) << "not opened yet: foreign";
+  EXPECT_EQ(agent->phase.load(), Phase::none) << "not opened yet: external";
   const MappedProgressPage worker = MappedProgressPage::open(::dup(agent.fd()));
   EXPECT_EQ(agent->version.load(), ProgressPage::kVersion);
   worker->step = 42;

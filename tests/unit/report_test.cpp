@@ -190,7 +190,7 @@ TEST(Report, TheLaunchersOwnFailureIsSaid) {
 
 TEST(Report, LeftoversAreNamed) {
   Verdict verdict;
-  verdict.leftovers = {"pid 7 (x, state D)"};
+  verdict.unkilled = {"pid 7 (x, state D)"};
   verdict.exit_code = 125;
   EXPECT_THAT(text_of(verdict), HasSubstr("could not be killed and is left: pid 7 (x, state D)\n"));
   EXPECT_EQ(members_of(verdict).at("leftovers").at(0), "pid 7 (x, state D)");

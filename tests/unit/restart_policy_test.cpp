@@ -133,7 +133,7 @@ TEST(RestartPolicy, ANewerCheckpointCountsAsProgress) {
   }
 }
 
-TEST(RestartPolicy, ForeignProgramsNeedNoCheckpoint) {
+TEST(RestartPolicy, ExternalProgramsNeedNoCheckpoint) {
   RestartPolicy policy(RestartLimits{100});
   for (int i = 0; i < 10; ++i)
     EXPECT_TRUE(policy.decide(failed(1)).restart);

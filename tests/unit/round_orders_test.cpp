@@ -125,7 +125,7 @@ class World {
   int pick(int from, int to) { return std::uniform_int_distribution<int>(from, to)(random_); }
   nanoseconds some_ms(int from, int to) { return nanoseconds(pick(from * 1000000, to * 1000000)); }
   void at(nanoseconds time, std::function<void()> act) {
-    events_.push(Happening{time, order_++, std::move(act)});
+    events_.push(Happening{time, command_++, std::move(act)});
   }
   int node_of(int rank) const {
     for (std::size_t i = 0; i < agents_.size(); ++i) {
@@ -250,14 +250,14 @@ class World {
     own.ending.stop_sent = own.stop_sent;
     own.ending.kill_sent = own.stop_sent && status.signal == SIGKILL;
     if (!agent(node).is_stopping) {
-      Exited news;
-      news.ending = as_told(rank);
-      send(node, [this, node, news] {
+      Exited event;
+      event.ending = as_told(rank);
+      send(node, [this, node, event] {
         ++heard_ends_;
-        const bool is_failure = has_failed(news.ending);
+        const bool is_failure = has_failed(event.ending);
         if (is_failure) note_reason("worker");
         if (heard_ends_ == workers_.size()) note_reason("all");
-        round_->note_exited(node, news, kBegin + now_);
+        round_->note_exited(node, event, kBegin + now_);
       });
     }
     report_if_done(node);
@@ -291,18 +291,18 @@ class World {
   void report_if_done(int node) {
     Agent& own = agent(node);
     if (!own.is_stopping || own.has_reported) return;
-    GroupEnded news;
+    GroupEnded event;
     for (std::size_t i = 0; i < own.workers; ++i) {
       if (worker(static_cast<int>(own.first + i)).is_alive) return;
       if (!own.has_started) continue;
       WorkerReport report;
       report.ending = as_told(static_cast<int>(own.first + i));
-      news.workers.push_back(report);
+      event.workers.push_back(report);
     }
     own.has_reported = true;
-    send(node, [this, node, news] {
+    send(node, [this, node, event] {
       heard_end_[node] = true;
-      round_->note_ended(node, news, kBegin + now_);
+      round_->note_ended(node, event, kBegin + now_);
     });
   }
 
@@ -371,7 +371,7 @@ class World {
   std::optional<Round> round_;
   std::priority_queue<Happening> events_;
   nanoseconds now_{0};
-  int order_ = 0;
+  int command_ = 0;
   std::size_t heard_ends_ = 0;
   std::map<int, bool> heard_end_;
   std::map<nanoseconds, int> lost_;  // in the middle of the round, by their last word

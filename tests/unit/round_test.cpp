@@ -73,10 +73,10 @@ GroupEnded group_ended(const std::vector<Ending>& endings) {
 }
 
 Exited exited(const Ending& ending) {
-  Exited news;
-  news.pid = 100 + ending.rank;
-  news.ending = ending;
-  return news;
+  Exited event;
+  event.pid = 100 + ending.rank;
+  event.ending = ending;
+  return event;
 }
 
 /// A round of two nodes with two workers each, told of event after event.
@@ -118,17 +118,17 @@ struct Rig {
     hung_at -= 1s;
     EXPECT_TRUE(round.is_stopping());
   }
-  std::vector<Order> orders() {
-    std::vector<Order> orders;
+  std::vector<NodeCommand> commands() {
+    std::vector<NodeCommand> commands;
     for (const Round::Command& command : round.take_commands()) {
       if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
-        orders.push_back(tell->order);
+        commands.push_back(tell->command);
       }
     }
-    return orders;
+    return commands;
   }
-  StopRound stop_order() {
-    const std::vector<Order> told = orders();
+  StopRound stop_command() {
+    const std::vector<NodeCommand> told = commands();
     EXPECT_THAT(told, SizeIs(1));
     return told.empty() ? StopRound() : std::get<StopRound>(told.back());
   }
@@ -170,7 +170,7 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
   Rig rig;
   for (int rank = 0; rank < 4; ++rank)
     rig.exit(rank / 2, ended(rank, 5s, code(0)));
-  EXPECT_EQ(rig.stop_order().line, "");
+  EXPECT_EQ(rig.stop_command().line, "");
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
   rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
@@ -183,12 +183,13 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
 TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   Rig rig;
   rig.exit(1, ended(3, 2s, code(7)));
-  const StopRound order = rig.stop_order();
-  EXPECT_EQ(order.signal, SIGTERM);
-  EXPECT_EQ(order.grace, 30s);
-  EXPECT_EQ(order.line, "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other");
+  const StopRound command = rig.stop_command();
+  EXPECT_EQ(command.signal, SIGTERM);
+  EXPECT_EQ(command.grace, 30s);
+  EXPECT_EQ(command.line,
+            "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other");
   rig.exit(0, ended(0, 3s, code(97)));
-  EXPECT_THAT(rig.orders(), IsEmpty());
+  EXPECT_THAT(rig.commands(), IsEmpty());
 }
 
 TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
@@ -209,7 +210,7 @@ TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
 TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
   Rig rig;
   rig.exit(0, with_page(ended(0, 2s, code(143)), Phase::training));
-  const std::vector<Order> told = rig.orders();
+  const std::vector<NodeCommand> told = rig.commands();
   ASSERT_THAT(told, SizeIs(1));
   EXPECT_EQ(std::get<AnnounceStop>(told.front()).line,
             "rank 0 (pid 100) was asked to stop and has left after a checkpoint; waiting 30s for "
@@ -218,7 +219,7 @@ TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
   rig.round.note_time(kBegin + 31s);
   EXPECT_FALSE(rig.round.is_stopping());
   rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(rig.stop_order().line, "3 workers did not follow within 30s; stopping");
+  EXPECT_EQ(rig.stop_command().line, "3 workers did not follow within 30s; stopping");
   rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
   rig.end(1, all_stopped({2, 3}));
   const RoundResult result = rig.result();
@@ -246,15 +247,15 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
 TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   Rig hung;
   hung.hang(1);
-  const StopRound order = hung.stop_order();
-  EXPECT_TRUE(order.wants_stacks);
+  const StopRound command = hung.stop_command();
+  EXPECT_TRUE(command.wants_stacks);
   EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
   rules.has_restarts = true;
   Rig kept(rules);
   kept.exit(0, ended(0, 2s, code(7)));
-  EXPECT_TRUE(kept.stop_order().keeps);
+  EXPECT_TRUE(kept.stop_command().keeps);
   EXPECT_EQ(kept.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
 }
 
@@ -263,16 +264,16 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
   rules.keeps_survivors = true;
   Rig last(rules);
   last.exit(0, ended(0, 2s, code(7)));
-  EXPECT_FALSE(last.stop_order().keeps);
+  EXPECT_FALSE(last.stop_command().keeps);
   rules.has_restarts = true;
   Rig final_code(rules);
   final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
-  EXPECT_FALSE(final_code.stop_order().keeps);
+  EXPECT_FALSE(final_code.stop_command().keeps);
   rules.has_restarts = false;
   rules.lost_nodes_are_free = true;
   Rig lost(rules);
   lost.lose(1, 2s);
-  EXPECT_TRUE(lost.stop_order().keeps);
+  EXPECT_TRUE(lost.stop_command().keeps);
 }
 
 // --- The user's signals.
@@ -280,15 +281,15 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
 TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   Rig rig;
   rig.press(SIGINT, 1s, 1);
-  StopRound order = rig.stop_order();
-  EXPECT_EQ(order.signal, SIGINT);
-  EXPECT_EQ(order.reason, StopReason::preempt);
-  EXPECT_EQ(order.line, "SIGINT at node 1 (b): stopping");
+  StopRound command = rig.stop_command();
+  EXPECT_EQ(command.signal, SIGINT);
+  EXPECT_EQ(command.reason, StopReason::preempt);
+  EXPECT_EQ(command.line, "SIGINT at node 1 (b): stopping");
   Rig announced;
   announced.press(SIGUSR1);
-  order = announced.stop_order();
-  EXPECT_EQ(order.signal, SIGTERM);
-  EXPECT_EQ(order.line, "SIGUSR1: stopping");
+  command = announced.stop_command();
+  EXPECT_EQ(command.signal, SIGTERM);
+  EXPECT_EQ(command.line, "SIGUSR1: stopping");
 }
 
 TEST(Round, TheSecondSignalOfOneUserKillsNow) {
@@ -296,20 +297,20 @@ TEST(Round, TheSecondSignalOfOneUserKillsNow) {
   rig.press(SIGTERM, 1s);
   rig.press(SIGTERM, 1s, 1);       // the other node's scheduler
   rig.press(SIGTERM, 1s + 100ms);  // delivered twice
-  EXPECT_THAT(rig.orders(), SizeIs(1));
+  EXPECT_THAT(rig.commands(), SizeIs(1));
   rig.press(SIGTERM, 1s + 101ms);
-  EXPECT_EQ(rig.stop_order().signal, SIGKILL);
+  EXPECT_EQ(rig.stop_command().signal, SIGKILL);
   rig.press(SIGTERM, 9s);
-  EXPECT_THAT(rig.orders(), IsEmpty());
+  EXPECT_THAT(rig.commands(), IsEmpty());
 }
 
 TEST(Round, AnAnnouncementIsNoFirstSignal) {
   Rig rig;
   rig.press(SIGUSR1, 1s);
   rig.press(SIGTERM, 5s);
-  EXPECT_THAT(rig.orders(), SizeIs(1));
+  EXPECT_THAT(rig.commands(), SizeIs(1));
   rig.press(SIGTERM, 6s);
-  EXPECT_EQ(rig.stop_order().signal, SIGKILL);
+  EXPECT_EQ(rig.stop_command().signal, SIGKILL);
 }
 
 // --- The table of the header, row by row, each against the rows below it.
@@ -344,9 +345,9 @@ TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
 TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   Rig rig;
   rig.fail(1, 126, "no memory");
-  const StopRound order = rig.stop_order();
-  EXPECT_EQ(order.signal, SIGKILL);
-  EXPECT_EQ(order.line, "node 1 (b): no memory; stopping");
+  const StopRound command = rig.stop_command();
+  EXPECT_EQ(command.signal, SIGKILL);
+  EXPECT_EQ(command.line, "node 1 (b): no memory; stopping");
   rig.lose(1, 2s);
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
   const RoundResult result = rig.result();
@@ -463,7 +464,7 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   GroupEnded other;
   other.kept = 1;
   other.kept_step = 8;
-  other.leftovers = {"pid 9 (x, state D)"};
+  other.unkilled = {"pid 9 (x, state D)"};
   rig.round.note_ended(1, other, kBegin + 2s);
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(7))});
@@ -479,15 +480,14 @@ TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
   Rig rig(usual_rules(), {1, 1});
   rig.exit(0, ended(0, 1s, code(7)));
   GroupEnded end = group_ended({ended(0, 1s, code(7))});
-  end.leftovers = {"pid 8 (x, state D)"};
+  end.unkilled = {"pid 8 (x, state D)"};
   rig.round.note_ended(0, end, kBegin + 2s);
   end = group_ended(all_stopped({1}));
-  end.leftovers = {"pid 9 (x, state D)"};
+  end.unkilled = {"pid 9 (x, state D)"};
   rig.round.note_ended(1, end, kBegin + 2s);
   const RoundResult result = rig.result();
   EXPECT_FALSE(result.is_clean);
-  EXPECT_THAT(result.leftovers,
-              ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));
+  EXPECT_THAT(result.unkilled, ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ WorkerSample page_worker(int rank, std::int64_t step, Phase phase = Phase::train
   return sample;
 }
 
-WorkerSample foreign(int rank, std::uint64_t ticks, char state = 'S') {
+WorkerSample external(int rank, std::uint64_t ticks, char state = 'S') {
   WorkerSample sample;
   sample.rank = rank;
   sample.activity.main_ticks = sample.activity.ticks = ticks;
@@ -31,7 +31,7 @@ WorkerSample foreign(int rank, std::uint64_t ticks, char state = 'S') {
 }
 
 WorkerSample waiting(int rank, const std::string& where) {
-  WorkerSample sample = foreign(rank, 1);
+  WorkerSample sample = external(rank, 1);
   sample.activity.waits_in = where;
   return sample;
 }
@@ -76,7 +76,7 @@ TEST(Watchdog, AStoppedWorkerIsTheCauseNotThoseThatWait) {
 
 TEST(Watchdog, AStoppedWorkerIsNamedOnceEachTime) {
   Watchdog dog(WatchLimits{});
-  const std::vector<WorkerSample> stopped{foreign(0, 1), foreign(1, 1, 'T')};
+  const std::vector<WorkerSample> stopped{external(0, 1), external(1, 1, 'T')};
   EXPECT_THAT(dog.look(0s, stopped), IsEmpty());
   EXPECT_THAT(dog.look(2s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), IsEmpty());
@@ -84,22 +84,22 @@ TEST(Watchdog, AStoppedWorkerIsNamedOnceEachTime) {
   EXPECT_THAT(dog.look(3s, stopped), ElementsAre(Finding{false, 1, "is stopped (state T)"}));
   EXPECT_THAT(dog.look(4s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), ElementsAre(1));
-  EXPECT_THAT(dog.look(5s, std::vector{foreign(0, 2), foreign(1, 2)}), IsEmpty());
+  EXPECT_THAT(dog.look(5s, std::vector{external(0, 2), external(1, 2)}), IsEmpty());
   EXPECT_THAT(dog.frozen(), IsEmpty());
   EXPECT_THAT(dog.look(6s, stopped), IsEmpty());
   EXPECT_EQ(dog.look(9s, stopped).size(), 1U);
 }
 
-TEST(Watchdog, WithoutALimitAForeignProgramMaySleepForEver) {
+TEST(Watchdog, WithoutALimitAnExternalProgramMaySleepForEver) {
   Watchdog dog(WatchLimits{});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1), foreign(1, 1)}, 0, 100000));
+  EXPECT_FALSE(watch(dog, {external(0, 1), external(1, 1)}, 0, 100000));
 }
 
-TEST(Watchdog, ForeignProgramsHangWhenNoneRunsOrPrints) {
+TEST(Watchdog, ExternalProgramsHangWhenNoneRunsOrPrints) {
   Watchdog dog(WatchLimits{5s});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1), foreign(1, 1)}, 0, 4));
-  EXPECT_FALSE(watch(dog, {foreign(0, 50), foreign(1, 1)}, 5, 9));  // rank 0 ran in second 5
-  const auto end = watch(dog, {foreign(0, 50), foreign(1, 1)}, 10, 20);
+  EXPECT_FALSE(watch(dog, {external(0, 1), external(1, 1)}, 0, 4));
+  EXPECT_FALSE(watch(dog, {external(0, 50), external(1, 1)}, 5, 9));  // rank 0 ran in second 5
+  const auto end = watch(dog, {external(0, 50), external(1, 1)}, 10, 20);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 10);
   EXPECT_EQ(end->second.rank, 1);
@@ -110,8 +110,8 @@ TEST(Watchdog, ATickNowAndThenIsNoProgressAndACoreIs) {
   Watchdog dog(WatchLimits{10s});
   std::optional<Finding> end;
   for (int second = 0; second < 100 && !end; ++second) {
-    WorkerSample busy = foreign(0, 100U * static_cast<unsigned>(std::min(second, 60)));
-    WorkerSample waiting = foreign(1, 0);
+    WorkerSample busy = external(0, 100U * static_cast<unsigned>(std::min(second, 60)));
+    WorkerSample waiting = external(1, 0);
     waiting.activity.ticks = static_cast<unsigned>(second / 2);  // 0.5 % of a core: Gloo's threads
     busy.activity.ticks += waiting.activity.ticks;
     busy.activity.faults = 1000U * static_cast<unsigned>(second);
@@ -125,7 +125,7 @@ TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
     Watchdog dog(WatchLimits{10s});
     bool hung = false;
     for (int second = 0; second < 60; ++second) {
-      WorkerSample sample = foreign(0, 0);
+      WorkerSample sample = external(0, 0);
       sample.activity.ticks = static_cast<unsigned>(per_second * second);
       hung = hung || end_of(dog.look(std::chrono::seconds(second), std::vector{sample}));
     }
@@ -135,22 +135,22 @@ TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
 
 TEST(Watchdog, WhoWantsTheCpuAndDoesNotGetItIsNoHang) {
   Watchdog dog(WatchLimits{5s});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'R'), foreign(1, 1)}, 0, 100));
+  EXPECT_FALSE(watch(dog, {external(0, 1, 'R'), external(1, 1)}, 0, 100));
 }
 
 TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
   Watchdog dog(WatchLimits{10s});
   for (int second = 0; second < 60; ++second) {
-    WorkerSample sample = foreign(0, 0);
+    WorkerSample sample = external(0, 0);
     sample.activity.io_bytes = 100'000U * static_cast<unsigned>(second);
-    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample, foreign(1, 0)}),
+    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample, external(1, 0)}),
                 IsEmpty());
   }
 }
 
 TEST(Watchdog, WhatIsSetInTheStoreIsProgress) {
   Watchdog dog(WatchLimits{5s});
-  WorkerSample sample = foreign(0, 1);
+  WorkerSample sample = external(0, 1);
   for (int second = 0; second < 30; ++second) {
     ++sample.store_writes;
     EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
@@ -159,11 +159,11 @@ TEST(Watchdog, WhatIsSetInTheStoreIsProgress) {
 
 TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
   Watchdog dog(WatchLimits{5s});
-  WorkerSample on_disk = foreign(0, 1, 'D');
+  WorkerSample on_disk = external(0, 1, 'D');
   std::optional<Finding> end;
   int second = 0;
   for (; second < 100 && !end; ++second)
-    end = end_of(dog.look(std::chrono::seconds(second), std::vector{on_disk, foreign(1, 1)}));
+    end = end_of(dog.look(std::chrono::seconds(second), std::vector{on_disk, external(1, 1)}));
   EXPECT_EQ(second - 1, 50);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->rank, 0);
@@ -171,7 +171,7 @@ TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
 
 TEST(Watchdog, WhoComesBackFromADiskHasTheWholeLimit) {
   Watchdog dog(WatchLimits{10s});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'D'), waiting(1, "futex_do_wait")}, 0, 30));
+  EXPECT_FALSE(watch(dog, {external(0, 1, 'D'), waiting(1, "futex_do_wait")}, 0, 30));
   const auto end = watch(dog, {waiting(0, "do_poll"), waiting(1, "futex_do_wait")}, 31, 100);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 41);
@@ -198,9 +198,9 @@ std::optional<Finding> watch_a_runner(const std::string& waits_in,
                                       unsigned naps_per_second = 0) {
   Watchdog dog(WatchLimits{10s});
   for (unsigned second = 0; second < 60; ++second) {
-    WorkerSample runner = foreign(0, 100 * second, 'R');
+    WorkerSample runner = external(0, 100 * second, 'R');
     runner.activity.faults = faults_per_second * second;
-    WorkerSample other = foreign(1, 0);
+    WorkerSample other = external(1, 0);
     other.activity.waits_in = waits_in;
     other.activity.naps = naps_per_second * second;
     if (auto end = end_of(dog.look(std::chrono::seconds(second), std::vector{runner, other})))
@@ -312,22 +312,22 @@ TEST(Watchdog, WhoWaitedForARankThatHasEndedHasTheWholeLimit) {
   for (int second = 0; second < 10; ++second) {
     const auto ticks = 100U * static_cast<unsigned>(second);
     EXPECT_THAT(
-        dog.look(std::chrono::seconds(second), std::vector{foreign(0, ticks), foreign(1, 0)}),
+        dog.look(std::chrono::seconds(second), std::vector{external(0, ticks), external(1, 0)}),
         IsEmpty());
   }
-  WorkerSample ended = foreign(0, 1000);
+  WorkerSample ended = external(0, 1000);
   ended.alive = false;
   ended.ended_well = true;
   ended.ended_at = 10s;
-  const auto end = watch(dog, {ended, foreign(1, 0)}, 10, 30);
+  const auto end = watch(dog, {ended, external(1, 0)}, 10, 30);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 15);
 }
 
 TEST(Watchdog, WhatNobodyLookedAtIsForgotten) {
   Watchdog dog(WatchLimits{10s});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1), page_worker(1, 3)}, 0, 3));
-  const auto end = watch(dog, {foreign(0, 1), page_worker(1, 3)}, 103, 200);
+  EXPECT_FALSE(watch(dog, {external(0, 1), page_worker(1, 3)}, 0, 3));
+  const auto end = watch(dog, {external(0, 1), page_worker(1, 3)}, 103, 200);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->first, 113);
 }
@@ -350,12 +350,12 @@ TEST(Watchdog, AProgramThatOnlyCountsStepsMayEvaluateWithoutALimit) {
 
 TEST(Watchdog, AZombieHasEndedAndHangsNoMore) {
   Watchdog dog(WatchLimits{5s});
-  EXPECT_FALSE(watch(dog, {foreign(0, 1, 'Z')}, 0, 100));
+  EXPECT_FALSE(watch(dog, {external(0, 1, 'Z')}, 0, 100));
 }
 
 TEST(Watchdog, OutputIsASignOfLife) {
   Watchdog dog(WatchLimits{5s});
-  WorkerSample sample = foreign(0, 1);
+  WorkerSample sample = external(0, 1);
   for (int second = 0; second < 30; ++second) {
     sample.output_bytes += 1;
     EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
@@ -428,12 +428,12 @@ TEST(Watchdog, SavingIsAsSlowAsItsDisk) {
 
 TEST(Watchdog, WhoLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
   Watchdog dog(WatchLimits{});
-  WorkerSample leaver = foreign(0, 1);
+  WorkerSample leaver = external(0, 1);
   leaver.alive = false;
   leaver.ended_well = true;
   leaver.ended_at = 5s;
   leaver.joined_store = true;
-  WorkerSample waiter = foreign(1, 1);
+  WorkerSample waiter = external(1, 1);
   waiter.waits_since = 2s;
   EXPECT_FALSE(watch(dog, {leaver, waiter}, 6, 14));
   const auto end = watch(dog, {leaver, waiter}, 15, 20);
@@ -446,7 +446,7 @@ TEST(Watchdog, WhoLeftIsTheCauseWhenAnotherWaitsInTheStoreForNobodysKey) {
 
 /// It left with 0 without ever having been in the store.
 WorkerSample absent_leaver(int rank) {
-  WorkerSample leaver = foreign(rank, 1);
+  WorkerSample leaver = external(rank, 1);
   leaver.alive = false;
   leaver.ended_well = true;
   return leaver;
@@ -454,7 +454,7 @@ WorkerSample absent_leaver(int rank) {
 
 TEST(Watchdog, WhoLeftBeforeItCameIsTheCauseWhenAllOthersWait) {
   Watchdog dog(WatchLimits{});
-  WorkerSample waiter = foreign(1, 1);
+  WorkerSample waiter = external(1, 1);
   waiter.waits_since = 2s;
   const auto end = watch(dog, {absent_leaver(0), waiter}, 2, 1000);
   ASSERT_TRUE(end);
@@ -465,9 +465,9 @@ TEST(Watchdog, WhoLeftBeforeItCameIsTheCauseWhenAllOthersWait) {
 
 TEST(Watchdog, WhoLeftBeforeItCameHarmsNobodyWhileSomeoneCanSetTheKey) {
   Watchdog dog(WatchLimits{});
-  WorkerSample waiter = foreign(1, 1);
+  WorkerSample waiter = external(1, 1);
   waiter.waits_since = 0s;
-  EXPECT_FALSE(watch(dog, {absent_leaver(0), waiter, foreign(2, 1)}, 0, 1000));
+  EXPECT_FALSE(watch(dog, {absent_leaver(0), waiter, external(2, 1)}, 0, 1000));
 }
 
 }  // namespace

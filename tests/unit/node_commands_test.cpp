@@ -1,4 +1,4 @@
-#include "launcher/plan/order_book.h"
+#include "launcher/plan/node_commands.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Meaning = OrderBook::Meaning;
-using State = OrderBook::State;
+using Meaning = NodeCommands::Meaning;
+using State = NodeCommands::State;
 
 constexpr int kWorkers = 2;
 
@@ -38,8 +38,8 @@ enum class At {
   end_kept
 };
 
-OrderBook book_at(At at) {
-  OrderBook book(kWorkers, 5s);
+NodeCommands book_at(At at) {
+  NodeCommands book(kWorkers, 5s);
   if (at == At::waiting) return book;
   if (at == At::end_kept) book.take(end_by(7));
   if (at == At::end_kept) return book;
@@ -65,8 +65,8 @@ struct Row {
   Meaning end;
 };
 
-// Row by row, the table of order_book.h.
-TEST(OrderBook, EveryOrderHasItsMeaningInEveryState) {
+// Row by row, the table of node_commands.h.
+TEST(NodeCommands, EveryOrderHasItsMeaningInEveryState) {
   constexpr Meaning kKept = Meaning::kept;
   constexpr Meaning kIgnored = Meaning::ignored;
   constexpr Meaning kNonsense = Meaning::nonsense;
@@ -87,23 +87,23 @@ TEST(OrderBook, EveryOrderHasItsMeaningInEveryState) {
     EXPECT_EQ(book_at(row.at).take(stop_of(3)), row.stop);
     EXPECT_EQ(book_at(row.at).take(stop_of(3, SIGKILL)), row.kill);
     EXPECT_EQ(book_at(row.at).take(end_by(9)), row.end);
-    // Of other rounds, and beats.
+    // Of other rounds, and heartbeats.
     for (const int round : {2, 4}) {
       EXPECT_EQ(book_at(row.at).take(stop_of(round)), kIgnored);
       EXPECT_EQ(book_at(row.at).take(stop_of(round, SIGKILL)), kIgnored);
       EXPECT_EQ(book_at(row.at).take(AnnounceStop{round, StopReason::preempt, ""}), kIgnored);
     }
-    EXPECT_EQ(book_at(row.at).take(OrderBeat{5, ""}), kIgnored);
+    EXPECT_EQ(book_at(row.at).take(Heartbeat{5, ""}), kIgnored);
   }
 }
 
-TEST(OrderBook, AnOlderStartIsNonsense) {
+TEST(NodeCommands, AnOlderStartIsNonsense) {
   EXPECT_EQ(book_at(At::waiting_after_a_round).take(start_of(2)), Meaning::nonsense);
   EXPECT_EQ(book_at(At::running).take(start_of(2)), Meaning::nonsense);
 }
 
-TEST(OrderBook, AStartForAnotherNumberOfWorkersIsNonsense) {
-  OrderBook book(kWorkers, 5s);
+TEST(NodeCommands, AStartForAnotherNumberOfWorkersIsNonsense) {
+  NodeCommands book(kWorkers, 5s);
   StartRound start = start_of(0);
   start.workers_of_node = {kWorkers, 3};
   EXPECT_EQ(book.take(start), Meaning::nonsense);
@@ -112,8 +112,8 @@ TEST(OrderBook, AStartForAnotherNumberOfWorkersIsNonsense) {
   EXPECT_FALSE(book.has_next());
 }
 
-TEST(OrderBook, AVerdictInARoundEndsTheWorkersFirst) {
-  OrderBook book = book_at(At::running);
+TEST(NodeCommands, AVerdictInARoundEndsTheWorkersFirst) {
+  NodeCommands book = book_at(At::running);
   book.take(end_by(9));
   ASSERT_TRUE(book.stop());
   EXPECT_EQ(book.stop()->round, 3);
@@ -126,15 +126,15 @@ TEST(OrderBook, AVerdictInARoundEndsTheWorkersFirst) {
   EXPECT_EQ(book.end()->exit_code, 9);
 }
 
-TEST(OrderBook, AVerdictTakesAKeptStartBack) {
-  OrderBook book = book_at(At::start_kept);
+TEST(NodeCommands, AVerdictTakesAKeptStartBack) {
+  NodeCommands book = book_at(At::start_kept);
   book.take(end_by(9));
   EXPECT_TRUE(book.end());
   EXPECT_EQ(book.take(stop_of(3)), Meaning::ignored);
 }
 
-TEST(OrderBook, AStopBeforeItsRoundHasBegunIsNotLost) {
-  OrderBook book = book_at(At::start_kept);
+TEST(NodeCommands, AStopBeforeItsRoundHasBegunIsNotLost) {
+  NodeCommands book = book_at(At::start_kept);
   book.take(stop_of(3));
   book.begin();
   ASSERT_TRUE(book.stop());
@@ -142,17 +142,17 @@ TEST(OrderBook, AStopBeforeItsRoundHasBegunIsNotLost) {
   EXPECT_EQ(book.stop()->signal, SIGKILL);
 }
 
-TEST(OrderBook, WhoPressesTwiceAndHearsNothingMayLeave) {
-  const OrderBook::Time begin{100s};
-  OrderBook book = book_at(At::running);
+TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
+  const NodeCommands::Time begin{100s};
+  NodeCommands book = book_at(At::running);
   book.press(begin);
-  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "once is a wish, not an order";
+  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "once is a wish, not a command";
   book.press(begin + 50ms);
   EXPECT_FALSE(book.is_unheard(begin + 1h)) << "a wrapper delivers it twice";
   book.press(begin + 200ms);
   EXPECT_FALSE(book.is_unheard(begin + 1100ms)) << "node 0 has a second to answer";
   EXPECT_TRUE(book.is_unheard(begin + 1200ms));
-  OrderBook answered = book;
+  NodeCommands answered = book;
   answered.take(stop_of(3));
   EXPECT_FALSE(answered.is_unheard(begin + 1h));
   answered.begin_stop();
@@ -164,9 +164,9 @@ TEST(OrderBook, WhoPressesTwiceAndHearsNothingMayLeave) {
   EXPECT_TRUE(answered.is_unheard(begin + 3h + 1s));
 }
 
-TEST(OrderBook, WhoPressesWhileARoundEndsIsHeard) {
-  const OrderBook::Time begin{100s};
-  OrderBook book = book_at(At::running);
+TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
+  const NodeCommands::Time begin{100s};
+  NodeCommands book = book_at(At::running);
   book.take(stop_of(3));
   book.begin_stop();
   book.press(begin);
@@ -175,9 +175,9 @@ TEST(OrderBook, WhoPressesWhileARoundEndsIsHeard) {
   EXPECT_FALSE(book.is_unheard(begin + 1h)) << "other nodes may still be ending theirs";
 }
 
-/// The agent's story, one step at a time.
-struct Story {
-  OrderBook book{kWorkers, 5s};
+/// The agent's loop, one step at a time.
+struct Run {
+  NodeCommands book{kWorkers, 5s};
   bool is_over = false;
   int alive = 0;
   std::vector<int> rounds;
@@ -198,36 +198,36 @@ struct Story {
   }
 };
 
-TEST(OrderBook, AfterAnyOrdersAtAnyTimeAVerdictEndsTheStory) {
+TEST(NodeCommands, AfterAnyOrdersAtAnyTimeAVerdictEndsTheStory) {
   std::mt19937 random(1);
   const auto pick = [&](int count) {
     return std::uniform_int_distribution<int>(0, count - 1)(random);
   };
   for (int job = 0; job < 20000; ++job) {
-    Story story;
+    Run run;
     for (int i = pick(30); i > 0; --i) {
       const int round = pick(5);
-      const std::vector<Order> orders{start_of(round),
-                                      stop_of(round),
-                                      stop_of(round, SIGKILL),
-                                      AnnounceStop{round, StopReason::preempt, ""},
-                                      OrderBeat{round, ""},
-                                      end_by(round)};
+      const std::vector<NodeCommand> commands{start_of(round),
+                                              stop_of(round),
+                                              stop_of(round, SIGKILL),
+                                              AnnounceStop{round, StopReason::preempt, ""},
+                                              Heartbeat{round, ""},
+                                              end_by(round)};
       // A verdict is the last thing of most jobs.
       const int kind = pick(10) == 0 ? 5 : pick(5);
-      const Meaning meaning = story.book.take(orders[static_cast<std::size_t>(kind)]);
+      const Meaning meaning = run.book.take(commands[static_cast<std::size_t>(kind)]);
       if (meaning == Meaning::announce) {
-        EXPECT_EQ(story.book.state(), State::running);
+        EXPECT_EQ(run.book.state(), State::running);
       }
       for (int steps = pick(3); steps > 0; --steps)
-        story.step();
+        run.step();
     }
-    story.book.take(end_by(9));
+    run.book.take(end_by(9));
     for (int steps = 0; steps < 4; ++steps)
-      story.step();
-    ASSERT_TRUE(story.is_over) << "job " << job;
-    ASSERT_EQ(story.alive, 0) << "job " << job;
-    ASSERT_TRUE(std::is_sorted(story.rounds.begin(), story.rounds.end(), std::less_equal<>()));
+      run.step();
+    ASSERT_TRUE(run.is_over) << "job " << job;
+    ASSERT_EQ(run.alive, 0) << "job " << job;
+    ASSERT_TRUE(std::is_sorted(run.rounds.begin(), run.rounds.end(), std::less_equal<>()));
   }
 }
 

@@ -20,7 +20,7 @@
 
 namespace ddp::launcher {
 
-class AgentDoor {
+class HandshakeServer {
  public:
   using Notice = std::function<void(const std::string&)>;
   /// The link has not been started yet: send a Welcome or a Refusal over it.
@@ -28,9 +28,9 @@ class AgentDoor {
 
   /// Without a `token` no proof is asked for. `notice` takes a line for the user: who was refused,
   /// at a limited rate. All outlive it, and it the loop.
-  AgentDoor(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello);
-  AgentDoor(const AgentDoor&) = delete;
-  AgentDoor& operator=(const AgentDoor&) = delete;
+  HandshakeServer(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello);
+  HandshakeServer(const HandshakeServer&) = delete;
+  HandshakeServer& operator=(const HandshakeServer&) = delete;
 
   /// A connection of which `first_bytes` have been read. Of each `source` there may be so many.
   void admit(tcp::socket socket, std::string first_bytes, const std::string& source);
@@ -39,7 +39,7 @@ class AgentDoor {
   void close();
 
   /// Connections of which the first words were no agent's.
-  [[nodiscard]] std::size_t strangers() const { return strangers_; }
+  [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
   /// Those that are in the middle of their first words.
   [[nodiscard]] std::size_t guests() const { return guests_.size(); }
 
@@ -67,7 +67,7 @@ class AgentDoor {
   Slots slots_;  // of those that have proved nothing yet
   std::map<Slots::Id, std::shared_ptr<Guest>> guests_;
   Slots::Id next_id_ = 0;
-  std::size_t strangers_ = 0;
+  std::size_t unknown_ = 0;
   Clock::time_point next_line_;
   std::size_t untold_ = 0;
 };

@@ -1,4 +1,4 @@
-#include "launcher/plan/attendance.h"
+#include "launcher/plan/store_joins.h"
 
 #include <algorithm>
 
@@ -9,18 +9,18 @@ constexpr int kNamed = 8;  // of a thousand that are missing
 
 }  // namespace
 
-std::optional<std::string> who_is_missing(std::span<const Attendance> ranks, int strangers) {
+std::optional<std::string> who_is_missing(std::span<const StoreJoin> ranks, int unknown_clients) {
   int joined = 0;
   int missing = 0;
   std::string names;
-  for (const Attendance& rank : ranks) {
+  for (const StoreJoin& rank : ranks) {
     if (rank.joined) ++joined;
     if (rank.joined || rank.ended) continue;  // who has left is another question
     if (++missing > kNamed) continue;
     names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank.rank) + " (pid " +
              std::to_string(rank.pid) + ")";
   }
-  if (joined == 0 || missing <= strangers) return {};
+  if (joined == 0 || missing <= unknown_clients) return {};
   if (missing > kNamed) names += " and " + std::to_string(missing - kNamed) + " more";
   return std::to_string(joined) + " of " + std::to_string(ranks.size()) +
          " ranks have joined the store; still to come: " + names;

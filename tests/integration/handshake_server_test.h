@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "launcher/net/agent_door.h"
 #include "launcher/net/auth.h"
+#include "launcher/net/handshake_server.h"
 #include "launcher/net/join.h"
 #include "launcher/plan/message_codec.h"
 
@@ -73,7 +73,7 @@ class RawClient {
   bool is_closed_ = false;
 };
 
-class AgentDoorTest : public testing::Test {
+class HandshakeServerTest : public testing::Test {
  protected:
   /// Node 0: everybody who comes goes to a door, and a Hello is answered by a Welcome.
   void open(const std::string& token, int nodes = 2, asio::ip::address at = kLoopback) {
@@ -156,7 +156,7 @@ class AgentDoorTest : public testing::Test {
 
   static inline const asio::ip::address kLoopback = asio::ip::address_v4::loopback();
   asio::io_context io_{1};
-  std::optional<AgentDoor> door_;
+  std::optional<HandshakeServer> door_;
   std::string source_ = "somebody";  // of who comes next
   std::optional<tcp::acceptor> acceptor_;
   std::vector<std::string> lines_;

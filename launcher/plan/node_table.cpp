@@ -1,4 +1,4 @@
-#include "launcher/plan/roster.h"
+#include "launcher/plan/node_table.h"
 
 #include <algorithm>
 #include <cassert>
@@ -42,8 +42,8 @@ std::string value_of(const std::map<std::string, std::string>& keys, const std::
 std::optional<Refusal> compare_jobs(const Hello& hello,
                                     const Hello& own,
                                     const std::string& node,
-                                    Roster::Reader reader) {
-  const bool tells_ours = reader == Roster::Reader::ours;
+                                    NodeTable::Reader reader) {
+  const bool tells_ours = reader == NodeTable::Reader::ours;
   const std::string zero = name_node(0, host_of(own));
   if (hello.user_run_id != own.user_run_id) {
     return refuse(node + " says --rdzv-id " + shown(hello.user_run_id) + ", " + zero + " says " +
@@ -86,19 +86,19 @@ std::string format_nodes(int min_nodes, int max_nodes) {
   return min_nodes == max_nodes ? most : std::to_string(min_nodes) + ":" + most;
 }
 
-Roster::Roster(Hello own, bool takes_spares) : takes_spares_(takes_spares) {
+NodeTable::NodeTable(Hello own, bool takes_spares) : takes_spares_(takes_spares) {
   own.node_rank = 0;
-  seats_.push_back(Seat{0, std::move(own), std::nullopt});
+  entries_.push_back(NodeEntry{0, std::move(own), std::nullopt});
 }
 
-const Seat& Roster::find(int id) const {
-  const auto found =
-      std::find_if(seats_.begin(), seats_.end(), [id](const Seat& seat) { return seat.id == id; });
-  assert(found != seats_.end());
+const NodeEntry& NodeTable::find(int id) const {
+  const auto found = std::find_if(
+      entries_.begin(), entries_.end(), [id](const NodeEntry& entry) { return entry.id == id; });
+  assert(found != entries_.end());
   return *found;
 }
 
-std::optional<Refusal> Roster::why_not(const Hello& hello, Reader reader) const {
+std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) const {
   const std::string node = name_node(hello.node_rank, host_of(hello));
   const std::string zero = name_node(0, host_of(own()));
   if (hello.protocol != own().protocol) {
@@ -121,10 +121,10 @@ std::optional<Refusal> Roster::why_not(const Hello& hello, Reader reader) const 
                   format_nodes(own().min_nodes, own().max_nodes) + " nodes: 0 to " +
                   std::to_string(own().max_nodes - 1) + ".");
   }
-  for (const Seat& seat : seats_) {
-    if (!hello.node_rank || seat.hello.node_rank != hello.node_rank) continue;
+  for (const NodeEntry& entry : entries_) {
+    if (!hello.node_rank || entry.hello.node_rank != hello.node_rank) continue;
     return refuse("duplicate node rank " + std::to_string(*hello.node_rank) + ": " +
-                  agent_of(seat.hello) + " has it, and " + agent_of(hello) +
+                  agent_of(entry.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
   if (hello.problem_code != 0) return Refusal{hello.problem_code, node + ": " + hello.problem};
@@ -140,76 +140,78 @@ std::optional<Refusal> Roster::why_not(const Hello& hello, Reader reader) const 
   return std::nullopt;
 }
 
-int Roster::workers() const {
-  return std::accumulate(seats_.begin(), seats_.end(), 0, [](int sum, const Seat& seat) {
-    return sum + seat.hello.nproc;
+int NodeTable::workers() const {
+  return std::accumulate(entries_.begin(), entries_.end(), 0, [](int sum, const NodeEntry& entry) {
+    return sum + entry.hello.nproc;
   });
 }
 
-int Roster::add(const Hello& hello) {
-  seats_.push_back(Seat{next_id_, hello, std::nullopt});
+int NodeTable::add(const Hello& hello) {
+  entries_.push_back(NodeEntry{next_id_, hello, std::nullopt});
   return next_id_++;
 }
 
-void Roster::remove(int id) {
-  std::erase_if(seats_, [id](const Seat& seat) { return seat.id == id; });
+void NodeTable::remove(int id) {
+  std::erase_if(entries_, [id](const NodeEntry& entry) { return entry.id == id; });
 }
 
-void Roster::put_last(int id) {
-  for (Seat& seat : seats_)
-    seat.is_ill = seat.is_ill || (seat.id == id && id != 0);
+void NodeTable::put_last(int id) {
+  for (NodeEntry& entry : entries_)
+    entry.is_ill = entry.is_ill || (entry.id == id && id != 0);
 }
 
-std::vector<int> Roster::seat() {
+std::vector<int> NodeTable::assign_ranks() {
   const auto places = static_cast<std::size_t>(own().max_nodes);
-  std::vector<Seat*> by_rank(places, nullptr);
-  const auto take = [&by_rank](std::optional<int> rank, Seat& seat) {
+  std::vector<NodeEntry*> by_rank(places, nullptr);
+  const auto take = [&by_rank](std::optional<int> rank, NodeEntry& entry) {
     const bool is_free = rank && by_rank[static_cast<std::size_t>(*rank)] == nullptr;
-    if (is_free) by_rank[static_cast<std::size_t>(*rank)] = &seat;
+    if (is_free) by_rank[static_cast<std::size_t>(*rank)] = &entry;
     return is_free;
   };
   std::size_t gap = 0;
   for (const bool is_ill : {false, true}) {
-    std::vector<Seat*> group;
-    for (Seat& seat : seats_) {
-      if (seat.is_ill == is_ill) group.push_back(&seat);
+    std::vector<NodeEntry*> group;
+    for (NodeEntry& entry : entries_) {
+      if (entry.is_ill == is_ill) group.push_back(&entry);
     }
-    std::erase_if(group, [&](Seat* seat) { return take(seat->hello.node_rank, *seat); });
-    std::erase_if(group, [&](Seat* seat) { return take(seat->held, *seat); });
-    for (Seat* const seat : group) {
+    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
+    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held, *entry); });
+    for (NodeEntry* const entry : group) {
       while (gap < places && by_rank[gap] != nullptr)
         ++gap;
-      if (gap < places) by_rank[gap] = seat;
+      if (gap < places) by_rank[gap] = entry;
     }
   }
-  for (Seat& seat : seats_)
-    seat.held.reset();
+  for (NodeEntry& entry : entries_)
+    entry.held.reset();
   std::vector<int> ids;
-  for (Seat* const seat : by_rank) {
-    if (seat == nullptr) continue;
-    seat->held = static_cast<int>(ids.size());
-    ids.push_back(seat->id);
+  for (NodeEntry* const entry : by_rank) {
+    if (entry == nullptr) continue;
+    entry->held = static_cast<int>(ids.size());
+    ids.push_back(entry->id);
   }
   return ids;
 }
 
-std::string Roster::who_is_missing() const {
+std::string NodeTable::who_is_missing() const {
   std::string here;
   std::size_t named = 0;
-  for (const Seat& seat : seats_) {
+  for (const NodeEntry& entry : entries_) {
     if (++named > kMostNames) continue;
-    here += (here.empty() ? "" : ", ") + name_node(seat.rank(), seat.hello.host);
+    here += (here.empty() ? "" : ", ") + name_node(entry.rank(), entry.hello.host);
   }
   if (named > kMostNames) here += ", ...";
   std::string missing;
-  const bool has_joiners = std::any_of(seats_.begin(), seats_.end(), [](const Seat& seat) {
-    return !seat.hello.node_rank.has_value();
-  });
+  const bool has_joiners =
+      std::any_of(entries_.begin(), entries_.end(), [](const NodeEntry& entry) {
+        return !entry.hello.node_rank.has_value();
+      });
   named = 0;
   for (int rank = 0; rank < own().min_nodes && !has_joiners; ++rank) {
-    const bool is_here = std::any_of(seats_.begin(), seats_.end(), [rank](const Seat& seat) {
-      return seat.hello.node_rank == rank;
-    });
+    const bool is_here =
+        std::any_of(entries_.begin(), entries_.end(), [rank](const NodeEntry& entry) {
+          return entry.hello.node_rank == rank;
+        });
     if (is_here || ++named > kMostNames) continue;
     missing += (missing.empty() ? "" : ", ") + ("node " + std::to_string(rank));
   }

@@ -13,7 +13,7 @@
 
 namespace ddp::launcher {
 
-struct Membership {
+struct Rendezvous {
   Hello own;                          // what this node says of itself
   Welcome welcome;                    // node 0's; on node 0 its own
   std::shared_ptr<ControlLink> link;  // to node 0; null: this is node 0
@@ -26,9 +26,9 @@ struct Membership {
 /// owns the endpoint's address; and joins node 0 when it is not. Blocks: until node 0 has answered,
 /// at most spec.join_timeout. Errors: SystemError, 202 when nobody answers, 203 when node 0 refuses
 /// this node, or is there already.
-Membership find_membership(asio::io_context& io, const JobSpec& spec);
+Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec);
 
 /// As one of the others. Blocks and errors as above.
-Membership join_node_zero(asio::io_context& io, const JobSpec& spec);
+Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec);
 
 }  // namespace ddp::launcher

@@ -13,21 +13,21 @@
 #include <vector>
 
 #include "common/secret.h"
-#include "launcher/net/agent_door.h"
 #include "launcher/net/control_link.h"
 #include "launcher/net/endpoint.h"
+#include "launcher/net/handshake_server.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/clock_offset.h"
 #include "launcher/plan/messages.h"
-#include "launcher/plan/roster.h"
+#include "launcher/plan/node_table.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {
 
 /// A node of the job, and how far it is in the round.
 struct Node {
-  int id = 0;  // of the roster
+  int id = 0;  // of the table
   std::string host;
   std::optional<int> asked_rank;
   std::shared_ptr<ControlLink> link;  // null: our own
@@ -42,17 +42,17 @@ struct Node {
   Clock::time_point started_at;  // that is, when it told us
   std::vector<WorkerSample> samples;
 
-  [[nodiscard]] bool is_seated() const { return rank >= 0; }
+  [[nodiscard]] bool has_rank() const { return rank >= 0; }
   [[nodiscard]] std::string name() const;
   /// When its times of the round begin, since `begin`.
   [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point begin) const;
 };
 
-class Crew {
+class NodeLinks {
  public:
-  struct NewsCame {
+  struct EventCame {
     int id = 0;
-    News news;
+    NodeEvent event;
   };
   struct NodeCame {
     Hello hello;
@@ -62,8 +62,8 @@ class Crew {
     int id = 0;
     std::string how;
   };
-  using Event = std::variant<NewsCame, NodeCame, NodeGone>;
-  using TellOwnNode = std::function<void(const Order&)>;
+  using Event = std::variant<EventCame, NodeCame, NodeGone>;
+  using TellOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
     Hello own;        // what our own node says of itself
@@ -73,13 +73,13 @@ class Crew {
   };
 
   /// All arguments outlive it.
-  Crew(asio::io_context& io,
-       Inbox<Event>& inbox,
-       Console& console,
-       Rules rules,
-       TellOwnNode tell_own_node);
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  NodeLinks(asio::io_context& io,
+            Inbox<Event>& inbox,
+            Console& console,
+            Rules rules,
+            TellOwnNode tell_own_node);
+  NodeLinks(const NodeLinks&) = delete;
+  NodeLinks& operator=(const NodeLinks&) = delete;
 
   /// Lets other nodes in at `endpoint`, and looks after them until close().
   void open(Endpoint& endpoint);
@@ -91,35 +91,35 @@ class Crew {
   std::unique_ptr<Node> remove(int id);
   /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
   void put_last(Node& node, const std::string& gpu_error);
-  /// Seats the nodes that are here, and says who is left out, or kept, though a GPU of it is
-  /// broken; each is as at the begin of a round then. In order of node rank.
-  std::vector<Node*> seat();
+  /// Gives ranks to the nodes that are here, and says who is left out, or kept, though a GPU of it
+  /// is broken; each is as at the begin of a round then. In order of node rank.
+  std::vector<Node*> assign_ranks();
 
   /// Null: unknown.
   [[nodiscard]] Node* find(int id) const;
-  [[nodiscard]] std::vector<Node*> seated() const;
-  /// The seated node of that rank; null: it is gone.
+  [[nodiscard]] std::vector<Node*> with_rank() const;
+  /// The node of that rank; null: it is gone.
   [[nodiscard]] Node* at(int node_rank) const;
-  [[nodiscard]] const Roster& roster() const { return roster_; }
-  /// How the seated ones reach us; empty when there are none.
+  [[nodiscard]] const NodeTable& table() const { return table_; }
+  /// How those with a rank reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
-  void send(const Node& node, const Order& order);
-  void send_all(const Order& order);     // to the seated ones
-  void tell_others(const Order& order);  // to every other node; needs no loop
+  void send(const Node& node, const NodeCommand& command);
+  void send_all(const NodeCommand& command);     // to those with a rank
+  void tell_others(const NodeCommand& command);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
-  void send_beat(const Node& node);
+  void send_heartbeat(const Node& node);
   /// How the job goes: to everybody who looks at a console of it.
   void show(const std::string& line);
 
-  /// Suspends: until every node has the last order, our own last, or cannot be told.
+  /// Suspends: until every node has the last command, our own last, or cannot be told.
   asio::awaitable<void> close(JobEnd own, JobEnd others);
 
-  static constexpr std::chrono::seconds kBeat{1};
+  static constexpr std::chrono::seconds kHeartbeat{1};
   static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost
 
  private:
-  asio::awaitable<void> beat();
+  asio::awaitable<void> keep_heartbeat();
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void watch(Node& node);
   void say_who_is_ill();
@@ -130,19 +130,19 @@ class Crew {
   Console& console_;
   const Rules rules_;
   const TellOwnNode tell_own_node_;
-  Roster roster_;
+  NodeTable table_;
   std::map<int, std::unique_ptr<Node>> nodes_;  // by id
   Endpoint* endpoint_ = nullptr;                // null: a job of one node
-  std::unique_ptr<AgentDoor> door_;
+  std::unique_ptr<HandshakeServer> door_;
   std::string own_address_;
   std::string line_;
-  asio::steady_timer beat_timer_;
+  asio::steady_timer heartbeat_timer_;
   bool is_closed_ = false;
   int refusals_ = 0;  // that were told of, until then
   Clock::time_point refusals_until_;
 };
 
-/// Now, as beats carry it.
+/// Now, as heartbeats carry it.
 std::int64_t steady_ns();
 
 /// "5.1 s".

@@ -1,4 +1,4 @@
-// What node 0 wants of this node, and how far the node has come with it: every order in every
+// What node 0 wants of this node, and how far the node has come with it: every command in every
 // state. Pure: the agent's story asks it what is next, and tells it of each step.
 //
 // In a round (running):  StartRound is nonsense, AnnounceStop is passed on, StopRound is kept: the
@@ -10,7 +10,7 @@
 //   StopRound is kept: the round ends as it begins, and JobEnd forgets the start.
 // With a JobEnd kept:  nothing but SIGKILL changes anything.
 //
-// AnnounceStop and StopRound of another round are ignored; OrderBeat changes nothing. A StartRound
+// AnnounceStop and StopRound of another round are ignored; Heartbeat changes nothing. A StartRound
 // beside a round, of an older one, or with another number of workers than this node has, is
 // nonsense: no agent of node 0 sends it, and beginning a second round beside the first would let
 // one rank live twice. Whoever sends it knows nothing of this node, and is not listened to again.
@@ -23,11 +23,11 @@
 
 namespace ddp::launcher {
 
-class OrderBook {
+class NodeCommands {
  public:
   using Time = std::chrono::steady_clock::time_point;
   enum class State { waiting, running, stopping };
-  /// What an order means at once; what it means for later is kept.
+  /// What a command means at once; what it means for later is kept.
   enum class Meaning {
     kept,
     ignored,
@@ -38,9 +38,9 @@ class OrderBook {
 
   /// `nproc` is what this node has said of itself, `grace` what its workers get when the job ends
   /// over their heads.
-  OrderBook(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
+  NodeCommands(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
 
-  Meaning take(const Order& order);
+  Meaning take(const NodeCommand& command);
 
   // --- The steps of the story.
 
@@ -59,14 +59,14 @@ class OrderBook {
   [[nodiscard]] const std::optional<StopRound>& stop() const { return stop_; }
   [[nodiscard]] const std::optional<JobEnd>& end() const { return end_; }
 
-  // --- The user's own signals. Node 0 answers the first one by an order, in milliseconds.
+  // --- The user's own signals. Node 0 answers the first one by a command, in milliseconds.
 
   void press(Time at);
-  /// Pressed twice, and no order has come: node 0 does not listen, so this node ends its part by
+  /// Pressed twice, and no command has come: node 0 does not listen, so this node ends its part by
   /// itself. What is being ended already ends without it.
   [[nodiscard]] bool is_unheard(Time now) const;
 
-  static constexpr std::chrono::milliseconds kSamePress{100};  // wrappers deliver a signal twice
+  static constexpr std::chrono::milliseconds kSameRequest{100};  // wrappers deliver a signal twice
   static constexpr std::chrono::seconds kAnswer{1};
 
  private:
@@ -82,7 +82,7 @@ class OrderBook {
   std::optional<StartRound> start_;
   std::optional<StopRound> stop_;
   std::optional<JobEnd> end_;
-  std::optional<Time> first_press_;  // since the newest order that ends something, or round
+  std::optional<Time> first_press_;  // since the newest command that ends something, or round
   std::optional<Time> second_press_;
 };
 

@@ -1,10 +1,10 @@
-#include "launcher/run/sampler.h"
+#include "launcher/run/progress_probe.h"
 
 #include "launcher/os/process_activity.h"
 
 namespace ddp::launcher {
 
-std::vector<WorkerSample> take_samples(const WorkerGroup& group, bool closely) {
+std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely) {
   std::vector<WorkerSample> samples;
   for (const auto& worker : group.workers()) {
     const ProgressPage& page = *worker->page;

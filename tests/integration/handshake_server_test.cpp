@@ -1,5 +1,5 @@
 // The first words between two agents over real sockets: the right ones, and all that are not.
-#include "tests/integration/agent_door_test.h"
+#include "tests/integration/handshake_server_test.h"
 
 #include <sys/resource.h>
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TEST_F(AgentDoorTest, ANodeJoinsWithAndWithoutAToken) {
+TEST_F(HandshakeServerTest, ANodeJoinsWithAndWithoutAToken) {
   for (const std::string& token : {std::string(), kToken}) {
     is_joined_ = false;
     hellos_.clear();
@@ -26,7 +26,7 @@ TEST_F(AgentDoorTest, ANodeJoinsWithAndWithoutAToken) {
     EXPECT_EQ(joined_.welcome.run_id, "r1");
     EXPECT_EQ(joined_.link->peer_address(), "127.0.0.1");
     EXPECT_EQ(door_->guests(), 0U);
-    EXPECT_EQ(door_->strangers(), 0U);
+    EXPECT_EQ(door_->unknown_peers(), 0U);
     // The link is there for both.
     std::string seen;
     const auto note = [&seen](std::string_view frame) {
@@ -44,7 +44,7 @@ TEST_F(AgentDoorTest, ANodeJoinsWithAndWithoutAToken) {
 }
 
 // Case C1: a wrong token.
-TEST_F(AgentDoorTest, C1_AWrongTokenIsRefusedAndSaidAtALimitedRate) {
+TEST_F(HandshakeServerTest, C1_AWrongTokenIsRefusedAndSaidAtALimitedRate) {
   open(kToken);
   for (int i = 0; i < 5; ++i) {
     is_joined_ = false;
@@ -56,19 +56,19 @@ TEST_F(AgentDoorTest, C1_AWrongTokenIsRefusedAndSaidAtALimitedRate) {
 }
 
 // Case C1: no token against a token, and the other way round.
-TEST_F(AgentDoorTest, C1_NoTokenAgainstATokenIsRefused) {
+TEST_F(HandshakeServerTest, C1_NoTokenAgainstATokenIsRefused) {
   open(kToken);
   join_by(plan(""));
   expect_refused("node 0 asks for a token, this node has none");
 }
-TEST_F(AgentDoorTest, C1_ATokenAgainstNoneIsRefused) {
+TEST_F(HandshakeServerTest, C1_ATokenAgainstNoneIsRefused) {
   open("");
   join_by(plan(kToken));
   expect_refused("this node has a token, node 0 has none");
 }
 
 // Case C2: a replayed handshake.
-TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
+TEST_F(HandshakeServerTest, C2_AReplayedHandshakeIsRefused) {
   open(kToken);
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
@@ -99,7 +99,7 @@ TEST_F(AgentDoorTest, C2_AReplayedHandshakeIsRefused) {
   EXPECT_EQ(hellos_.size(), 1U);
 }
 
-TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
+TEST_F(HandshakeServerTest, C2_WhatNode0ProvesIsNoProofOfANode) {
   open(kToken);
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
@@ -115,7 +115,7 @@ TEST_F(AgentDoorTest, C2_WhatNode0ProvesIsNoProofOfANode) {
 }
 
 // Case C3: another version of the protocol.
-TEST_F(AgentDoorTest, C3_AnotherVersionIsRefusedWithBoth) {
+TEST_F(HandshakeServerTest, C3_AnotherVersionIsRefusedWithBoth) {
   for (const std::string& token : {std::string(), kToken}) {
     open(token);
     RawClient other = peer();
@@ -136,7 +136,7 @@ TEST_F(AgentDoorTest, C3_AnotherVersionIsRefusedWithBoth) {
 }
 
 // Case C9: garbage, HTTP, TLS.
-TEST_F(AgentDoorTest, C9_WhatIsNoAgentIsClosedAndCounted) {
+TEST_F(HandshakeServerTest, C9_WhatIsNoAgentIsClosedAndCounted) {
   open(kToken);
   const std::vector<std::string> all{"GET / HTTP/1.1\r\nHost: a\r\n\r\n",
                                      std::string("\x16\x03\x01\x02\0\x01", 6),
@@ -147,13 +147,13 @@ TEST_F(AgentDoorTest, C9_WhatIsNoAgentIsClosedAndCounted) {
     stranger.send(bytes);
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); })) << bytes.substr(0, 20);
   }
-  EXPECT_EQ(door_->strangers(), all.size());
+  EXPECT_EQ(door_->unknown_peers(), all.size());
   EXPECT_THAT(lines_, IsEmpty());
   EXPECT_THAT(hellos_, IsEmpty());
 }
 
 // Case C10: half a frame, then silence.
-TEST_F(AgentDoorTest, C10_SilenceIsClosedAfterFiveSeconds) {
+TEST_F(HandshakeServerTest, C10_SilenceIsClosedAfterFiveSeconds) {
   open("");
   RawClient nothing = peer();
   RawClient half_opening = peer();
@@ -167,14 +167,14 @@ TEST_F(AgentDoorTest, C10_SilenceIsClosedAfterFiveSeconds) {
   EXPECT_EQ(door_->guests(), 3U);
   EXPECT_TRUE(turn_until(
       [&] { return nothing.is_closed() && half_opening.is_closed() && half_frame.is_closed(); }));
-  EXPECT_GT(Clock::now() - begin, AgentDoor::kHandshake - 1s);
-  EXPECT_LT(Clock::now() - begin, AgentDoor::kHandshake + 2s);
+  EXPECT_GT(Clock::now() - begin, HandshakeServer::kHandshake - 1s);
+  EXPECT_LT(Clock::now() - begin, HandshakeServer::kHandshake + 2s);
   EXPECT_TRUE(turn_until([&] { return door_->guests() == 0; }));
   joined_.link->close();
 }
 
 // Case C10: 1,000 idle sockets.
-TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
+TEST_F(HandshakeServerTest, C10_AThousandIdleSocketsKeepNobodyOut) {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
@@ -185,9 +185,9 @@ TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
     idle.push_back(peer());
     io_.restart();
     io_.poll();
-    ASSERT_LE(door_->guests(), AgentDoor::most_guests(2));
+    ASSERT_LE(door_->guests(), HandshakeServer::most_guests(2));
   }
-  EXPECT_EQ(AgentDoor::most_guests(2), 64U);
+  EXPECT_EQ(HandshakeServer::most_guests(2), 64U);
   EXPECT_TRUE(turn_until([&] { return door_->guests() == 32 && idle.front().is_closed(); }));
   join_by(plan(""));
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
@@ -196,7 +196,7 @@ TEST_F(AgentDoorTest, C10_AThousandIdleSocketsKeepNobodyOut) {
 }
 
 // What makes progress stays, however many others come from elsewhere meanwhile.
-TEST_F(AgentDoorTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
+TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   open(kToken);
   Transcript said;
   said.opening = to_bytes({kProtocolVersion, true});
@@ -214,7 +214,7 @@ TEST_F(AgentDoorTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
       io_.restart();
       io_.poll();
       // Whoever has proved that it knows the token takes nobody's place.
-      ASSERT_LE(door_->guests(), AgentDoor::most_guests(2) + 1);
+      ASSERT_LE(door_->guests(), HandshakeServer::most_guests(2) + 1);
     }
   };
   flood_by(200);
@@ -231,27 +231,27 @@ TEST_F(AgentDoorTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
 }
 
 // Case C11: a frame of 0, 2^31, 2^32-1 bytes; one that is longer than a stranger's may be.
-TEST_F(AgentDoorTest, C11_AForbiddenLengthClosesTheConnection) {
+TEST_F(HandshakeServerTest, C11_AForbiddenLengthClosesTheConnection) {
   open("");
   std::size_t closed = 0;
   for (const std::string& head : {std::string(4, '\0'),
                                   std::string("\x80\0\0\0", 4),
                                   std::string("\xff\xff\xff\xff"),
-                                  frame_head(AgentDoor::kLongestOpenHello + 1)}) {
+                                  frame_head(HandshakeServer::kLongestOpenHello + 1)}) {
     RawClient stranger = peer();
     stranger.send(to_bytes({kProtocolVersion, false}) + head + "{}");
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); }));
-    EXPECT_EQ(door_->strangers(), ++closed);
+    EXPECT_EQ(door_->unknown_peers(), ++closed);
   }
   RawClient deep = peer();
   deep.send(to_bytes({kProtocolVersion, false}));
   deep.send_frame(std::string(5000, '['));
   EXPECT_TRUE(turn_until([&] { return deep.is_closed(); }));
-  EXPECT_EQ(door_->strangers(), ++closed);
+  EXPECT_EQ(door_->unknown_peers(), ++closed);
   EXPECT_THAT(hellos_, IsEmpty());
 }
 
-TEST_F(AgentDoorTest, AnUnprovenFrameIsShort) {
+TEST_F(HandshakeServerTest, AnUnprovenFrameIsShort) {
   open(kToken);
   RawClient stranger = peer();
   stranger.send(to_bytes({kProtocolVersion, true}) + frame_head(257));
@@ -263,7 +263,7 @@ TEST_F(AgentDoorTest, AnUnprovenFrameIsShort) {
 
 // --- From the side of the node that joins.
 
-class JoinTest : public AgentDoorTest {};
+class JoinTest : public HandshakeServerTest {};
 
 // Case N9: node 0 comes later.
 TEST_F(JoinTest, N9_ANodeThatIsEarlyJoinsWithinTwoSecondsOfNode0) {

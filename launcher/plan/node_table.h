@@ -11,7 +11,7 @@
 namespace ddp::launcher {
 
 /// A node as node 0 knows it.
-struct Seat {
+struct NodeEntry {
   int id = 0;               // in order of joining; 0 is node 0 itself
   Hello hello;              // with the rank that was asked for
   std::optional<int> held;  // rank of the newest round in which it had a place
@@ -21,15 +21,15 @@ struct Seat {
   [[nodiscard]] std::optional<int> rank() const { return held ? held : hello.node_rank; }
 };
 
-class Roster {
+class NodeTable {
  public:
   /// `own` is node 0's: all others must fit to it. `takes_spares`: nodes beyond the largest number
   /// wait for a place instead of being refused.
-  Roster(Hello own, bool takes_spares);
+  NodeTable(Hello own, bool takes_spares);
 
   /// Who reads a refusal. Without a token anybody may ask, so a node that is sent away hears what
   /// differs and what it has said itself, not the run id and the job's values of ours.
-  enum class Reader { ours, stranger };
+  enum class Reader { ours, anyone };
 
   /// Why a node must not join, with both sides named; nothing when it may. Codes: 203, or the
   /// problem's own.
@@ -46,23 +46,23 @@ class Roster {
   /// Gives every node that has come a place, as far as there are places: ranks that were asked for
   /// first, then those held before, and the others fill the gaps in order of joining; the same with
   /// those that are ill, in what is left. Gaps that are left, of nodes that are gone, are closed.
-  /// Returns the seated ids by node rank.
-  std::vector<int> seat();
+  /// Returns the ids of those with a place, by node rank.
+  std::vector<int> assign_ranks();
 
   /// Nodes that have come, those without a place included.
-  [[nodiscard]] int present() const { return static_cast<int>(seats_.size()); }
+  [[nodiscard]] int present() const { return static_cast<int>(entries_.size()); }
   /// Workers of all of them.
   [[nodiscard]] int workers() const;
   [[nodiscard]] bool is_full() const { return present() >= own().max_nodes; }
   [[nodiscard]] bool is_enough() const { return present() >= own().min_nodes; }
-  [[nodiscard]] const Hello& own() const { return seats_.front().hello; }
-  [[nodiscard]] const Seat& find(int id) const;
+  [[nodiscard]] const Hello& own() const { return entries_.front().hello; }
+  [[nodiscard]] const NodeEntry& find(int id) const;
 
   /// "1 of 2 nodes is here: node 0 (a); missing: node 1".
   [[nodiscard]] std::string who_is_missing() const;
 
  private:
-  std::vector<Seat> seats_;  // by id
+  std::vector<NodeEntry> entries_;  // by id
   bool takes_spares_ = false;
   int next_id_ = 1;
 };

@@ -1,4 +1,4 @@
-#include "launcher/run/membership.h"
+#include "launcher/run/rendezvous.h"
 
 #include <unistd.h>
 
@@ -66,25 +66,25 @@ Result run(asio::io_context& io, asio::awaitable<Result> work) {
   return std::move(*result);
 }
 
-Membership as_node_zero(const JobSpec& spec, Hello hello) {
-  Membership membership;
-  membership.welcome.run_id = random_hex(kRunIdBytes);
-  membership.welcome.user_run_id =
-      spec.random_user_run_id ? membership.welcome.run_id : spec.user_run_id;
-  membership.welcome.host = hello.host;
-  membership.own = std::move(hello);
-  membership.own.address = spec.master_addr;
-  return membership;
+Rendezvous as_node_zero(const JobSpec& spec, Hello hello) {
+  Rendezvous rendezvous;
+  rendezvous.welcome.run_id = random_hex(kRunIdBytes);
+  rendezvous.welcome.user_run_id =
+      spec.random_user_run_id ? rendezvous.welcome.run_id : spec.user_run_id;
+  rendezvous.welcome.host = hello.host;
+  rendezvous.own = std::move(hello);
+  rendezvous.own.address = spec.master_addr;
+  return rendezvous;
 }
 
-Membership as_joined(Hello hello, Joined joined) {
+Rendezvous as_joined(Hello hello, Joined joined) {
   log::info("joined " + joined.welcome.host + " (node 0) at " + joined.link->peer_address() +
             "; waiting for the start");
-  Membership membership;
-  membership.own = std::move(hello);
-  membership.welcome = std::move(joined.welcome);
-  membership.link = std::move(joined.link);
-  return membership;
+  Rendezvous rendezvous;
+  rendezvous.own = std::move(hello);
+  rendezvous.welcome = std::move(joined.welcome);
+  rendezvous.link = std::move(joined.link);
+  return rendezvous;
 }
 
 /// Whether one of the addresses behind `name` is of this node.
@@ -100,13 +100,13 @@ bool has_own_address(const std::string& name) {
 
 }  // namespace
 
-Membership join_node_zero(asio::io_context& io, const JobSpec& spec) {
+Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
   const auto notice = [](const std::string& text) { log::info(text); };
   return as_joined(hello, run(io, join(io, plan_join(spec, hello), notice)));
 }
 
-Membership find_membership(asio::io_context& io, const JobSpec& spec) {
+Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
   if (spec.max_nodes == 1) return as_node_zero(spec, hello);
   const bool says_zero = spec.node_rank == 0 || (!spec.node_rank && spec.is_host == true);
@@ -122,10 +122,10 @@ Membership find_membership(asio::io_context& io, const JobSpec& spec) {
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);
   if (spec.problem_code != 0) throw SystemError(spec.problem, spec.problem_code);
-  Membership membership = as_node_zero(spec, hello);
-  membership.may_join = !says_zero;
-  if (!is_own) membership.question = plan_join(spec, question);
-  return membership;
+  Rendezvous rendezvous = as_node_zero(spec, hello);
+  rendezvous.may_join = !says_zero;
+  if (!is_own) rendezvous.question = plan_join(spec, question);
+  return rendezvous;
 }
 
 }  // namespace ddp::launcher

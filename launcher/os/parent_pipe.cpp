@@ -1,4 +1,4 @@
-#include "launcher/os/lifeline.h"
+#include "launcher/os/parent_pipe.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -35,7 +35,7 @@ std::string read_line(int fd) {
 
 }  // namespace
 
-Secret take_lifeline() {
+Secret take_parent_pipe() {
   Secret token = read_line(STDIN_FILENO);
   const int connection = check(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3), "fcntl", kName);
   const int nothing = check(::open("/dev/null", O_RDONLY | O_CLOEXEC), "open", "/dev/null");

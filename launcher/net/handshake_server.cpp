@@ -1,4 +1,4 @@
-#include "launcher/net/agent_door.h"
+#include "launcher/net/handshake_server.h"
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ std::string other_version(int protocol) {
 }  // namespace
 
 /// Owned by the list and by the operations under way on its socket.
-struct AgentDoor::Guest {
+struct HandshakeServer::Guest {
   Guest(Slots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
         socket(std::move(connection)),
@@ -48,19 +48,22 @@ struct AgentDoor::Guest {
   Hello hello;
 };
 
-AgentDoor::AgentDoor(asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello)
+HandshakeServer::HandshakeServer(
+    asio::io_context& io, Secret token, int nodes, Notice notice, OnHello on_hello)
     : io_(io),
       token_(std::move(token)),
       notice_(std::move(notice)),
       on_hello_(std::move(on_hello)),
       slots_(most_guests(nodes), most_guests(nodes) / 2) {}
 
-std::size_t AgentDoor::most_guests(int nodes) {
+std::size_t HandshakeServer::most_guests(int nodes) {
   constexpr std::size_t kLeast = 64;
   return std::max(kLeast, 2 * static_cast<std::size_t>(nodes));
 }
 
-void AgentDoor::admit(tcp::socket socket, std::string first_bytes, const std::string& source) {
+void HandshakeServer::admit(tcp::socket socket,
+                            std::string first_bytes,
+                            const std::string& source) {
   if (const auto victim = slots_.find_victim(source)) leave(*guests_.at(*victim));
   const auto guest = std::make_shared<Guest>(++next_id_, std::move(socket), std::move(first_bytes));
   guests_.emplace(guest->id, guest);
@@ -72,13 +75,13 @@ void AgentDoor::admit(tcp::socket socket, std::string first_bytes, const std::st
   asio::co_spawn(io_, receive(guest), rethrow);
 }
 
-asio::awaitable<void> AgentDoor::receive(std::shared_ptr<Guest> guest) {
+asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Guest> guest) {
   co_await meet(*guest);
   if (!guest->refusal.empty()) co_await refuse(*guest);
   guest->deadline.cancel();
   const bool is_in_time = guest->socket.is_open();
   const bool is_welcome = is_in_time && guest->is_agent && guest->refusal.empty();
-  if (is_in_time && !guest->is_agent) ++strangers_;
+  if (is_in_time && !guest->is_agent) ++unknown_;
   std::shared_ptr<ControlLink> link;
   if (is_welcome) {
     link = std::make_shared<ControlLink>(std::move(guest->socket), std::move(guest->cipher));
@@ -88,7 +91,7 @@ asio::awaitable<void> AgentDoor::receive(std::shared_ptr<Guest> guest) {
 }
 
 /// Its connection is closed, and its place is free. It may have left already.
-void AgentDoor::leave(const Guest& guest) {
+void HandshakeServer::leave(const Guest& guest) {
   slots_.release(guest.id);
   const auto found = guests_.find(guest.id);
   if (found == guests_.end()) return;
@@ -97,7 +100,7 @@ void AgentDoor::leave(const Guest& guest) {
   guests_.erase(found);
 }
 
-asio::awaitable<void> AgentDoor::meet(Guest& guest) {
+asio::awaitable<void> HandshakeServer::meet(Guest& guest) {
   guest.is_agent = co_await read_opening(guest);
   if (!guest.is_agent) co_return;
   slots_.note_progress(guest.id);
@@ -123,7 +126,7 @@ asio::awaitable<void> AgentDoor::meet(Guest& guest) {
 }
 
 /// False: it is no agent.
-asio::awaitable<bool> AgentDoor::read_opening(Guest& guest) {
+asio::awaitable<bool> HandshakeServer::read_opening(Guest& guest) {
   while (guest.bytes.size() < kAgentOpeningBytes && may_become_opening(guest.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;
     const auto room = asio::buffer(piece, kAgentOpeningBytes - guest.bytes.size());
@@ -137,7 +140,7 @@ asio::awaitable<bool> AgentDoor::read_opening(Guest& guest) {
 }
 
 /// True: it knows the token, and knows that we do; all else is said through the cipher.
-asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
+asio::awaitable<bool> HandshakeServer::check_token(Guest& guest) {
   Transcript said;
   said.opening = guest.bytes;
   said.coordinator = make_nonce();
@@ -155,7 +158,7 @@ asio::awaitable<bool> AgentDoor::check_token(Guest& guest) {
   co_return is_sent;
 }
 
-asio::awaitable<void> AgentDoor::refuse(Guest& guest) {
+asio::awaitable<void> HandshakeServer::refuse(Guest& guest) {
   if (!guest.socket.is_open()) co_return;
   tell(guest);
   Refusal refusal;
@@ -174,7 +177,7 @@ asio::awaitable<void> AgentDoor::refuse(Guest& guest) {
 }
 
 /// Not more often than every kBetweenLines: a peer may try again and again.
-void AgentDoor::tell(const Guest& guest) {
+void HandshakeServer::tell(const Guest& guest) {
   ++untold_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;
@@ -183,7 +186,7 @@ void AgentDoor::tell(const Guest& guest) {
           (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
 }
 
-void AgentDoor::close() {
+void HandshakeServer::close() {
   while (!guests_.empty())
     leave(*guests_.begin()->second);
 }

@@ -10,6 +10,6 @@ namespace ddp::launcher {
 
 /// By rank; times count from group.begin(). Two small reads of /proc for each living worker;
 /// `closely`, for those without a progress page a dozen for each process that they have started.
-std::vector<WorkerSample> take_samples(const WorkerGroup& group, bool closely);
+std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely);
 
 }  // namespace ddp::launcher

@@ -1,4 +1,4 @@
-#include "launcher/run/crew.h"
+#include "launcher/run/node_links.h"
 
 #include <algorithm>
 #include <set>
@@ -9,7 +9,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kFlushWait(2);    // for a node that is to hear the last order
+constexpr std::chrono::seconds kFlushWait(2);    // for a node that is to hear the last command
 constexpr std::chrono::milliseconds kLook(200);  // between two looks at who is silent
 constexpr std::chrono::seconds kRefusalPause(10);
 constexpr int kMostRefusals = 10;                  // lines in that time
@@ -27,36 +27,36 @@ std::string format_seconds(std::chrono::nanoseconds time) {
 }
 
 std::string Node::name() const {
-  return name_node(is_seated() ? std::optional<int>(rank) : std::nullopt, host);
+  return name_node(has_rank() ? std::optional<int>(rank) : std::nullopt, host);
 }
 
 std::chrono::nanoseconds Node::begin_since(Clock::time_point begin) const {
   const std::int64_t ours = begin.time_since_epoch().count();
   if (!link) return std::chrono::nanoseconds(begin_ns - ours);
   if (const auto own = clock.to_ours(begin_ns)) return std::chrono::nanoseconds(*own - ours);
-  return started_at - begin;  // no beat was answered yet
+  return started_at - begin;  // no heartbeat was answered yet
 }
 
-Crew::Crew(asio::io_context& io,
-           Inbox<Event>& inbox,
-           Console& console,
-           Rules rules,
-           TellOwnNode tell_own_node)
+NodeLinks::NodeLinks(asio::io_context& io,
+                     Inbox<Event>& inbox,
+                     Console& console,
+                     Rules rules,
+                     TellOwnNode tell_own_node)
     : io_(io),
       inbox_(inbox),
       console_(console),
       rules_(std::move(rules)),
       tell_own_node_(std::move(tell_own_node)),
-      roster_(rules_.own, rules_.takes_spares),
-      beat_timer_(io) {
+      table_(rules_.own, rules_.takes_spares),
+      heartbeat_timer_(io) {
   auto own = std::make_unique<Node>();
   own->host = rules_.own.host;
   nodes_.emplace(0, std::move(own));
 }
 
-void Crew::open(Endpoint& endpoint) {
+void NodeLinks::open(Endpoint& endpoint) {
   endpoint_ = &endpoint;
-  door_ = std::make_unique<AgentDoor>(
+  door_ = std::make_unique<HandshakeServer>(
       io_,
       rules_.token,
       rules_.own.max_nodes,
@@ -68,13 +68,13 @@ void Crew::open(Endpoint& endpoint) {
       [this](tcp::socket socket, const std::string& bytes, const std::string& source) {
         door_->admit(std::move(socket), bytes, source);
       });
-  asio::co_spawn(io_, beat(), rethrow);
+  asio::co_spawn(io_, keep_heartbeat(), rethrow);
 }
 
-std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
+std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   Hello hello = came.hello;
   hello.address = came.link->peer_address();
-  std::optional<Refusal> refusal = roster_.why_not(hello);
+  std::optional<Refusal> refusal = table_.why_not(hello);
   // An address that is translated may lead to ourselves.
   const bool is_ourselves =
       came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
@@ -82,24 +82,24 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
   if (refusal || came.hello.asks) {
     if (refusal) say_refused(refusal->text);
     // Who knows the token may know the job; others hear what they have said themselves.
-    const auto reader = rules_.token.empty() ? Roster::Reader::stranger : Roster::Reader::ours;
+    const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
     const std::string answer =
-        refusal ? encode(*roster_.why_not(hello, reader)) : encode(rules_.welcome);
+        refusal ? encode(*table_.why_not(hello, reader)) : encode(rules_.welcome);
     came.link->send(answer);
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return refusal;
   }
   auto node = std::make_unique<Node>();
-  node->id = roster_.add(hello);
+  node->id = table_.add(hello);
   node->host = came.hello.host;
   node->asked_rank = came.hello.node_rank;
   node->link = came.link;
   came.link->send(encode(rules_.welcome));
-  send_beat(*node);
+  send_heartbeat(*node);
   watch(*node);
   nodes_.emplace(node->id, std::move(node));
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
-                came.link->peer_address() + ": " + std::to_string(roster_.present()) + " of " +
+                came.link->peer_address() + ": " + std::to_string(table_.present()) + " of " +
                 format_nodes(rules_.own.min_nodes, rules_.own.max_nodes) + " nodes" +
                 (has_begun ? "; it enters at the next round" : ""));
   const auto file_name = [](const std::string& entry) {
@@ -113,7 +113,7 @@ std::optional<Refusal> Crew::admit(const NodeCame& came, bool has_begun) {
 }
 
 /// Whoever reaches the port may come as often as it likes.
-void Crew::say_refused(const std::string& text) {
+void NodeLinks::say_refused(const std::string& text) {
   const Clock::time_point now = Clock::now();
   if (now >= refusals_until_) {
     refusals_until_ = now + kRefusalPause;
@@ -123,13 +123,13 @@ void Crew::say_refused(const std::string& text) {
   if (refusals_ == kMostRefusals) console_.warning("further ones are not shown for a while.");
 }
 
-void Crew::watch(Node& node) {
+void NodeLinks::watch(Node& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {
-        std::optional<News> news = decode_news(frame);
-        if (news) inbox_.push(NewsCame{id, std::move(*news)});
-        return news.has_value();
+        std::optional<NodeEvent> event = decode_event(frame);
+        if (event) inbox_.push(EventCame{id, std::move(*event)});
+        return event.has_value();
       },
       [this, id](const std::string& how) {
         inbox_.push(NodeGone{id, "its agent is gone (" + how + ")"});
@@ -137,17 +137,17 @@ void Crew::watch(Node& node) {
 }
 
 /// Tells it why, and closes the link.
-asio::awaitable<void> Crew::dismiss(std::shared_ptr<ControlLink> link) {
+asio::awaitable<void> NodeLinks::dismiss(std::shared_ptr<ControlLink> link) {
   co_await link->flush(Clock::now() + kFlushWait);
   link->close();
 }
 
-std::unique_ptr<Node> Crew::remove(int id) {
+std::unique_ptr<Node> NodeLinks::remove(int id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return nullptr;
   std::unique_ptr<Node> node = std::move(found->second);
   nodes_.erase(found);
-  roster_.remove(id);
+  table_.remove(id);
   node->link->close();
   const std::string& address = node->link->peer_address();
   const bool has_others = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
@@ -157,8 +157,8 @@ std::unique_ptr<Node> Crew::remove(int id) {
   return node;
 }
 
-std::vector<Node*> Crew::seat() {
-  const std::vector<int> ids = roster_.seat();
+std::vector<Node*> NodeLinks::assign_ranks() {
+  const std::vector<int> ids = table_.assign_ranks();
   for (const auto& [id, node] : nodes_)
     node->rank = -1;
   std::vector<Node*> nodes;
@@ -169,7 +169,7 @@ std::vector<Node*> Crew::seat() {
     Node& node = *nodes_.at(id);
     node.rank = static_cast<int>(nodes.size());
     node.first_worker = workers;
-    node.workers = static_cast<std::size_t>(roster_.find(id).hello.nproc);
+    node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
     workers += node.workers;
     node.samples.clear();
     nodes.push_back(&node);
@@ -185,66 +185,66 @@ std::vector<Node*> Crew::seat() {
   return nodes;
 }
 
-void Crew::put_last(Node& node, const std::string& gpu_error) {
+void NodeLinks::put_last(Node& node, const std::string& gpu_error) {
   node.gpu_error = gpu_error;
-  roster_.put_last(node.id);
+  table_.put_last(node.id);
 }
 
-void Crew::say_who_is_ill() {
+void NodeLinks::say_who_is_ill() {
   for (const auto& [id, node] : nodes_) {
     if (node->gpu_error.empty()) continue;
     const std::string what = "a GPU of it is broken, as its kernel log says: " + node->gpu_error;
     console_.warning(node->name() +
-                     (node->is_seated() ? " stays, as no other node is there to take its place: "
-                                        : " is left out, as another node takes its place: ") +
+                     (node->has_rank() ? " stays, as no other node is there to take its place: "
+                                       : " is left out, as another node takes its place: ") +
                      what);
   }
 }
 
-Node* Crew::find(int id) const {
+Node* NodeLinks::find(int id) const {
   const auto found = nodes_.find(id);
   return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-std::vector<Node*> Crew::seated() const {
-  std::vector<Node*> seated;
+std::vector<Node*> NodeLinks::with_rank() const {
+  std::vector<Node*> nodes;
   for (const auto& [id, node] : nodes_) {
-    if (node->is_seated()) seated.push_back(node.get());
+    if (node->has_rank()) nodes.push_back(node.get());
   }
-  return seated;
+  return nodes;
 }
 
-Node* Crew::at(int node_rank) const {
+Node* NodeLinks::at(int node_rank) const {
   for (const auto& [id, node] : nodes_) {
     if (node->rank == node_rank) return node.get();
   }
   return nullptr;
 }
 
-void Crew::show(const std::string& line) {
+void NodeLinks::show(const std::string& line) {
   console_.live(line);
   line_ = line;
 }
 
-void Crew::send(const Node& node, const Order& order) {
+void NodeLinks::send(const Node& node, const NodeCommand& command) {
   if (node.link) {
-    node.link->send(encode(order));
+    node.link->send(encode(command));
   } else {
-    tell_own_node_(order);
+    tell_own_node_(command);
   }
 }
 
-void Crew::send_all(const Order& order) {
-  for (Node* const node : seated())
-    send(*node, order);
+void NodeLinks::send_all(const NodeCommand& command) {
+  for (Node* const node : with_rank())
+    send(*node, command);
 }
 
-void Crew::send_beat(const Node& node) {
-  if (node.link) node.link->send_beat(encode(Order(OrderBeat{steady_ns(), line_})));
+void NodeLinks::send_heartbeat(const Node& node) {
+  if (node.link) node.link->send_heartbeat(encode(NodeCommand(Heartbeat{steady_ns(), line_})));
 }
 
-void Crew::tell_others(const Order& order) {
-  const std::string text = encode(order);
+void NodeLinks::tell_others(const NodeCommand& command) {
+  const std::string text = encode(command);
   for (const auto& [id, node] : nodes_) {
     if (node->link) node->link->send(text);
   }
@@ -252,13 +252,13 @@ void Crew::tell_others(const Order& order) {
 
 /// Says once a second that we live, and more often who else seems not to: 5 s of silence are to be
 /// known before 6 s.
-asio::awaitable<void> Crew::beat() {
-  Clock::time_point next_beat = Clock::now();
+asio::awaitable<void> NodeLinks::keep_heartbeat() {
+  Clock::time_point next_heartbeat = Clock::now();
   while (!is_closed_) {
     const Clock::time_point now = Clock::now();
-    const bool beats = now >= next_beat;
-    if (beats) next_beat = now + kBeat;
-    const std::string text = encode(Order(OrderBeat{steady_ns(), line_}));
+    const bool is_due = now >= next_heartbeat;
+    if (is_due) next_heartbeat = now + kHeartbeat;
+    const std::string text = encode(NodeCommand(Heartbeat{steady_ns(), line_}));
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
@@ -266,21 +266,21 @@ asio::awaitable<void> Crew::beat() {
         inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard) + node->link->hint()});
         continue;
       }
-      if (beats) node->link->send_beat(text);
+      if (is_due) node->link->send_heartbeat(text);
       if (now - heard > kQuiet && !node->quiet_since) node->quiet_since = heard;
       if (now - heard > kQuiet || !node->quiet_since) continue;
       console_.warning(node->name() + " was silent for " +
                        format_seconds(heard - *node->quiet_since));
       node->quiet_since.reset();
     }
-    beat_timer_.expires_after(kLook);
-    co_await beat_timer_.async_wait(kResult);
+    heartbeat_timer_.expires_after(kLook);
+    co_await heartbeat_timer_.async_wait(kResult);
   }
 }
 
-asio::awaitable<void> Crew::close(JobEnd own, JobEnd others) {
+asio::awaitable<void> NodeLinks::close(JobEnd own, JobEnd others) {
   is_closed_ = true;
-  beat_timer_.cancel();
+  heartbeat_timer_.cancel();
   if (door_) {
     tell_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;

@@ -1,4 +1,4 @@
-#include "launcher/plan/attendance.h"
+#include "launcher/plan/store_joins.h"
 
 #include <gmock/gmock.h>
 
@@ -9,41 +9,41 @@ namespace {
 
 using testing::Optional;
 
-Attendance here(int rank) {
+StoreJoin here(int rank) {
   return {rank, 100 + rank, true, false};
 }
-Attendance missing(int rank) {
+StoreJoin missing(int rank) {
   return {rank, 100 + rank, false, false};
 }
-Attendance gone(int rank) {
+StoreJoin gone(int rank) {
   return {rank, 100 + rank, false, true};
 }
 
-TEST(Attendance, NamesThoseThatHaveNotComeOnceOthersHave) {
+TEST(StoreJoin, NamesThoseThatHaveNotComeOnceOthersHave) {
   const std::vector ranks{here(0), missing(1), here(2), missing(3)};
   EXPECT_THAT(who_is_missing(ranks, 0),
               Optional(std::string("2 of 4 ranks have joined the store; still to come: rank 1 (pid "
                                    "101), rank 3 (pid 103)")));
 }
 
-TEST(Attendance, IsSilentWhileNobodyOrEverybodyHasCome) {
+TEST(StoreJoin, IsSilentWhileNobodyOrEverybodyHasCome) {
   EXPECT_EQ(who_is_missing(std::vector{missing(0), missing(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing(std::vector{here(0), here(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing({}, 0), std::nullopt);
 }
 
-TEST(Attendance, WhoHasLeftIsNotMissing) {
+TEST(StoreJoin, WhoHasLeftIsNotMissing) {
   EXPECT_EQ(who_is_missing(std::vector{here(0), gone(1)}, 0), std::nullopt);
   EXPECT_NE(who_is_missing(std::vector{here(0), gone(1), missing(2)}, 0), std::nullopt);
 }
 
-TEST(Attendance, AccusesNobodyWhomAStrangerCouldBe) {
+TEST(StoreJoin, AccusesNobodyWhomAnUnknownClientCouldBe) {
   const std::vector ranks{here(0), missing(1), missing(2)};
   EXPECT_EQ(who_is_missing(ranks, 2), std::nullopt);
   EXPECT_NE(who_is_missing(ranks, 1), std::nullopt);
 }
 
-TEST(Attendance, NamesAFewOfMany) {
+TEST(StoreJoin, NamesAFewOfMany) {
   std::vector ranks{here(0)};
   for (int rank = 1; rank <= 20; ++rank)
     ranks.push_back(missing(rank));

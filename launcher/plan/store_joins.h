@@ -8,7 +8,7 @@
 namespace ddp::launcher {
 
 /// One rank, as its agent sees it.
-struct Attendance {
+struct StoreJoin {
   int rank = 0;
   long pid = 0;
   bool joined = false;  // it, or a process that it started, has opened a connection in this round
@@ -17,7 +17,7 @@ struct Attendance {
 
 /// Names those that have not come, once others have: "2 of 4 ranks have joined the store; still to
 /// come: rank 1 (pid 17), rank 3 (pid 19)". Nothing while nobody or everybody has come, and while
-/// `strangers`, clients that are no worker of ours, could be those that are missing.
-std::optional<std::string> who_is_missing(std::span<const Attendance> ranks, int strangers);
+/// `unknown_clients`, clients that are no worker of ours, could be those that are missing.
+std::optional<std::string> who_is_missing(std::span<const StoreJoin> ranks, int unknown_clients);
 
 }  // namespace ddp::launcher

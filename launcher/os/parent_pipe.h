@@ -17,6 +17,6 @@ inline constexpr std::string_view kConnected = "ddp-launch: connected";
 
 /// Takes the first line of stdin, without its newline; /dev/null is stdin from then on.
 /// Blocks: until that line has come. Errors: UsageError when stdin ends before; SystemError.
-Secret take_lifeline();
+Secret take_parent_pipe();
 
 }  // namespace ddp::launcher

@@ -1,4 +1,4 @@
-#include "launcher/plan/order_book.h"
+#include "launcher/plan/node_commands.h"
 
 #include <cassert>
 #include <csignal>
@@ -6,16 +6,16 @@
 
 namespace ddp::launcher {
 
-OrderBook::Meaning OrderBook::take(const Order& order) {
-  if (const auto* const start = std::get_if<StartRound>(&order)) return take_start(*start);
-  if (const auto* const stop = std::get_if<StopRound>(&order)) return take_stop(*stop);
-  if (const auto* const end = std::get_if<JobEnd>(&order)) return take_end(*end);
-  const auto* const announce = std::get_if<AnnounceStop>(&order);
+NodeCommands::Meaning NodeCommands::take(const NodeCommand& command) {
+  if (const auto* const start = std::get_if<StartRound>(&command)) return take_start(*start);
+  if (const auto* const stop = std::get_if<StopRound>(&command)) return take_stop(*stop);
+  if (const auto* const end = std::get_if<JobEnd>(&command)) return take_end(*end);
+  const auto* const announce = std::get_if<AnnounceStop>(&command);
   const bool is_now = announce != nullptr && state_ == State::running && !stop_ && !end_;
   return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
 }
 
-OrderBook::Meaning OrderBook::take_start(const StartRound& start) {
+NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
   if (end_) return Meaning::ignored;
   const bool is_free = state_ == State::waiting && !start_;
   const auto own = static_cast<std::size_t>(start.node_rank);
@@ -25,7 +25,7 @@ OrderBook::Meaning OrderBook::take_start(const StartRound& start) {
   return Meaning::kept;
 }
 
-OrderBook::Meaning OrderBook::take_stop(const StopRound& stop) {
+NodeCommands::Meaning NodeCommands::take_stop(const StopRound& stop) {
   const bool is_of_kept = start_ && stop.round == start_->round;
   const bool is_of_current = state_ != State::waiting && stop.round == round_;
   if (!is_of_kept && !is_of_current) return Meaning::ignored;
@@ -39,7 +39,7 @@ OrderBook::Meaning OrderBook::take_stop(const StopRound& stop) {
   return Meaning::kill;
 }
 
-OrderBook::Meaning OrderBook::take_end(const JobEnd& end) {
+NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
   if (end_) return Meaning::ignored;
   end_ = end;
   start_.reset();
@@ -54,33 +54,33 @@ OrderBook::Meaning OrderBook::take_end(const JobEnd& end) {
   return Meaning::kept;
 }
 
-StartRound OrderBook::begin() {
+StartRound NodeCommands::begin() {
   assert(start_ && !end_ && state_ == State::waiting);
   state_ = State::running;
   round_ = start_->round;
   return *std::exchange(start_, std::nullopt);
 }
 
-void OrderBook::end_round() {
+void NodeCommands::end_round() {
   state_ = State::waiting;
   stop_.reset();
   forget_presses();
 }
 
-void OrderBook::press(Time at) {
+void NodeCommands::press(Time at) {
   if (!first_press_) {
     first_press_ = at;
-  } else if (!second_press_ && at - *first_press_ > kSamePress) {
+  } else if (!second_press_ && at - *first_press_ > kSameRequest) {
     second_press_ = at;
   }
 }
 
-void OrderBook::forget_presses() {
+void NodeCommands::forget_presses() {
   first_press_.reset();
   second_press_.reset();
 }
 
-bool OrderBook::is_unheard(Time now) const {
+bool NodeCommands::is_unheard(Time now) const {
   return second_press_ && state_ != State::stopping && !stop_ && !end_ &&
          now - *second_press_ >= kAnswer;
 }
