@@ -28,6 +28,7 @@ Usage: ./make.sh COMMAND
   test-gpu [ARG...]   what this machine can run of the tests for GPUs (--device cpu|cuda, names of cases); log and JSON in build/gpu
   gpu-kit OUT         the same as a directory to carry to a machine with a GPU: no compiler, network or root is needed there
   lint                format, the project's own rules, shellcheck
+  rooms [FOLDER...]   what each file is for: the first sentence of its head comment
   deps                install what building, testing and linting need: Debian packages, LibTorch
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
   clean               remove build/ (LibTorch stays in the cache)
@@ -647,6 +648,7 @@ case "$command" in
   bench) bench "$@" ;;
   soak) soak "$@" ;;
   lint) lint ;;
+  rooms) python3 -B tests/rooms.py "$@" ;;
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
     need_torch

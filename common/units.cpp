@@ -67,6 +67,11 @@ std::string format_duration(std::chrono::milliseconds duration) {
   return std::to_string(count) + "ms";
 }
 
+std::string format_seconds(std::chrono::nanoseconds time) {
+  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
 std::string format_number(double number) {
   std::array<char, 32> text{};
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);

@@ -58,19 +58,17 @@ void fields(Io& io, A<StartRound> auto& m) {
 template <typename Io>
 void fields(Io& io, A<AnnounceStop> auto& m) {
   io.field("round", m.round);
-  io.field("reason", m.reason, Range{0, static_cast<std::int64_t>(StopReason::teardown)});
   io.field("line", m.line);
 }
 
 template <typename Io>
 void fields(Io& io, A<StopRound> auto& m) {
   io.field("round", m.round);
-  io.field("reason", m.reason, Range{0, static_cast<std::int64_t>(StopReason::teardown)});
+  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(StopCause::launch_failed)});
+  io.field("what", m.what);
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
-  io.field("wants_stacks", m.wants_stacks);
   io.field("keeps", m.keeps);
-  io.field("line", m.line);
 }
 
 template <typename Io>
@@ -118,14 +116,6 @@ void fields(Io& io, A<Ending> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<Exited> auto& m) {
-  io.field("round", m.round);
-  io.field("pid", m.pid, kPid);
-  io.field("local_rank", m.local_rank, kLocalRank);
-  io.field("ending", m.ending);
-}
-
-template <typename Io>
 void fields(Io& io, A<Frame> auto& m) {
   io.field("function", m.function);
   io.field("file", m.file);
@@ -164,6 +154,12 @@ void fields(Io& io, A<WorkerReport> auto& m) {
   io.field("findings", m.findings);
   io.field("rerun", m.rerun);
   io.field("stacks", m.stacks);
+}
+
+template <typename Io>
+void fields(Io& io, A<WorkerEnded> auto& m) {
+  io.field("round", m.round);
+  io.field("worker", m.worker);
 }
 
 template <typename Io>
@@ -248,9 +244,9 @@ constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
 constexpr std::string_view kType<Started> = "started";
 template <>
-constexpr std::string_view kType<Exited> = "exited";
+constexpr std::string_view kType<WorkerEnded> = "worker-ended";
 template <>
-constexpr std::string_view kType<GroupEnded> = "stopped";
+constexpr std::string_view kType<GroupEnded> = "group-ended";
 template <>
 constexpr std::string_view kType<NodeFailed> = "failed";
 template <>
@@ -412,7 +408,7 @@ std::optional<NodeCommand> decode_command(std::string_view text) {
     announce->line = one_line(announce->line, kLongestLine);
   }
   if (auto* const stop = std::get_if<StopRound>(&*command)) {
-    stop->line = one_line(stop->line, kLongestLine);
+    stop->what = one_line(stop->what, kLongestLine);
   }
   if (auto* const end = std::get_if<JobEnd>(&*command)) end->report = clean_lines(end->report);
   return command;

@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 5;
+inline constexpr int kProtocolVersion = 6;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -76,24 +76,38 @@ struct StartRound {
   bool operator==(const StartRound&) const = default;
 };
 
-/// Tell every worker by its page why it is to end soon; signal nobody.
+/// Tell every worker by its page that it is to end soon, after a checkpoint; signal nobody.
 struct AnnounceStop {
   int round = 0;
-  StopReason reason = StopReason::preempt;
   std::string line;  // for the console
   bool operator==(const AnnounceStop&) const = default;
+};
+
+/// Why a round is ended.
+enum class StopCause : std::uint8_t {
+  all_ended,      // no worker is left
+  user,           // a signal from outside
+  worker_failed,  // the others are ended
+  not_followed,   // some left after a checkpoint, and the others did not
+  hang,           // every process that can prints its stacks first
+  node_lost,
+  launch_failed,  // the launcher's own failure
 };
 
 /// End the workers of this node.
 struct StopRound {
   int round = 0;
-  StopReason reason = StopReason::teardown;
+  StopCause cause = StopCause::all_ended;
+  std::string what;                    // "rank 3 (pid 17) has failed: exit code 7"; for people
   int signal = 0;                      // the first that the workers get; SIGKILL: at once
   std::chrono::milliseconds grace{0};  // until SIGKILL
-  bool wants_stacks = false;           // a hang: every process that can prints its stacks first
   bool keeps = false;                  // workers that wait for the next round are left alone for it
-  std::string line;                    // why, for the console
   bool operator==(const StopRound&) const = default;
+
+  /// What the workers are told by their pages. Only who is asked by the user has time to save.
+  [[nodiscard]] StopReason reason() const {
+    return cause == StopCause::user ? StopReason::preempt : StopReason::teardown;
+  }
 };
 
 /// The verdict: print the report, write the record, leave with the code.
@@ -126,13 +140,11 @@ struct Started {
   bool operator==(const Started&) const = default;
 };
 
-/// One worker has ended.
-struct Exited {
+/// One worker has ended. What its node can say about that comes with GroupEnded: until then the
+/// report has the ending, the local rank and the pid alone.
+struct WorkerEnded {
   int round = 0;
-  std::int64_t pid = 0;
-  int local_rank = 0;
-  Ending ending;
-  bool operator==(const Exited&) const = default;
+  WorkerReport worker;
 };
 
 /// No process of the round lives on this node, but for the unkilled and those that are kept.
@@ -169,6 +181,7 @@ struct HeartbeatReply {
   std::vector<WorkerSample> samples;
 };
 
-using NodeEvent = std::variant<Started, Exited, GroupEnded, NodeFailed, StopAsked, HeartbeatReply>;
+using NodeEvent =
+    std::variant<Started, WorkerEnded, GroupEnded, NodeFailed, StopAsked, HeartbeatReply>;
 
 }  // namespace ddp::launcher

@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <csignal>
+#include <numeric>
 #include <utility>
 
 namespace ddp::launcher {
@@ -29,13 +30,13 @@ NodeCommands::Meaning NodeCommands::take_stop(const StopRound& stop) {
   const bool is_of_kept = start_ && stop.round == start_->round;
   const bool is_of_current = state_ != State::waiting && stop.round == round_;
   if (!is_of_kept && !is_of_current) return Meaning::ignored;
-  forget_presses();
+  requests_ = StopRequests();
   if (!stop_ && !end_) {
     stop_ = stop;
     return Meaning::kept;
   }
   if (!stop_ || stop.signal != SIGKILL) return Meaning::ignored;
-  stop_->signal = SIGKILL;  // should the story not have come to it yet
+  stop_->signal = SIGKILL;  // should the agent not have come to it yet
   return Meaning::kill;
 }
 
@@ -43,13 +44,14 @@ NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
   if (end_) return Meaning::ignored;
   end_ = end;
   start_.reset();
-  forget_presses();
+  requests_ = StopRequests();
   if (state_ != State::running || stop_) return Meaning::kept;
   StopRound stop;
   stop.round = round_;
   stop.signal = SIGTERM;
   stop.grace = grace_;
-  stop.line = "node 0 has ended the job in the middle of the round; stopping";
+  stop.cause = StopCause::launch_failed;
+  stop.what = "node 0 has ended the job in the middle of the round";
   stop_ = std::move(stop);
   return Meaning::kept;
 }
@@ -58,31 +60,24 @@ StartRound NodeCommands::begin() {
   assert(start_ && !end_ && state_ == State::waiting);
   state_ = State::running;
   round_ = start_->round;
+  world_size_ = std::reduce(start_->workers_of_node.begin(), start_->workers_of_node.end());
   return *std::exchange(start_, std::nullopt);
 }
 
 void NodeCommands::end_round() {
   state_ = State::waiting;
   stop_.reset();
-  forget_presses();
+  requests_ = StopRequests();
 }
 
-void NodeCommands::press(Time at) {
-  if (!first_press_) {
-    first_press_ = at;
-  } else if (!second_press_ && at - *first_press_ > kSameRequest) {
-    second_press_ = at;
-  }
-}
-
-void NodeCommands::forget_presses() {
-  first_press_.reset();
-  second_press_.reset();
+void NodeCommands::note_stop_request(int signal, Time at) {
+  asked_signal_ = signal;
+  requests_.note(at);
 }
 
 bool NodeCommands::is_unheard(Time now) const {
-  return second_press_ && state_ != State::stopping && !stop_ && !end_ &&
-         now - *second_press_ >= kAnswer;
+  const std::optional<Time>& second = requests_.second();
+  return second && state_ != State::stopping && !stop_ && !end_ && now - *second >= kAnswer;
 }
 
 }  // namespace ddp::launcher

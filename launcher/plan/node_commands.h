@@ -1,5 +1,5 @@
 // What node 0 wants of this node, and how far the node has come with it: every command in every
-// state. Pure: the agent's story asks it what is next, and tells it of each step.
+// state. Pure: the agent asks it what is next, and tells it of each step.
 //
 // In a round (running):  StartRound is nonsense, AnnounceStop is passed on, StopRound is kept: the
 //   workers are ended; JobEnd is kept: the workers are ended, and the node leaves.
@@ -20,12 +20,13 @@
 #include <optional>
 
 #include "launcher/plan/messages.h"
+#include "launcher/plan/stop_requests.h"
 
 namespace ddp::launcher {
 
 class NodeCommands {
  public:
-  using Time = std::chrono::steady_clock::time_point;
+  using Time = StopRequests::Time;
   enum class State { waiting, running, stopping };
   /// What a command means at once; what it means for later is kept.
   enum class Meaning {
@@ -42,7 +43,7 @@ class NodeCommands {
 
   Meaning take(const NodeCommand& command);
 
-  // --- The steps of the story.
+  // --- The steps of the agent.
 
   /// There is something to begin, or to leave for.
   [[nodiscard]] bool has_next() const { return start_ || end_; }
@@ -55,35 +56,38 @@ class NodeCommands {
   [[nodiscard]] State state() const { return state_; }
   /// The newest that has begun; -1: none.
   [[nodiscard]] int round() const { return round_; }
+  /// Of that round; 0: none.
+  [[nodiscard]] int world_size() const { return world_size_; }
   /// Why and how the round is to end, or is being ended.
   [[nodiscard]] const std::optional<StopRound>& stop() const { return stop_; }
   [[nodiscard]] const std::optional<JobEnd>& end() const { return end_; }
 
   // --- The user's own signals. Node 0 answers the first one by a command, in milliseconds.
 
-  void press(Time at);
-  /// Pressed twice, and no command has come: node 0 does not listen, so this node ends its part by
-  /// itself. What is being ended already ends without it.
+  void note_stop_request(int signal, Time at);
+  /// The newest of them.
+  [[nodiscard]] int asked_signal() const { return asked_signal_; }
+  /// The user has asked twice, and no command has come: node 0 does not listen, so this node ends
+  /// its part by itself. What is being ended already ends without it.
   [[nodiscard]] bool is_unheard(Time now) const;
 
-  static constexpr std::chrono::milliseconds kSameRequest{100};  // wrappers deliver a signal twice
   static constexpr std::chrono::seconds kAnswer{1};
 
  private:
   Meaning take_start(const StartRound& start);
   Meaning take_stop(const StopRound& stop);
   Meaning take_end(const JobEnd& end);
-  void forget_presses();
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;
   State state_ = State::waiting;
   int round_ = -1;
+  int world_size_ = 0;
   std::optional<StartRound> start_;
   std::optional<StopRound> stop_;
   std::optional<JobEnd> end_;
-  std::optional<Time> first_press_;  // since the newest command that ends something, or round
-  std::optional<Time> second_press_;
+  int asked_signal_ = 0;
+  StopRequests requests_;  // since the newest command that ends something, or round
 };
 
 }  // namespace ddp::launcher

@@ -109,32 +109,32 @@ bool has_failed(const Ending& ending) {
   return !promises_nothing(ending) && ending.phase != Phase::finished;
 }
 
-Outcome judge(std::span<const Ending> endings, const StopCause& cause) {
-  if (cause.user_signal) {
+Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
+  if (facts.user_signal) {
     // The signal came too late for a job whose every rank says that it had finished.
     const bool finished = std::all_of(endings.begin(), endings.end(), has_finished);
     if (finished && !endings.empty()) return Succeeded();
-    return Stopped{*cause.user_signal};
+    return Stopped{*facts.user_signal};
   }
-  if (cause.launch_failure) return *cause.launch_failure;
+  if (facts.launch_failure) return *facts.launch_failure;
   std::vector<std::size_t> failures;
   for (std::size_t i = 0; i < endings.size(); ++i) {
     if (has_failed(endings[i]) || has_left(endings[i])) failures.push_back(i);
   }
-  if (cause.hung_rank) {
+  if (facts.hung_rank) {
     for (std::size_t i = 0; i < endings.size(); ++i) {
-      if (endings[i].rank == *cause.hung_rank)
+      if (endings[i].rank == *facts.hung_rank)
         return blame(endings, i, std::move(failures), exit_code::kTimeout);
     }
   }
-  if (cause.lost_node) {
+  if (facts.lost_node) {
     const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
       const Ending& ending = endings[i];
       const bool is_own = !was_stopped(ending) && !has_left(ending) &&
                           ending.status.exit_code() != exit_code::kLostPeer;
-      return is_own && ending.at < cause.lost_at;
+      return is_own && ending.at < facts.lost_at;
     });
-    if (!has_earlier) return blame_node(endings, *cause.lost_node, std::move(failures));
+    if (!has_earlier) return blame_node(endings, *facts.lost_node, std::move(failures));
   }
   if (failures.empty()) return Succeeded();
   std::sort(failures.begin(), failures.end(), [&](std::size_t a, std::size_t b) {

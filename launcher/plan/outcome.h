@@ -77,7 +77,7 @@ struct LaunchFailed {
 using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LaunchFailed>;
 
 /// What is known of a round's end beside the ends of its workers.
-struct StopCause {
+struct EndFacts {
   std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
   std::optional<LaunchFailed> launch_failure;
   std::optional<int> hung_rank;  // the watchdog's verdict
@@ -94,7 +94,7 @@ struct StopCause {
 /// joined the store and left with 0 before another that had joined failed, or left before it had
 /// joined, if that other failed where it waited in the store. A lost node is the root cause unless
 /// a worker had failed, by more than a lost peer, while that node was still heard.
-[[nodiscard]] Outcome judge(std::span<const Ending> endings, const StopCause& cause);
+[[nodiscard]] Outcome judge(std::span<const Ending> endings, const EndFacts& facts);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too
 /// early counts as 125. A stopped job: 143 when every worker has saved first, else 128+n of the

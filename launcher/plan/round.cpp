@@ -10,6 +10,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/restart_policy.h"
+#include "launcher/plan/stop_line.h"
 
 namespace ddp::launcher {
 namespace {
@@ -41,12 +42,12 @@ Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
     : rules_(rules), begin_(begin), watchdog_(rules.watch) {
   for (Node& node : nodes) {
     Member member;
-    member.first_worker = places_.size();
+    member.first_worker = ranks_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
-      RankPlace place;
-      place.rank = static_cast<int>(places_.size());
-      place.address = node.address;
-      places_.push_back(std::move(place));
+      RankState rank;
+      rank.rank = static_cast<int>(ranks_.size());
+      rank.address = node.address;
+      ranks_.push_back(std::move(rank));
     }
     member.node = std::move(node);
     nodes_.push_back(std::move(member));
@@ -57,7 +58,7 @@ Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
 
 void Round::note_joined(const std::vector<int>& ranks) {
   for (const int rank : ranks)
-    places_[static_cast<std::size_t>(rank)].joined = true;
+    ranks_[static_cast<std::size_t>(rank)].joined = true;
 }
 
 void Round::note_started(int node_rank, const Started& started, Time) {
@@ -65,32 +66,29 @@ void Round::note_started(int node_rank, const Started& started, Time) {
   if (node == nullptr) return;
   node->has_started = true;
   for (std::size_t i = 0; i < std::min(started.pids.size(), node->node.workers); ++i)
-    places_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
+    ranks_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
   if (is_released_ || !have_all(&Member::has_started)) return;
   // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
   is_released_ = true;
   commands_.emplace_back(ReleaseStore());
 }
 
-void Round::note_exited(int node_rank, const Exited& exited, Time now) {
-  const Member* const node = find(node_rank, exited.round);
-  if (node == nullptr || !is_of(*node, exited.ending.rank)) return;
-  RankPlace& place = places_[static_cast<std::size_t>(exited.ending.rank)];
-  if (place.ended) return;
-  place.ended = true;
+void Round::note_exited(int node_rank, const WorkerEnded& ended, Time now) {
+  const Member* const node = find(node_rank, ended.round);
+  const Ending& ending = ended.worker.ending;
+  if (node == nullptr || !is_of(*node, ending.rank)) return;
+  RankState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
+  if (rank.ended) return;
+  rank.ended = true;
   ++ended_;
-  WorkerReport report;
-  report.ending = exited.ending;
-  report.local_rank = exited.local_rank;
-  report.pid = exited.pid;
-  note_report(node_rank, std::move(report));
+  note_report(node_rank, ended.worker);
   if (state_ != State::running) return;
-  const std::string who = name_worker(exited.ending.rank, exited.pid);
-  if (has_failed(exited.ending)) {
-    stop_for_failure(exited.ending, who, now);
-  } else if (ended_ == places_.size()) {
+  const std::string who = name_worker(ending.rank, ended.worker.pid);
+  if (has_failed(ending)) {
+    stop_for_failure(ending, who, now);
+  } else if (ended_ == ranks_.size()) {
     stop(StopRound(), now);
-  } else if (has_left(exited.ending) && !follow_deadline_) {
+  } else if (has_left(ending) && !follow_deadline_) {
     // All ranks agree to stop before one does: the others are on their way.
     follow_deadline_ = now + rules_.grace;
     AnnounceStop announce;
@@ -113,7 +111,8 @@ void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
   if (state_ != State::running) return;
   StopRound command;
   command.signal = SIGKILL;  // no worker has begun to work with the others
-  command.line = causes_.launch_failure->text + "; stopping";
+  command.cause = StopCause::launch_failed;
+  command.what = causes_.launch_failure->text;
   stop(command, now);
 }
 
@@ -147,15 +146,15 @@ void Round::note_lost(int node_rank, const std::string& how, Time heard, Time no
   }
   // What its workers did is not known; nobody waits for them.
   for (std::size_t i = 0; i < node.node.workers; ++i)
-    places_[node.first_worker + i].ended = true;
+    ranks_[node.first_worker + i].ended = true;
   if (state_ != State::running) {
     end_if_all_have();
     return;
   }
   StopRound command;
   command.keeps = rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
-  command.line = name(node_rank) + " is lost: " + how +
-                 (command.keeps ? "; the round is over for" : "; stopping");
+  command.cause = StopCause::node_lost;
+  command.what = name(node_rank) + " is lost: " + how;
   stop(command, now);
 }
 
@@ -165,14 +164,12 @@ void Round::note_stop(int id, const std::string& where, int signal, Time now) {
     StopRound command;
     // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
     if (signal != SIGUSR1) command.signal = signal;
-    command.reason = StopReason::preempt;
-    command.line = signal_name(signal) + where + ": stopping";
+    command.cause = StopCause::user;
+    command.what = signal_name(signal) + where;
     stop(command, now);
   }
-  // Each node's user presses alone: a scheduler sends the same signal to every node.
-  if (signal != SIGINT && signal != SIGTERM) return;
-  const auto [first, is_first] = first_press_.try_emplace(id, now);
-  if (is_first || is_killing_ || now - first->second <= kSameRequest) return;
+  // Each node's user counts alone: a scheduler sends the same signal to every node.
+  if (!StopRequests::counts(signal) || requests_[id].note(now) < 2 || is_killing_) return;
   is_killing_ = true;
   StopRound kill;
   kill.round = rules_.number;
@@ -182,16 +179,16 @@ void Round::note_stop(int id, const std::string& where, int signal, Time now) {
 
 void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
   if (state_ != State::running) return;
-  assert(samples.size() == places_.size());
+  assert(samples.size() == ranks_.size());
   const nanoseconds at = now - begin_;
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
     WorkerSample& sample = samples[rank];
-    sample.joined_store = places_[rank].joined;
+    sample.joined_store = ranks_[rank].joined;
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
-    if (waits) places_[rank].waited_at = at;
+    if (waits) ranks_[rank].waited_at = at;
   }
   for (const Finding& finding : watchdog_.look(at, samples)) {
-    const pid_t pid = places_[static_cast<std::size_t>(finding.rank)].pid;
+    const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
     if (!finding.ends_job) {
       commands_.emplace_back(Warn{text + ". Others may wait for it."});
@@ -199,18 +196,18 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     }
     hang_ = finding;
     StopRound command;
-    command.wants_stacks = true;
-    command.line = text + "; stopping";
+    command.cause = StopCause::hang;
+    command.what = text;
     stop(command, now);
   }
 }
 
 void Round::note_time(Time now) {
   if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
-    const std::size_t alive = places_.size() - ended_;
+    const std::size_t alive = ranks_.size() - ended_;
     StopRound command;
-    command.line = std::to_string(alive) + (alive == 1 ? " worker" : " workers") +
-                   " did not follow within " + format_duration(rules_.grace) + "; stopping";
+    command.cause = StopCause::not_followed;
+    command.what = count_workers(alive) + " did not follow within " + format_duration(rules_.grace);
     stop(command, now);
   }
   if (state_ != State::stopping || !report_deadline_ || now < *report_deadline_) return;
@@ -239,8 +236,8 @@ void Round::stop_for_failure(const Ending& ending, const std::string& who, Time 
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
   StopRound command;
   command.keeps = rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
-  command.line = who + " has failed: " + to_text(ending.status) +
-                 (command.keeps ? "; the round is over for the other" : "; stopping the other");
+  command.cause = StopCause::worker_failed;
+  command.what = who + " has failed: " + to_text(ending.status);
   stop(command, now);
 }
 
@@ -253,7 +250,7 @@ void Round::stop(StopRound command, Time now) {
   if (command.signal == 0) command.signal = SIGTERM;
   command.grace = rules_.grace;
   nanoseconds wait = command.grace + rules_.report_wait;
-  if (command.wants_stacks) wait += rules_.stacks_wait;
+  if (command.cause == StopCause::hang) wait += rules_.stacks_wait;
   if (command.keeps) wait += rules_.settle_wait;
   report_deadline_ = now + wait;
   tell(command);
@@ -277,10 +274,10 @@ std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
     const int number = rank;
-    const RankPlace& place = places_[static_cast<std::size_t>(rank)];
-    report.ending.joined_store = place.joined;
+    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    report.ending.joined_store = state.joined;
     report.ending.waited_in_store =
-        place.waited_at && report.ending.at - *place.waited_at < kGivingUp;
+        state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
     report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), number) != frozen_.end();
     reports.push_back(std::move(report));
   }
@@ -311,7 +308,7 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
     result.has_page = result.has_page || (report.ending.opened_page && tells_checkpoints);
     result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);
   }
-  StopCause causes = causes_;
+  EndFacts causes = causes_;
   if (hang_) {
     const Finding hang = by_stacks(*hang_, stacks_of(result.workers));
     causes.hung_rank = hang.rank;
@@ -321,7 +318,7 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
   result.exit_code = exit_code_of(result.outcome, endings);
   if (const auto first = first_failure(endings)) result.teardown = result.lived - *first;
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
-  const bool is_done = result.workers.size() == places_.size() &&
+  const bool is_done = result.workers.size() == ranks_.size() &&
                        std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
   result.has_nodes = has_nodes && !(causes.lost_node && is_done);
   if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();

@@ -39,12 +39,13 @@
 
 #include "launcher/plan/messages.h"
 #include "launcher/plan/round_result.h"
+#include "launcher/plan/stop_requests.h"
 #include "launcher/plan/watchdog.h"
 
 namespace ddp::launcher {
 
 /// A worker of the round, on whatever node.
-struct RankPlace {
+struct RankState {
   int rank = 0;
   pid_t pid = 0;        // on its node
   std::string address;  // of that node; empty: ours
@@ -105,7 +106,7 @@ class Round {
 
   void note_joined(const std::vector<int>& ranks);  // the store, for the first time
   void note_started(int node_rank, const Started& started, Time now);
-  void note_exited(int node_rank, const Exited& exited, Time now);
+  void note_exited(int node_rank, const WorkerEnded& ended, Time now);
   void note_failed(int node_rank, const NodeFailed& failed, Time now);
   void note_ended(int node_rank, const GroupEnded& ended, Time now);
   /// Nothing more comes from that node, which was last heard at `heard`.
@@ -123,15 +124,12 @@ class Round {
   /// Nothing: only an event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
 
-  /// Of two signals of one user: wrappers deliver one twice.
-  static constexpr std::chrono::milliseconds kSameRequest{100};
-
   // --- What is known.
 
   [[nodiscard]] int number() const { return rules_.number; }
   [[nodiscard]] Time begin() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
-  [[nodiscard]] const std::vector<RankPlace>& places() const { return places_; }
+  [[nodiscard]] const std::vector<RankState>& ranks() const { return ranks_; }
   [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
@@ -168,18 +166,18 @@ class Round {
 
   Rules rules_;
   Time begin_;
-  std::vector<Member> nodes_;      // by node rank
-  std::vector<RankPlace> places_;  // by rank
+  std::vector<Member> nodes_;     // by node rank
+  std::vector<RankState> ranks_;  // by rank
   Watchdog watchdog_;
   State state_ = State::running;
   bool is_released_ = false;
-  std::size_t ended_ = 0;                // workers, while the round was running
-  std::map<int, WorkerReport> reports_;  // by rank; of a lost node as far as it told at once
-  std::optional<Time> follow_deadline_;  // since one worker left after a checkpoint
-  std::optional<Time> report_deadline_;  // while the round is being ended
-  std::map<int, Time> first_press_;      // by who pressed
+  std::size_t ended_ = 0;                 // workers, while the round was running
+  std::map<int, WorkerReport> reports_;   // by rank; of a lost node as far as it told at once
+  std::optional<Time> follow_deadline_;   // since one worker left after a checkpoint
+  std::optional<Time> report_deadline_;   // while the round is being ended
+  std::map<int, StopRequests> requests_;  // by who made them
   bool is_killing_ = false;
-  StopCause causes_;
+  EndFacts causes_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was
   std::optional<NodeLost> lost_later_;

@@ -26,6 +26,7 @@
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/line_splitter.h"
+#include "launcher/plan/stop_requests.h"
 #include "launcher/run/console.h"
 #include "launcher/run/load_job.h"
 
@@ -37,15 +38,14 @@ constexpr int kSshFailed = 255;  // ssh's own code (ssh(1)); also when what it r
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kMostQueued = 1 << 20;          // for the console; then the connections wait
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
-constexpr std::chrono::milliseconds kSameRequest(100);  // wrappers deliver a signal twice
-constexpr std::chrono::seconds kDrainWait(1);           // for what a connection still says
+constexpr std::chrono::seconds kDrainWait(1);         // for what a connection still says
 // Agents of a job end together, but for one that was lost: then the others end their workers first.
 constexpr std::chrono::seconds kOthersWait(10);
 
-constexpr std::array<int, 4> kPresses{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+constexpr std::array<int, 4> kStopSignals{SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-bool is_press(int signal) {
-  return std::find(kPresses.begin(), kPresses.end(), signal) != kPresses.end();
+bool is_stop_signal(int signal) {
+  return std::find(kStopSignals.begin(), kStopSignals.end(), signal) != kStopSignals.end();
 }
 
 struct StreamEnded {};
@@ -110,8 +110,8 @@ class Starter {
   explicit Starter(const SshPlan& plan)
       : plan_(plan),
         console_(writer_, log::Level::info, false),
-        signals_(io_, {kPresses.begin(), kPresses.end()}, [this](int signal) {
-          if (is_press(signal)) inbox_.push(SignalCame{signal, Clock::now()});
+        signals_(io_, {kStopSignals.begin(), kStopSignals.end()}, [this](int signal) {
+          if (is_stop_signal(signal)) inbox_.push(SignalCame{signal, Clock::now()});
         }) {}
 
   int run() {
@@ -128,7 +128,7 @@ class Starter {
   asio::awaitable<void> copy(Connection& connection, FileWriter::Target target);
   asio::awaitable<void> watch(Connection& connection);
   void note_end(const HostEnded& ended);
-  void press(const SignalCame& signal);
+  void note_stop_request(const SignalCame& signal);
   void stop_agents(int times);
   void say_ended(const Connection& connection, const std::string& what);
   [[nodiscard]] int verdict();
@@ -142,8 +142,7 @@ class Starter {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::size_t running_ = 0;
   Deadline others_deadline_ = kNoDeadline;  // for agents that do not end with the first
-  int presses_ = 0;
-  std::optional<SignalCame> last_press_;
+  StopRequests requests_;
   std::optional<int> failure_;  // a host that has no agent: our code
 };
 
@@ -207,7 +206,7 @@ asio::awaitable<void> Starter::run_until_all_ended() {
       continue;
     }
     if (const auto* const ended = std::get_if<HostEnded>(&*event)) note_end(*ended);
-    if (const auto* const signal = std::get_if<SignalCame>(&*event)) press(*signal);
+    if (const auto* const signal = std::get_if<SignalCame>(&*event)) note_stop_request(*signal);
   }
   // No connection is left.
   signals_.close();
@@ -265,7 +264,7 @@ void Starter::note_end(const HostEnded& ended) {
   connection.status = ended.status.value_or(ExitStatus{kSshFailed});
   --running_;
   if (others_deadline_ == kNoDeadline) others_deadline_ = Clock::now() + plan_.others_wait;
-  if (presses_ > 0 || connection.has_agent) return;
+  if (requests_.count() > 0 || connection.has_agent) return;
   const bool is_reached = connection.status->exit_code() < 128;
   say_ended(connection, is_reached ? "no agent was started" : "ssh failed");
   console_.info("try: " + plan_.ssh + " -oBatchMode=yes " + plan_.hosts[ended.node].login + " " +
@@ -281,12 +280,11 @@ void Starter::say_ended(const Connection& connection, const std::string& what) {
   console_.error(text);
 }
 
-void Starter::press(const SignalCame& signal) {
-  if (last_press_ && signal.at - last_press_->at < kSameRequest) return;
-  last_press_ = signal;
-  ++presses_;
-  if (presses_ == 1) console_.info("stopping the job on all hosts; press again to kill it.");
-  if (presses_ < 3) return stop_agents(presses_);
+void Starter::note_stop_request(const SignalCame& signal) {
+  const int request = requests_.note(signal.at);
+  if (request == 0) return;
+  if (request == 1) console_.info("stopping the job on all hosts; press again to kill it.");
+  if (request < 3) return stop_agents(request);
   for (const auto& connection : connections_)
     connection->process->signal(SIGKILL);
 }
@@ -309,7 +307,8 @@ int Starter::verdict() {
     return connection->status->exit_code() == kSshFailed || connection->status->signal != 0;
   };
   const auto told = std::find_if_not(connections_.begin(), connections_.end(), is_cut);
-  if (told == connections_.end()) return presses_ > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
+  if (told == connections_.end())
+    return requests_.count() > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
   for (const auto& connection : connections_) {
     if (is_cut(connection)) say_ended(*connection, "the connection, or its agent, was cut off");
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "common/units.h"
 #include "launcher/plan/message_codec.h"
 
 namespace ddp::launcher {
@@ -21,13 +22,12 @@ std::int64_t steady_ns() {
   return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
 }
 
-std::string format_seconds(std::chrono::nanoseconds time) {
-  const auto tenths = std::chrono::duration_cast<std::chrono::milliseconds>(time).count() / 100;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
 std::string Node::name() const {
   return name_node(has_rank() ? std::optional<int>(rank) : std::nullopt, host);
+}
+
+void Node::note_reply(const HeartbeatReply& reply) {
+  clock.note(reply.echo_ns, steady_ns(), reply.echo_age_ns, reply.sent_ns);
 }
 
 std::chrono::nanoseconds Node::begin_since(Clock::time_point begin) const {

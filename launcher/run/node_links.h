@@ -44,6 +44,8 @@ struct Node {
 
   [[nodiscard]] bool has_rank() const { return rank >= 0; }
   [[nodiscard]] std::string name() const;
+  /// What its heartbeat tells of its clock.
+  void note_reply(const HeartbeatReply& reply);
   /// When its times of the round begin, since `begin`.
   [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point begin) const;
 };
@@ -144,8 +146,5 @@ class NodeLinks {
 
 /// Now, as heartbeats carry it.
 std::int64_t steady_ns();
-
-/// "5.1 s".
-std::string format_seconds(std::chrono::nanoseconds time);
 
 }  // namespace ddp::launcher

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "common/files.h"
 #include "common/run_dir.h"
+#include "common/units.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/error_file.h"
@@ -38,12 +39,6 @@ std::string local_time(std::chrono::system_clock::time_point at) {
 /// torchrun shows a signal as a negative number.
 int shown_code(const ExitStatus& status) {
   return status.signal != 0 ? -status.signal : status.code;
-}
-
-std::string seconds(std::chrono::nanoseconds time) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f s", std::chrono::duration<double>(time).count());
-  return text.data();
 }
 
 std::string milliseconds(std::chrono::nanoseconds time) {
@@ -89,7 +84,7 @@ void add_lines(std::string& text, const std::string& lines) {
 }
 
 /// Why the root cause is the root cause; the rest of the job may have failed by another status.
-std::string why_root(const Verdict& verdict, const Failed& failed) {
+std::string why_root(const RoundResult& verdict, const Failed& failed) {
   const WorkerReport& root = verdict.workers[failed.root_cause];
   if (!verdict.hang.empty()) return verdict.hang;
   if (root.ending.was_frozen) return "was stopped (SIGSTOP) while its peers waited and failed";
@@ -136,7 +131,7 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
       "exitcode",
       std::to_string(shown_code(root.ending.status)) + " (pid: " + std::to_string(root.pid) + ")");
   add_field(text, "what", why_root(verdict, failed));
-  add_field(text, "uptime", seconds(root.lived));
+  add_field(text, "uptime", format_seconds(root.lived));
   if (const std::string progress = progress_of(root); !progress.empty()) {
     add_field(text, "progress", progress);
   }
@@ -264,16 +259,16 @@ RunState state_of(const Verdict& verdict) {
 
 }  // namespace
 
-std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived) {
+std::string summarize_round(const RoundResult& result, int round) {
   const std::string head =
-      "round " + std::to_string(round) + " failed after " + seconds(lived) + ": ";
-  if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
+      "round " + std::to_string(round) + " failed after " + format_seconds(result.lived) + ": ";
+  if (const auto* const lost = std::get_if<NodeLost>(&result.outcome)) {
     return head + describe_loss(*lost);
   }
-  const Failed& failed = std::get<Failed>(verdict.outcome);
-  const WorkerReport& root = verdict.workers[failed.root_cause];
+  const Failed& failed = std::get<Failed>(result.outcome);
+  const WorkerReport& root = result.workers[failed.root_cause];
   return head + "rank " + std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) +
-         "), " + why_root(verdict, failed);
+         "), " + why_root(result, failed);
 }
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec) {

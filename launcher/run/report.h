@@ -15,8 +15,9 @@
 
 namespace ddp::launcher {
 
-/// "round 0 failed after 2.1 s: rank 1 (pid 17), exit code 7". Precondition: its outcome is Failed.
-std::string summarize_round(const Verdict& verdict, int round, std::chrono::nanoseconds lived);
+/// "round 0 failed after 2.1 s: rank 1 (pid 17), exit code 7". Precondition: its outcome is Failed
+/// or NodeLost.
+std::string summarize_round(const RoundResult& result, int round);
 
 /// Root cause first, victims after in one line each. Empty for a job that ended well.
 std::string format_report(const Verdict& verdict, const JobSpec& spec);

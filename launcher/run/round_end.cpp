@@ -44,12 +44,9 @@ RerunFacts make_rerun_facts(const WorkerGroup& group,
 }
 
 WorkerReport describe(const Worker& worker, Clock::time_point begin) {
-  WorkerReport report;
+  WorkerReport report = first_report(worker);
   report.lived = begin + worker.ending->at - worker.started_at;
   report.checkpoint_step = worker.page->checkpoint_step.load(std::memory_order_relaxed);
-  report.ending = *worker.ending;
-  report.local_rank = worker.placement.local_rank;
-  report.pid = worker.pid;
   report.ended_at = worker.ended_at;
   report.step = worker.page->step.load(std::memory_order_relaxed);
   report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
@@ -65,6 +62,14 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
 }
 
 }  // namespace
+
+WorkerReport first_report(const Worker& worker) {
+  WorkerReport report;
+  report.ending = *worker.ending;
+  report.local_rank = worker.placement.local_rank;
+  report.pid = worker.pid;
+  return report;
+}
 
 GroupEnded describe_round(WorkerGroup& group,
                           const JobSpec& spec,
@@ -92,7 +97,7 @@ GroupEnded describe_round(WorkerGroup& group,
     return ending.status.is_success();
   });
   if (!is_well) end.gpu_error = find_gpu_error(before);
-  const Outcome outcome = judge(endings, StopCause());
+  const Outcome outcome = judge(endings, EndFacts());
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];
     const auto pid = static_cast<pid_t>(root.pid);

@@ -41,8 +41,8 @@ void StoreHost::close() {
   if (endpoint_) endpoint_->close();
 }
 
-void StoreHost::expect(std::span<const RankPlace> workers) {
-  for (const RankPlace& worker : workers) {
+void StoreHost::expect(std::span<const RankState> workers) {
+  for (const RankState& worker : workers) {
     ranks_.emplace(StoreServer::Client{worker.address, worker.pid}, worker.rank);
     if (!worker.address.empty()) other_nodes_.insert(worker.address);
   }
@@ -73,11 +73,11 @@ std::vector<int> StoreHost::take_joined() {
   return ranks;
 }
 
-void StoreHost::call_roll(std::span<const RankPlace> workers) {
+void StoreHost::call_roll(std::span<const RankState> workers) {
   if (spec_.store_in_worker || Clock::now() < next_roll_) return;
   next_roll_ += kRollCall;
   std::vector<StoreJoin> ranks;
-  for (const RankPlace& worker : workers)
+  for (const RankState& worker : workers)
     ranks.push_back(StoreJoin{worker.rank, worker.pid, worker.joined, worker.ended});
   if (const auto line = who_is_missing(ranks, unknown_clients_)) console_.info(*line);
 }

@@ -34,7 +34,7 @@ class StoreHost {
   int begin_round();
 
   /// These are the workers of the round, by rank; all of them run.
-  void expect(std::span<const RankPlace> workers);
+  void expect(std::span<const RankState> workers);
 
   /// Serves in the loop, until close().
   void start();
@@ -47,7 +47,7 @@ class StoreHost {
 
   /// Names who has not come while others have, once every kRollCall. Precondition:
   /// take_joined(), of which `workers` know.
-  void call_roll(std::span<const RankPlace> workers);
+  void call_roll(std::span<const RankState> workers);
 
   /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a
   /// key that nobody has set, and since when, from `begin` on.

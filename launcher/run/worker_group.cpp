@@ -277,18 +277,13 @@ asio::awaitable<void> WorkerGroup::stop(GroupStop how) {
     bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
     if (event) {
       note(*event);
-      const auto* const press = std::get_if<SignalCame>(&*event);
-      const bool is_press =
-          press != nullptr && (press->signal == SIGINT || press->signal == SIGTERM);
-      if (is_press && !how.first_press) {
-        how.first_press = press->at;
-      } else if (is_press && press->at - *how.first_press > kSameRequest) {
-        kills_now = true;
-      }
+      const auto* const came = std::get_if<SignalCame>(&*event);
+      const bool is_request = came != nullptr && StopRequests::counts(came->signal);
+      if (is_request && how.requests.note(came->at) >= 2) kills_now = true;
     }
     if (!kills_now) continue;
     if (killing && !event) co_return;  // what is left cannot be killed
-    if (killing) continue;             // a third press changes nothing
+    if (killing) continue;             // a third request changes nothing
     killing = true;
     signal_all(SIGKILL);
     deadline = Clock::now() + kKillWait;

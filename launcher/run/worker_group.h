@@ -22,10 +22,10 @@
 #include "launcher/os/resources.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/log_layout.h"
-#include "launcher/plan/node_commands.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/session.h"
+#include "launcher/plan/stop_requests.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
@@ -60,7 +60,7 @@ struct GroupStop {
   int signal = 0;
   StopReason reason = StopReason::none;
   std::chrono::milliseconds grace{0};
-  std::optional<Clock::time_point> first_press;  // of the user's signals, if one came
+  StopRequests requests;  // that came before; more may come while the group is being ended
 };
 
 class WorkerGroup {
@@ -149,7 +149,6 @@ class WorkerGroup {
   // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
   // them is in the middle of a long computation.
   static constexpr std::chrono::seconds kSettleWait{5};
-  static constexpr auto kSameRequest = NodeCommands::kSameRequest;
 
  private:
   void take_over(Worker& worker, const Placement& placement);

@@ -168,8 +168,11 @@ class Scale {
   }
 
   void send_exited(const Node& node, int local_rank, ExitStatus status) {
-    node.link->send(encode(
-        NodeEvent(Exited{0, 1000 + local_rank, local_rank, ending_of(node, local_rank, status)})));
+    WorkerEnded ended;
+    ended.worker.pid = 1000 + local_rank;
+    ended.worker.local_rank = local_rank;
+    ended.worker.ending = ending_of(node, local_rank, status);
+    node.link->send(encode(NodeEvent(ended)));
   }
 
   /// After as long as obedient workers take.

@@ -84,9 +84,9 @@ TEST_F(PlayedNodeFaults, C11_NewsOfWorkersThatDoNotExistHarmsNobody) {
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   for (const int local_rank : {-1, 1, 1 << 30}) {
-    Exited exited = node.exited(0, 0, kGood);
-    exited.local_rank = local_rank;
-    exited.ending.rank = local_rank;
+    WorkerEnded exited = node.exited(0, 0, kGood);
+    exited.worker.local_rank = local_rank;
+    exited.worker.ending.rank = local_rank;
     node.send(exited);
   }
   GroupEnded ended = node.group_ended(0, kGood);

@@ -49,7 +49,7 @@ class PlayedNodeZeroFaults : public ProcessTest {
     stop.round = round;
     stop.signal = SIGTERM;
     stop.grace = 2s;
-    stop.line = "played; stopping";
+    stop.what = "played";
     return stop;
   }
 
@@ -159,7 +159,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
           zero.send(zero.start_of(round++));
           break;
         case 1:
-          zero.send(AnnounceStop{meant, StopReason::preempt, "played"});
+          zero.send(AnnounceStop{meant, "played"});
           break;
         case 2:
           zero.send(stop_of(meant));

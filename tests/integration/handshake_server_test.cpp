@@ -25,8 +25,8 @@ TEST_F(HandshakeServerTest, ANodeJoinsWithAndWithoutAToken) {
     EXPECT_THAT(hellos_, ElementsAre(a_hello()));
     EXPECT_EQ(joined_.welcome.run_id, "r1");
     EXPECT_EQ(joined_.link->peer_address(), "127.0.0.1");
-    EXPECT_EQ(door_->guests(), 0U);
-    EXPECT_EQ(door_->unknown_peers(), 0U);
+    EXPECT_EQ(handshakes_->guests(), 0U);
+    EXPECT_EQ(handshakes_->unknown_peers(), 0U);
     // The link is there for both.
     std::string seen;
     const auto note = [&seen](std::string_view frame) {
@@ -125,7 +125,7 @@ TEST_F(HandshakeServerTest, C3_AnotherVersionIsRefusedWithBoth) {
     EXPECT_THAT(other.refusal(), HasSubstr("version " + std::to_string(kProtocolVersion)));
     EXPECT_THAT(other.refusal(), HasSubstr("version 7"));
     acceptor_->close();
-    door_->close();
+    handshakes_->close();
     turn_for(10ms);
   }
   open("");
@@ -147,7 +147,7 @@ TEST_F(HandshakeServerTest, C9_WhatIsNoAgentIsClosedAndCounted) {
     stranger.send(bytes);
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); })) << bytes.substr(0, 20);
   }
-  EXPECT_EQ(door_->unknown_peers(), all.size());
+  EXPECT_EQ(handshakes_->unknown_peers(), all.size());
   EXPECT_THAT(lines_, IsEmpty());
   EXPECT_THAT(hellos_, IsEmpty());
 }
@@ -164,12 +164,12 @@ TEST_F(HandshakeServerTest, C10_SilenceIsClosedAfterFiveSeconds) {
   join_by(plan(""));  // is not held up
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_LT(Clock::now() - begin, 2s);
-  EXPECT_EQ(door_->guests(), 3U);
+  EXPECT_EQ(handshakes_->guests(), 3U);
   EXPECT_TRUE(turn_until(
       [&] { return nothing.is_closed() && half_opening.is_closed() && half_frame.is_closed(); }));
   EXPECT_GT(Clock::now() - begin, HandshakeServer::kHandshake - 1s);
   EXPECT_LT(Clock::now() - begin, HandshakeServer::kHandshake + 2s);
-  EXPECT_TRUE(turn_until([&] { return door_->guests() == 0; }));
+  EXPECT_TRUE(turn_until([&] { return handshakes_->guests() == 0; }));
   joined_.link->close();
 }
 
@@ -185,10 +185,10 @@ TEST_F(HandshakeServerTest, C10_AThousandIdleSocketsKeepNobodyOut) {
     idle.push_back(peer());
     io_.restart();
     io_.poll();
-    ASSERT_LE(door_->guests(), HandshakeServer::most_guests(2));
+    ASSERT_LE(handshakes_->guests(), HandshakeServer::most_guests(2));
   }
   EXPECT_EQ(HandshakeServer::most_guests(2), 64U);
-  EXPECT_TRUE(turn_until([&] { return door_->guests() == 32 && idle.front().is_closed(); }));
+  EXPECT_TRUE(turn_until([&] { return handshakes_->guests() == 32 && idle.front().is_closed(); }));
   join_by(plan(""));
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_EQ(error_, "");
@@ -204,7 +204,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   source_ = "a node";
   RawClient slow = peer();
   slow.send(said.opening);
-  ASSERT_TRUE(turn_until([this] { return door_->guests() == 1; }));
+  ASSERT_TRUE(turn_until([this] { return handshakes_->guests() == 1; }));
   std::vector<RawClient> flood;
   const auto flood_by = [&](int number) {
     for (int i = 0; i < number; ++i) {
@@ -214,7 +214,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
       io_.restart();
       io_.poll();
       // Whoever has proved that it knows the token takes nobody's place.
-      ASSERT_LE(door_->guests(), HandshakeServer::most_guests(2) + 1);
+      ASSERT_LE(handshakes_->guests(), HandshakeServer::most_guests(2) + 1);
     }
   };
   flood_by(200);
@@ -241,13 +241,13 @@ TEST_F(HandshakeServerTest, C11_AForbiddenLengthClosesTheConnection) {
     RawClient stranger = peer();
     stranger.send(to_bytes({kProtocolVersion, false}) + head + "{}");
     EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); }));
-    EXPECT_EQ(door_->unknown_peers(), ++closed);
+    EXPECT_EQ(handshakes_->unknown_peers(), ++closed);
   }
   RawClient deep = peer();
   deep.send(to_bytes({kProtocolVersion, false}));
   deep.send_frame(std::string(5000, '['));
   EXPECT_TRUE(turn_until([&] { return deep.is_closed(); }));
-  EXPECT_EQ(door_->unknown_peers(), ++closed);
+  EXPECT_EQ(handshakes_->unknown_peers(), ++closed);
   EXPECT_THAT(hellos_, IsEmpty());
 }
 
@@ -270,7 +270,7 @@ TEST_F(JoinTest, N9_ANodeThatIsEarlyJoinsWithinTwoSecondsOfNode0) {
   open("");
   JoinPlan early = plan("");
   acceptor_->close();
-  door_->close();
+  handshakes_->close();
   join_by(early);
   turn_for(3500ms);  // so the pauses have grown
   EXPECT_FALSE(is_joined_);

@@ -77,7 +77,7 @@ class HandshakeServerTest : public testing::Test {
  protected:
   /// Node 0: everybody who comes goes to a door, and a Hello is answered by a Welcome.
   void open(const std::string& token, int nodes = 2, asio::ip::address at = kLoopback) {
-    door_.emplace(
+    handshakes_.emplace(
         io_,
         token,
         nodes,
@@ -93,13 +93,13 @@ class HandshakeServerTest : public testing::Test {
   void take_next() {
     acceptor_->async_accept([this](const boost::system::error_code& error, tcp::socket socket) {
       if (error) return;
-      door_->admit(std::move(socket), "", source_);
+      handshakes_->admit(std::move(socket), "", source_);
       take_next();
     });
   }
   void TearDown() override {
-    if (door_) {
-      door_->close();
+    if (handshakes_) {
+      handshakes_->close();
       acceptor_->close();
     }
     for (const auto& link : links_)
@@ -156,7 +156,7 @@ class HandshakeServerTest : public testing::Test {
 
   static inline const asio::ip::address kLoopback = asio::ip::address_v4::loopback();
   asio::io_context io_{1};
-  std::optional<HandshakeServer> door_;
+  std::optional<HandshakeServer> handshakes_;
   std::string source_ = "somebody";  // of who comes next
   std::optional<tcp::acceptor> acceptor_;
   std::vector<std::string> lines_;

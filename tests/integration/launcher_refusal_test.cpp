@@ -86,7 +86,7 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
       environment());
   const JobSpec spec = load_job(options, environment(), {});
   asio::io_context io(1);
-  const Rendezvous rendezvous = hold_rendezvous(io, spec);
+  Rendezvous rendezvous = hold_rendezvous(io, spec);
   const auto choose = [&](int) { return scratch() / "runs"; };
   Agent agent(io, spec, rendezvous, choose, scratch(), nullptr, log::Level::info);
   break_epoll();

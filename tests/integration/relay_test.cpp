@@ -2,7 +2,7 @@
 #include <boost/asio/write.hpp>
 #include <functional>
 
-#include "tests/integration/agent_door_test.h"
+#include "tests/integration/handshake_server_test.h"
 
 namespace ddp::launcher {
 namespace {
@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 /// Between a node and node 0: takes what one says whole frames at a time, and hands on what
 /// `alter` makes of them. The opening is handed on as it is, or as `opening` makes it.
-class RelayTest : public AgentDoorTest {
+class RelayTest : public HandshakeServerTest {
  protected:
   using Frames = std::vector<std::string>;
   using Alter = std::function<Frames(const std::string& frame, int number, bool from_node)>;
@@ -97,7 +97,7 @@ class RelayTest : public AgentDoorTest {
       socket->close(ignored);
     }
     if (joined_.link) joined_.link->close();
-    AgentDoorTest::TearDown();
+    HandshakeServerTest::TearDown();
   }
   /// Joins through it and exchanges three frames each way; what came, and why the link ended.
   void talk(const std::string& token) {

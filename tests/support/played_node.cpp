@@ -70,14 +70,14 @@ void PlayedNode::send(const NodeEvent& event) {
   link_->send(encode(event));
 }
 
-Exited PlayedNode::exited(int round, int local_rank, ExitStatus status) const {
-  Exited exited;
+WorkerEnded PlayedNode::exited(int round, int local_rank, ExitStatus status) const {
+  WorkerEnded exited;
   exited.round = round;
-  exited.pid = 1000 + local_rank;
-  exited.local_rank = local_rank;
-  exited.ending.rank = 1 + local_rank;  // node 0 has one worker
-  exited.ending.status = status;
-  exited.ending.at = Clock::now() - began_;
+  exited.worker.pid = 1000 + local_rank;
+  exited.worker.local_rank = local_rank;
+  exited.worker.ending.rank = 1 + local_rank;  // node 0 has one worker
+  exited.worker.ending.status = status;
+  exited.worker.ending.at = Clock::now() - began_;
   return exited;
 }
 
@@ -85,13 +85,10 @@ GroupEnded PlayedNode::group_ended(int round, ExitStatus status) const {
   GroupEnded ended;
   ended.round = round;
   for (int i = 0; i < workers_; ++i) {
-    WorkerReport report;
-    report.ending = exited(round, i, status).ending;
+    WorkerReport report = exited(round, i, status).worker;
     report.ending.stop_sent = status.signal == SIGTERM;
     report.node_rank = rank_;
     report.host = "played";
-    report.local_rank = i;
-    report.pid = 1000 + i;
     ended.workers.push_back(report);
   }
   return ended;

@@ -27,9 +27,9 @@ class PlayedNode {
 
   void send(const launcher::NodeEvent& event);
   /// Of a worker that has ended.
-  [[nodiscard]] launcher::Exited exited(int round,
-                                        int local_rank,
-                                        launcher::ExitStatus status) const;
+  [[nodiscard]] launcher::WorkerEnded exited(int round,
+                                             int local_rank,
+                                             launcher::ExitStatus status) const;
   /// Every worker has: by the end that the last one was told of, or by SIGTERM.
   [[nodiscard]] launcher::GroupEnded group_ended(int round, launcher::ExitStatus status) const;
 

@@ -83,8 +83,8 @@ WorkerSample a_sample() {
 
 std::vector<NodeCommand> commands() {
   return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
-          AnnounceStop{2, StopReason::preempt, "SIGTERM came"},
-          StopRound{2, StopReason::teardown, 15, 30s, true, true, "rank 3 failed"},
+          AnnounceStop{2, "SIGTERM came"},
+          StopRound{2, StopCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
           Heartbeat{5, "epoch 1"}};
 }
@@ -93,14 +93,14 @@ std::vector<NodeEvent> events() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
   HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
   return {Started{2, 99, {10, 11}},
-          Exited{2, 10, 0, an_ending()},
+          WorkerEnded{2, a_report()},
           ended,
           NodeFailed{2, 126, "cannot execute"},
           StopAsked{2},
           heartbeat};
 }
 
-TEST(MessageCodec, EveryOrderSurvivesTheWay) {
+TEST(MessageCodec, EveryCommandSurvivesTheWay) {
   ASSERT_EQ(commands().size(), std::variant_size_v<NodeCommand>);
   for (const NodeCommand& command : commands()) {
     const std::optional<NodeCommand> read = decode_command(encode(command));
@@ -109,7 +109,7 @@ TEST(MessageCodec, EveryOrderSurvivesTheWay) {
   }
 }
 
-TEST(MessageCodec, EveryNewsSurvivesTheWay) {
+TEST(MessageCodec, EveryEventSurvivesTheWay) {
   ASSERT_EQ(events().size(), std::variant_size_v<NodeEvent>);
   for (const NodeEvent& message : events()) {
     const std::optional<NodeEvent> read = decode_event(encode(message));
@@ -156,8 +156,8 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   hello.host = std::string(5000, 'h');
   EXPECT_LT(decode_hello(encode(hello))->host.size(), 300U);
   StopRound stop;
-  stop.line = "why\x1b[2J\nddp-launch: forged";
-  EXPECT_EQ(std::get<StopRound>(*decode_command(encode(NodeCommand(stop)))).line,
+  stop.what = "why\x1b[2J\nddp-launch: forged";
+  EXPECT_EQ(std::get<StopRound>(*decode_command(encode(NodeCommand(stop)))).what,
             "why ddp-launch: forged");
   const NodeEvent failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
   EXPECT_EQ(std::get<NodeFailed>(*decode_event(encode(failed))).text, "no? way");
@@ -214,7 +214,7 @@ TEST(MessageCodec, WhatIsNoMessageIsRefused) {
         "{\"type\":\"failed\",\"round\":0,\"code\":1,\"text\":\"\xff\"}",
         R"({"type":"started","round":0,"begin":0,"pids":[1,"2"]})",
         R"({"type":"started","round":0,"begin":0,"pids":{}})",
-        R"({"type":"exited","round":0,"pid":1,"local_rank":0,"ending":1})"})
+        R"({"type":"worker-ended","round":0,"worker":1})"})
     EXPECT_FALSE(decode_event(text)) << text;
 }
 
@@ -235,7 +235,7 @@ TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
   EXPECT_FALSE(decode_command(changed(start, "29500", "65536")));
   const std::string stop = encode(commands()[2]);
   EXPECT_TRUE(decode_command(stop));
-  EXPECT_FALSE(decode_command(changed(stop, "\"reason\":2", "\"reason\":3")));
+  EXPECT_FALSE(decode_command(changed(stop, "\"cause\":4", "\"cause\":7")));
   EXPECT_FALSE(decode_command(changed(stop, "30000000000", "9000000000000000000")));
   const std::string hello = encode(a_hello());
   EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));
@@ -272,7 +272,7 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
            Row{stop, "\"grace\":30000000000", "2592000000000000", "2592000000000001"},
            Row{heartbeat, "\"sent\":5", large, too_large},
            Row{started, "\"begin\":99", large, too_large},
-           Row{exited, "\"local_rank\":0", "2047", "2048"},
+           Row{exited, "\"local_rank\":2", "2047", "2048"},
            Row{exited, "\"rank\":5", "999999", "1000000"},
            Row{exited, "\"at\":-3", large, too_large},
            Row{exited, "\"at\":-3", "-" + large, "-" + too_large},

@@ -19,7 +19,7 @@ StartRound start_of(int round) {
   return StartRound{round, 1, {1, kWorkers}, {0, 0}, 29500, ""};
 }
 StopRound stop_of(int round, int signal = SIGTERM) {
-  return StopRound{round, StopReason::teardown, signal, 30s, false, false, "why"};
+  return StopRound{round, StopCause::worker_failed, "why", signal, 30s, false};
 }
 JobEnd end_by(int code) {
   JobEnd end;
@@ -83,7 +83,7 @@ TEST(NodeCommands, EveryOrderHasItsMeaningInEveryState) {
     SCOPED_TRACE("state " + std::to_string(static_cast<int>(row.at)));
     EXPECT_EQ(book_at(row.at).take(start_of(4)), row.newer_start);
     EXPECT_EQ(book_at(row.at).take(start_of(3)), row.same_start);
-    EXPECT_EQ(book_at(row.at).take(AnnounceStop{3, StopReason::preempt, ""}), row.announce);
+    EXPECT_EQ(book_at(row.at).take(AnnounceStop{3, ""}), row.announce);
     EXPECT_EQ(book_at(row.at).take(stop_of(3)), row.stop);
     EXPECT_EQ(book_at(row.at).take(stop_of(3, SIGKILL)), row.kill);
     EXPECT_EQ(book_at(row.at).take(end_by(9)), row.end);
@@ -91,7 +91,7 @@ TEST(NodeCommands, EveryOrderHasItsMeaningInEveryState) {
     for (const int round : {2, 4}) {
       EXPECT_EQ(book_at(row.at).take(stop_of(round)), kIgnored);
       EXPECT_EQ(book_at(row.at).take(stop_of(round, SIGKILL)), kIgnored);
-      EXPECT_EQ(book_at(row.at).take(AnnounceStop{round, StopReason::preempt, ""}), kIgnored);
+      EXPECT_EQ(book_at(row.at).take(AnnounceStop{round, ""}), kIgnored);
     }
     EXPECT_EQ(book_at(row.at).take(Heartbeat{5, ""}), kIgnored);
   }
@@ -145,11 +145,11 @@ TEST(NodeCommands, AStopBeforeItsRoundHasBegunIsNotLost) {
 TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
   const NodeCommands::Time begin{100s};
   NodeCommands book = book_at(At::running);
-  book.press(begin);
+  book.note_stop_request(SIGTERM, begin);
   EXPECT_FALSE(book.is_unheard(begin + 1h)) << "once is a wish, not a command";
-  book.press(begin + 50ms);
+  book.note_stop_request(SIGTERM, begin + 50ms);
   EXPECT_FALSE(book.is_unheard(begin + 1h)) << "a wrapper delivers it twice";
-  book.press(begin + 200ms);
+  book.note_stop_request(SIGTERM, begin + 200ms);
   EXPECT_FALSE(book.is_unheard(begin + 1100ms)) << "node 0 has a second to answer";
   EXPECT_TRUE(book.is_unheard(begin + 1200ms));
   NodeCommands answered = book;
@@ -158,8 +158,8 @@ TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
   answered.begin_stop();
   answered.end_round();
   EXPECT_FALSE(answered.is_unheard(begin + 1h)) << "that was answered";
-  answered.press(begin + 2h);
-  answered.press(begin + 3h);
+  answered.note_stop_request(SIGTERM, begin + 2h);
+  answered.note_stop_request(SIGTERM, begin + 3h);
   EXPECT_FALSE(answered.is_unheard(begin + 3h));
   EXPECT_TRUE(answered.is_unheard(begin + 3h + 1s));
 }
@@ -169,14 +169,14 @@ TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
   NodeCommands book = book_at(At::running);
   book.take(stop_of(3));
   book.begin_stop();
-  book.press(begin);
-  book.press(begin + 500ms);
+  book.note_stop_request(SIGTERM, begin);
+  book.note_stop_request(SIGTERM, begin + 500ms);
   book.end_round();
   EXPECT_FALSE(book.is_unheard(begin + 1h)) << "other nodes may still be ending theirs";
 }
 
 /// The agent's loop, one step at a time.
-struct Run {
+struct PlayedAgent {
   NodeCommands book{kWorkers, 5s};
   bool is_over = false;
   int alive = 0;
@@ -204,30 +204,30 @@ TEST(NodeCommands, AfterAnyOrdersAtAnyTimeAVerdictEndsTheStory) {
     return std::uniform_int_distribution<int>(0, count - 1)(random);
   };
   for (int job = 0; job < 20000; ++job) {
-    Run run;
+    PlayedAgent agent;
     for (int i = pick(30); i > 0; --i) {
       const int round = pick(5);
       const std::vector<NodeCommand> commands{start_of(round),
                                               stop_of(round),
                                               stop_of(round, SIGKILL),
-                                              AnnounceStop{round, StopReason::preempt, ""},
+                                              AnnounceStop{round, ""},
                                               Heartbeat{round, ""},
                                               end_by(round)};
       // A verdict is the last thing of most jobs.
       const int kind = pick(10) == 0 ? 5 : pick(5);
-      const Meaning meaning = run.book.take(commands[static_cast<std::size_t>(kind)]);
+      const Meaning meaning = agent.book.take(commands[static_cast<std::size_t>(kind)]);
       if (meaning == Meaning::announce) {
-        EXPECT_EQ(run.book.state(), State::running);
+        EXPECT_EQ(agent.book.state(), State::running);
       }
       for (int steps = pick(3); steps > 0; --steps)
-        run.step();
+        agent.step();
     }
-    run.book.take(end_by(9));
+    agent.book.take(end_by(9));
     for (int steps = 0; steps < 4; ++steps)
-      run.step();
-    ASSERT_TRUE(run.is_over) << "job " << job;
-    ASSERT_EQ(run.alive, 0) << "job " << job;
-    ASSERT_TRUE(std::is_sorted(run.rounds.begin(), run.rounds.end(), std::less_equal<>()));
+      agent.step();
+    ASSERT_TRUE(agent.is_over) << "job " << job;
+    ASSERT_EQ(agent.alive, 0) << "job " << job;
+    ASSERT_TRUE(std::is_sorted(agent.rounds.begin(), agent.rounds.end(), std::less_equal<>()));
   }
 }
 

@@ -32,24 +32,24 @@ std::size_t root_of(const std::vector<Ending>& endings) {
   return std::get<Failed>(judge(endings, {})).root_cause;
 }
 
-StopCause stopped_by(int signal) {
-  StopCause cause;
-  cause.user_signal = signal;
-  return cause;
+EndFacts stopped_by(int signal) {
+  EndFacts facts;
+  facts.user_signal = signal;
+  return facts;
 }
 
-StopCause hung(int rank) {
-  StopCause cause;
-  cause.hung_rank = rank;
-  return cause;
+EndFacts hung(int rank) {
+  EndFacts facts;
+  facts.hung_rank = rank;
+  return facts;
 }
 
 /// Its last word came `at`.
-StopCause lost(std::chrono::milliseconds at) {
-  StopCause cause;
-  cause.lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
-  cause.lost_at = at;
-  return cause;
+EndFacts lost(std::chrono::milliseconds at) {
+  EndFacts facts;
+  facts.lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
+  facts.lost_at = at;
+  return facts;
 }
 
 TEST(Outcome, AllGoodIsSuccess) {

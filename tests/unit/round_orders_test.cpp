@@ -250,11 +250,11 @@ class World {
     own.ending.stop_sent = own.stop_sent;
     own.ending.kill_sent = own.stop_sent && status.signal == SIGKILL;
     if (!agent(node).is_stopping) {
-      Exited event;
-      event.ending = as_told(rank);
+      WorkerEnded event;
+      event.worker.ending = as_told(rank);
       send(node, [this, node, event] {
         ++heard_ends_;
-        const bool is_failure = has_failed(event.ending);
+        const bool is_failure = has_failed(event.worker.ending);
         if (is_failure) note_reason("worker");
         if (heard_ends_ == workers_.size()) note_reason("all");
         round_->note_exited(node, event, kBegin + now_);
@@ -318,8 +318,8 @@ class World {
     round_->note_time(kBegin + now_);
     for (const Round::Command& command : round_->take_commands()) {
       const auto* const tell = std::get_if<Round::TellNodes>(&command);
-      if (tell == nullptr || !std::holds_alternative<StopRound>(tell->order)) continue;
-      const StopRound order = std::get<StopRound>(tell->order);
+      if (tell == nullptr || !std::holds_alternative<StopRound>(tell->command)) continue;
+      const StopRound order = std::get<StopRound>(tell->command);
       for (std::size_t i = 0; i < agents_.size(); ++i) {
         const int node = static_cast<int>(i);
         Agent& own = agent(node);

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "common/exit_code.h"
+#include "launcher/plan/stop_line.h"
 
 namespace ddp::launcher {
 namespace {
@@ -72,10 +73,10 @@ GroupEnded group_ended(const std::vector<Ending>& endings) {
   return end;
 }
 
-Exited exited(const Ending& ending) {
-  Exited event;
-  event.pid = 100 + ending.rank;
-  event.ending = ending;
+WorkerEnded exited(const Ending& ending) {
+  WorkerEnded event;
+  event.worker.pid = 100 + ending.rank;
+  event.worker.ending = ending;
   return event;
 }
 
@@ -97,13 +98,13 @@ struct Rig {
   void lose(int node, nanoseconds heard) {
     round.note_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
   }
-  void press(int signal, nanoseconds at = 1s, int id = 0) {
+  void stop(int signal, nanoseconds at = 1s, int id = 0) {
     round.note_stop(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
     for (hung_at = 1s; !round.is_stopping() && hung_at < 60s; hung_at += 1s) {
-      std::vector<WorkerSample> samples(round.places().size());
+      std::vector<WorkerSample> samples(round.ranks().size());
       for (std::size_t i = 0; i < samples.size(); ++i) {
         const bool hangs = static_cast<int>(i) == rank;
         samples[i].rank = static_cast<int>(i);
@@ -161,7 +162,7 @@ TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   const std::vector<Round::Command> commands = rig.round.take_commands();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
-  EXPECT_EQ(rig.round.places().at(3).pid, 22);
+  EXPECT_EQ(rig.round.ranks().at(3).pid, 22);
   rig.round.note_started(1, started, kBegin);
   EXPECT_THAT(rig.round.take_commands(), IsEmpty());
 }
@@ -170,7 +171,7 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
   Rig rig;
   for (int rank = 0; rank < 4; ++rank)
     rig.exit(rank / 2, ended(rank, 5s, code(0)));
-  EXPECT_EQ(rig.stop_command().line, "");
+  EXPECT_EQ(rig.stop_command().cause, StopCause::all_ended);
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
   rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
@@ -186,8 +187,8 @@ TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   const StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.grace, 30s);
-  EXPECT_EQ(command.line,
-            "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other");
+  EXPECT_EQ(describe_stop(command, 1),
+            "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other 1 worker.");
   rig.exit(0, ended(0, 3s, code(97)));
   EXPECT_THAT(rig.commands(), IsEmpty());
 }
@@ -197,7 +198,7 @@ TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
   rig.exit(0, ended(3, 2s, code(7)));  // of node 1
   rig.exit(0, ended(9, 2s, code(7)));  // of nobody
   rig.exit(0, ended(-1, 2s, code(7)));
-  Exited old = exited(ended(0, 2s, code(7)));
+  WorkerEnded old = exited(ended(0, 2s, code(7)));
   old.round = 5;
   rig.round.note_exited(0, old, kBegin + 2s);
   EXPECT_FALSE(rig.round.is_stopping());
@@ -219,7 +220,8 @@ TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
   rig.round.note_time(kBegin + 31s);
   EXPECT_FALSE(rig.round.is_stopping());
   rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(rig.stop_command().line, "3 workers did not follow within 30s; stopping");
+  EXPECT_EQ(describe_stop(rig.stop_command(), 2),
+            "3 workers did not follow within 30s; stopping 2 workers.");
   rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
   rig.end(1, all_stopped({2, 3}));
   const RoundResult result = rig.result();
@@ -248,7 +250,7 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   Rig hung;
   hung.hang(1);
   const StopRound command = hung.stop_command();
-  EXPECT_TRUE(command.wants_stacks);
+  EXPECT_EQ(command.cause, StopCause::hang);
   EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
@@ -280,36 +282,38 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
 
 TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   Rig rig;
-  rig.press(SIGINT, 1s, 1);
+  rig.stop(SIGINT, 1s, 1);
   StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGINT);
-  EXPECT_EQ(command.reason, StopReason::preempt);
-  EXPECT_EQ(command.line, "SIGINT at node 1 (b): stopping");
+  EXPECT_EQ(command.reason(), StopReason::preempt);
+  EXPECT_EQ(describe_stop(command, 2),
+            "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM "
+            "kills them now.");
   Rig announced;
-  announced.press(SIGUSR1);
+  announced.stop(SIGUSR1);
   command = announced.stop_command();
   EXPECT_EQ(command.signal, SIGTERM);
-  EXPECT_EQ(command.line, "SIGUSR1: stopping");
+  EXPECT_EQ(command.what, "SIGUSR1");
 }
 
 TEST(Round, TheSecondSignalOfOneUserKillsNow) {
   Rig rig;
-  rig.press(SIGTERM, 1s);
-  rig.press(SIGTERM, 1s, 1);       // the other node's scheduler
-  rig.press(SIGTERM, 1s + 100ms);  // delivered twice
+  rig.stop(SIGTERM, 1s);
+  rig.stop(SIGTERM, 1s, 1);       // the other node's scheduler
+  rig.stop(SIGTERM, 1s + 100ms);  // delivered twice
   EXPECT_THAT(rig.commands(), SizeIs(1));
-  rig.press(SIGTERM, 1s + 101ms);
+  rig.stop(SIGTERM, 1s + 101ms);
   EXPECT_EQ(rig.stop_command().signal, SIGKILL);
-  rig.press(SIGTERM, 9s);
+  rig.stop(SIGTERM, 9s);
   EXPECT_THAT(rig.commands(), IsEmpty());
 }
 
 TEST(Round, AnAnnouncementIsNoFirstSignal) {
   Rig rig;
-  rig.press(SIGUSR1, 1s);
-  rig.press(SIGTERM, 5s);
+  rig.stop(SIGUSR1, 1s);
+  rig.stop(SIGTERM, 5s);
   EXPECT_THAT(rig.commands(), SizeIs(1));
-  rig.press(SIGTERM, 6s);
+  rig.stop(SIGTERM, 6s);
   EXPECT_EQ(rig.stop_command().signal, SIGKILL);
 }
 
@@ -317,7 +321,7 @@ TEST(Round, AnAnnouncementIsNoFirstSignal) {
 
 TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
   Rig rig;
-  rig.press(SIGTERM);
+  rig.stop(SIGTERM);
   rig.lose(1, 2s);                                                // row 4
   rig.fail(0, exit_code::kNodeLost, "fenced");                    // row 2
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
@@ -328,7 +332,7 @@ TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
 
 TEST(RoundTable, Row1AStopThatCameTooLateForAFinishedJobIsSuccess) {
   Rig rig(usual_rules(), {1});
-  rig.press(SIGINT);
+  rig.stop(SIGINT);
   rig.end(0, {with_page(ended(0, 2s, code(0)), Phase::finished)});
   EXPECT_EQ(rig.result().outcome, Outcome(Succeeded()));
 }
@@ -336,7 +340,7 @@ TEST(RoundTable, Row1AStopThatCameTooLateForAFinishedJobIsSuccess) {
 TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
   Rig rig(usual_rules(), {1, 1});
   rig.exit(0, ended(0, 1s, code(7)));
-  rig.press(SIGTERM, 2s);
+  rig.stop(SIGTERM, 2s);
   rig.end(0, {ended(0, 1s, code(7))});
   rig.end(1, all_stopped({1}));
   EXPECT_EQ(rig.result().exit_code, 7);
@@ -347,7 +351,7 @@ TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   rig.fail(1, 126, "no memory");
   const StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGKILL);
-  EXPECT_EQ(command.line, "node 1 (b): no memory; stopping");
+  EXPECT_EQ(describe_stop(command, 2), "node 1 (b): no memory; stopping 2 workers.");
   rig.lose(1, 2s);
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
   const RoundResult result = rig.result();

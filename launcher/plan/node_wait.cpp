@@ -1,0 +1,30 @@
+#include "launcher/plan/node_wait.h"
+
+#include <algorithm>
+
+namespace ddp::launcher {
+
+NodeWait::Step NodeWait::look(const Nodes& nodes, Time fence, Time now) {
+  if (now >= fence) {
+    const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.await_another);
+    if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;
+    if (rules_.is_first && nodes.are_enough && !last_call_) last_call_ = now + rules_.last_call;
+    if (last_call_ && now >= *last_call_) return Step::begin;
+  }
+  if (!nodes.are_enough) {
+    last_call_.reset();
+    if (now >= last_) return Step::give_up;
+  }
+  next_ = std::min(roll_call_, last_call_.value_or(Time::max()));
+  if (!nodes.are_enough || nodes.await_another) next_ = std::min(next_, last_);
+  if (now < fence) next_ = std::min(next_, fence);
+  return Step::wait;
+}
+
+bool NodeWait::take_roll_call(Time now) {
+  if (now < roll_call_) return false;
+  roll_call_ += kRollCall;
+  return true;
+}
+
+}  // namespace ddp::launcher

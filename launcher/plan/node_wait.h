@@ -1,0 +1,53 @@
+// How long node 0 waits for the nodes of a round, as rules without a clock of their own.
+//
+// The round begins as soon as all places are taken. With fewer nodes, but enough of them:
+//   the first round     after a last call, for those that are on their way
+//   a later round       at once; where a lost node may be replaced, at the limit
+// With too few it begins never; at the limit the wait is over. Nothing begins behind a fence: until
+// then a lost node's workers may still live.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace ddp::launcher {
+
+class NodeWait {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Rules {
+    bool is_first = false;               // round of the job
+    std::chrono::milliseconds limit{0};  // for enough nodes, or a replacement
+    std::chrono::milliseconds last_call{0};
+  };
+  /// Who is there.
+  struct Nodes {
+    bool are_all = false;
+    bool are_enough = false;
+    bool await_another = false;  // a lost node may be replaced, though there are enough without it
+  };
+  enum class Step { begin, wait, give_up };
+
+  NodeWait(const Rules& rules, Time now)
+      : rules_(rules), last_(now + rules.limit), roll_call_(now + kRollCall) {}
+
+  /// To be called after each event, and at next().
+  Step look(const Nodes& nodes, Time fence, Time now);
+
+  /// When look() is to be called again though nothing happens.
+  [[nodiscard]] Time next() const { return next_; }
+  /// It is time to say who is missing; true once for each time.
+  [[nodiscard]] bool take_roll_call(Time now);
+
+  static constexpr std::chrono::seconds kRollCall{10};
+
+ private:
+  Rules rules_;
+  Time last_;
+  Time roll_call_;
+  std::optional<Time> last_call_;  // its end, once there are enough
+  Time next_{};
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,41 @@
+#include "launcher/plan/restart_line.h"
+
+#include "common/units.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::string when(const RestartDecision& decision, const RestartFacts& facts) {
+  const std::string limit = format_duration(facts.replace_timeout);
+  if (!facts.are_enough) return "when another node has come, within " + limit;
+  if (facts.await_another) return "when another node has come, or in " + limit;
+  if (facts.fence > decision.pause) {
+    return "in " + format_seconds(facts.fence) + ", when the lost node's workers are surely dead";
+  }
+  return decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
+}
+
+/// ", 2 of 3 ranks go on from step 7"; empty: none is kept.
+std::string describe_kept(const RoundResult& round, int world_size) {
+  if (round.kept == 0) return "";
+  const std::string who =
+      ", " + std::to_string(round.kept) + " of " + std::to_string(world_size) + " ranks ";
+  return who + (round.kept_step < 0 ? "wait for it"
+                                    : "go on from step " + std::to_string(round.kept_step));
+}
+
+}  // namespace
+
+std::string describe_restart(const RoundResult& round,
+                             const RestartDecision& decision,
+                             const RestartFacts& facts) {
+  std::string text = "round " + std::to_string(facts.next_round) + " starts " +
+                     when(decision, facts) + describe_kept(round, facts.world_size);
+  if (facts.restarts_left) {
+    text += ", " + std::to_string(*facts.restarts_left) +
+            (*facts.restarts_left == 1 ? " restart is left" : " restarts are left");
+  }
+  return text + ".";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,18 @@
+// What a node's console says when its workers are being ended. Pure.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+/// "1 worker", "3 workers".
+std::string count_workers(std::size_t workers);
+
+/// "rank 3 (pid 17) has failed: exit code 7; stopping the other 3 workers." `workers`: of this
+/// node, that still run.
+std::string describe_stop(const StopRound& stop, std::size_t workers);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,24 @@
+#include "launcher/run/job_lock.h"
+
+#include <string>
+#include <vector>
+
+#include "common/owned_dir.h"
+#include "launcher/os/scratch_dir.h"
+
+namespace ddp::launcher {
+
+std::optional<RunLock> lock_job(const JobSpec& spec,
+                                const Environment& environment,
+                                const std::filesystem::path& place) {
+  if (spec.lock_name.empty()) return {};
+  std::string told;  // when the place was made
+  std::vector<std::filesystem::path> others;
+  for (const OwnDir& other :
+       find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), told)) {
+    if (other.path() != place) others.push_back(other.path());
+  }
+  return std::make_optional<RunLock>(place, others, spec.lock_name);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,150 @@
+#include "launcher/run/job_round.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "launcher/plan/placement.h"
+#include "launcher/run/stack_collector.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+namespace {
+
+// From the end of the grace to the last report of a node that can still report.
+constexpr Clock::duration kReportWait =
+    WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
+
+Round::Rules make_rules(const JobSpec& spec, const RestartPolicy& policy) {
+  Round::Rules rules;
+  rules.number = policy.round();
+  rules.grace = spec.grace;
+  rules.watch.hang_timeout = spec.hang_timeout;
+  rules.keeps_survivors = spec.keeps_survivors;
+  rules.has_restarts = policy.left() > 0;
+  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
+  rules.own_worker = spec.own_worker;
+  rules.report_wait = kReportWait;
+  rules.stacks_wait = StackCollector::kSpyWait + StackCollector::kPrintWait;
+  rules.settle_wait = WorkerGroup::kSettleWait;
+  return rules;
+}
+
+std::vector<Round::Node> describe_nodes(const std::vector<Node*>& nodes) {
+  std::vector<Round::Node> described;
+  for (const Node* const node : nodes) {
+    const std::string address = node->link ? node->link->peer_address() : "";
+    described.push_back(Round::Node{node->host, address, node->workers});
+  }
+  return described;
+}
+
+}  // namespace
+
+JobRound::Plan JobRound::assign_ranks(NodeLinks& links, int number) {
+  Plan plan;
+  plan.start.round = number;
+  plan.nodes = links.assign_ranks();
+  std::vector<std::string> roles;
+  for (const Node* const node : plan.nodes) {
+    plan.start.workers_of_node.push_back(static_cast<int>(node->workers));
+    roles.push_back(links.table().find(node->id).hello.role);
+  }
+  plan.start.role_of_node = number_roles(roles);
+  const std::vector<int>& counts = plan.start.workers_of_node;
+  plan.world_size = std::reduce(counts.begin(), counts.end());
+  return plan;
+}
+
+JobRound::JobRound(Parts parts, const RestartPolicy& policy, Plan plan)
+    : parts_(std::move(parts)),
+      round_(make_rules(parts_.spec, policy), describe_nodes(plan.nodes), Clock::now()) {
+  if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
+  for (const Node* const node : plan.nodes) {
+    plan.start.node_rank = node->rank;
+    parts_.links.send(*node, plan.start);
+  }
+}
+
+void JobRound::note_joined() {
+  round_.note_joined(parts_.store.take_joined());
+}
+
+void JobRound::note(Node& node, NodeEvent event, Clock::time_point now) {
+  if (auto* const reply = std::get_if<HeartbeatReply>(&event)) {
+    if (reply->round == round_.number()) node.samples = std::move(reply->samples);
+    if (!node.link && !round_.is_stopping()) look_at_workers(now);  // our own is the clock
+  }
+  const auto* const started = std::get_if<Started>(&event);
+  if (started != nullptr && started->round == round_.number()) {
+    node.begin_ns = started->begin_ns;
+    node.started_at = now;
+    // The first heartbeat had to wait until the node's agent was made, so the answer told little of
+    // its clock.
+    parts_.links.send_heartbeat(node);
+    round_.note_started(node.rank, *started, now);
+  }
+  if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
+    ended->worker.ending.at += node.begin_since(round_.begin());
+    round_.note_exited(node.rank, *ended, now);
+  }
+  if (const auto* const failed = std::get_if<NodeFailed>(&event)) {
+    round_.note_failed(node.rank, *failed, now);
+  }
+  if (auto* const ended = std::get_if<GroupEnded>(&event)) {
+    for (WorkerReport& report : ended->workers)
+      report.ending.at += node.begin_since(round_.begin());
+    const bool is_current = ended->round == round_.number();
+    if (is_current && !ended->gpu_error.empty()) parts_.links.put_last(node, ended->gpu_error);
+    round_.note_ended(node.rank, *ended, now);
+  }
+}
+
+/// A command may be the cause of another one.
+void JobRound::carry_out() {
+  round_.note_time(Clock::now());
+  for (std::vector<Round::Command> commands = round_.take_commands(); !commands.empty();
+       commands = round_.take_commands()) {
+    for (const Round::Command& command : commands)
+      carry_out(command);
+  }
+}
+
+void JobRound::carry_out(const Round::Command& command) {
+  if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
+    const bool ends = std::holds_alternative<StopRound>(tell->command);
+    if (ends && parts_.spec.max_nodes > 1) parts_.links.show("");
+    parts_.links.send_all(tell->command);
+  }
+  if (std::holds_alternative<Round::ReleaseStore>(command)) {
+    parts_.store.expect(round_.ranks());
+    if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
+  }
+  if (const auto* const late = std::get_if<Round::GiveUpNode>(&command)) {
+    const Node* const node = parts_.links.at(late->node_rank);
+    if (node != nullptr) parts_.lose(node->id, late->how);
+  }
+  if (const auto* const warn = std::get_if<Round::Warn>(&command))
+    parts_.console.warning(warn->text);
+}
+
+/// At all workers of all nodes, as their newest heartbeats show them.
+void JobRound::look_at_workers(Clock::time_point now) {
+  parts_.store.call_roll(round_.ranks());
+  std::vector<WorkerSample> samples(round_.ranks().size());
+  for (std::size_t rank = 0; rank < samples.size(); ++rank)
+    samples[rank].rank = static_cast<int>(rank);
+  for (const Node* const node : parts_.links.with_rank()) {
+    for (const WorkerSample& sample : node->samples) {
+      const auto rank = static_cast<std::size_t>(sample.rank);
+      if (rank >= samples.size()) continue;
+      samples[rank] = sample;
+      samples[rank].ended_at += node->begin_since(round_.begin());
+    }
+  }
+  parts_.store.note_clients(samples, round_.begin());
+  if (parts_.spec.max_nodes > 1) parts_.links.show(live_.describe(now - round_.begin(), samples));
+  round_.note_samples(std::move(samples), now);
+}
+
+}  // namespace ddp::launcher

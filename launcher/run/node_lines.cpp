@@ -1,0 +1,69 @@
+#include "launcher/run/node_lines.h"
+
+#include <string>
+#include <vector>
+
+#include "launcher/os/descendants.h"
+#include "launcher/os/resources.h"
+#include "launcher/plan/live_line.h"
+#include "launcher/plan/placement.h"
+#include "launcher/plan/stop_line.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::string progress_text(const ProgressPage& page) {
+  if (!is_opened(page)) return "";
+  return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
+         std::to_string(page.step.load(std::memory_order_relaxed));
+}
+
+}  // namespace
+
+void say_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
+  const RoundFacts& facts = workers.facts();
+  const std::string cgroup = workers.cgroup().string();
+  console.debug("guard: pid " + std::to_string(guard) + ", run id " + facts.run_id);
+  console.debug("endpoint: " + facts.master_addr + ":" + std::to_string(facts.master_port));
+  console.debug(
+      "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
+      "run id, " +
+      (cgroup.empty() ? "no cgroup: none is delegated to us" : "cgroup " + cgroup));
+}
+
+void say_node(Console& console,
+              const JobSpec& spec,
+              const RoundFacts& facts,
+              const StartRound& start) {
+  const std::vector<Placement> placements =
+      place(start.workers_of_node, start.role_of_node, start.node_rank);
+  NodeView view;
+  view.node_rank = start.node_rank;
+  view.host = host_name();
+  view.first_rank = placements.front().rank;
+  for (const Placement& placement : placements)
+    view.devices.push_back(device_of(spec, placement.local_rank));
+  view.logs = round_dir(facts).string();
+  const std::string round = start.round == 0 ? "" : "round " + std::to_string(start.round) + ": ";
+  console.info(round + describe_node(view) + ", store at " + facts.master_addr + ":" +
+               std::to_string(facts.master_port) +
+               (facts.interface.empty() ? "" : " by " + facts.interface));
+}
+
+void say_stop(Console& console, const StopRound& stop, const WorkerGroup& group) {
+  if (group.alive() == 0) return;
+  const std::string line = describe_stop(stop, group.alive());
+  if (stop.cause == StopCause::user) {
+    console.warning(line);
+  } else {
+    console.error(line);
+  }
+  if (stop.cause != StopCause::hang) return;
+  for (const auto& worker : group.workers()) {
+    if (worker->ending) continue;
+    console.info("rank " + std::to_string(worker->placement.rank) + ": " +
+                 describe_process(worker->pid) + progress_text(*worker->page));
+  }
+}
+
+}  // namespace ddp::launcher

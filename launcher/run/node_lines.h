@@ -1,0 +1,25 @@
+// What a node's console is told of its own part in a round.
+#pragma once
+
+#include <sys/types.h>
+
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
+#include "launcher/run/console.h"
+#include "launcher/run/node_workers.h"
+
+namespace ddp::launcher {
+
+/// How the job is supervised, for who debugs it. `guard`: its pid.
+void say_supervision(Console& console, NodeWorkers& workers, pid_t guard);
+
+/// What this node runs: no node of a job looks dead.
+void say_node(Console& console,
+              const JobSpec& spec,
+              const RoundFacts& facts,
+              const StartRound& start);
+
+/// Why the workers that still run are being ended; at a hang, where each of them is.
+void say_stop(Console& console, const StopRound& stop, const WorkerGroup& group);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,170 @@
+#include "launcher/run/node_workers.h"
+
+#include <csignal>
+#include <utility>
+
+#include "common/error.h"
+#include "launcher/os/descendants.h"
+#include "launcher/os/interfaces.h"
+#include "launcher/plan/placement.h"
+#include "launcher/run/gpu_memory_wait.h"
+#include "launcher/run/node_links.h"
+#include "launcher/run/round_end.h"
+#include "launcher/run/stack_collector.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::vector<pid_t> children_but(pid_t known) {
+  std::vector<pid_t> pids = children();
+  std::erase(pids, known);
+  return pids;
+}
+
+}  // namespace
+
+NodeWorkers::NodeWorkers(const Parts& parts,
+                         RoundFacts facts,
+                         std::shared_ptr<const OwnedDir> log_dir)
+    : parts_(parts),
+      facts_(std::move(facts)),
+      log_dir_(std::move(log_dir)),
+      earlier_children_(children_but(parts.guard.pid())),
+      cgroup_(facts_.agent_id) {
+  make_group();
+  prepare_cgroup();
+}
+
+/// Told to the guard before it is there.
+void NodeWorkers::prepare_cgroup() {
+  parts_.guard.cover(cgroup_.path());
+  cgroup_.make();
+  if (cgroup_.path().empty()) return;
+  cgroup_.begin_round(0);
+  if (!can_be_born_in(cgroup_.fd())) cgroup_.give_up();
+}
+
+void NodeWorkers::make_group() {
+  group_ = std::make_unique<WorkerGroup>(parts_.io,
+                                         parts_.inbox,
+                                         parts_.guard,
+                                         parts_.writer,
+                                         parts_.console,
+                                         parts_.spec,
+                                         facts_,
+                                         earlier_children_);
+  group_->use_cgroup(cgroup_);
+  if (parts_.lock != nullptr) group_->share_lock(parts_.lock->fd());
+}
+
+asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) {
+  if (has_kept_) co_await clear_up_after_kept();
+  const JobSpec& spec = parts_.spec;
+  const bool is_first = !std::exchange(has_begun_, true);
+  // Not before: an agent that is stopped while it waits for the others harms nobody.
+  if (spec.max_nodes > 1 && is_first) parts_.guard.set_lease(NodeLinks::kLease);
+  facts_.round = start.round;
+  facts_.master_port = start.master_port;
+  facts_.master_addr = std::move(addresses.store);
+  if (spec.max_nodes > 1) facts_.interface = interface_of(addresses.own);
+  // Nobody else decides whether this node writes files, and its own command gave no directory.
+  if (spec.has_run_dir) facts_.run_dir = start.run_dir;
+  if (is_first && !spec.has_run_dir && !start.run_dir.empty()) {
+    parts_.console.warning(
+        "node 0 has a run directory, " + start.run_dir +
+        ", but this node was started without a job file or --output: it is not used.");
+  }
+  if (has_kept_) co_return;  // the same group goes on
+  if (start.round > 0) cgroup_.begin_round(start.round);
+  make_group();
+}
+
+asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
+  std::vector<EndedWorker> ended = std::exchange(ended_, {});
+  if (ended.empty() || has_kept_) co_return;  // those that are kept are on CPUs
+  co_await wait_for_gpu_memory(
+      parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(ended));
+}
+
+/// Errors: SystemError in the first round; a later one has something to lose, and goes on without.
+void NodeWorkers::open_run_dir() {
+  try {
+    run_dir_ = std::make_shared<const OwnedDir>(OwnedDir::require(facts_.run_dir));
+  } catch (const SystemError& error) {
+    if (facts_.round == 0) throw;
+    parts_.console.warning(std::string(error.what()) + " This node writes no files.");
+  }
+}
+
+Started NodeWorkers::start(const StartRound& start) {
+  baseline_ = take_baseline();
+  // Once: whoever may rename it later leaves us in it.
+  const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(parts_.spec.logs);
+  if (has_files && !run_dir_) open_run_dir();
+  group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
+                log_dir_ ? log_dir_ : run_dir_,
+                parts_.scratch.path());
+  Started started;
+  started.round = start.round;
+  started.begin_ns = group_->begin().time_since_epoch().count();
+  for (const auto& worker : group_->workers())
+    started.pids.push_back(worker->pid);
+  return started;
+}
+
+asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame> asked) {
+  if (stop.cause == StopCause::hang) {
+    StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
+    co_await collector.collect();
+  }
+  GroupStop how;
+  how.signal = stop.signal;
+  how.reason = stop.reason();
+  how.grace = stop.grace;
+  // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1: that is the first.
+  if (asked && asked->signal != SIGUSR1 && how.reason == StopReason::preempt) {
+    how.requests.note(asked->at);
+  }
+  co_await group_->stop(how);
+}
+
+asio::awaitable<GroupEnded> NodeWorkers::end(StopRound stop_command,
+                                             std::optional<SignalCame> asked) {
+  if (stop_command.keeps && parts_.spec.keeps_survivors) co_await group_->settle();
+  if (group_->alive() > group_->kept()) co_await stop(stop_command, asked);
+  std::vector<std::string> unkilled = co_await group_->sweep();
+  // No process of this round lives on this node, or it is named in `unkilled`.
+  co_await group_->drain();
+  for (const auto& worker : group_->workers()) {
+    if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
+  }
+  has_kept_ = group_->kept() > 0;
+  GroupEnded end = describe_round(*group_, parts_.spec, facts_, baseline_);
+  end.unkilled = std::move(unkilled);
+  has_error_files_ = has_error_files_ || names_error_files(end);
+  co_return end;
+}
+
+/// Some may have died while they waited. What the last one leaves behind counts, too.
+asio::awaitable<void> NodeWorkers::clear_up_after_kept() {
+  std::size_t kept = 0;
+  do {
+    kept = group_->kept();
+    for (const std::string& unkilled : co_await group_->sweep())
+      parts_.console.warning("still there from an earlier round: " + unkilled);
+    co_await group_->drain();
+  } while (group_->kept() < kept);
+  has_kept_ = kept > 0;
+}
+
+asio::awaitable<void> NodeWorkers::end_kept() {
+  if (!has_kept_) co_return;
+  group_->give_up_kept();
+  GroupStop how;
+  how.signal = SIGKILL;
+  how.reason = StopReason::teardown;
+  co_await group_->stop(how);
+  co_await clear_up_after_kept();
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,102 @@
+// The workers of this node, round after round: what a round needs is prepared, the group started
+// and ended, and what became of it described. Workers that wait for the next round are kept over
+// its end.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/owned_dir.h"
+#include "launcher/os/cgroup.h"
+#include "launcher/os/file_writer.h"
+#include "launcher/os/guard.h"
+#include "launcher/os/post_mortem.h"
+#include "launcher/os/run_lock.h"
+#include "launcher/os/scratch_dir.h"
+#include "launcher/plan/gpu_memory.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
+#include "launcher/plan/node_commands.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/console.h"
+#include "launcher/run/events.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+class NodeWorkers {
+ public:
+  /// What of the agent they use. All of it outlives them.
+  struct Parts {
+    asio::io_context& io;
+    Inbox<Event>& inbox;
+    Guard& guard;
+    FileWriter& writer;
+    Console& console;
+    ScratchDir& scratch;
+    const JobSpec& spec;
+    const RunLock* lock = nullptr;  // every worker inherits it; may be null
+  };
+
+  /// `log_dir` may be null. Children that are there already are not ours to kill.
+  NodeWorkers(const Parts& parts, RoundFacts facts, std::shared_ptr<const OwnedDir> log_dir);
+  NodeWorkers(const NodeWorkers&) = delete;
+  NodeWorkers& operator=(const NodeWorkers&) = delete;
+
+  /// How the nodes of a round find each other, from this node.
+  struct Addresses {
+    std::string store;
+    std::string own;  // by which the other nodes reach this one
+  };
+
+  /// Prepares the round. Suspends: until nothing is left of workers that had been kept and have
+  /// died since.
+  asio::awaitable<void> begin(StartRound start, Addresses addresses);
+
+  /// Suspends: until the workers of the last round hold no memory of a GPU any more, as far as that
+  /// can be waited for, or `commands` want the round to end.
+  asio::awaitable<void> wait_for_gpus(const NodeCommands& commands);
+
+  /// Starts them. Errors: Error; what was started by then lives.
+  [[nodiscard]] Started start(const StartRound& start);
+
+  /// Ends the round but for those that are kept. `asked`: the newest signal by which the user asked
+  /// for it. Suspends: until no process of the round lives here, or it is named in the result.
+  asio::awaitable<GroupEnded> end(StopRound stop, std::optional<SignalCame> asked);
+
+  /// No round comes that the kept ones wait for.
+  asio::awaitable<void> end_kept();
+
+  [[nodiscard]] WorkerGroup& group() { return *group_; }
+  [[nodiscard]] const RoundFacts& facts() const { return facts_; }
+  [[nodiscard]] const OwnedDir* log_dir() const { return log_dir_.get(); }
+  /// A report names files of the scratch directory.
+  [[nodiscard]] bool has_error_files() const { return has_error_files_; }
+  /// For people; empty: none.
+  [[nodiscard]] std::filesystem::path cgroup() const { return cgroup_.path(); }
+
+ private:
+  void prepare_cgroup();
+  void make_group();
+  void open_run_dir();
+  asio::awaitable<void> stop(StopRound stop, std::optional<SignalCame> asked);
+  asio::awaitable<void> clear_up_after_kept();
+
+  const Parts parts_;
+  RoundFacts facts_;
+  // Owners: this, and whoever opens files in them.
+  const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
+  std::shared_ptr<const OwnedDir> run_dir_;        // once files of ours are to lie in it
+  const std::vector<pid_t> earlier_children_;      // from before we were ddp-launch
+  JobCgroup cgroup_;
+  std::unique_ptr<WorkerGroup> group_;  // of the newest round
+  bool has_begun_ = false;              // a round
+  bool has_kept_ = false;               // the last round has left workers for the next one
+  bool has_error_files_ = false;        // in any round
+  Baseline baseline_;                   // of the newest round
+  std::vector<EndedWorker> ended_;      // workers of the last one
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,49 @@
+// Node 0, as the agent of a node sees it: it is told events and gives commands. On node 0 itself it
+// is the coordinator, on the others the link to node 0's agent (run/remote_node_zero).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+class NodeZero {
+ public:
+  /// Called from the loop. False: no node 0 gives such a command.
+  using TakeCommand = std::function<bool(const NodeCommand&)>;
+  /// Why the guard has killed this node's workers: because this agent did not run. Empty: it has
+  /// not, or because nothing was heard of node 0.
+  using WhyFenced = std::function<std::string()>;
+
+  NodeZero() = default;
+  NodeZero(const NodeZero&) = delete;
+  NodeZero& operator=(const NodeZero&) = delete;
+  virtual ~NodeZero() = default;
+
+  /// Commands come from now on, until the JobEnd.
+  virtual void start() = 0;
+
+  virtual void tell(const NodeEvent& event) = 0;
+  virtual void reply(const HeartbeatReply& reply) = 0;
+
+  /// To be called as often as the agent looks at its workers: whether node 0 still lives.
+  virtual void look() = 0;
+
+  /// The guard has killed the workers, as nothing was heard for a lease.
+  virtual void note_fenced() = 0;
+
+  /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
+  [[nodiscard]] virtual JobEnd abandon(const std::string& failure, int exit_code) = 0;
+
+  /// Where the workers of this node find the store.
+  [[nodiscard]] virtual std::string store_address() const = 0;
+  /// By which of this node's addresses the other nodes are reached.
+  [[nodiscard]] virtual std::string own_address() const = 0;
+
+  /// No command comes any more.
+  virtual void close() = 0;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,55 @@
+// Node 0 on another node: its agent, over the control link. When it is lost, or does not listen,
+// this gives the commands by which this node ends its part of the job, as if node 0 had.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/net/control_link.h"
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/node_commands.h"
+#include "launcher/run/console.h"
+#include "launcher/run/node_zero.h"
+#include "launcher/run/rendezvous.h"
+
+namespace ddp::launcher {
+
+class RemoteNodeZero : public NodeZero {
+ public:
+  /// `commands`: what this node has taken of it. These three outlive it. Precondition: the
+  /// rendezvous has a link.
+  RemoteNodeZero(const JobSpec& spec,
+                 const NodeCommands& commands,
+                 Console& console,
+                 const Rendezvous& rendezvous,
+                 TakeCommand take_command,
+                 WhyFenced why_fenced);
+
+  void start() override;
+  void tell(const NodeEvent& event) override;
+  void reply(const HeartbeatReply& reply) override;
+  void look() override;
+  void note_fenced() override;
+  JobEnd abandon(const std::string& failure, int exit_code) override;
+  [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
+  [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
+  void close() override { link_->close(); }
+
+ private:
+  void lose(const std::string& how, int signal);
+  void leave_unheard();
+  void end_alone(StopRound stop, const JobEnd& end);
+  [[nodiscard]] std::string silence() const;
+
+  const JobSpec& spec_;
+  const NodeCommands& commands_;
+  Console& console_;
+  // Owners: this, and the operations under way on its socket.
+  const std::shared_ptr<ControlLink> link_;
+  const std::string host_;  // its name
+  const TakeCommand take_command_;
+  const WhyFenced why_fenced_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,43 @@
+#include "launcher/plan/stop_line.h"
+
+#include <gtest/gtest.h>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+StopRound stop_for(StopCause cause, const std::string& what, bool keeps = false) {
+  return StopRound{0, cause, what, 15, 30s, keeps};
+}
+
+TEST(StopLine, SaysWhyAndHowManyWorkersEnd) {
+  struct Row {
+    StopRound stop;
+    std::size_t workers;
+    std::string line;
+  };
+  const std::vector<Row> rows{
+      {stop_for(StopCause::user, "SIGINT at node 1 (b)"),
+       2,
+       "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM kills "
+       "them now."},
+      {stop_for(StopCause::worker_failed, "rank 3 (pid 17) has failed: exit code 7"),
+       3,
+       "rank 3 (pid 17) has failed: exit code 7; stopping the other 3 workers."},
+      {stop_for(StopCause::worker_failed, "rank 3 (pid 17) has failed: exit code 7", true),
+       1,
+       "rank 3 (pid 17) has failed: exit code 7; the round is over for the other 1 worker."},
+      {stop_for(StopCause::node_lost, "node 1 (b) is lost: silent", true),
+       2,
+       "node 1 (b) is lost: silent; the round is over for 2 workers."},
+      {stop_for(StopCause::hang, "rank 1 (pid 3) hangs"),
+       1,
+       "rank 1 (pid 3) hangs; stopping 1 worker."},
+  };
+  for (const Row& row : rows)
+    EXPECT_EQ(describe_stop(row.stop, row.workers), row.line);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
