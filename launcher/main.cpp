@@ -11,7 +11,6 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -175,27 +174,19 @@ int main(int argc, char** argv) try {
     return run_dir->path();
   };
   // Beyond this point workers may exist: every way out stops, reaps and reports them.
-  const auto make_agent = [&] {
-    const log::Level level = level_of(options, environment);
-    return std::make_unique<Agent>(
-        io, spec, rendezvous, choose_run_dir, place.path, lock ? &*lock : nullptr, level);
-  };
-  std::unique_ptr<Agent> agent;
-  try {
-    agent = make_agent();
-  } catch (const SystemError& error) {
-    if (!rendezvous.may_join || error.code() != exit_code::kRendezvous) throw;
-    log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
-              " is served already: joining whoever serves it");
-    rendezvous = join_node_zero(io, spec);  // who was faster is node 0
-    agent = make_agent();
-  }
-  JobEnd end = agent->run();
+  Agent agent(io,
+              spec,
+              rendezvous,
+              choose_run_dir,
+              place.path,
+              lock ? &*lock : nullptr,
+              level_of(options, environment));
+  JobEnd end = agent.run();
   // Beyond this point nothing of this job lives on this node.
   const bool has_node_zero_said_it = rendezvous.link && end.exit_code != exit_code::kNodeLost;
   if (spec.shares_console && has_node_zero_said_it) end.report.clear();
   const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
-  const int code = report(end, {record, agent->log_dir()}, environment, agent->console());
+  const int code = report(end, {record, agent.log_dir()}, environment, agent.console());
   if (run_dir && end.no_step && run_dir->remove_unused(code, end.state)) {
     log::info("no step was made: removed " + record->path().string());
   } else if (run_dir && spec.own_worker) {

@@ -7,7 +7,6 @@
 #include <climits>
 #include <utility>
 
-#include "launcher/net/listeners.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/listen_addresses.h"
@@ -39,26 +38,20 @@ struct Endpoint::Arrival {
   std::size_t got = 0;
 };
 
-Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, const Place& place)
+Endpoint::Endpoint(
+    asio::io_context& io, StoreServer& store, Notice notice, Listeners listeners, Size size)
     : io_(io),
       store_(store),
       notice_(std::move(notice)),
-      limit_(most_connections(place.world_size)),
+      limit_(most_connections(size.world_size)),
       access_(notice_),
+      listeners_(std::move(listeners)),
       pause_(io),
       client_slots_(limit_, limit_),
-      unknown_slots_(most_unknown(place.nodes), most_unknown(place.nodes) / 2) {
-  const bool has_several = place.nodes > 1;
-  const ListenAddresses where =
-      choose_listen_addresses(look_up_master(place.address, has_several), has_several);
-  Listeners listeners = listen_at(io, where, place.port);
-  acceptors_ = std::move(listeners.acceptors);
-  port_ = listeners.port;
-  if (!where.notice.empty()) notice_(where.notice);
-}
+      unknown_slots_(most_unknown(size.nodes), most_unknown(size.nodes) / 2) {}
 
 void Endpoint::start() {
-  for (tcp::acceptor& acceptor : acceptors_)
+  for (tcp::acceptor& acceptor : listeners_.acceptors)
     asio::co_spawn(io_, accept_at(acceptor), rethrow);
 }
 
@@ -219,7 +212,7 @@ void Endpoint::begin_round() {
   // Who has connected and is dead by now may have left requests behind; they are of no round. No
   // more than the kernel had kept: others may come faster than they are taken.
   bool has_room = true;
-  for (tcp::acceptor& acceptor : acceptors_)
+  for (tcp::acceptor& acceptor : listeners_.acceptors)
     accept_some(acceptor, SOMAXCONN, has_room);
   drop_arrivals();
   held_.clear();
@@ -229,7 +222,7 @@ void Endpoint::begin_round() {
 
 void Endpoint::close() {
   boost::system::error_code ignored;
-  for (tcp::acceptor& acceptor : acceptors_)
+  for (tcp::acceptor& acceptor : listeners_.acceptors)
     acceptor.close(ignored);
   pause_.cancel();
   drop_arrivals();

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/net/listeners.h"
 #include "launcher/net/store_access.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
@@ -32,20 +33,17 @@ class Endpoint {
   /// A connection that does not open like a client of the store, its first bytes, and its source.
   using OnAgent = std::function<void(tcp::socket, const std::string&, const std::string&)>;
 
-  struct Place {
-    std::string address;  // what the workers are told; loopback is served in any case
-    int port = 0;         // 0: a free one
-    int world_size = 1;   // for the largest number of connections
-    int nodes = 1;        // the largest number of them
+  /// The largest numbers that the job can need.
+  struct Size {
+    int world_size = 1;
+    int nodes = 1;
   };
-  /// Listens where plan/listen_addresses says. All arguments outlive it; `notice` takes a line for
-  /// the user. Blocks: while a host name is resolved. Errors: SystemError, 202 when the port is
-  /// taken (with its owner) or the one node's address is not its own.
-  Endpoint(asio::io_context& io, StoreServer& store, Notice notice, const Place& place);
+  /// `notice` takes a line for the user. The references outlive it.
+  Endpoint(asio::io_context& io, StoreServer& store, Notice notice, Listeners listeners, Size size);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
 
-  [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] int port() const { return listeners_.port; }
 
   /// From now on agents are let in, from any address; before start().
   void serve_agents(OnAgent on_agent) { on_agent_ = std::move(on_agent); }
@@ -107,8 +105,7 @@ class Endpoint {
   OnAgent on_agent_;  // none: the job has one node
   bool is_held_ = false;
   std::vector<tcp::socket> held_;
-  int port_ = 0;
-  std::list<tcp::acceptor> acceptors_;
+  Listeners listeners_;
   asio::steady_timer pause_;
   // Of those that have said nothing yet.
   Slots client_slots_;

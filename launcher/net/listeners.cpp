@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "launcher/net/master_address.h"
 #include "launcher/os/port.h"
 
 namespace ddp::launcher {
@@ -87,6 +88,18 @@ Listeners listen_at(asio::io_context& io, const ListenAddresses& where, int port
   throw SystemError("no port is free both in IPv4 and in IPv6 after " + std::to_string(kTries) +
                         " tries. Give one by --master-port.",
                     exit_code::kRendezvous);
+}
+
+Listeners listen_for_job(asio::io_context& io,
+                         const std::string& master_addr,
+                         int port,
+                         bool has_several_nodes,
+                         const std::function<void(const std::string&)>& notice) {
+  const ListenAddresses where =
+      choose_listen_addresses(look_up_master(master_addr, has_several_nodes), has_several_nodes);
+  Listeners listeners = listen_at(io, where, port);
+  if (!where.notice.empty()) notice(where.notice);
+  return listeners;
 }
 
 }  // namespace ddp::launcher

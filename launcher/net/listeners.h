@@ -2,7 +2,9 @@
 // port that is free at one address; it may be taken at another, and then all begins anew.
 #pragma once
 
+#include <functional>
 #include <list>
+#include <string>
 
 #include "launcher/os/asio.h"
 #include "launcher/plan/listen_addresses.h"
@@ -13,6 +15,14 @@ struct Listeners {
   std::list<tcp::acceptor> acceptors;  // a list: whoever accepts keeps a reference
   int port = 0;
 };
+
+/// Those of a job with this master address: where plan/listen_addresses says; `notice` takes a line
+/// for the user. Blocks: while a host name is resolved. Errors: as listen_at().
+Listeners listen_for_job(asio::io_context& io,
+                         const std::string& master_addr,
+                         int port,
+                         bool has_several_nodes,
+                         const std::function<void(const std::string&)>& notice);
 
 /// `port`: 0 for a free one. An address that this node lacks is left out, but for the first one.
 /// Errors: SystemError, 202 when the port is taken (with its owner) or none of `where.own` is of

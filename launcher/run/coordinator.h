@@ -31,7 +31,7 @@ class Coordinator : public NodeZero {
   /// Makes the run directory, absolute; empty: none. Errors: Error.
   using ChooseRunDir = std::function<std::filesystem::path(int world_size)>;
 
-  /// Takes the listener of the rendezvous. All references outlive it. Errors: SystemError.
+  /// Takes the listeners of the rendezvous. All references outlive it. Errors: SystemError.
   Coordinator(asio::io_context& io,
               Console& console,
               const JobSpec& spec,

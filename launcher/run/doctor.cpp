@@ -94,7 +94,7 @@ struct Gone {
 /// Node 0, or the only one: asks all, and makes the diagnosis.
 class ChiefDoctor {
  public:
-  ChiefDoctor(asio::io_context& io, const JobSpec& spec, const Rendezvous& rendezvous)
+  ChiefDoctor(asio::io_context& io, const JobSpec& spec, Rendezvous& rendezvous)
       : io_(io),
         spec_(spec),
         welcome_(rendezvous.welcome),
@@ -103,11 +103,8 @@ class ChiefDoctor {
         store_(io, say),
         own_(look_at_own(spec)) {
     if (spec.max_nodes == 1) return;
-    Endpoint::Place place;
-    place.address = spec.master_addr;
-    place.port = spec.master_port;
-    place.nodes = spec.max_nodes;
-    endpoint_.emplace(io, store_, say, place);
+    endpoint_.emplace(
+        io, store_, say, std::move(*rendezvous.listeners), Endpoint::Size{1, spec.max_nodes});
     door_.emplace(
         io, spec.token, spec.max_nodes, say, [this](const Hello& hello, const auto& link) {
           inbox_.push(Came{hello, link});
@@ -401,12 +398,7 @@ int run_doctor(JobSpec spec) {
   asio::io_context io(1);
   Rendezvous rendezvous = meet(io, spec);
   std::optional<ChiefDoctor> chief;
-  try {
-    if (!rendezvous.link) chief.emplace(io, spec, rendezvous);
-  } catch (const SystemError&) {
-    if (!rendezvous.may_join) throw;
-    rendezvous = join_node_zero(io, spec);  // who was faster is node 0
-  }
+  if (!rendezvous.link) chief.emplace(io, spec, rendezvous);
   DoctorEnd end;
   const auto keep = [&end](std::exception_ptr error, DoctorEnd result) {
     rethrow(error);

@@ -98,13 +98,13 @@ bool has_own_address(const std::string& name) {
   return false;
 }
 
-}  // namespace
-
 Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
   const auto notice = [](const std::string& text) { log::info(text); };
   return as_joined(hello, run(io, join(io, plan_join(spec, hello), notice)));
 }
+
+}  // namespace
 
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
@@ -123,8 +123,16 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   if (answer) return join_node_zero(io, spec);
   if (spec.problem_code != 0) throw SystemError(spec.problem, spec.problem_code);
   Rendezvous rendezvous = as_node_zero(spec, hello);
-  rendezvous.may_join = !says_zero;
   if (!is_own) rendezvous.question = plan_join(spec, question);
+  const auto warn = [](const std::string& text) { log::warning(text); };
+  try {
+    rendezvous.listeners = listen_for_job(io, spec.master_addr, spec.master_port, true, warn);
+  } catch (const SystemError& error) {
+    if (says_zero || error.code() != exit_code::kRendezvous) throw;
+    log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
+              " is served already: joining whoever serves it");
+    return join_node_zero(io, spec);  // who was faster is node 0
+  }
   return rendezvous;
 }
 

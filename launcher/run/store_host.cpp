@@ -5,19 +5,21 @@
 #include "launcher/os/port.h"
 
 namespace ddp::launcher {
-StoreHost::StoreHost(asio::io_context& io, Console& console, const JobSpec& spec)
+StoreHost::StoreHost(asio::io_context& io,
+                     Console& console,
+                     const JobSpec& spec,
+                     std::optional<Listeners> listeners)
     : console_(console),
       spec_(spec),
       store_(io, [this](const std::string& text) { console_.warning(text); }) {
-  const bool has_other_nodes = spec.max_nodes > 1;
-  if (spec.store_in_worker && !has_other_nodes) return;
   const auto warn = [this](const std::string& text) { console_.warning(text); };
-  Endpoint::Place place;
-  place.address = spec.master_addr;
-  place.port = spec.master_port;
-  place.nodes = spec.max_nodes;
-  place.world_size = spec.max_nodes * spec.nproc;  // a guess: the other nodes may have more
-  endpoint_.emplace(io, store_, warn, place);
+  if (!listeners) {
+    if (spec.store_in_worker) return;
+    listeners = listen_for_job(io, spec.master_addr, spec.master_port, false, warn);
+  }
+  const int world_size = spec.max_nodes * spec.nproc;  // a guess: the other nodes may have more
+  endpoint_.emplace(
+      io, store_, warn, std::move(*listeners), Endpoint::Size{world_size, spec.max_nodes});
 }
 
 int StoreHost::begin_round() {

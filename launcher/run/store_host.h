@@ -23,9 +23,12 @@ namespace ddp::launcher {
 
 class StoreHost {
  public:
-  /// Listens, unless a worker is to serve and there is one node. All arguments outlive it. Errors:
-  /// as Endpoint.
-  StoreHost(asio::io_context& io, Console& console, const JobSpec& spec);
+  /// Of several nodes: with the listeners of the rendezvous. For one node it listens, unless a
+  /// worker is to serve. The references outlive it. Errors: as listen_for_job().
+  StoreHost(asio::io_context& io,
+            Console& console,
+            const JobSpec& spec,
+            std::optional<Listeners> listeners);
   StoreHost(const StoreHost&) = delete;
   StoreHost& operator=(const StoreHost&) = delete;
 

@@ -49,7 +49,8 @@ class EndpointTest : public testing::Test {
   Endpoint endpoint_{io_,
                      store_,
                      [this](const std::string& text) { notices_.push_back(text); },
-                     Endpoint::Place{"127.0.0.1", 0, 1}};
+                     listen_for_job(io_, "127.0.0.1", 0, false, nullptr),
+                     Endpoint::Size()};
   std::thread loop_;
 };
 
@@ -162,7 +163,7 @@ TEST(Store, A4_AClientThatAsksForNothingIsClosedInTime) {
   asio::io_context io(1);
   const auto unheard = [](const std::string&) {};
   StoreServer store(io, unheard, 300ms);
-  Endpoint endpoint(io, store, unheard, {"127.0.0.1", 0, 1});
+  Endpoint endpoint(io, store, unheard, listen_for_job(io, "127.0.0.1", 0, false, unheard), {});
   endpoint.start();
   std::thread loop([&io] { io.run(); });
   StoreClient good(endpoint.port());
@@ -205,7 +206,7 @@ std::string notice_of(const std::string& address) {
   std::string notices;
   const auto notice = [&notices](const std::string& text) { notices += text; };
   StoreServer store(io, notice);
-  Endpoint endpoint(io, store, notice, {address, 0, 2, 2});
+  Endpoint endpoint(io, store, notice, listen_for_job(io, address, 0, true, notice), {2, 2});
   StoreClient client(endpoint.port(), false);
   endpoint.close();
   return notices;
@@ -251,11 +252,14 @@ TEST(Endpoint, TwoOfThemHaveTwoPortsAndOneFixedPortIsRefused) {
   asio::io_context io;
   const auto notice = [](const std::string&) {};
   StoreServer store(io, notice);
-  const Endpoint one(io, store, notice, {"127.0.0.1", 0, 1});
-  const Endpoint two(io, store, notice, {"localhost", 0, 1});
+  const auto listen = [&](const std::string& address, int port) {
+    return listen_for_job(io, address, port, false, notice);
+  };
+  const Endpoint one(io, store, notice, listen("127.0.0.1", 0), {});
+  const Endpoint two(io, store, notice, listen("localhost", 0), {});
   EXPECT_NE(one.port(), two.port());
   try {
-    const Endpoint three(io, store, notice, {"127.0.0.1", one.port(), 1});
+    const Endpoint three(io, store, notice, listen("127.0.0.1", one.port()), {});
     FAIL() << "it listens twice";
   } catch (const SystemError& error) {
     EXPECT_EQ(error.code(), exit_code::kRendezvous);
