@@ -495,8 +495,14 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
 }
 
 std::string device_of(const JobSpec& spec, int local_rank) {
-  if (spec.own_worker && spec.job.text("device") != "auto") return spec.job.text("device");
-  return local_rank < spec.facts.gpus ? "cuda:" + std::to_string(local_rank) : "cpu";
+  const std::string& device = spec.job.text("device");
+  if (device != "auto" && device != "cuda") return device;
+  const int gpus = spec.facts.gpus;
+  // Ranks of ddp-worker beyond the GPUs share them where gloo adds gradients, and are refused by it
+  // otherwise: none of them goes on as a CPU.
+  const bool shares = spec.own_worker && gpus > 0;
+  if (local_rank < gpus || shares) return "cuda:" + std::to_string(local_rank % gpus);
+  return device == "cuda" ? "cuda:" + std::to_string(local_rank) : "cpu";
 }
 
 }  // namespace ddp::launcher

@@ -304,5 +304,26 @@ TEST(DeviceOf, EveryWorkerTakesTheGpuOfItsLocalRankWhereThereIsOne) {
   EXPECT_EQ(device_of(make({"other"}, {}, gpus), 2), "cpu");
 }
 
+TEST(DeviceOf, AJobFileThatAsksForGpusGetsTheirNumbers) {
+  const auto device =
+      [](const std::string& text, int gpus, int local_rank, const Words& more = {}) {
+        Words words{"job.yaml", "data.batch_per_rank=8", "device=" + text};
+        words.insert(words.end(), more.begin(), more.end());
+        NodeFacts facts{4, gpus};
+        facts.devices.resize(static_cast<std::size_t>(gpus));
+        return device_of(make(words, {}, facts), local_rank);
+      };
+  EXPECT_EQ(device("auto", 2, 1), "cuda:1");
+  EXPECT_EQ(device("cuda", 2, 1), "cuda:1");
+  EXPECT_EQ(device("cuda:1", 2, 0), "cuda:1");
+  EXPECT_EQ(device("cpu", 2, 1), "cpu");
+  EXPECT_EQ(device("auto", 0, 1), "cpu");
+  // Ranks share GPUs there.
+  EXPECT_EQ(device("cuda", 2, 3, {"backend=gloo"}), "cuda:1");
+  EXPECT_EQ(device("auto", 1, 1, {"backend=gloo"}), "cuda:0");
+  // A program in place of ddp-worker reads the same file.
+  EXPECT_EQ(device("cpu", 2, 1, {"launch.program=./own"}), "cpu");
+}
+
 }  // namespace
 }  // namespace ddp::launcher
