@@ -66,6 +66,14 @@ std::string what_happened(const WorkerReport& worker) {
   return text;
 }
 
+/// As the line that announces the stop names a rank: "rank 2 (node 1, b, pid 17)".
+std::string name_worker(const WorkerReport& worker, bool has_nodes) {
+  const std::string node =
+      has_nodes ? "node " + std::to_string(worker.node_rank) + ", " + worker.host + ", " : "";
+  return "rank " + std::to_string(worker.ending.rank) + " (" + node + "pid " +
+         std::to_string(worker.pid) + ")";
+}
+
 std::string progress_of(const WorkerReport& worker) {
   if (!worker.ending.opened_page) return "";
   std::string text = "step " + std::to_string(worker.step);
@@ -166,11 +174,7 @@ std::string describe_other_stacks(const Verdict& verdict, int root, const std::s
 std::string describe_victim(const WorkerReport& worker, bool has_nodes) {
   std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
-  const std::string node = has_nodes
-                               ? " (node " + std::to_string(worker.node_rank) + ", local_rank: "
-                               : " (local_rank: ";
-  return "  rank " + std::to_string(worker.ending.rank) + node + std::to_string(worker.local_rank) +
-         ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
+  return "  " + name_worker(worker, has_nodes) + ": " + what + "\n";
 }
 
 std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
@@ -271,9 +275,10 @@ std::string summarize_round(const Verdict& verdict, int round, std::chrono::nano
     return head + describe_loss(*lost);
   }
   const Failed& failed = std::get<Failed>(verdict.outcome);
-  const WorkerReport& root = verdict.workers[failed.root_cause];
-  return head + "rank " + std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) +
-         "), " + why_root(verdict, failed);
+  const bool has_nodes = std::ranges::any_of(
+      verdict.workers, [](const WorkerReport& worker) { return worker.node_rank > 0; });
+  return head + name_worker(verdict.workers[failed.root_cause], has_nodes) + ", " +
+         why_root(verdict, failed);
 }
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec) {

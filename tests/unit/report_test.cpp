@@ -83,8 +83,22 @@ TEST(Report, PutsTheRootCauseBeforeItsVictims) {
   const std::size_t victims = text.find("Failures that followed:\n");
   ASSERT_NE(victims, std::string::npos);
   EXPECT_LT(text.find("Root Cause"), victims);
-  EXPECT_THAT(text.substr(victims),
-              HasSubstr("  rank 0 (local_rank: 0, pid: 100): stopped by the launcher\n"));
+  EXPECT_THAT(text.substr(victims), HasSubstr("  rank 0 (pid 100): stopped by the launcher\n"));
+}
+
+TEST(Report, NamesTheNodesOfAJobOfSeveral) {
+  WorkerReport root = worker(1, ExitStatus{7, 0, false});
+  root.node_rank = 1;
+  root.host = "node-b";
+  const Verdict verdict = failed({stopped_worker(0), root}, 1);
+  JobSpec spec = some_job();
+  spec.min_nodes = spec.max_nodes = 2;
+  EXPECT_THAT(format_report(verdict, spec),
+              AllOf(HasSubstr("  host      : node-b\n  node      : 1\n"),
+                    HasSubstr("  rank 0 (node 0, node-a, pid 100): stopped by the launcher\n")));
+  EXPECT_EQ(summarize_round(verdict, 0, 1500ms),
+            "round 0 failed after 1.5 s: rank 1 (node 1, node-b, pid 101), exit code 7");
+  EXPECT_EQ(summarize_round(failed({root}, 0), 0, 0ms).find("node-a"), std::string::npos);
 }
 
 TEST(Report, CountsTheVictimsOfALargeJob) {
@@ -93,7 +107,7 @@ TEST(Report, CountsTheVictimsOfALargeJob) {
     workers.push_back(stopped_worker(rank));
   workers[9000] = worker(9000, ExitStatus{97, 0, false});
   const std::string text = text_of(failed(workers, 0));
-  EXPECT_THAT(text, HasSubstr("  rank 100 (local_rank: 100, pid: 200): stopped by the launcher\n"));
+  EXPECT_THAT(text, HasSubstr("  rank 100 (pid 200): stopped by the launcher\n"));
   EXPECT_THAT(text, Not(HasSubstr("rank 101 ")));
   EXPECT_THAT(
       text,
