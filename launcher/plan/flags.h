@@ -29,6 +29,7 @@ struct Flag {
   std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
   std::string_view default_text = {};  // a value that is no request; optional: what the
                                        // flag means alone
+  bool may_be_empty = false;           // an empty value is torchrun's own default, and ours
   std::string_view switched = "true";  // none: what it gives its key
   std::string_view placeholder = {};   // in --help, before the choices of the key
   std::string_view help = {};          // without the key's default; ignored: why it has no effect
