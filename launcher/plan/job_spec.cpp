@@ -481,8 +481,10 @@ JobSpec make_job_spec(const Options& options,
 
 std::vector<JobOverride> layer_overrides(const Options& options) {
   std::vector<JobOverride> layers;
-  // Of no interest without a job file, and nothing else has it for a default.
-  if (!options.job_file) layers.push_back({"data.batch_per_rank", "1", "default"});
+  // Of no interest without a job file, and nothing else has it for a default. Where keys are only
+  // explained, no rule between them is looked at, and the reader wants the table's own default.
+  if (!options.job_file && !options.explain)
+    layers.push_back({"data.batch_per_rank", "1", "default"});
   if (!options.job_file && !options.program.empty()) {
     layers.push_back({"name", as_run_name(options.program), "default"});
     // Whether an unfinished run of another program can be continued is that program's business.
