@@ -109,11 +109,11 @@ bool ControlLink::hand_on() {
     if (cipher_ && !opened) {
       drop(kAlteredFrame);
     } else if (!on_frame_(opened ? std::string_view(*opened) : *frame)) {
-      drop("it sent what is no message of this version");
+      drop("it sent what is not a message of this version");
     }
     if (!socket_.is_open()) return false;  // by what the callback did, too
   }
-  if (frames_.is_broken()) drop("it sent what is no frame");
+  if (frames_.is_broken()) drop("it sent what is not a frame");
   return socket_.is_open();
 }
 

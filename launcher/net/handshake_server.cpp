@@ -125,7 +125,7 @@ asio::awaitable<void> HandshakeServer::meet(Guest& guest) {
   guest.refusal = std::string(kAlteredFrame) + ".";
 }
 
-/// False: it is no agent.
+/// False: it is not an agent.
 asio::awaitable<bool> HandshakeServer::read_opening(Guest& guest) {
   while (guest.bytes.size() < kAgentOpeningBytes && may_become_opening(guest.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;

@@ -123,7 +123,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
 void note_answer(const std::string& frame, Attempt& attempt) {
   attempt.answer = decode_answer(frame);
   if (attempt.answer) return;
-  attempt.error = "whoever listens there is no agent of ddp-launch: it ";
+  attempt.error = "whoever listens there is not an agent of ddp-launch: it ";
   attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
 }
 

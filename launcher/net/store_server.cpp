@@ -105,7 +105,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
   send(session);
   account(*session);
   if (session->decoder.is_broken()) {
-    refuse(*session, "it sent what is no request, or a text above 8 KiB (key) or 8 MiB (value)");
+    refuse(*session, "it sent what is not a request, or a text above 8 KiB (key) or 8 MiB (value)");
   } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > KeySpace::kMaxBytes) {
     refuse(*session, "the store is full");
   }

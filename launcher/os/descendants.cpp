@@ -1,5 +1,5 @@
 // Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
-// kept. Of os/ it knows process.h, the one door to pidfds, and process_state.h.
+// kept. Of os/ it knows process.h, the only file for pidfds, and process_state.h.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -179,7 +179,7 @@ SessionProcess describe_member(pid_t pid) {
   return process;
 }
 
-/// A process that we end is no reason for a core file. 1 and not 0: it stops the programs to which
+/// A process that we end needs no core file. 1 and not 0: it stops the programs to which
 /// core_pattern pipes, too (core(5) of 0, fs/coredump.c of 1). False: it is not ours to change.
 bool forbid_core(pid_t pid) {
   rlimit limit{};

@@ -228,7 +228,7 @@ void guard_body(int fd) {
   kill_all(charge);
   // The agent's socket: nobody answers there.
   if (!charge.scratch.empty()) ::unlink((charge.scratch + "/control").c_str());
-  // What is dying, and was no find of a scan, is in it for a moment more.
+  // What is dying, and no scan found, is in it for a moment more.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
   while (!remove_cgroup(charge.cgroup) && std::chrono::steady_clock::now() < last) {
     kill_cgroup(charge.cgroup);

@@ -104,7 +104,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
                                       const std::string& name,
                                       fs::path path,
                                       std::string& why_not) {
-  // The last name must be no link. Nobody but root puts one before it: /tmp and what is ours.
+  // The last name must not be a link. Nobody but root puts one before it: /tmp and what is ours.
   const int fd =
       ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {

@@ -158,7 +158,7 @@ class Detector {
     const std::optional<int> node = read_count(environment_, variable);
     if (most_nodes(job_) <= 1) return {};
     if (!node || *node >= most_nodes(job_)) {
-      note("Kubernetes: " + variable + "=" + index + " is no rank of " +
+      note("Kubernetes: " + variable + "=" + index + " is not a rank of " +
            job_.text("launch.nnodes") + " nodes, so it is not used.");
       return {};
     }

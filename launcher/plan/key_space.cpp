@@ -154,7 +154,7 @@ void KeySpace::add(const StoreRequest& request, Answer& answer) {
   const std::optional<std::int64_t> old =
       found == values_.end() ? std::optional<std::int64_t>(0) : read_integer(found->second);
   if (!old) {
-    answer.refused = "ADD to a key whose value is no number";
+    answer.refused = "ADD to a key whose value is not a number";
     return;
   }
   // Unsigned, as a sum that does not fit wraps.

@@ -1,4 +1,4 @@
-// The door to Program_options: it types the split list and knows which names exist. Prefixes,
+// The wrapper of Program_options, which types the split list and knows which names exist. Prefixes,
 // spellings and `--` were dealt with before; numbers are left to the job table's own parser
 // (Program_options reads "-1" into an unsigned as 2^32-1).
 #include "launcher/plan/options.h"

@@ -326,8 +326,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }
-  for (const std::string& leftover : verdict.unkilled) {
-    text += "ddp-launch: could not be killed and is left: " + leftover + "\n";
+  for (const std::string& process : verdict.unkilled) {
+    text += "ddp-launch: could not be killed and is left: " + process + "\n";
   }
   return text;
 }
@@ -391,7 +391,7 @@ std::string to_json_members(const Verdict& verdict,
   const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
   if (!verdict.unkilled.empty()) {
-    object["leftovers"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
+    object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
   }
   const std::string text = json::serialize(object);
   return text.substr(1, text.size() - 2);  // without the braces

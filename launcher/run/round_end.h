@@ -10,8 +10,9 @@
 
 namespace ddp::launcher {
 
-/// Leftovers, which count as killed, are not named in it. Precondition: no worker runs, but for
-/// those and the ones that are kept, which are counted. Blocks: for looks at files of the kernel.
+/// What could not be killed counts as killed, and is not named in it. Precondition: no worker runs,
+/// but for those and the ones that are kept, which are counted. Blocks: for looks at files of the
+/// kernel.
 GroupEnded describe_round(WorkerGroup& group,
                           const JobSpec& spec,
                           const RoundFacts& facts,

@@ -67,10 +67,11 @@ TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
   EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
               AllOf(HasSubstr("--node-rank: 2 is not the rank of a node of this job: it has 2"),
                     HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
-  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is no Python module"));
+  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is not a Python module"));
   EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
   for (const char* const nodes : {"0", "a", "1:", ":2", "2:1", "-1", "1.5", "1000000"})
-    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}), HasSubstr("is no number of"));
+    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}),
+                HasSubstr("is not a number of"));
 }
 
 TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
@@ -189,9 +190,9 @@ TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
   const JobSpec spec = make({"--signals-to-handle=TERM, SIGUSR1,KILL,SIGSTOP,SIGWHAT", "p"});
   EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGUSR1));
   EXPECT_THAT(spec.warnings,
-              ElementsAre(HasSubstr("KILL is no signal"),
-                          HasSubstr("SIGSTOP is no signal"),
-                          HasSubstr("--signals-to-handle: SIGWHAT is no signal")));
+              ElementsAre(HasSubstr("KILL is not a signal"),
+                          HasSubstr("SIGSTOP is not a signal"),
+                          HasSubstr("--signals-to-handle: SIGWHAT is not a signal")));
 }
 
 TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {
@@ -221,7 +222,7 @@ TEST(MakeJobSpec, AGpuForEachWorkerIsRefusedWhenTheyDoNotSuffice) {
                               "CUDA_VISIBLE_DEVICES=0,7. This node has: 0 (/dev/nvidia0), 1 ("),
                     HasSubstr("Start fewer workers")));
   EXPECT_THAT(make({"p"}, environment, facts).warnings,
-              ElementsAre(HasSubstr("CUDA stops at 7, which is no GPU of this node")));
+              ElementsAre(HasSubstr("CUDA stops at 7, which is not a GPU of this node")));
   EXPECT_EQ(problems({"--nproc-per-node=2", "p"}), "");  // it has not asked for any
   facts.gpus = 0;
   EXPECT_THAT(problems({"--nproc-per-node=gpu", "p"}),

@@ -202,12 +202,12 @@ TEST(Report, TheLaunchersOwnFailureIsSaid) {
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 
-TEST(Report, LeftoversAreNamed) {
+TEST(Report, UnkilledProcessesAreNamed) {
   Verdict verdict;
   verdict.unkilled = {"pid 7 (x, state D)"};
   verdict.exit_code = 125;
   EXPECT_THAT(text_of(verdict), HasSubstr("could not be killed and is left: pid 7 (x, state D)\n"));
-  EXPECT_EQ(members_of(verdict).at("leftovers").at(0), "pid 7 (x, state D)");
+  EXPECT_EQ(members_of(verdict).at("unkilled").at(0), "pid 7 (x, state D)");
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 
