@@ -145,6 +145,8 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
   const pid_t self = ::getpid();
   for_each_process([&](pid_t pid) {
     if (pid == self) return;
+    // The pidfd first, then the look: had the number gone to another process in between, the
+    // pidfd would still mean the first one, which is dead, and nobody else is hit.
     const int pidfd = open_pidfd(pid);
     if (pidfd < 0) return;
     const ProcessState stat = look_at(pid);
@@ -221,6 +223,7 @@ std::uint64_t boot_ticks() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's own for start times
   constexpr std::uint64_t kSecond = 1'000'000'000;
+  // Cut off, as the kernel cuts starttime in /proc/PID/stat: the two can be compared.
   const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   return static_cast<std::uint64_t>(now.tv_sec) * ticks +
          static_cast<std::uint64_t>(now.tv_nsec) / (kSecond / ticks);
@@ -254,6 +257,8 @@ bool signal_in_session(pid_t pid, const Session& session, int signal) {
 }
 
 void become_subreaper() {
+  // Orphans below us become our children and not those of init (prctl(2)): they can be found,
+  // killed and reaped.
   check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "prctl", "PR_SET_CHILD_SUBREAPER");
 }
 

@@ -75,6 +75,9 @@ struct Charge {
 void arm(int timer, std::int64_t end) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const itimerspec when{{0, 0}, {end / kSecond, end % kSecond}};
+  // CLOCK_BOOTTIME goes on while the machine sleeps (timerfd_create(2)): a node that was
+  // suspended for longer than its lease kills its workers when it wakes, before they speak to a
+  // job that has gone on without them.
   ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
