@@ -54,7 +54,7 @@ void replace_at(int directory,
   const fs::path path = above / name;
   struct stat status {};
   if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode)) {
-    throw SystemError("cannot replace " + path.string() + ": it is no regular file");
+    throw SystemError("cannot replace " + path.string() + ": it is not a regular file");
   }
   const std::string temporary = name + ".tmp-" + random_name();
   const std::string shown = (above / temporary).string();

@@ -45,7 +45,7 @@ std::optional<InputFile> InputFile::from(int fd, std::string name, std::string& 
   if (::fstat(fd, &status) == 0 && S_ISREG(status.st_mode))
     return InputFile(std::move(name), fd, status);
   ::close(fd);
-  why_not = "it is no regular file";
+  why_not = "it is not a regular file";
   return {};
 }
 

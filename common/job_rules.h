@@ -12,7 +12,7 @@ namespace ddp {
 std::vector<std::string> broken_rules(const JobValues& job);
 
 /// A line for each key that was given another value than its default and that nothing in this job
-/// reads. A job file is often used with another optimizer or schedule, so it is no error.
+/// reads. A job file is often used with another optimizer or schedule, so it is not an error.
 std::vector<std::string> unread_keys(const JobValues& job);
 
 }  // namespace ddp

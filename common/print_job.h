@@ -10,7 +10,7 @@
 namespace ddp {
 
 /// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
-/// output, data.root and the other keys that may differ; `for_resume` also without what is no part
+/// output, data.root and the other keys that may differ; `for_resume` also without what is not part
 /// of what is trained: how far a run goes, what it tells and keeps, train.non_finite.
 TextMap job_identity(const JobValues& job, bool for_resume);
 

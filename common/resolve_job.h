@@ -32,7 +32,7 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
 /// Every key with its default, without a look at the rules between them.
 const JobValues& default_job();
 
-/// Errors: UsageError with every open choice that is no word of ddp-worker's own.
+/// Errors: UsageError with every open choice that is not a word of ddp-worker's own.
 void require_built_in(const JobValues& job);
 
 }  // namespace ddp

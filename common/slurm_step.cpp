@@ -83,7 +83,7 @@ class Reader {
     const std::string name = *names.begin();
     if (!text) return complain(name + " is not set");
     const std::optional<Number> value = to_number<Number>(*text);
-    if (!value) return complain(name + "=" + *text + " is no number");
+    if (!value) return complain(name + "=" + *text + " is not a number");
     number = *value;
   }
 

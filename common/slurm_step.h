@@ -28,7 +28,7 @@ struct SlurmFacts {
   bool in_step = false;  // `step` counts
   SlurmStep step;
   int job_nodes = 0;    // outside of a step, as in a batch script: of the job; 0: there is no job
-  std::string problem;  // in a step: half a set, what is no number, what does not fit
+  std::string problem;  // in a step: half a set, what is not a number, what does not fit
 };
 
 /// Pure. Steps that are somebody's shell (salloc, batch script) are none.

@@ -1,4 +1,4 @@
-// The one door to yaml-cpp: strict YAML into plain nodes that keep their place in the file.
+// The only wrapper of yaml-cpp: strict YAML into plain nodes that keep their place in the file.
 // Promises: bounded work on any input (size, depth, nodes), nothing guessed: anchors, aliases,
 // merge keys, second documents, repeated keys and invalid UTF-8 are errors. Trap: yaml-cpp's own
 // Node accepts all of those (first of repeated keys wins, `yes` is true), so we take its events
@@ -49,7 +49,7 @@ struct YamlDocument {
 YamlDocument parse_yaml(std::string_view text, const std::string& name);
 
 /// Reads and parses a regular file of at most 1 MiB.
-/// Errors: UsageError when it cannot be read, is no regular file or is too large; what is wrong
+/// Errors: UsageError when it cannot be read, is not a regular file or is too large; what is wrong
 /// inside is in `problems`.
 YamlDocument read_yaml_file(const std::filesystem::path& path);
 

@@ -34,6 +34,7 @@ std::string mac(std::string_view token, const Transcript& transcript, std::strin
 }  // namespace
 
 std::string make_nonce() {
+  // It opens the source of random numbers; a second call does nothing.
   if (::sodium_init() < 0) throw SystemError("sodium_init: no random numbers");
   std::string nonce(kNonceBytes, '\0');
   ::randombytes_buf(nonce.data(), nonce.size());
@@ -50,6 +51,7 @@ bool is_proof(std::string_view proof,
               Prover prover,
               const Transcript& transcript) {
   const std::string right = prove(token, prover, transcript);
+  // Not memcmp(3), whose time tells where the first difference is.
   return proof.size() == right.size() &&
          ::sodium_memcmp(proof.data(), right.data(), right.size()) == 0;
 }

@@ -4,7 +4,7 @@
 // Promises: a proof is of use to nobody else and never again; comparing takes the same time
 // whatever is wrong. Trap: whoever can ask for proofs can try out short tokens at home, so a token
 // has to be long (run/load_job sees to that).
-// NodeCommand: node sends its opening and its number, node 0 its own number, the node its proof,
+// Order: the node sends its opening and its number, node 0 its own number, the node its proof,
 // node 0 its proof. All that was said openly by then is part of every proof and key.
 #pragma once
 

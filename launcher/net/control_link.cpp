@@ -31,11 +31,15 @@ void make_lively(int fd) {
   constexpr int kKeepaliveSeconds = 1;
   constexpr int kProbes = 3;
   constexpr auto kMilliseconds = std::chrono::milliseconds(ControlLink::kSilence).count();
+  // A heartbeat or a stop is small, and is not to wait for the acknowledgement of the one before
+  // (Nagle).
   set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
   set(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepaliveSeconds);
   set(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepaliveSeconds);
   set(fd, IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  // Keepalive probes are not sent while data waits for an acknowledgement, and then the default
+  // is some 15 minutes (tcp_retries2): this bounds that case, too.
   set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(kMilliseconds));
 }
 
@@ -109,11 +113,11 @@ bool ControlLink::hand_on() {
     if (cipher_ && !opened) {
       drop(kAlteredFrame);
     } else if (!on_frame_(opened ? std::string_view(*opened) : *frame)) {
-      drop("it sent what is no message of this version");
+      drop("it sent what is not a message of this version");
     }
     if (!socket_.is_open()) return false;  // by what the callback did, too
   }
-  if (frames_.is_broken()) drop("it sent what is no frame");
+  if (frames_.is_broken()) drop("it sent what is not a frame");
   return socket_.is_open();
 }
 
@@ -126,6 +130,7 @@ void ControlLink::send_heartbeat(std::string frame) {
   const int fd = socket_.native_handle();
   const std::size_t around = kFrameHeadBytes + (cipher_ ? kSealBytes : 0);
   const std::size_t packet = std::min(look_at_tcp(fd).segment, kLargestPacket);
+  // Behind other bytes it would not begin a packet, and its size would say nothing about the way.
   const bool is_idle = unsent() == 0 && on_the_way(fd) == 0;
   if (!is_idle || packet < frame.size() + around) return send(frame);
   frame.resize(packet - around + kSmallPacket, ' ');
@@ -179,6 +184,8 @@ asio::awaitable<void> ControlLink::flush(Deadline deadline) {
   const std::shared_ptr<ControlLink> self = shared_from_this();
   asio::steady_timer timer(socket_.get_executor());
   while (socket_.is_open() && !is_broken_ && Clock::now() < deadline) {
+    // Handed to the kernel is not arrived: what it still has is lost when a node's network
+    // goes, and after close() nobody looks any more.
     if (unsent() == 0 && on_the_way(socket_.native_handle()) == 0) break;
     timer.expires_at(std::min(deadline, Clock::now() + kLook));
     co_await timer.async_wait(kResult);

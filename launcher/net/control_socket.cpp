@@ -23,6 +23,8 @@ constexpr std::size_t kRequestBytes = 256;
 
 /// The short name of the socket in a directory that is open.
 Local::endpoint endpoint_in(const OwnDir& directory) {
+  // A path in sockaddr_un has 108 bytes at most (unix(7)), and a run id or $XDG_RUNTIME_DIR may
+  // be longer. By the descriptor it is also the very directory that was checked.
   return {"/proc/self/fd/" + std::to_string(directory.fd()) + "/" +
           std::string(ControlSocket::kName)};
 }
@@ -55,6 +57,8 @@ ControlSocket::ControlSocket(asio::io_context& io,
   if (!own) throw SystemError(directory.string() + " " + why_not + ".");
   boost::system::error_code error;
   acceptor_.open(Local(), error);
+  // It must not be open to other users even for a moment, as it would be between bind(2) and a
+  // chmod(2).
   const mode_t before = ::umask(0177);
   if (!error) acceptor_.bind(endpoint_in(*own), error);
   ::umask(before);
@@ -126,6 +130,8 @@ bool is_abandoned(const OwnDir& directory) {
   Local::socket socket(io);
   boost::system::error_code error;
   socket.connect(endpoint_in(directory), error);
+  // The file of a socket outlives its process; where nobody listens it is ECONNREFUSED
+  // (connect(2)). A stopped agent's kernel still accepts.
   return error == asio::error::connection_refused;
 }
 

@@ -1,4 +1,4 @@
-// The door for `ddp-launch status|stop|logs`: a Unix socket in the job's own directory, for the
+// Answers `ddp-launch status|stop|logs`: a Unix socket in the job's own directory, for the
 // job's user alone (mode 0600). One request line, one answer, end of file. Both sides ask the
 // kernel who the other one is (SO_PEERCRED, unix(7)): whatever a mode has become, the agent answers
 // its own user and root, and the asker believes its own user. Trap: sun_path holds 107 bytes

@@ -16,6 +16,8 @@ asio::awaitable<std::string> read_frame(tcp::socket& socket,
   if (cipher != nullptr) longest += kSealBytes + kSealHeadBytes;
   std::string frame;
   std::array<char, kFrameHeadBytes> head;
+  // Of this frame alone, byte for byte: what follows the handshake is read by the link, from the
+  // same socket.
   const auto [error, got] = co_await asio::async_read(socket, asio::buffer(head), kResult);
   const std::optional<std::size_t> size =
       read_frame_head(std::string_view(head.data(), got), longest);

@@ -114,6 +114,8 @@ asio::awaitable<void> HandshakeServer::meet(Guest& guest) {
     guest.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
   }
   if (!guest.refusal.empty()) co_return;
+  // Who has proved nothing may make us keep little; with a token both sides know each other by
+  // now.
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
   FrameCipher* const cipher = guest.cipher.get();
   const std::string frame = co_await read_frame(guest.socket, longest, cipher);
@@ -125,7 +127,7 @@ asio::awaitable<void> HandshakeServer::meet(Guest& guest) {
   guest.refusal = std::string(kAlteredFrame) + ".";
 }
 
-/// False: it is no agent.
+/// False: it is not an agent.
 asio::awaitable<bool> HandshakeServer::read_opening(Guest& guest) {
   while (guest.bytes.size() < kAgentOpeningBytes && may_become_opening(guest.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;
@@ -143,6 +145,7 @@ asio::awaitable<bool> HandshakeServer::read_opening(Guest& guest) {
 asio::awaitable<bool> HandshakeServer::check_token(Guest& guest) {
   Transcript said;
   said.opening = guest.bytes;
+  // Fresh for every connection: a proof that was overheard is of no use for the next.
   said.coordinator = make_nonce();
   said.node = co_await read_frame(guest.socket, kLongestUnproven);
   slots_.note_progress(guest.id);
@@ -150,6 +153,8 @@ asio::awaitable<bool> HandshakeServer::check_token(Guest& guest) {
   const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
   const bool is_right =
       said.node.size() == kNonceBytes && is_proof(proof, token_.text(), Prover::node, said);
+  // Ours is not sent to who has not proved anything: nobody gets a proof to try tokens on at
+  // home.
   if (!is_right) co_return false;
   slots_.release(guest.id);  // it takes nobody's place any more, and nobody its
   const std::string ours = prove(token_.text(), Prover::coordinator, said);

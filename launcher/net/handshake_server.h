@@ -38,7 +38,7 @@ class HandshakeServer {
   /// Nobody comes in any more, so that the loop can end.
   void close();
 
-  /// Connections of which the first words were no agent's.
+  /// Connections of which the first words were not an agent's.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
   /// Those that are in the middle of their first words.
   [[nodiscard]] std::size_t guests() const { return guests_.size(); }

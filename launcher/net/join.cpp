@@ -81,6 +81,7 @@ asio::awaitable<void> connect(std::shared_ptr<Race> race,
   tcp::socket& socket = race->sockets[index];
   boost::system::error_code error;
   socket.open(target.protocol(), error);
+  // To port 0, which the kernel chooses: --local-addr says by which interface, not by which port.
   if (from && !error) socket.bind(tcp::endpoint(*from, 0), error);
   if (!error) {
     const auto [failure] = co_await socket.async_connect(target, kResult);
@@ -107,6 +108,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
   const auto [failure, entries] = co_await resolver.async_resolve(name, "", kResult);
   for (const auto& entry : entries)
     addresses.push_back(entry.endpoint().address());
+  // One entry per address and kind of socket comes from getaddrinfo(3), so the same ones repeat.
   std::sort(addresses.begin(), addresses.end());
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
   if (failure) {
@@ -123,7 +125,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
 void note_answer(const std::string& frame, Attempt& attempt) {
   attempt.answer = decode_answer(frame);
   if (attempt.answer) return;
-  attempt.error = "whoever listens there is no agent of ddp-launch: it ";
+  attempt.error = "whoever listens there is not an agent of ddp-launch: it ";
   attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
 }
 
@@ -299,6 +301,7 @@ asio::awaitable<Joined> join(asio::io_context& io,
               "let this node reach that port.",
           exit_code::kRendezvous);
     }
+    // Growing: a thousand nodes that wait for a late node 0 are not to flood it when it comes.
     pause = std::min<std::chrono::milliseconds>(2 * pause, kLongestPause);
   }
 }

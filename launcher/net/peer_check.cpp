@@ -85,6 +85,8 @@ asio::awaitable<boost::system::error_code> ping(tcp::socket& socket, PeerCheck& 
     const std::chrono::nanoseconds trip = Clock::now() - begin;
     if (i > 0 && trip >= check.round_trip) continue;
     check.round_trip = trip;
+    // The answer was written half a round trip after `wall`, if both ways take as long: so the
+    // error is at most half of the shortest trip (Cristian, 1989).
     check.clock_ahead = std::chrono::nanoseconds(clock - wall) - trip / 2;
   }
   co_return boost::system::error_code();
@@ -149,6 +151,7 @@ asio::awaitable<void> PeerListener::serve(std::shared_ptr<Peer> peer) {
     const auto [head_error, head_size] =
         co_await asio::async_read(socket, asio::buffer(word), kResult);
     std::uint64_t left = to_number(word);
+    // Anybody may connect here: such a number comes from another program.
     is_good = !head_error && left <= kMostBytes;
     while (is_good && left > 0) {
       const auto room = static_cast<std::size_t>(std::min<std::uint64_t>(left, piece.size()));
@@ -185,6 +188,8 @@ asio::awaitable<PeerCheck> check_peer(asio::io_context& io, PeerPlace peer, std:
     }
     if (!error) error = co_await ping(*socket, check);
   }
+  // The timer closes the socket, and what was under way on it ends as "aborted", which tells the
+  // user nothing.
   const bool is_too_late = error && !socket->is_open();
   if (is_too_late) {
     check.error = "no answer within " + std::to_string(kConnectLimit.count()) + " s";

@@ -59,6 +59,7 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
     return peer;
   }
   const PeerUsers::Look look = users_.look(remote, own);
+  // Its process has closed the socket or is gone: there is nobody to serve.
   if (look.can_tell && !look.user) return std::nullopt;
   if (!look.can_tell && !std::exchange(said_blind_, true)) {
     notice_(
@@ -74,6 +75,8 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
 
 bool StoreAccess::lets_in(const Peer& peer) const {
   if (!peer.is_here) return allowed_.contains(peer.address);
+  // Without a user: this system tells nobody's, which was said once. A job that cannot run at all
+  // would be worse.
   return !peer.user || *peer.user == own_user_ || *peer.user == 0 ||
          users_of_job_.contains(*peer.user);
 }

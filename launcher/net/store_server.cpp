@@ -42,6 +42,8 @@ StoreServer::StoreServer(asio::io_context& io,
 
 void StoreServer::admit(tcp::socket socket) {
   boost::system::error_code error;
+  // Requests and replies are small and follow each other: Nagle's algorithm would hold each for a
+  // delayed acknowledgement, 40 ms (tcp(7)).
   socket.set_option(tcp::no_delay(true), error);
   if (!error) socket.non_blocking(true, error);
   if (error) return;  // it is gone already
@@ -58,6 +60,8 @@ asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
   while (session->socket.is_open()) {
     const auto [error] = co_await session->socket.async_wait(tcp::socket::wait_read, kResult);
     if (error || !receive(*session)) break;
+    // It is not read from until it has read its replies, so that TCP holds it back, and not our
+    // memory.
     while (!carry_out(session)) {
       session->room.expires_at(kNoDeadline);
       co_await session->room.async_wait(kResult);
@@ -105,7 +109,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
   send(session);
   account(*session);
   if (session->decoder.is_broken()) {
-    refuse(*session, "it sent what is no request, or a text above 8 KiB (key) or 8 MiB (value)");
+    refuse(*session, "it sent what is not a request, or a text above 8 KiB (key) or 8 MiB (value)");
   } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > KeySpace::kMaxBytes) {
     refuse(*session, "the store is full");
   }
@@ -126,8 +130,11 @@ void StoreServer::send(const std::shared_ptr<Session>& session) {
   if (session->unread() == 0) {
     session->output.clear();
     session->sent = 0;
+    // Thousands of clients are idle most of the time; one large reply is not to be kept for
+    // each.
     if (session->output.capacity() > kKeptBytes) session->output.shrink_to_fit();
   } else if (session->sent > session->output.size() / 2) {
+    // Moved when more than half is sent: each byte is then moved once at most, on average.
     session->output.erase(0, std::exchange(session->sent, 0));
   }
   if (session->unread() <= kUnreadBytes) session->room.cancel();
@@ -152,6 +159,7 @@ void StoreServer::account(Session& session) {
 void StoreServer::refuse(Session& session, const std::string& why) {
   boost::system::error_code ignored;
   session.socket.close(ignored);
+  // Once a round: a program that is broken so tries again at once, on every rank.
   if (std::exchange(has_noticed_, true)) return;
   notice_("a client of the store" +
           (session.client.pid == 0 ? "" : " (pid " + std::to_string(session.client.pid) + ")") +

@@ -1,5 +1,6 @@
-// The one door to Asio: the names we use, and the two rules that keep its traps shut. Results come
-// as values (`kResult`), and every coroutine that is started hands its exception on (`rethrow`).
+// The only wrapper of Asio: the names we use, and the two rules that keep its traps shut. Results
+// come as values (`kResult`), and every coroutine that is started hands its exception on
+// (`rethrow`).
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>

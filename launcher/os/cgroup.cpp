@@ -47,6 +47,7 @@ JobCgroup::JobCgroup(const std::string& run_id) {
 void JobCgroup::make() {
   if (path_.empty()) return;
   std::error_code error;
+  // Before Linux 5.14 there is no cgroup.kill, and a cgroup without it is of no use here.
   const bool is_made = fs::create_directory(path_, error);
   if (!is_made || ::access((path_ / kKill).c_str(), W_OK) != 0) give_up();
 }
@@ -91,6 +92,8 @@ bool remove_cgroup(const fs::path& path) {
   }
   for (const fs::path& one : below)
     remove_cgroup(one);
+  // rmdir(2), not remove_all: files of a cgroup cannot be unlinked, and go with it. It fails as
+  // long as a process is in it, but for zombies (the kernel's cgroup-v2.rst).
   return ::rmdir(path.c_str()) == 0 || errno == ENOENT;
 }
 

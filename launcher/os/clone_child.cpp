@@ -80,10 +80,15 @@ int clear_handlers_and_run(void* argument) {
 }  // namespace
 
 pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument) {
+  // Of its own, although the memory is borrowed: on ours the child would overwrite the frames to
+  // which we return. It is free again when clone3 comes back, as the child has left it then
+  // (CLONE_VFORK).
   const auto stack = std::make_unique_for_overwrite<std::byte[]>(kStackBytes);
   // Machines want its ends at multiples of 16.
   const std::uintptr_t begin = (reinterpret_cast<std::uintptr_t>(stack.get()) + 15) / 16 * 16;
   clone_args arguments{};
+  // Handlers are functions of ours, in memory that exec takes away; ignored signals stay ignored
+  // (clone(2), Linux 5.5).
   arguments.flags = kBorrowing | CLONE_CLEAR_SIGHAND;
   arguments.exit_signal = SIGCHLD;
   arguments.stack = begin;
@@ -95,6 +100,7 @@ pid_t clone_child(int cgroup_fd, int (*body)(void*), void* argument) {
   const long pid = call_clone3(arguments, body, argument);
   if (pid >= 0) return static_cast<pid_t>(pid);
   errno = static_cast<int>(-pid);
+  // The caller starts it without a cgroup then: the other layers of supervision stand alone.
   if (cgroup_fd >= 0) return -1;
   // Older kernels and containers refuse that call; none refuses this one.
   Start start{body, argument};

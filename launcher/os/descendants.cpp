@@ -1,5 +1,5 @@
 // Runs in the guard too, where little memory is the rule: files are read in pieces, nothing is
-// kept. Of os/ it knows process.h, the one door to pidfds, and process_state.h.
+// kept. Of os/ it knows process.h, the only file for pidfds, and process_state.h.
 #include "launcher/os/descendants.h"
 
 #include <dirent.h>
@@ -145,6 +145,8 @@ bool for_each_descendant(const std::string& variable, std::span<Session> session
   const pid_t self = ::getpid();
   for_each_process([&](pid_t pid) {
     if (pid == self) return;
+    // The pidfd first, then the look: had the number gone to another process in between, the
+    // pidfd would still mean the first one, which is dead, and nobody else is hit.
     const int pidfd = open_pidfd(pid);
     if (pidfd < 0) return;
     const ProcessState stat = look_at(pid);
@@ -179,7 +181,7 @@ SessionProcess describe_member(pid_t pid) {
   return process;
 }
 
-/// A process that we end is no reason for a core file. 1 and not 0: it stops the programs to which
+/// A process that we end needs no core file. 1 and not 0: it stops the programs to which
 /// core_pattern pipes, too (core(5) of 0, fs/coredump.c of 1). False: it is not ours to change.
 bool forbid_core(pid_t pid) {
   rlimit limit{};
@@ -221,6 +223,7 @@ std::uint64_t boot_ticks() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);  // the kernel's own for start times
   constexpr std::uint64_t kSecond = 1'000'000'000;
+  // Cut off, as the kernel cuts starttime in /proc/PID/stat: the two can be compared.
   const auto ticks = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
   return static_cast<std::uint64_t>(now.tv_sec) * ticks +
          static_cast<std::uint64_t>(now.tv_nsec) / (kSecond / ticks);
@@ -254,6 +257,8 @@ bool signal_in_session(pid_t pid, const Session& session, int signal) {
 }
 
 void become_subreaper() {
+  // Orphans below us become our children and not those of init (prctl(2)): they can be found,
+  // killed and reaped.
   check(::prctl(PR_SET_CHILD_SUBREAPER, 1), "prctl", "PR_SET_CHILD_SUBREAPER");
 }
 

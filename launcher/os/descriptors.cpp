@@ -21,6 +21,9 @@ int move_up(int fd) {
 }
 
 void make_room(int count) {
+  // The kernel makes a larger table when a number beyond its end is taken, and with several
+  // threads waits until no CPU uses the old one (synchronize_rcu in fs/file.c): milliseconds that
+  // a start is not to pay.
   const int last = ::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, kFirstHigh + count);
   if (last >= 0) ::close(last);
 }

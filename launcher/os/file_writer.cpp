@@ -56,6 +56,8 @@ std::string_view fit(std::string_view text, int terminal) {
 /// What one write() takes of `bytes`.
 std::string_view piece_of(std::string_view bytes, bool is_file) {
   if (is_file || bytes.size() <= PIPE_BUF) return bytes;
+  // At a line's end where there is one: another process that writes to the same terminal may come
+  // between two writes, but not into the middle of a line.
   const std::size_t end = bytes.substr(0, PIPE_BUF).rfind('\n');
   return bytes.substr(0, end == std::string_view::npos ? PIPE_BUF : end + 1);
 }
@@ -138,6 +140,8 @@ void FileWriter::Lane::start(const std::shared_ptr<Lane>& lane) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
+  // A signal to the process goes to any thread that does not block it (signal(7)): this one would
+  // take it from the loop.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
   std::error_code error;
   try {
@@ -336,6 +340,7 @@ void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
 
 FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
   Output* const errors = errors_->add("stderr", STDERR_FILENO, is_regular(STDERR_FILENO));
+  // Two threads on one terminal would turn the order of its lines round.
   const bool is_one = is_same(STDOUT_FILENO, STDERR_FILENO);
   output_ = is_one ? errors_ : std::make_shared<Lane>(errors_);
   Output* const output = output_->add("stdout", STDOUT_FILENO, is_regular(STDOUT_FILENO));

@@ -42,6 +42,8 @@ GpuQuestion::GpuQuestion(asio::io_context& io) : pipe_(io) {
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "question about GPUs");
   pipe_.assign(ends[0]);
   try {
+    // A process of its own: NVML loads the driver's library, and may hang in a broken driver,
+    // from which no thread of ours could be taken back.
     pid_ = fork_helper(ask, ends[1]);
   } catch (...) {
     ::close(ends[1]);

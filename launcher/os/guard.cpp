@@ -75,6 +75,9 @@ struct Charge {
 void arm(int timer, std::int64_t end) {
   constexpr std::int64_t kSecond = 1'000'000'000;
   const itimerspec when{{0, 0}, {end / kSecond, end % kSecond}};
+  // CLOCK_BOOTTIME goes on while the machine sleeps (timerfd_create(2)): a node that was
+  // suspended for longer than its lease kills its workers when it wakes, before they speak to a
+  // job that has gone on without them.
   ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
@@ -228,7 +231,7 @@ void guard_body(int fd) {
   kill_all(charge);
   // The agent's socket: nobody answers there.
   if (!charge.scratch.empty()) ::unlink((charge.scratch + "/control").c_str());
-  // What is dying, and was no find of a scan, is in it for a moment more.
+  // What is dying, and no scan found, is in it for a moment more.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
   while (!remove_cgroup(charge.cgroup) && std::chrono::steady_clock::now() < last) {
     kill_cgroup(charge.cgroup);

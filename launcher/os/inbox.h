@@ -1,4 +1,4 @@
-// Where the sources of a story put their events, and where the story waits for the next one.
+// Where sources put their events, and where the run loop waits for the next one.
 // One thread: no lock. `push` never waits; the queue is bounded by the number of things that can
 // happen.
 #pragma once

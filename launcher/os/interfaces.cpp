@@ -27,6 +27,7 @@ std::optional<Address> read_address(const std::string& text) {
 std::optional<Address> address_of(const sockaddr* generic) {
   if (generic != nullptr && generic->sa_family == AF_INET) {
     sockaddr_in in{};
+    // Copied: a sockaddr may not be read as what it really is (strict aliasing).
     std::memcpy(&in, generic, sizeof in);
     return asio::ip::address_v4(ntohl(in.sin_addr.s_addr));
   }
@@ -78,6 +79,8 @@ std::string interface_of(const std::string& address) {
   const Interfaces all = read_interfaces();
   for (const ifaddrs* entry = all.get(); entry != nullptr; entry = entry->ifa_next) {
     const bool is_loopback = (entry->ifa_flags & IFF_LOOPBACK) != 0;
+    // An interface has an entry for each of its addresses (getifaddrs(3)). All of 127.0.0.0/8
+    // is ours, though 127.0.0.1 alone is listed.
     if (address_of(entry->ifa_addr) == wanted || (is_loopback && wanted->is_loopback())) {
       return entry->ifa_name;
     }

@@ -27,9 +27,12 @@ NodeHealth look_at_health() {
   }
   struct sysinfo system {};
   if (::sysinfo(&system) == 0) {
+    // Counted in units of mem_unit bytes, which need not be 1 (sysinfo(2)).
     health.memory_bytes = static_cast<std::int64_t>(system.totalram) * system.mem_unit;
   }
   struct statvfs shared {};
+  // Data loaders hand batches over through it, and a container's is 64 MiB unless it asks for
+  // more. In fragments of f_frsize, not in blocks of f_bsize (statvfs(3)).
   if (::statvfs("/dev/shm", &shared) == 0) {
     health.shared_bytes = static_cast<std::int64_t>(shared.f_blocks * shared.f_frsize);
   }

@@ -60,6 +60,8 @@ Question ask_for(const tcp::endpoint& socket, const tcp::endpoint& remote, std::
   copy_address(address, id.idiag_src);
   copy_address(plain(remote.address()), id.idiag_dst);
   if (address.is_v6()) id.idiag_if = static_cast<std::uint32_t>(address.to_v6().scope_id());
+  // No cookie: the one of an earlier answer would name one socket for sure, and we ask for the
+  // first time (sock_diag(7)).
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
   return question;
 }
@@ -99,9 +101,12 @@ Answer ask_netlink(int fd, const Question& question, Found& found) {
 /// "0100007F:7530", as the tables have it: the words of the address as this machine reads them.
 std::string as_in_table(const tcp::endpoint& endpoint, bool is_mapped) {
   const asio::ip::address address = plain(endpoint.address());
+  // Printed by the kernel as numbers of this machine's byte order, four bytes each, although they
+  // are in network order: on a little-endian machine each word looks reversed.
   std::array<std::uint32_t, 4> words{};
   std::size_t count = 4;
   if (is_mapped) {
+    // ::ffff:a.b.c.d, as a socket of IPv6 sees a peer of IPv4 (ipv6(7)).
     words[2] = htonl(0xffff);
     copy_address(address, words[3]);
   } else {
@@ -185,12 +190,14 @@ PeerUsers::Look PeerUsers::look(const tcp::endpoint& peer, const tcp::endpoint& 
   }
   Look look;
   look.can_tell = netlink_ >= 0 || answer != Answer::failed;
+  // Inode 0: the process has closed it or is gone, and what is left is the kernel's.
   if (answer == Answer::found && found.inode != 0) look.user = found.user;
   return look;
 }
 
 std::string describe_user(uid_t user) {
   const std::string number = std::to_string(user);
+  // Not getpwuid(3): its modules may ask a server, and a static binary cannot load them.
   std::ifstream file("/etc/passwd");
   for (std::string line; std::getline(file, line);) {
     std::istringstream fields(line);

@@ -21,6 +21,8 @@ namespace fs = std::filesystem;
 /// Binds and lets go. Returns the port, or -errno.
 int try_port(int port) {
   const int fd = check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket", "free port");
+  // A port in TIME_WAIT, where an earlier job has left it, can be bound all the same; one that
+  // somebody listens at cannot (socket(7), SO_REUSEADDR). Workers bind so, too.
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_in address{};
@@ -37,6 +39,7 @@ int try_port(int port) {
 
 /// "socket:[INODE]" of everybody who listens at `port`, as their descriptors show it (proc(5)).
 void add_listeners(const char* table, int port, std::set<std::string>& links) {
+  // TCP_LISTEN of the kernel's include/net/tcp_states.h, as /proc/net/tcp writes it.
   constexpr const char* kListening = "0A";
   std::ifstream lines(table);
   std::string line;

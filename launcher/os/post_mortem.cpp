@@ -47,6 +47,7 @@ std::uint64_t count_oom_kills() {
 
 std::chrono::microseconds uptime() {
   timespec now{};
+  // The clock of the kernel log's stamps, as near as a program can have it.
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return std::chrono::duration_cast<std::chrono::microseconds>(
       std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec));
@@ -56,6 +57,8 @@ std::chrono::microseconds uptime() {
 /// overwritten in the meantime is EPIPE.
 std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
   std::vector<std::string> lines;
+  // At the oldest record. EPERM where kernel.dmesg_restrict is 1 and we are not root: then
+  // nothing is found.
   const int fd = ::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return lines;
   std::array<char, 8192> buffer;
@@ -93,6 +96,7 @@ std::string find_file(const std::string& pattern) {
   glob_t found{};
   std::string newest;
   fs::file_time_type newest_time{};
+  // The path has a * for what we cannot know of it (core(5): %t, %h in a container).
   if (::glob(pattern.c_str(), 0, nullptr, &found) == 0) {
     for (std::size_t i = 0; i < found.gl_pathc; ++i) {
       std::error_code error;
@@ -109,12 +113,15 @@ std::string find_file(const std::string& pattern) {
 std::string core_finding(const DeadWorker& worker) {
   if (!dumps_core(worker.status.signal)) return "";
   const std::string pattern = read_file("/proc/sys/kernel/core_pattern").value_or("core");
+  // WCOREDUMP is the kernel's word; where it denies, the limit is the usual reason: 0 is the
+  // kernel's default.
   if (!worker.status.core) {
     rlimit limit{};
     ::getrlimit(RLIMIT_CORE, &limit);
     return limit.rlim_cur == 0 ? "no core file: the limit is 0. Allow one: ulimit -c unlimited"
                                : "";
   }
+  // A program takes it from the kernel by a pipe (core(5)); where that puts it, only it knows.
   if (pattern.starts_with('|')) {
     return "core dump handed to " + pattern.substr(1, pattern.find_first_of(" \n") - 1) +
            ". With systemd: coredumpctl debug " + std::to_string(worker.pid);
@@ -171,6 +178,7 @@ std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& b
             " of this cgroup for lack of memory since the start");
   }
   add(lines, core_finding(worker));
+  // A page of a mapped file for which /dev/shm has no room left is this signal, not an error.
   if (worker.status.signal == SIGBUS) add(lines, shared_memory_finding(space_of("/dev/shm")));
   const Space disk = space_of(worker.directory);
   if (disk.total > 0 && disk.free == 0) {

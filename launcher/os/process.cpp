@@ -57,6 +57,8 @@ class CpuMask {
   explicit CpuMask(const std::vector<int>& cpus) {
     if (cpus.empty()) return;
     const auto count = static_cast<std::size_t>(*std::max_element(cpus.begin(), cpus.end())) + 1;
+    // A fixed cpu_set_t ends at 1024 CPUs (sched_setaffinity(2), "Handling systems with large
+    // CPU affinity masks").
     words_.resize(CPU_ALLOC_SIZE(count) / sizeof(unsigned long));
     for (const int cpu : cpus) {
       const auto index = static_cast<std::size_t>(cpu);
@@ -119,6 +121,9 @@ void reset_signals() {
 
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int become(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
+  // A session of its own: one group to kill, and no terminal, so that Ctrl-C comes to the agent
+  // alone. Children of the worker stay in the session even where they make groups of their own,
+  // which is how the guard finds them.
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before the death signal was armed, so look once more.
@@ -132,6 +137,7 @@ void reset_signals() {
   if (::dup2(plan.stderr_fd, STDERR_FILENO) < 0) report_failure(plan);
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+  // After close_range(2), which has marked them as well.
   if (plan.kept_fd >= 0) ::fcntl(plan.kept_fd, F_SETFD, 0);
   if (plan.lock_fd >= 0) ::fcntl(plan.lock_fd, F_SETFD, 0);
   reset_signals();
@@ -207,6 +213,8 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   int clone_error = 0;
   {
     const SignalsBlocked blocked;
+    // The child borrows our memory (CLONE_VM): a handler that ran there would write into our
+    // variables. It gets our mask back just before exec.
     plan.mask = &blocked.before();
     // Born there: moving it later would stop all forks of the machine for a moment.
     pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, become, &plan) : -1;
@@ -218,10 +226,13 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     pid_ = 0;
     throw_fork_failure(spec, clone_error);
   }
+  // Known as soon as clone returns: with CLONE_VFORK we stand still until the child has executed
+  // or ended (clone(2)).
   if (plan.failure.error != 0) {
     reap();
     throw_child_failure(spec, plan.failure);
   }
+  // Before it is reaped, its number cannot be anybody else's: nobody but us may wait for it.
   const int pidfd = move_up(open_pidfd(pid_));
   if (pidfd < 0) take_back("pidfd_open", spec, errno);
   boost::system::error_code cause;
@@ -251,6 +262,8 @@ asio::awaitable<std::optional<ExitStatus>> Process::wait() {
   siginfo_t info{};
   asio::steady_timer timer(pidfd_.get_executor());
   while (true) {
+    // WNOWAIT: it stays a zombie, so that its number, and that of its group, are still its own
+    // when the group is killed below (waitid(2)).
     check(::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT | WNOHANG),
           "waitid",
           "worker " + std::to_string(pid_));
@@ -279,6 +292,8 @@ void Process::reap() {
 }
 
 void Process::signal(int signal) {
+  // A stopped process takes nothing but SIGKILL and SIGCONT: the others wait until it goes on
+  // (signal(7)).
   signal_group(signal);
   signal_group(SIGCONT);
 }
@@ -289,6 +304,8 @@ void Process::signal_group(int signal) const {
 }
 
 bool Process::forward(int signal) const {
+  // Most such signals end a process that has no handler for them, and a Python program need not
+  // know of ours.
   if (pid_ == 0 || !catches_signal(pid_, signal)) return false;
   return signal_process(pid_, signal);
 }
@@ -340,6 +357,9 @@ pid_t fork_helper(void (*body)(int), int kept_fd) {
     if (pid == 0) {
       ::setsid();
       for (int signal = 1; signal < NSIG; ++signal) {
+        // Whatever ends the agent, a signal to all processes of the terminal or of the
+        // user, is not to end what cleans up behind it. SIGCHLD stays, as ignoring it would
+        // reap children by itself (sigaction(2)).
         if (signal != SIGCHLD) ::signal(signal, SIG_IGN);
       }
       close_all_but(kept_fd);
@@ -351,6 +371,8 @@ pid_t fork_helper(void (*body)(int), int kept_fd) {
 }
 
 pid_t leave_core(std::chrono::milliseconds limit) {
+  // Not fork(): that runs handlers of pthread_atfork(3), which may want a lock that the thread
+  // which is dying here holds. _Fork is async-signal-safe (glibc 2.34).
   const pid_t pid = ::_Fork();
   if (pid == 0) {
     // Whoever waits for the end of one of our descriptors is not to wait for the file.

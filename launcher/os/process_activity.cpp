@@ -20,6 +20,8 @@ std::string path_of(pid_t pid, const std::string& name) {
 
 /// Empty: it runs, or the kernel does not say.
 std::string wait_channel(pid_t pid) {
+  // "0" where it runs, and everywhere for a process that we may not trace (proc(5), ptrace access
+  // mode).
   std::ifstream file(path_of(pid, "wchan"));
   std::string name;
   std::getline(file, name);
@@ -34,6 +36,8 @@ std::uint64_t io_bytes(pid_t pid) {
   std::uint64_t sum = 0;
   std::uint64_t bytes = 0;
   for (std::string word; file >> word >> bytes;) {
+    // What read(2) and write(2) were given, from a cache too; read_bytes and write_bytes count
+    // the disk alone.
     if (word == "rchar:" || word == "wchar:") sum += bytes;
   }
   return sum;
@@ -91,6 +95,7 @@ Activity watch_closely(pid_t pid) {
       activity.waits_in = child.waits_in;
       is_wrapper = waits_for_child(child);
     }
+    // A fork bomb is not to hold up the loop.
     if (family.size() + children.size() > kMostProcesses) break;
     family.insert(family.end(), children.begin(), children.end());
   }

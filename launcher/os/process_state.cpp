@@ -19,6 +19,7 @@ ProcessState read_stat(const char* path) {
   const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return found;
   std::array<char, 4096> text{};
+  // One read is enough, as the line is far shorter; and it is of one moment.
   const ssize_t size = ::read(fd, text.data(), text.size() - 1);
   ::close(fd);
   // Fields after the name in parentheses, which may itself hold anything (proc(5)).
@@ -31,6 +32,8 @@ ProcessState read_stat(const char* path) {
   long reaped_user = 0;
   long reaped_system = 0;
   unsigned long long started = 0;
+  // state, ppid, session (6th), minflt (10th), utime to cstime (14th to 17th), starttime (22nd):
+  // proc(5).
   constexpr const char* kFields =
       " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu";
   const int got = std::sscanf(close + 1,
@@ -77,6 +80,8 @@ std::vector<pid_t> children_of(pid_t pid, std::size_t most_threads) {
     if (threads == most_threads) break;
     if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) == 0) continue;
     ++threads;
+    // A child belongs to the thread that forked it, so each has a list of its own (proc(5),
+    // CONFIG_PROC_CHILDREN).
     std::ifstream file(tasks + "/" + entry->d_name + "/children");
     for (pid_t child = 0; file >> child;)
       pids.push_back(child);

@@ -37,6 +37,9 @@ bool is_directory(const std::string& path) {
 
 std::string find_program(const std::string& name, const std::string& search_path) {
   if (name.find('/') != std::string::npos) {
+    // F_OK before X_OK: a shell tells "not found" (127) from "not executable" (126), and so do
+    // we. access(2) asks for the real user, who is the effective one here: nothing of ours is
+    // set-user-ID.
     if (::access(name.c_str(), F_OK) != 0) refuse(name, errno);
     if (is_directory(name)) refuse(name, EISDIR);
     if (::access(name.c_str(), X_OK) != 0) refuse(name, errno);
@@ -45,7 +48,10 @@ std::string find_program(const std::string& name, const std::string& search_path
   std::string found_unusable;
   std::istringstream directories(search_path);
   for (std::string directory; std::getline(directories, directory, ':');) {
+    // An empty entry means the current directory (environ(7)).
     const std::string path = (directory.empty() ? "." : directory) + "/" + name;
+    // As execvp(3) does it: a file that cannot be executed does not end the search, but is what
+    // is named if nothing else is found. A directory passes X_OK, which means searching there.
     if (::access(path.c_str(), F_OK) != 0 || is_directory(path)) continue;
     if (::access(path.c_str(), X_OK) == 0) return path;
     found_unusable = path;
@@ -67,6 +73,7 @@ void check_script(const std::string& path) {
 
 std::string beside_this_program(const std::string& name) {
   std::error_code error;
+  // argv[0] is what the caller chose to say; this is the file that runs (proc(5)).
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path path = self.parent_path() / name;
   return !error && ::access(path.c_str(), X_OK) == 0 ? path.string() : "";

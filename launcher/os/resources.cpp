@@ -61,6 +61,8 @@ std::optional<double> find_quota() {
 std::optional<ProcessShortage> shortage_of_cgroups(int needed) {
   const std::string membership = read_file("/proc/self/cgroup").value_or("");
   const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
+  // "" is the hierarchy of v2. Each cgroup above ours limits us as well, and any of them may be
+  // the one that is full.
   for (const char* const controller : {"", "pids"}) {
     for (const std::string& directory : cgroup_directories(membership, mounts, controller)) {
       const auto most = read_count(read_file(directory + "/pids.max").value_or(""));
@@ -109,6 +111,8 @@ std::int64_t count_own_threads() {
       std::string value;
       if (word == "Uid:") is_own = (status >> value) && value == user;
       if (word != "Threads:") continue;
+      // RLIMIT_NPROC counts threads, not processes (getrlimit(2)), of the real user id, the
+      // first of the line.
       if (is_own && (status >> value)) count += read_count(value).value_or(0);
       break;
     }
@@ -131,6 +135,8 @@ int count_descriptors() {
 int raise_descriptor_limit(int needed) {
   rlimit limit{};
   check(::getrlimit(RLIMIT_NOFILE, &limit), "getrlimit", "descriptors");
+  // The soft limit is low for the sake of programs that use select(2), which ends at 1024. The
+  // launcher uses epoll(7), and anybody may raise it up to the hard one (getrlimit(2)).
   if (limit.rlim_cur < static_cast<rlim_t>(needed) && limit.rlim_cur < limit.rlim_max) {
     limit.rlim_cur = limit.rlim_max;
     check(::setrlimit(RLIMIT_NOFILE, &limit), "setrlimit", "descriptors");
@@ -160,6 +166,7 @@ std::string host_name() {
 
 std::string random_hex(int bytes) {
   std::vector<unsigned char> random(static_cast<std::size_t>(bytes));
+  // Up to 256 bytes come whole and without EINTR once the kernel has its seed (getrandom(2)).
   check(::getrandom(random.data(), random.size(), 0), "getrandom", "run id");
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

@@ -87,6 +87,9 @@ RunLock::RunLock(const std::filesystem::path& directory,
     fd_ = open_file(path_);
     std::filesystem::path held = path_;
     std::optional<pid_t> holder;
+    // flock(2) and not fcntl(2): it belongs to the open file, so workers, which inherit the
+    // descriptor, hold it for as long as one of them lives, and no close() elsewhere in this
+    // process drops it.
     if (::flock(fd_, LOCK_EX | LOCK_NB) != 0 || !is_named(fd_, path_)) holder = read_holder(fd_);
     for (const std::filesystem::path& other : others) {
       if (holder) break;
@@ -95,6 +98,8 @@ RunLock::RunLock(const std::filesystem::path& directory,
     }
     if (!holder) break;
     ::close(fd_);
+    // A holder that is gone, and a lock that is held: by its workers, which the guard is about
+    // to kill.
     if (is_alive(*holder) || std::chrono::steady_clock::now() >= deadline) {
       refuse(name, *holder, held.string());
     }
@@ -109,6 +114,8 @@ RunLock::~RunLock() {
   ::close(fd_);
   const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return;
+  // Only who holds it may take the name away; between our close() and now another may have it,
+  // and the next one would make a second file of that name.
   if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && is_named(fd, path_)) ::unlink(path_.c_str());
   ::close(fd);
 }

@@ -1,6 +1,6 @@
 // One agent per run id, endpoint and node: a locked file that names its holder. Workers inherit the
 // descriptor, so the lock lives as long as anything of the run does, even if the agent was killed.
-// A file that nobody holds is no lock: stale ones do no harm.
+// A file that nobody holds is not a lock: stale ones do no harm.
 // Trap: while somebody sits in the usual place of this user (scratch_dir.h) his agents lock in
 // another one, and after that in the usual one again. So each looks, once it has its own lock, into
 // the other places too: of two that start at once at least one sees the other.

@@ -51,6 +51,7 @@ bool is_private(const std::string& directory) {
   if (::stat(directory.c_str(), &status) != 0 || ::access(directory.c_str(), W_OK) != 0) {
     return false;
   }
+  // The sticky bit: others may add, but not remove or rename what is ours (inode(7)).
   const bool is_closed = (status.st_mode & kWritableByOthers) == 0 || (status.st_mode & S_ISVTX);
   return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && is_closed;
 }
@@ -85,6 +86,8 @@ fs::path make_random_place() {
 }
 
 void make_directory(const fs::path& path) {
+  // Whose it is that stands there already is asked afterwards, by its descriptor: an answer by
+  // its name could be about another one by then.
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
   throw SystemError(system_message("mkdir", path.string(), errno));
 }
@@ -104,7 +107,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
                                       const std::string& name,
                                       fs::path path,
                                       std::string& why_not) {
-  // The last name must be no link. Nobody but root puts one before it: /tmp and what is ours.
+  // The last name must not be a link. Nobody but root puts one before it: /tmp and what is ours.
   const int fd =
       ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -112,6 +115,7 @@ std::optional<OwnDir> OwnDir::open_at(int parent,
     if (errno == ENOTDIR || errno == ELOOP) why_not = "is not a directory";
     return std::nullopt;
   }
+  // From here on the descriptor is what is judged and used, whatever becomes of the name.
   OwnDir opened(fd, std::move(path));
   struct stat status {};
   if (::fstat(fd, &status) != 0) {
@@ -148,6 +152,8 @@ ScratchPlace make_scratch_place(const std::optional<std::string>& runtime_dir) {
   std::string why_not;
   if (OwnDir::open(place.path, why_not)) return place;
   const std::string usual = place.path.string();
+  // Somebody else has taken the usual name in /tmp, or ours is open to others. A directory with
+  // random letters that we made before is used again: jobs of one user see each other's locks.
   const std::vector<OwnDir> others = random_places();
   place.path = others.empty() ? make_random_place() : others.front().path();
   place.warning = usual + " " + why_not + ": the control socket and locks of this job are in " +

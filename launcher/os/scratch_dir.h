@@ -19,7 +19,7 @@ namespace ddp::launcher {
 /// A directory that is ours and that nobody else can write, held open.
 class OwnDir {
  public:
-  /// Nothing when it is not there; nothing and `why_not` when it is no such directory: a link,
+  /// Nothing when it is not there; nothing and `why_not` when it is not such a directory: a link,
   /// somebody else's, or open to others.
   static std::optional<OwnDir> open(const std::filesystem::path& path, std::string& why_not);
   /// An entry of it that is one too.

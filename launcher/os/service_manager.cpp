@@ -25,6 +25,7 @@ ServiceManager::ServiceManager(asio::io_context& io, const Environment& environm
   // The variables may be those of a parent of ours that is the service.
   const std::int64_t pid = number_in(environment, "WATCHDOG_PID");
   if (pid != 0 && pid != ::getpid()) return;
+  // Half the interval, as sd_watchdog_enabled(3) asks.
   heartbeat_ = std::chrono::microseconds(
                    std::max<std::int64_t>(number_in(environment, "WATCHDOG_USEC"), 0)) /
                2;
@@ -56,6 +57,8 @@ void ServiceManager::tell(std::string_view state) const {
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof address.sun_path) return;
   std::copy(socket_.begin(), socket_.end(), address.sun_path);
+  // As systemd writes it; such a name begins with a null byte and is as long as the address says
+  // (unix(7)).
   if (socket_[0] == '@') address.sun_path[0] = '\0';  // an abstract name
   const int fd = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return;

@@ -1,4 +1,4 @@
-// The signals that stop the job, from outside to the story. A signal that was ignored when the
+// The signals that stop the job, from outside to the run loop. A signal that was ignored when the
 // launcher started stays ignored (nohup). Also SIGUSR1 and SIGUSR2, which are for the workers and
 // must not end the launcher, and SIGCHLD, which says that an adopted orphan may have ended.
 #pragma once

@@ -24,7 +24,8 @@ std::optional<double> read_cpu_max(std::string_view text);
 /// The same of v1: cpu.cfs_quota_us and cpu.cfs_period_us. Nothing for a quota of -1.
 std::optional<double> read_cfs_quota(std::string_view quota, std::string_view period);
 
-/// A file that is one number: pids.max, pids.current. Nothing for "max" and for what is no number.
+/// A file that is one number: pids.max, pids.current. Nothing for "max" and for what is not a
+/// number.
 std::optional<std::int64_t> read_count(std::string_view text);
 
 /// The number behind `name` in a file of lines "NAME NUMBER": memory.events, memory.oom_control.

@@ -1,5 +1,5 @@
 // How another node's steady clock stands to ours, estimated from heartbeats that carry the time of
-// the beat they answer. Pure.
+// the heartbeat they answer. Pure.
 #pragma once
 
 #include <chrono>

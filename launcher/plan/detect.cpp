@@ -133,11 +133,13 @@ class Detector {
                 .run_id = {},
                 .workers = {},
                 .address_hint = {}};
+    // A step of one node meets nobody: it takes a free port and a run id of its own.
     if (step.nodes > 1) {
       place.address = {step.first_node, "SLURM_STEP_NODELIST"};
       place.port = {slurm_port(step), "SLURM_STEP_ID"};
       place.run_id = {slurm_run_id(step), "SLURM_STEP_ID"};
     }
+    // GPUs that were allocated but are not to be used say nothing about the number of workers.
     if (step.gpus > 0 && job_.text("device") != "cpu") {
       const bool counted = find_variable(environment_, "SLURM_GPUS_ON_NODE").has_value();
       place.workers = {step.gpus, counted ? "SLURM_GPUS_ON_NODE" : "SLURM_GPUS_PER_NODE"};
@@ -156,9 +158,10 @@ class Detector {
       return {};
     }
     const std::optional<int> node = read_count(environment_, variable);
+    // --nnodes 1: the pods have nothing to do with each other.
     if (most_nodes(job_) <= 1) return {};
     if (!node || *node >= most_nodes(job_)) {
-      note("Kubernetes: " + variable + "=" + index + " is no rank of " +
+      note("Kubernetes: " + variable + "=" + index + " is not a rank of " +
            job_.text("launch.nnodes") + " nodes, so it is not used.");
       return {};
     }
@@ -181,6 +184,7 @@ class Detector {
   }
 
   void take(const Place& place) {
+    // All or nothing: a rank of one count of nodes means nothing in another.
     if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != place.nodes.value) {
       note(place.platform + " says " + std::to_string(place.nodes.value) + " nodes, " +
            job_.setting("launch.nnodes").origin + " says " + job_.text("launch.nnodes") +

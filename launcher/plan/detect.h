@@ -1,6 +1,6 @@
 // What the platform that started this agent tells of the job: Slurm, Kubernetes, Open MPI, or the
 // mpiexec of MPICH. It fills what the user left open, and nothing else. torchrun's own variables
-// (PET_*, as Kubeflow sets them) are no guess: options.cpp reads them.
+// (PET_*, as Kubeflow sets them) are not guesses: options.cpp reads them.
 #pragma once
 
 #include <string>

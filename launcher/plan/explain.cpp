@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/job_keys.h"
 #include "common/print_job.h"
+#include "common/resolve_job.h"
 #include "common/spelling.h"
 #include "common/units.h"
 #include "launcher/plan/flags.h"
@@ -92,12 +93,15 @@ void add(std::string& text, std::string_view name, const std::string& value) {
 
 std::string explain_key(const JobKey& key, const JobValues& job) {
   const JobValues::Setting& setting = job.setting(key.path);
+  const JobValue& usual = default_job().setting(key.path).value;
   std::string text = std::string(key.path) + ": " + std::string(key.help) + "\n";
   const bool may_be_null = key.default_value == "null";
   add(text, "type", type_of(key) + (may_be_null ? ", or null" : ""));
-  add(text, "default", std::string(key.default_value));
+  add(text, "default", to_text(key, usual));
   add(text, "value", to_text(key, setting.value));
-  add(text, "from", setting.origin);
+  // A program without a job file has a few defaults of its own: its name, and no resuming.
+  const bool is_of_program = setting.origin == "default" && setting.value != usual;
+  add(text, "from", is_of_program ? "the program, which has no job file" : setting.origin);
   add(text, "flag", flags_of(key.path, false));
   add(text, "variable", flags_of(key.path, true));
   add(text, "later", key.later.empty() ? "" : list(key.later) + ": not in this version");

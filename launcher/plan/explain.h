@@ -7,8 +7,8 @@
 
 namespace ddp::launcher {
 
-/// Type, default, value, origin, flags and variables of the key at `path`; of every key inside when
-/// it names a section. Errors: UsageError for a path that is neither, with a near one.
+/// Effect, type, default, value, origin, flags and variables of the key at `path`; of every key
+/// inside when it names a section. Errors: UsageError for a path that is neither, with a near one.
 std::string explain(const std::string& path, const JobValues& job);
 
 }  // namespace ddp::launcher

@@ -27,8 +27,9 @@ struct Flag {
   FlagSupport support = FlagSupport::full;
   std::string_view variable = {};  // PET_*, or empty
   std::string_view key = {};       // the job key that it sets, or empty: it is about this call only
-  std::string_view default_text = {};  // a value that is no request; optional: what the
+  std::string_view default_text = {};  // a value that asks for nothing; optional: what the
                                        // flag means alone
+  bool may_be_empty = false;           // an empty value is torchrun's own default, and ours
   std::string_view switched = "true";  // none: what it gives its key
   std::string_view placeholder = {};   // in --help, before the choices of the key
   std::string_view help = {};          // without the key's default; ignored: why it has no effect

@@ -12,7 +12,7 @@
 
 namespace ddp::launcher {
 
-/// What a node says first. Its first byte is not 0, so it is no client of the store.
+/// What a node says first. Its first byte is not 0, so it is not a client of the store.
 struct AgentOpening {
   int protocol = 0;
   bool has_token = false;  // the token handshake comes next, else a Hello
@@ -22,7 +22,7 @@ inline constexpr std::size_t kAgentOpeningBytes = 8;
 
 std::string to_bytes(const AgentOpening& opening);
 
-/// Nothing: whoever sends this is no agent, or `bytes` are fewer than kAgentOpeningBytes.
+/// Nothing: whoever sends this is not an agent, or `bytes` are fewer than kAgentOpeningBytes.
 std::optional<AgentOpening> read_agent_opening(std::string_view bytes);
 
 /// Whether more bytes can make an opening of these.

@@ -23,8 +23,8 @@ struct EndedWorker {
   std::int64_t pid = 0;
 };
 
-/// One wait, before one round. Holders that are no worker of the last round are other jobs': nobody
-/// waits for them.
+/// One wait, before one round. Holders that are not workers of the last round are other jobs':
+/// nobody waits for them.
 class GpuMemoryWait {
  public:
   using Time = std::chrono::steady_clock::time_point;

@@ -116,7 +116,7 @@ class Reader {
   }
 
  private:
-  /// 0 for what is no number of workers.
+  /// 0 for what is not a number of workers.
   static int read_number(std::string_view text) {
     int number = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -17,7 +17,7 @@ json::value any_scalar() {
   return json::array{"string", "number", "boolean"};
 }
 
-/// A value as YAML reads it: true, 3 and 0.1 are no texts.
+/// A value as YAML reads it: true, 3 and 0.1 are not texts.
 json::value as_yaml(std::string_view text) {
   const json::string_view word(text.data(), text.size());
   boost::system::error_code error;

@@ -110,7 +110,7 @@ class Maker {
         colon == std::string::npos ? least : read_number(text.substr(colon + 1));
     if (!least || !most || *least < 1 || *most < *least || *most > kMostNodes) {
       complain(key,
-               text + " is no number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
+               text + " is not a number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
                    std::to_string(kMostNodes) + ".");
       return;
     }
@@ -267,7 +267,7 @@ class Maker {
       const int signal = signal_number(name);
       if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP")) {
         spec_.warnings.push_back(origin("launch.signals_to_handle") + ": " + name +
-                                 " is no signal that can be handled; it is left out");
+                                 " is not a signal that can be handled; it is left out");
       } else {
         spec_.stop_signals.push_back(signal);
       }
@@ -403,10 +403,11 @@ class Maker {
     const std::vector<Gpu>& devices = spec_.facts.devices;
     const bool is_set = spec_.environment.contains("CUDA_VISIBLE_DEVICES");
     if (!devices.empty() && !spec_.facts.refused_gpu.empty()) {
-      spec_.warnings.push_back(
-          "CUDA_VISIBLE_DEVICES=" + visible_devices() + ": CUDA stops at " +
-          spec_.facts.refused_gpu + ", which is no GPU of this node or is named twice, and sees " +
-          std::to_string(spec_.facts.gpus) + ". This node has: " + list_gpus(devices));
+      spec_.warnings.push_back("CUDA_VISIBLE_DEVICES=" + visible_devices() + ": CUDA stops at " +
+                               spec_.facts.refused_gpu +
+                               ", which is not a GPU of this node or is named twice, and sees " +
+                               std::to_string(spec_.facts.gpus) +
+                               ". This node has: " + list_gpus(devices));
     }
     if (wanted_gpus() > spec_.facts.gpus) {
       problems_.push_back("cannot give each of " + std::to_string(spec_.nproc) +
@@ -436,7 +437,7 @@ class Maker {
       problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
     }
     if (is_module && spec_.own_worker)
-      problems_.push_back("-m: " + spec_.entry + " is no Python module. Leave it out.");
+      problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
     if (is_module || spec_.script) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
@@ -481,8 +482,10 @@ JobSpec make_job_spec(const Options& options,
 
 std::vector<JobOverride> layer_overrides(const Options& options) {
   std::vector<JobOverride> layers;
-  // Of no interest without a job file, and nothing else has it for a default.
-  if (!options.job_file) layers.push_back({"data.batch_per_rank", "1", "default"});
+  // Of no interest without a job file, and nothing else has it for a default. Where keys are only
+  // explained, no rule between them is looked at, and the reader wants the table's own default.
+  if (!options.job_file && !options.explain)
+    layers.push_back({"data.batch_per_rank", "1", "default"});
   if (!options.job_file && !options.program.empty()) {
     layers.push_back({"name", as_run_name(options.program), "default"});
     // Whether an unfinished run of another program can be continued is that program's business.
@@ -495,8 +498,14 @@ std::vector<JobOverride> layer_overrides(const Options& options) {
 }
 
 std::string device_of(const JobSpec& spec, int local_rank) {
-  if (spec.own_worker && spec.job.text("device") != "auto") return spec.job.text("device");
-  return local_rank < spec.facts.gpus ? "cuda:" + std::to_string(local_rank) : "cpu";
+  const std::string& device = spec.job.text("device");
+  if (device != "auto" && device != "cuda") return device;
+  const int gpus = spec.facts.gpus;
+  // Ranks of ddp-worker beyond the GPUs share them where gloo adds gradients, and are refused by it
+  // otherwise: none of them goes on as a CPU.
+  const bool shares = spec.own_worker && gpus > 0;
+  if (local_rank < gpus || shares) return "cuda:" + std::to_string(local_rank % gpus);
+  return device == "cuda" ? "cuda:" + std::to_string(local_rank) : "cpu";
 }
 
 }  // namespace ddp::launcher

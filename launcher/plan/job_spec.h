@@ -86,8 +86,8 @@ JobSpec make_job_spec(const Options& options,
 /// them.
 std::vector<JobOverride> layer_overrides(const Options& options);
 
-/// The device of a rank: for ddp-worker what the job says, and "cpu" where that is auto; "cuda:1"
-/// or "cpu" for other programs, by what they can see.
+/// The device of a rank, "cuda:1" or "cpu": what the job says, and where it leaves the number or
+/// the kind open, the GPU of the local rank, if this node has one.
 std::string device_of(const JobSpec& spec, int local_rank);
 
 }  // namespace ddp::launcher

@@ -45,6 +45,7 @@ KeySpace::Answer KeySpace::take(StoreClientId client, StoreRequest request, Time
   Answer answer;
   const std::vector<std::string>& texts = request.texts;
   const std::size_t more = cost(request);
+  // Before anything is changed: a request is carried out whole, or not at all.
   if (more > 0 && bytes_ + more > max_bytes_) {
     answer.refused = "the store is full (" + std::to_string(max_bytes_ >> 20) + " MiB)";
     return answer;
@@ -125,6 +126,8 @@ void KeySpace::compare_set(StoreRequest& request, Answer& answer) {
   const std::string& expected = request.texts[1];
   const std::string& desired = request.texts[2];
   const auto found = values_.find(key);
+  // A missing key counts as empty, so an empty `expected` creates it; and a missing key with
+  // another `expected` is answered by that: both as the reference server has it.
   const std::string current = found == values_.end() ? "" : found->second;
   if (current == expected) {
     put_text(answer.reply, desired);
@@ -154,7 +157,7 @@ void KeySpace::add(const StoreRequest& request, Answer& answer) {
   const std::optional<std::int64_t> old =
       found == values_.end() ? std::optional<std::int64_t>(0) : read_integer(found->second);
   if (!old) {
-    answer.refused = "ADD to a key whose value is no number";
+    answer.refused = "ADD to a key whose value is not a number";
     return;
   }
   // Unsigned, as a sum that does not fit wraps.
@@ -172,12 +175,15 @@ void KeySpace::check(const StoreRequest& request, Answer& answer) const {
 
 void KeySpace::wait(StoreClientId client, StoreRequest& request, Time now, Answer& answer) {
   forget(client);
+  // What is there already is not waited for: only a key that appears wakes anybody.
   std::erase_if(request.texts, [this](const std::string& key) { return has(key); });
   if (request.texts.empty()) {
     put_byte(answer.reply, kReleased);
     return;
   }
   for (const std::string& key : request.texts) {
+    // Once per mention: a key that is named twice is counted twice here and in `missing`, and
+    // counted down twice when it comes.
     awaited_[key].push_back(client);
     bytes_ += 2 * cost(key, "");
   }
@@ -241,6 +247,8 @@ void KeySpace::wake_all(const std::string& key, Answer& answer) {
   if (list.empty()) return;
   for (const StoreClientId client : list.mapped())
     count_down(client, answer);
+  // Both entries, here and in waiters_: the other is freed when the wait ends, a moment later for
+  // waits of several keys.
   bytes_ -= list.mapped().size() * 2 * cost(key, "");
 }
 

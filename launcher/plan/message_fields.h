@@ -208,7 +208,7 @@ class Reader {
     return !error;
   }
   static bool take(const json::value& from, std::string& text, Range) {
-    // As a Writer cuts it: a byte that is no UTF-8 takes three.
+    // As a Writer cuts it: a byte that is not UTF-8 takes three.
     constexpr std::size_t kLongest = kReplacement.size() * (kLongestText + 1);
     const json::string* const string = from.if_string();
     if (string == nullptr || string->size() > kLongest) return false;

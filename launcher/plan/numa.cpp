@@ -31,6 +31,8 @@ Units choose_units(const std::vector<CpuPlace>& places,
   const std::vector<int> nodes = nodes_of(places);
   const bool are_known =
       std::all_of(gpu_nodes.begin(), gpu_nodes.end(), [](int node) { return node >= 0; });
+  // With one NUMA node it does not matter that /sys says -1 of a GPU, as it does on machines
+  // without NUMA.
   if (static_cast<int>(gpu_nodes.size()) >= workers && (are_known || nodes.size() == 1)) {
     Units units;
     for (const int node : gpu_nodes)
@@ -90,6 +92,8 @@ Cpus cpus_of_socket(const std::vector<CpuPlace>& places, int node) {
 
 /// Share `position` of `count`, in whole cores.
 Cpus share_of_cores(const std::map<int, Cpus>& cores, std::size_t position, std::size_t count) {
+  // Cores, not threads: two workers on the threads of one core would share its arithmetic units
+  // and its first caches.
   const std::size_t each = cores.size() / count;
   const std::size_t left_over = cores.size() % count;
   const std::size_t begin = position * each + std::min(position, left_over);
@@ -108,9 +112,11 @@ Cpus core_complex(const std::map<int, Cpus>& caches, std::size_t position) {
   std::vector<Cpus> sorted;
   for (const auto& [cache, cpus] : caches)
     sorted.push_back(cpus);
+  // Stable: caches of one size stay in the order of their CPUs, on every node of the same kind.
   std::stable_sort(sorted.begin(), sorted.end(), [](const Cpus& a, const Cpus& b) {
     return a.size() > b.size();
   });
+  // More workers than caches share them in turn.
   return sorted.empty() ? Cpus() : sorted[position % sorted.size()];
 }
 

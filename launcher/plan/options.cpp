@@ -1,4 +1,4 @@
-// The door to Program_options: it types the split list and knows which names exist. Prefixes,
+// The wrapper of Program_options, which types the split list and knows which names exist. Prefixes,
 // spellings and `--` were dealt with before; numbers are left to the job table's own parser
 // (Program_options reads "-1" into an unsigned as 2^32-1).
 #include "launcher/plan/options.h"
@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/flags.h"
+#include "launcher/plan/help.h"
 #include "launcher/plan/split_arguments.h"
 
 namespace ddp::launcher {
@@ -41,11 +42,30 @@ std::string with_unit(const std::string& text) {
   return bare ? text + "s" : text;
 }
 
-/// An empty text is a request for the default, as torchrun's own defaults are written.
+bool is_empty(const std::string& option) {
+  return option.find('=') + 1 == option.size();
+}
+
 std::vector<std::string> without_empty(std::vector<std::string> options) {
-  std::erase_if(options,
-                [](const std::string& option) { return option.find('=') + 1 == option.size(); });
+  std::erase_if(options, is_empty);
   return options;
+}
+
+/// An empty text is a request for the default where torchrun's own default is written so. Elsewhere
+/// it is a slip, as a rule a shell's variable that is not set: the default would hide it.
+/// Errors: a problem for each such flag.
+std::vector<std::string> find_empty(const std::vector<std::string>& options) {
+  std::vector<std::string> problems;
+  for (const std::string& option : options) {
+    if (!is_empty(option)) continue;
+    const std::string shown = option.substr(0, option.size() - 1);
+    const Flag& flag = *find_flag(std::string_view(shown).substr(2));
+    if (flag.may_be_empty) continue;
+    const bool needs_value = flag.value != FlagValue::optional;
+    problems.push_back(shown + ": its value is empty. Give " + shown + (needs_value ? "=" : "") +
+                       placeholder_of(flag) + ", or leave the flag out.");
+  }
+  return problems;
 }
 
 class Parser {
@@ -59,6 +79,8 @@ class Parser {
   Options run() {
     options_.notes = split_.notes;
     problems_ = split_.problems;
+    for (std::string& problem : find_empty(split_.options))
+      problems_.push_back(std::move(problem));
     const po::options_description description = describe(flags());
     po::variables_map typed;
     po::store(

@@ -33,6 +33,8 @@ std::string_view base_name(std::string_view path) {
 }
 
 bool is_python(const Frame& frame) {
+  // C++ stacks come from symbols, which have no lines; Python always tells one, and "<frozen
+  // ...>" where there is no file.
   return frame.line > 0 || frame.file.starts_with('<');
 }
 
@@ -42,6 +44,7 @@ std::size_t after_standard_library(std::string_view file) {
   const std::size_t at = file.find(kLibrary);
   if (at == std::string_view::npos) return std::string_view::npos;
   const std::size_t end = file.find('/', at + kLibrary.size());
+  // "3.13t" is a build without the global lock.
   const bool is_version = end != std::string_view::npos &&
                           file.substr(at + kLibrary.size(), end - at - kLibrary.size())
                                   .find_first_not_of(".0123456789t") == std::string_view::npos;
@@ -233,6 +236,7 @@ Stacks shortened(Stacks stacks, std::size_t most) {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < stacks.threads.size(); ++i) {
     ThreadStack& thread = stacks.threads[i];
+    // From the outermost: every thread begins alike, and where it stands is at the other end.
     while (bytes + bytes_of(thread) > most && !thread.frames.empty())
       thread.frames.pop_back();
     bytes += bytes_of(thread);

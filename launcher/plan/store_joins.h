@@ -17,7 +17,7 @@ struct StoreJoin {
 
 /// Names those that have not come, once others have: "2 of 4 ranks have joined the store; still to
 /// come: rank 1 (pid 17), rank 3 (pid 19)". Nothing while nobody or everybody has come, and while
-/// `unknown_clients`, clients that are no worker of ours, could be those that are missing.
+/// `unknown_clients`, clients that are not workers of ours, could be those that are missing.
 std::optional<std::string> who_is_missing(std::span<const StoreJoin> ranks, int unknown_clients);
 
 }  // namespace ddp::launcher

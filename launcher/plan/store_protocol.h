@@ -87,7 +87,7 @@ class StoreDecoder {
   /// The next request that is there as a whole. Nothing: more bytes are needed, or it is broken.
   std::optional<StoreRequest> next();
 
-  /// Bytes came that are no request. Nothing more comes out; the connection is to be closed.
+  /// Bytes came that are not a request. Nothing more comes out; the connection is to be closed.
   [[nodiscard]] bool is_broken() const { return broken_; }
 
   /// Bytes of memory that a request under way takes.

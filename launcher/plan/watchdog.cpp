@@ -88,6 +88,7 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
             sample.store_writes != last.store_writes;
   }
   if (stepped) {
+    // Several steps may lie between two looks: their mean stands for all of them.
     const nanoseconds each = (now - track.step_at) / (sample.step - last.step);
     if (track.step_times.size() < kStepTimes) track.step_times.resize(track.step_times.size() + 1);
     track.step_times[track.next_step_time++ % kStepTimes] = each;
@@ -102,6 +103,8 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
     if (sample.activity.state == 'R')
       track.moved_at = now;  // perhaps the CPUs are others' just now
   }
+  // State D for a moment is what reading a file looks like: it has to be the same wait in two
+  // looks.
   const bool is_on_disk = sample.activity.state == 'D' && sample.activity == last.activity;
   const bool is_frozen = sample.alive && (is_stopped(sample) || (is_on_disk && !moved));
   if (!is_frozen) {
@@ -187,6 +190,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
       ++spinning;
     }
   }
+  // As long as one goes on by itself, the others may wait for it.
   if (hung == 0 || hung + spinning < living) return false;
   return spinning == 0 || is_one_elsewhere;
 }
@@ -306,6 +310,7 @@ std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSampl
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
   std::optional<Finding> end = find_left_alone(now);
+  // The first says more: who has left, and which key is missing.
   if (!end) end = find_hang(now);
   if (end) findings.push_back(std::move(*end));
   return findings;

@@ -1,7 +1,7 @@
 // Who hangs: a pure judgement over samples of the workers that the agent takes about once a second.
 // A worker with a progress page is judged by its page alone. Of another the kernel tells where its
 // main thread waits, how much it computes, reads and writes, and our own store what it sets there:
-// a tick of CPU is no progress, since the threads of Gloo or NCCL tick in a rank that is stuck,
+// a tick of CPU is not progress, since the threads of Gloo or NCCL tick in a rank that is stuck,
 // too. Promises: it names the worker that others wait for (a stopped one, one in an uninterruptible
 // sleep, one outside a collective that others are in, the one that is behind, the one that waits
 // elsewhere), not those that wait; nobody is judged by liveness alone.

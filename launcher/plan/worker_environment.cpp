@@ -127,13 +127,13 @@ Environment worker_environment(const JobSpec& spec, const Environment& added) {
 
 std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement) {
   std::vector<std::string> arguments = spec.arguments;
-  if (spec.own_worker) return arguments;  // a job file's path and overrides are no templates
+  if (spec.own_worker) return arguments;  // a job file's path and overrides are not templates
   if (!spec.local_rank_flag.empty()) {
     const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
     const int shown = spec.virtual_local_rank ? 0 : placement.local_rank;
     arguments.insert(entry + 1, spec.local_rank_flag + "=" + std::to_string(shown));
   }
-  // The program's own name is no template, nor is the interpreter before it.
+  // The program's own name is not a template, nor is the interpreter before it.
   const auto entry = std::find(arguments.begin(), arguments.end(), spec.entry);
   for (auto argument = entry + 1; argument != arguments.end(); ++argument) {
     *argument = fill_template(*argument, placement.local_rank);

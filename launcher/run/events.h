@@ -1,4 +1,4 @@
-// Everything that can happen to an agent's story, one struct each. Sources push them and decide
+// Everything that can happen to an agent, one struct each. Sources push them and decide
 // nothing.
 #pragma once
 

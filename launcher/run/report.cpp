@@ -61,6 +61,14 @@ std::string what_happened(const WorkerReport& worker) {
   return text;
 }
 
+/// As the line that announces the stop names a rank: "rank 2 (node 1, b, pid 17)".
+std::string name_worker(const WorkerReport& worker, bool has_nodes) {
+  const std::string node =
+      has_nodes ? "node " + std::to_string(worker.node_rank) + ", " + worker.host + ", " : "";
+  return "rank " + std::to_string(worker.ending.rank) + " (" + node + "pid " +
+         std::to_string(worker.pid) + ")";
+}
+
 std::string progress_of(const WorkerReport& worker) {
   if (!worker.ending.opened_page) return "";
   std::string text = "step " + std::to_string(worker.step);
@@ -161,11 +169,7 @@ std::string describe_other_stacks(const Verdict& verdict, int root, const std::s
 std::string describe_victim(const WorkerReport& worker, bool has_nodes) {
   std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
-  const std::string node = has_nodes
-                               ? " (node " + std::to_string(worker.node_rank) + ", local_rank: "
-                               : " (local_rank: ";
-  return "  rank " + std::to_string(worker.ending.rank) + node + std::to_string(worker.local_rank) +
-         ", pid: " + std::to_string(worker.pid) + "): " + what + "\n";
+  return "  " + name_worker(worker, has_nodes) + ": " + what + "\n";
 }
 
 std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
@@ -266,9 +270,10 @@ std::string summarize_round(const RoundResult& result, int round) {
     return head + describe_loss(*lost);
   }
   const Failed& failed = std::get<Failed>(result.outcome);
-  const WorkerReport& root = result.workers[failed.root_cause];
-  return head + "rank " + std::to_string(root.ending.rank) + " (pid " + std::to_string(root.pid) +
-         "), " + why_root(result, failed);
+  const bool has_nodes = std::ranges::any_of(
+      result.workers, [](const WorkerReport& worker) { return worker.node_rank > 0; });
+  return head + name_worker(result.workers[failed.root_cause], has_nodes) + ", " +
+         why_root(result, failed);
 }
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec) {
@@ -316,8 +321,8 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }
-  for (const std::string& leftover : verdict.unkilled) {
-    text += "ddp-launch: could not be killed and is left: " + leftover + "\n";
+  for (const std::string& process : verdict.unkilled) {
+    text += "ddp-launch: could not be killed and is left: " + process + "\n";
   }
   return text;
 }
@@ -381,7 +386,7 @@ std::string to_json_members(const Verdict& verdict,
   const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
   if (!verdict.unkilled.empty()) {
-    object["leftovers"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
+    object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
   }
   const std::string text = json::serialize(object);
   return text.substr(1, text.size() - 2);  // without the braces

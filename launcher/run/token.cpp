@@ -38,8 +38,9 @@ Secret as_token(std::string_view text, const std::string& origin) {
   while (!text.empty() && is_blank(static_cast<unsigned char>(text.back())))
     text.remove_suffix(1);
   if (std::any_of(text.begin(), text.end(), is_blank)) {
-    throw UsageError(
-        origin + ": the token has a blank or a byte that is no ASCII character in it." + kMakeOne);
+    throw UsageError(origin +
+                     ": the token has a blank or a byte that is not an ASCII character in it." +
+                     kMakeOne);
   }
   if (text.size() < kShortestToken || text.size() > kLongestToken) {
     throw UsageError(origin + ": the token has " +

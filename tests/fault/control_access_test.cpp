@@ -172,7 +172,7 @@ TEST_F(ControlAccess, A2_StatusRemovesNothingThroughALink) {
   EXPECT_EQ(read_all(precious / "control"), "precious");
 }
 
-// The same in a place of our own: what is no socket of ours stays.
+// The same in a place of our own: what is not a socket of ours stays.
 TEST_F(ControlAccess, A2_StatusTidiesSocketsOfOursAlone) {
   for (const fs::path& path : {usual_, usual_ / "file", usual_ / "left"}) {
     fs::create_directory(path);

@@ -134,9 +134,9 @@ TEST_F(JobFileFaults, Y5_BombsAndWhatIsNoSmallFileAreRefusedBeforeTheyAreRead) {
 
   const std::map<std::string, std::string> expected{
       {"large.yaml", "at most 1048576"},
-      {"device.yaml", "no regular file"},
-      {"fifo.yaml", "no regular file"},
-      {"directory.yaml", "no regular file"},
+      {"device.yaml", "not a regular file"},
+      {"fifo.yaml", "not a regular file"},
+      {"directory.yaml", "not a regular file"},
       {"aliases.yaml", "aliases"},
       {"itself.yaml", "aliases"},
       {"long1.yaml", "this line has more than 16384 bytes"},

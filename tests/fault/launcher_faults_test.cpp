@@ -295,7 +295,7 @@ TEST_F(LauncherFaults, L8_TooFewDescriptorsAreRefusedWithTheNumberNeeded) {
   EXPECT_TRUE(refused->sees("the limit is 64"));
   EXPECT_EQ(refused->out(), "");
   EXPECT_FALSE(std::filesystem::exists(scratch() / "runs"));
-  // What it asks for suffices, and a soft limit is no obstacle.
+  // What it asks for suffices, and a soft limit is not an obstacle.
   const int needed = refused->number_after("this needs ");
   ASSERT_GT(needed, 64);
   const auto exact = shell("ulimit -n " + std::to_string(needed));

@@ -190,7 +190,7 @@ TEST_F(RefusalFaults, C8_ANodeRankOutOfRangeIsRefusedBeforeItJoins) {
   EXPECT_THAT(agent->err(), HasSubstr("--node-rank"));
 }
 
-// C8: different numbers of workers are no difference.
+// C8: different numbers of workers are not a difference.
 TEST_F(RefusalFaults, C8_NodesMayHaveDifferentNumbersOfWorkers) {
   if (!make_nodes(2)) GTEST_SKIP() << why_not();
   Agents agents;

@@ -253,7 +253,7 @@ TEST_F(RunDirFaults, A8_ValuesOfLaunchEnvAreNeitherPrintedNorStored) {
   }
   EXPECT_THAT(read_all(runs() / "run/job.yaml"), HasSubstr("TYPED: \"***\""));
   EXPECT_THAT(read_all(runs() / "run/command.txt"), HasSubstr("launch.env.TYPED=***"));
-  // A secret that has changed is no other job.
+  // A secret that has changed does not make another job.
   std::vector<std::string> changed = job;
   changed.back() = "launch.env.TYPED=another";
   const auto again = launch(changed);

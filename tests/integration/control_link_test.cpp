@@ -1,4 +1,4 @@
-// Two agents over real sockets, in one loop and without a launcher; and what is no agent.
+// Two agents over real sockets, in one loop and without a launcher; and what is not an agent.
 #include "launcher/net/control_link.h"
 
 #include <gmock/gmock.h>
@@ -99,7 +99,7 @@ TEST_F(ControlLinkTest, NonsenseEndsTheLink) {
   peer->send("after that");
   EXPECT_TRUE(turn_until([&] { return !gone_.empty(); }));
   EXPECT_THAT(frames_, ElementsAre("nonsense"));
-  EXPECT_THAT(gone_, ElementsAre(HasSubstr("no message of this version")));
+  EXPECT_THAT(gone_, ElementsAre(HasSubstr("not a message of this version")));
   peer->close();
 }
 
@@ -138,7 +138,7 @@ TEST_F(ControlLinkTest, C11_ALengthThatNoFrameHasEndsTheLink) {
     listen(*link);
     its.send(asio::buffer(head));
     EXPECT_TRUE(turn_until([&] { return !gone_.empty(); }));
-    EXPECT_THAT(gone_, ElementsAre(HasSubstr("no frame")));
+    EXPECT_THAT(gone_, ElementsAre(HasSubstr("not a frame")));
   }
   EXPECT_THAT(frames_, IsEmpty());
 }

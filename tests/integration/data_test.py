@@ -109,7 +109,7 @@ class Folders(DataTest):
         (self.folder / "place").mkdir()
         for place in ("pipe", "place", "/dev/full"):
             text = self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", place, expect=2)
-            self.assertRegex(text, f"ddp-worker: cannot write {place}: .* is no regular file. Give another path")
+            self.assertRegex(text, f"ddp-worker: cannot write {place}: .* is not a regular file. Give another path")
         self.assertEqual(list((self.folder / "place").iterdir()), [])
 
 

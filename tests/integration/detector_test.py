@@ -221,7 +221,7 @@ class WrongSetUps(DetectorTest):
 
     def test_what_does_not_go_together_is_refused_before_training(self):
         self.refused("images of 100 x 100 pixels: a yolo needs sides that are multiples of 32", "data.image_size=100", "data.augment=[]")
-        self.refused("loss.name: cross-entropy is no loss of boxes. Take loss.name=detection", "loss.name=cross-entropy")
+        self.refused("loss.name: cross-entropy is not a loss of boxes. Take loss.name=detection", "loss.name=cross-entropy")
         self.refused("model.name: convnet finds no objects. Take a detector", "model.name=convnet", "model.args={}")
         self.refused("task.name: detection needs images with boxes", "data.name=digits", "data.root=null", "data.augment=[]", "data.args={}")
         for half in ("train", "val"):
@@ -237,7 +237,7 @@ class WrongSetUps(DetectorTest):
         self.refused("a number from 0 to 0.999", "data.augment=[{random-perspective: {scale: 1}}]")
         self.refused('"world" is neither all', "loss.args={normalise: world}")
         self.refused("eval.metrics: top-5 is of images in classes, and coco train has boxes", "eval.metrics=[top-5]")
-        self.refused("loss.label_smoothing: the scores of boxes are no labels", "loss.label_smoothing=0.1")
+        self.refused("loss.label_smoothing: the scores of boxes are not labels", "loss.label_smoothing=0.1")
 
 
 if __name__ == "__main__":

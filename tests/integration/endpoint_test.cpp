@@ -144,7 +144,7 @@ TEST_F(EndpointTest, AnAgentIsHandedOnWithItsFirstBytes) {
   StoreClient client(endpoint_.port());  // the store is served beside it
   client.set("key", "value");
   EXPECT_EQ(client.get("key"), "value");
-  StoreClient old(endpoint_.port(), false);  // of torch 1.x, which is no agent
+  StoreClient old(endpoint_.port(), false);  // of torch 1.x, which is not an agent
   old.send(std::string("\x03") + text("key"));
   EXPECT_TRUE(old.is_closed_within());
   ask([&] {

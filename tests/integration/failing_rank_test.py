@@ -68,7 +68,7 @@ class OwnExceptions(FailingRank):
                 self.assertIn(f"  traceback : {error}\n", report)
                 self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
                 self.assertNotRegex(text, r"\[0:1\] .*lost a peer")
-                self.assertRegex(report, r"(?m)^  rank 0 \(local_rank: 0, pid: \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
+                self.assertRegex(report, r"(?m)^  rank 0 \(pid \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
 
     MISFIT = "c10::Error: The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
     OF_LIBTORCH = {
@@ -89,7 +89,7 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
                 self.assertIn(f"  traceback : {error}\n", report)
                 self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
-                self.assertRegex(report, r"(?m)^  rank 0 \(local_rank: 0, pid: \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
+                self.assertRegex(report, r"(?m)^  rank 0 \(pid \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
 
     def test_a_lack_of_memory_is_the_system_s(self):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]

@@ -316,7 +316,7 @@ TEST_F(JoinTest, WhoeverIsNoAgentIsNamedAndTriedAgain) {
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_GT(visits, 1);
   EXPECT_EQ(code_, exit_code::kRendezvous);
-  EXPECT_THAT(error_, HasSubstr("is no agent of ddp-launch"));
+  EXPECT_THAT(error_, HasSubstr("is not an agent of ddp-launch"));
 }
 
 /// Somebody else listens at node 0's port, and says `words` to whoever comes.

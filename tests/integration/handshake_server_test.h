@@ -75,7 +75,7 @@ class RawClient {
 
 class HandshakeServerTest : public testing::Test {
  protected:
-  /// Node 0: everybody who comes goes to a door, and a Hello is answered by a Welcome.
+  /// Node 0: everybody who comes is taken by one server, and a Hello is answered by a Welcome.
   void open(const std::string& token, int nodes = 2, asio::ip::address at = kLoopback) {
     handshakes_.emplace(
         io_,

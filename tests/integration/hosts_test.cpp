@@ -167,7 +167,7 @@ TEST_F(Hosts, ASecondSignalKillsTheWorkers) {
   ASSERT_TRUE(eventually(
       [&] { return job->sees("SIGTERM", 10ms) && count(job->err(), "SIGTERM") >= 2; }, kPatience))
       << job->err();
-  job->read_for(150ms);  // within 100 ms it is the same press
+  job->read_for(150ms);  // within 100 ms it is the same request
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143) << job->err();
   EXPECT_LT(job->lived(), 20s);
@@ -403,7 +403,7 @@ TEST_F(HostsBySshd, TwoSignalsReachTheAgent) {
   ASSERT_TRUE(job->sees("started")) << job->err() << sshd_->err();
   job->signal(SIGINT);
   ASSERT_TRUE(job->sees("SIGTERM")) << job->err();
-  job->read_for(150ms);  // within 100 ms it is the same press
+  job->read_for(150ms);  // within 100 ms it is the same request
   job->signal(SIGINT);
   EXPECT_EQ(job->wait(), 143) << job->err();
 }

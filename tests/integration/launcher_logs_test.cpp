@@ -208,7 +208,7 @@ TEST_F(LauncherLogs, APrefixTellsPidAndTime) {
 TEST_F(LauncherLogs, ColorsAreOnlyWhereTheyAreAskedFor) {
   const auto none = launch_with({}, "print x");
   ASSERT_EQ(none->wait(), 0);
-  EXPECT_EQ(none->out(), "[0:0] x\n");  // a pipe is no terminal
+  EXPECT_EQ(none->out(), "[0:0] x\n");  // a pipe is not a terminal
   const auto always = launch_with(
       {"--color=always", "--log-dir=" + logs(), "-t1", "--duplicate-stdout-filters=x"}, "print x");
   ASSERT_EQ(always->wait(), 0);
@@ -242,7 +242,8 @@ TEST_F(LauncherLogs, EqualLinesAreFolded) {
 }
 
 TEST_F(LauncherLogs, LinesOfAllRanksCarryOnePrefix) {
-  // Ranks that are more than the window apart are no error, so a loaded machine gets more tries.
+  // Ranks that are more than the window apart are not an error, so a loaded machine gets more
+  // tries.
   const auto folds = [&] {
     const auto job = launch_with({"--nproc-per-node=4", "--fold"}, "lines 50 text");
     EXPECT_EQ(job->wait(), 0);

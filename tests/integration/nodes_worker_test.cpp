@@ -146,7 +146,7 @@ class ElasticWorker : public NodesWorker {
     std::vector<std::string> words = cluster().enter(node);
     words.push_back(DDP_LAUNCH);
     words.insert(words.end(), flags.begin(), flags.end());
-    // 1,000 samples are no multiple of the batch: the last step of an epoch is short.
+    // 1,000 samples are not a multiple of the batch: the last step of an epoch is short.
     std::ofstream(scratch() / "job.yaml")
         << "data: {name: digits, train_size: 1000, test_size: 100, batch_per_rank: 16}\n"
            "model: {name: exact}\n"

@@ -60,7 +60,7 @@ COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*((?:\S*/)?(?:ddp-launch|ddp-worker|make\
 OUTPUT = re.compile(r"ddp-launch: |\[\d+:\d+\] ")
 # Nodes that a test does not have: what would be started is printed.
 OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile)\b")
-# Commands within the text that are no whole command, or that other tests run.
+# Commands within the text that are not whole commands, or that other tests run.
 ELSEWHERE = ("ddp-launch ARGUMENTS", "ddp-launch doctor --hosts a,b")  # torchrun_test.py, HostsBySshd
 # What differs from machine to machine in what a program prints.
 VARIES = re.compile(r"\d[\d.]*|node-\w+|threads?\b|\s+")

@@ -83,7 +83,7 @@ class Export(VerbTest):
         (self.folder / "folder.pt").mkdir()
         os.mkfifo(self.folder / "pipe.pt")
         before = self.names()
-        for place, why in (("folder.pt", "no regular file"), ("pipe.pt", "no regular file"), ("none/a.pt", "No such file or directory")):
+        for place, why in (("folder.pt", "not a regular file"), ("pipe.pt", "not a regular file"), ("none/a.pt", "No such file or directory")):
             text = self.worker("export", there, "-o", place, expect=2)
             self.assertRegex(text, f"^ddp-worker: cannot write {place}: .*{why}.* Give another path behind -o.\n$")
             self.assertEqual(self.names(), before)

@@ -623,7 +623,7 @@ class BadInput(WorkerTest):
         with socket.create_server(("127.0.0.1", 0)) as silent:
             join = ("--init-method", f"tcp://127.0.0.1:{silent.getsockname()[1]}", "--rank", 1, "--world-size", 2)
             text = self.worker(*join, "ddp.join_timeout=2s", expect=202)
-        self.assertIn("Somebody listens there, but it is no store", text)
+        self.assertIn("Somebody listens there, but it is not a store", text)
 
     def assert_said_once(self, what, text):
         """By one rank; the launcher's report may quote it."""
@@ -676,7 +676,7 @@ class BadInput(WorkerTest):
             shutil.rmtree(folder)
 
     def test_a_rank_by_hand_without_its_numbers_is_told_what_to_type(self):
-        for method, why in (("tcp://127.0.0.1:29500", "no rank is known"), ("file:///tmp/x", "a file is no meeting place")):
+        for method, why in (("tcp://127.0.0.1:29500", "no rank is known"), ("file:///tmp/x", "a file is not a meeting place")):
             text = self.worker("--init-method", method, expect=2)
             self.assertIn(why, text)
             self.assertIn("ddp-worker JOB.yaml --init-method tcp://HOST:29500 --rank 0 --world-size 2", text)
@@ -895,7 +895,7 @@ class Faults(WorkerTest):
         self.assertIn("--as-rank is for one process alone", text)
 
     def test_a_rank_that_never_joins_is_named(self):
-        """Case W5: the program of rank 1 is no ddp-worker, and waits for ever."""
+        """Case W5: the program of rank 1 is not ddp-worker, and waits for ever."""
         script = self.folder / "one_never_joins"
         script.write_text('#!/bin/sh\n[ "$RANK" = 1 ] && exec tail -f /dev/null\nexec "$DDP" "$@"\n', encoding="ascii")
         script.chmod(0o700)

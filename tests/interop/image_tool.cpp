@@ -37,7 +37,7 @@ std::vector<std::uint8_t> read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What is no good is an image of no channel and as many bytes as the reason has letters.
+// What cannot be used is an image of no channel and as many bytes as the reason has letters.
 void decode(const DecodeWish& wish, std::span<const std::string> files) {
   Image image;  // one for all: what is left of a larger one must not be seen
   for (const std::string& file : files) {

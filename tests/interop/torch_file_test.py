@@ -1,4 +1,4 @@
-"""We read what torch.save writes, and refuse what is damaged or foreign in one line.
+"""We read what torch.save writes, and refuse what is damaged or of another kind in one line.
 
 Run by hand: DDP_FILES_TOOL=... python3 tests/interop/torch_file_test.py
 """

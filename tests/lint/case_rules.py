@@ -64,7 +64,7 @@ def cases(checkout: Checkout):
     for place, cells in rows(page):
         case, tests = cells[0], cells[-1]
         if not CASE.fullmatch(case):
-            yield page.find(place, "L14", f"{case!r} is no number of a case")
+            yield page.find(place, "L14", f"{case!r} is not the number of a case")
             continue
         if case in named:
             yield page.find(place, "L14", f"{case} is there twice")

@@ -1,4 +1,4 @@
-"""L1 rooms, L2 doors, L13 lists: what may be included where, and that every file is built and every named one is there."""
+"""L1 rooms, L2 wrappers, L13 lists: what may be included where, and that every file is built and every named one is there."""
 
 import posixpath
 import re
@@ -46,7 +46,7 @@ def rooms(checkout: Checkout):
             continue
         room = room_of(file.path)
         if room not in OPEN_TO:
-            yield file.find(0, "L1", f"{room} is no room; the rooms are {', '.join(OPEN_TO)}")
+            yield file.find(0, "L1", f"{room} is not a room; the rooms are {', '.join(OPEN_TO)}")
             continue
         allowed = [room, "common", *OPEN_TO[room]]
         for include in INCLUDE.finditer(file.code):
@@ -81,27 +81,27 @@ def cycles(checkout: Checkout):
 
 
 # What may be included only in places that match; tests may include everything.
-DOORS = [
+WRAPPERS = [
     (re.compile(r"boost/asio\b"), re.compile(r"launcher/(os|net|run)/"), "Asio is for launcher/os, net and run"),
     (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!(plan|image)/)"), "Torch is for worker/, and not its plan/ and image/"),
-    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its door is plan/options.cpp"),
-    (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its door is common/yaml.cpp"),
-    (re.compile(r"curl/"), re.compile(r"worker/fetch/download\.cpp$"), "its door is worker/fetch/download.cpp"),
-    (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its door is common/log"),
-    (re.compile(r"(jpeglib|jerror)\.h$"), re.compile(r"worker/image/jpeg\.cpp$"), "its door is worker/image/jpeg.cpp"),
-    (re.compile(r"png\.h$"), re.compile(r"worker/image/png\.cpp$"), "its door is worker/image/png.cpp"),
-    (re.compile(r"webp/"), re.compile(r"worker/image/webp\.cpp$"), "its door is worker/image/webp.cpp"),
+    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its wrapper is plan/options.cpp"),
+    (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its wrapper is common/yaml.cpp"),
+    (re.compile(r"curl/"), re.compile(r"worker/fetch/download\.cpp$"), "its wrapper is worker/fetch/download.cpp"),
+    (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its wrapper is common/log"),
+    (re.compile(r"(jpeglib|jerror)\.h$"), re.compile(r"worker/image/jpeg\.cpp$"), "its wrapper is worker/image/jpeg.cpp"),
+    (re.compile(r"png\.h$"), re.compile(r"worker/image/png\.cpp$"), "its wrapper is worker/image/png.cpp"),
+    (re.compile(r"webp/"), re.compile(r"worker/image/webp\.cpp$"), "its wrapper is worker/image/webp.cpp"),
     (re.compile(r"(?!worker/)(.*/)?(nccl|cuda[^/]*)\.h$"), re.compile(r"worker/(.*/)?cuda"), "CUDA is for the CUDA module, worker/**/cuda*"),
 ]
 NOW = re.compile(r"::\s*now\s*\(")
 
 
-def doors(checkout: Checkout):
+def wrappers(checkout: Checkout):
     for file in checkout.cpp:
         if file.is_test:
             continue
         for include in INCLUDE.finditer(file.code):
-            for library, place, what in DOORS:
+            for library, place, what in WRAPPERS:
                 if library.match(include["target"]) and not place.match(file.path):
                     yield file.find(include.start(), "L2", f"{include['target']}: {what}")
         if re.match(r"(launcher|worker)/plan/", file.path):
@@ -150,4 +150,4 @@ def lists(checkout: Checkout):
                 yield page.find(name.start("what"), "L13", f"{name['what']}: there is no such file")
 
 
-RULES = [rooms, cycles, doors, lists]
+RULES = [rooms, cycles, wrappers, lists]

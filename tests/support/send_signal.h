@@ -1,5 +1,6 @@
-// The one door of the tests to kill(2). There -1 means every process of the machine, 0 the test's
-// own group, and a number below -1 a whole group: a pid that was never found must not become one.
+// The only place of the tests that calls kill(2). There -1 means every process of the machine, 0
+// the test's own group, and a number below -1 a whole group: a pid that was never found must not
+// become one.
 #pragma once
 
 #include <signal.h>
@@ -11,11 +12,11 @@
 namespace ddp::test {
 
 /// Sends `signal` to that one process; when it is gone, nothing happens. Errors:
-/// std::invalid_argument for what is no pid of a process that a test has started.
+/// std::invalid_argument for what is not a pid of a process that a test has started.
 inline void send_signal(pid_t pid, int signal) {
   if (pid <= 1) {
     throw std::invalid_argument("no signal " + std::to_string(signal) + " to pid " +
-                                std::to_string(pid) + ": that is no process of a test.");
+                                std::to_string(pid) + ": that is not a process of a test.");
   }
   ::kill(pid, signal);
 }

@@ -379,7 +379,7 @@ TEST_F(CheckpointTest, ExplicitPathThatIsWrongSaysWhy) {
   } catch (const UsageError& error) {
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("cannot load checkpoint"),
-                      HasSubstr("step-000006: it is no directory"),
+                      HasSubstr("step-000006: it is not a directory"),
                       HasSubstr("Name another one.")));
   }
 }

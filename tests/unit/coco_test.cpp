@@ -344,7 +344,7 @@ TEST_F(CocoSets, D2NamesThatCannotBeCountedAreRefused) {
   EXPECT_THAT(problem(), HasSubstr("names.txt is empty"));
   EXPECT_THAT(problem({{"names", "images"}}),
               AllOf(HasSubstr("cannot read the names of the classes, "),
-                    HasSubstr("it is no regular file. Give a file with a name in each line")));
+                    HasSubstr("it is not a regular file. Give a file with a name in each line")));
 }
 
 TEST_F(CocoSets, AByteOrderMarkIsNoPartOfALabel) {
@@ -372,7 +372,7 @@ TEST_F(CocoSets, D3ALabelFileThatLeadsNowhereIsBad) {
     fs::remove(labels / (std::to_string(i) + ".txt"));
     ASSERT_EQ(::mkfifo((labels / (std::to_string(i) + ".txt")).c_str(), 0600), 0);
   }
-  EXPECT_THAT(problem(), HasSubstr("labels/train/0.txt: it is no regular file"));
+  EXPECT_THAT(problem(), HasSubstr("labels/train/0.txt: it is not a regular file"));
 }
 
 TEST_F(CocoSets, D2NamesOfFilesAreOneLineEach) {
@@ -524,7 +524,7 @@ TEST_F(CocoSets, WhatIsNoFolderOfImagesIsRefused) {
   EXPECT_THAT(problem({{"train", "none.json"}}), HasSubstr("data.args.train: there is no file "));
   fs::create_directory(root() / "a.json");
   EXPECT_THAT(problem({{"train", "a.json"}, {"val", "a.json"}}),
-              AllOf(HasSubstr("cannot read COCO's annotations"), HasSubstr("no regular file")));
+              AllOf(HasSubstr("cannot read COCO's annotations"), HasSubstr("not a regular file")));
 }
 
 TEST(CocoLayout, MostOfTheImagesDecideWhereTheyLie) {

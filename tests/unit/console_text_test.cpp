@@ -41,7 +41,7 @@ TEST(ConsoleText, OtherSequencesGo) {
                   "7d"),
             "abcd");
   EXPECT_EQ(clean("a\x1b[>4;2mb"), "ab");  // ends with m, but sets the keyboard
-  EXPECT_EQ(clean("a\x1b mb"), "ab");      // ends with m, but is no control sequence
+  EXPECT_EQ(clean("a\x1b mb"), "ab");      // ends with m, but is not a control sequence
   for (const char* const line : {"a\x1b", "a\x1b[", "a\x1b[31", "a\x1b]0;never ends", "a\x1b("}) {
     EXPECT_EQ(clean(line), "a") << line;
   }

@@ -159,7 +159,7 @@ TEST(Detect, APodOfAnIndexedJobHasItsRank) {
   EXPECT_THAT(detect_for({"--nnodes=1"}, pod).notes, IsEmpty());
   EXPECT_THAT(detect_for({"--nnodes=1:1"}, pod).notes, IsEmpty());
   EXPECT_THAT(detect_for({"--nnodes=4"}, {{"JOB_COMPLETION_INDEX", "4"}}).notes,
-              ElementsAre(HasSubstr("is no rank of 4 nodes")));
+              ElementsAre(HasSubstr("is not a rank of 4 nodes")));
 }
 
 // Kubeflow's operator sets all of these in every pod, the ones that the user left out to "".

@@ -8,7 +8,7 @@
 namespace ddp::worker {
 namespace {
 
-/// A grid over all colours, of a size that is no multiple of any vector's.
+/// A grid over all colours, of a size that is not a multiple of any vector's.
 Image all_colors() {
   Image image;
   image.reshape(3, {33 * 33, 33});

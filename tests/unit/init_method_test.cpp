@@ -70,7 +70,7 @@ TEST(InitMethod, HalfARankIsRefused) {
 }
 
 TEST(InitMethod, OtherMeetingPlacesAreRefusedWithWhatToType) {
-  EXPECT_THAT(refusal({}, {"file:///tmp/x", "0", "2"}), HasSubstr("a file is no meeting place"));
+  EXPECT_THAT(refusal({}, {"file:///tmp/x", "0", "2"}), HasSubstr("a file is not a meeting place"));
   EXPECT_THAT(refusal({}, {"mpi://", "0", "2"}), HasSubstr("neither env:// nor tcp://"));
   for (const char* const url : {"tcp://", "tcp://a", "tcp://:1", "tcp://a:"})
     EXPECT_THAT(refusal({}, {url, "0", "2"}), HasSubstr("not tcp://HOST:PORT")) << url;

@@ -67,10 +67,11 @@ TEST(MakeJobSpec, NamesAllProblemsAtOnce) {
   EXPECT_THAT(problems_of({"--nnodes=2", "--node-rank=2", "--rdzv-conf=a", "p"}),
               AllOf(HasSubstr("--node-rank: 2 is not the rank of a node of this job: it has 2"),
                     HasSubstr("--rdzv-conf: a: not KEY=VALUE")));
-  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is no Python module"));
+  EXPECT_THAT(problems_of({"-m", "bin/ddp-worker"}), HasSubstr("is not a Python module"));
   EXPECT_THAT(problems_of({"p"}, {{"PET_NNODES", "3:2"}}), HasSubstr("PET_NNODES: 3:2 is no"));
   for (const char* const nodes : {"0", "a", "1:", ":2", "2:1", "-1", "1.5", "1000000"})
-    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}), HasSubstr("is no number of"));
+    EXPECT_THAT(problems_of({std::string("--nnodes=") + nodes, "p"}),
+                HasSubstr("is not a number of"));
 }
 
 TEST(MakeJobSpec, FlagsWithoutEffectAreOneWarningEach) {
@@ -189,9 +190,9 @@ TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
   const JobSpec spec = make({"--signals-to-handle=TERM, SIGUSR1,KILL,SIGSTOP,SIGWHAT", "p"});
   EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGUSR1));
   EXPECT_THAT(spec.warnings,
-              ElementsAre(HasSubstr("KILL is no signal"),
-                          HasSubstr("SIGSTOP is no signal"),
-                          HasSubstr("--signals-to-handle: SIGWHAT is no signal")));
+              ElementsAre(HasSubstr("KILL is not a signal"),
+                          HasSubstr("SIGSTOP is not a signal"),
+                          HasSubstr("--signals-to-handle: SIGWHAT is not a signal")));
 }
 
 TEST(MakeJobSpec, VirtualLocalRanksNeedADeviceEach) {
@@ -221,7 +222,7 @@ TEST(MakeJobSpec, AGpuForEachWorkerIsRefusedWhenTheyDoNotSuffice) {
                               "CUDA_VISIBLE_DEVICES=0,7. This node has: 0 (/dev/nvidia0), 1 ("),
                     HasSubstr("Start fewer workers")));
   EXPECT_THAT(make({"p"}, environment, facts).warnings,
-              ElementsAre(HasSubstr("CUDA stops at 7, which is no GPU of this node")));
+              ElementsAre(HasSubstr("CUDA stops at 7, which is not a GPU of this node")));
   EXPECT_EQ(problems({"--nproc-per-node=2", "p"}), "");  // it has not asked for any
   facts.gpus = 0;
   EXPECT_THAT(problems({"--nproc-per-node=gpu", "p"}),
@@ -302,6 +303,27 @@ TEST(DeviceOf, EveryWorkerTakesTheGpuOfItsLocalRankWhereThereIsOne) {
   EXPECT_EQ(device_of(make({"dir/ddp-worker"}, {}, NodeFacts{4, 0}), 0), "cpu");
   EXPECT_EQ(device_of(make({"other"}, {}, gpus), 1), "cuda:1");
   EXPECT_EQ(device_of(make({"other"}, {}, gpus), 2), "cpu");
+}
+
+TEST(DeviceOf, AJobFileThatAsksForGpusGetsTheirNumbers) {
+  const auto device =
+      [](const std::string& text, int gpus, int local_rank, const Words& more = {}) {
+        Words words{"job.yaml", "data.batch_per_rank=8", "device=" + text};
+        words.insert(words.end(), more.begin(), more.end());
+        NodeFacts facts{4, gpus};
+        facts.devices.resize(static_cast<std::size_t>(gpus));
+        return device_of(make(words, {}, facts), local_rank);
+      };
+  EXPECT_EQ(device("auto", 2, 1), "cuda:1");
+  EXPECT_EQ(device("cuda", 2, 1), "cuda:1");
+  EXPECT_EQ(device("cuda:1", 2, 0), "cuda:1");
+  EXPECT_EQ(device("cpu", 2, 1), "cpu");
+  EXPECT_EQ(device("auto", 0, 1), "cpu");
+  // Ranks share GPUs there.
+  EXPECT_EQ(device("cuda", 2, 3, {"backend=gloo"}), "cuda:1");
+  EXPECT_EQ(device("auto", 1, 1, {"backend=gloo"}), "cuda:0");
+  // A program in place of ddp-worker reads the same file.
+  EXPECT_EQ(device("cpu", 2, 1, {"launch.program=./own"}), "cpu");
 }
 
 }  // namespace

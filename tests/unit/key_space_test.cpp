@@ -82,7 +82,7 @@ TEST_F(Keys, AddReadsLikeStrtoll) {
   }
   for (const std::string value : {"", "abc", "-", "92233720368547758080"}) {
     reply(set, {"n", value});
-    EXPECT_THAT(take(kA, add, {"n"}, 1).refused, HasSubstr("no number")) << value;
+    EXPECT_THAT(take(kA, add, {"n"}, 1).refused, HasSubstr("not a number")) << value;
     EXPECT_EQ(reply(get, {"n"}), text(value));
   }
 }

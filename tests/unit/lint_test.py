@@ -107,7 +107,7 @@ class LintTest(unittest.TestCase):
                     tree = Tree({name: good})
                     self.assertEqual(tree.findings(rule), [], tree.text)
 
-    def test_doors_are_open_to_their_owners_and_to_tests(self):
+    def test_libraries_are_open_to_their_wrappers_and_to_tests(self):
         includes = {
             "launcher/net/a.cpp": "boost/asio.hpp",
             "launcher/plan/options.cpp": "boost/program_options.hpp",
@@ -201,7 +201,7 @@ class LintTest(unittest.TestCase):
             (page, "`Faults.W1_ItIsNamed` ", "", code + ":1", "W1_ItIsNamed is not in the row W1"),
             (page, "| W1 |", "| W3 |", page + ":1", "W1 has no row"),
             (page, "| W2 |", "| W1 |", page + ":6", "W1 is there twice"),
-            (page, "| W2 |", "| second |", page + ":6", "'second' is no number of a case"),
+            (page, "| W2 |", "| second |", page + ":6", "'second' is not the number of a case"),
             (page, "| none |", "|  |", page + ":6", "none of them is empty"),
             (page, "not yet: nobody looks", "", page + ":6", "none of them is empty"),
             (page, "not yet: nobody looks", "not yet:", page + ":6", "what is missing"),

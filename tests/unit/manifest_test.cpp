@@ -89,7 +89,7 @@ TEST(Manifest, A1_WhatItSaysIsShownInOneLine) {
   rest.erase(0, rest.find('\n') + 1);
   const std::size_t begin = rest.find("\"best\":\"") + 8;
   rest.replace(begin, rest.find('"', begin) - begin, R"(x\nforged\u001b[2J)");
-  EXPECT_EQ(refusal(sealed(rest)), "\"x?forged?[2J\" is no number");
+  EXPECT_EQ(refusal(sealed(rest)), "\"x?forged?[2J\" is not a number");
 }
 
 TEST(Manifest, EveryFlippedBitIsSeen) {

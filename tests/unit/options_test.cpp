@@ -15,6 +15,7 @@
 namespace ddp::launcher {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using Words = std::vector<std::string>;
 
@@ -65,6 +66,22 @@ TEST(Options, AValueMayEndInAnEqualsSign) {
   const Options options = parse_options({"--rdzv-id=abc=", "prog"}, {});
   const JobValues job = resolve_job(nullptr, layer_overrides(options));
   EXPECT_EQ(job.text("launch.rdzv_id"), "abc=");
+}
+
+TEST(Options, AnEmptyValueIsADefaultOnlyWhereItIsTorchruns) {
+  for (const char* const flag : {"--rdzv-endpoint=", "--rdzv_conf=", "--local-ranks-filter="})
+    EXPECT_EQ(problems_of({flag, "p"}), "") << flag;
+  EXPECT_EQ(problems_of({"--hosts", "", "p"}),
+            "--hosts: its value is empty. Give --hosts=HOST[:N],..., or leave the flag out.");
+  EXPECT_THAT(problems_of({"-t", "", "p"}), HasSubstr("Give --tee=0|1|2|3, or"));
+  EXPECT_THAT(problems_of({"--append-local-rank=", "p"}),
+              HasSubstr("Give --append-local-rank[=dash|underscore], or"));
+  EXPECT_THAT(problems_of({"--rdzv-backend=", "p"}), HasSubstr("--rdzv-backend=static|c10d"));
+  // The last one wins, and all problems come at once.
+  EXPECT_EQ(problems_of({"--grace=", "--grace=5s", "p"}), "");
+  EXPECT_THAT(problems_of({"--token-file=", "--explain=", "p"}),
+              AllOf(HasSubstr("--token-file: "), HasSubstr("--explain: ")));
+  EXPECT_TRUE(parse_options({"--grace=", "--help"}, {}).help);
 }
 
 TEST(Options, SwitchesInVariablesAreLenientAndNamed) {
@@ -156,6 +173,23 @@ TEST(Options, HelpBeatsEverything) {
   const std::string help = help_text();
   for (const Flag& flag : flags()) {
     EXPECT_THAT(help, HasSubstr("--" + std::string(flag.name))) << flag.name;
+  }
+}
+
+// Everything that is printed of a flag goes through these two.
+TEST(Options, HelpTakesChoicesAndDefaultsFromTheTableOfKeys) {
+  for (const Flag& flag : flags()) {
+    const JobKey* const key = find_job_key(flag.key);
+    if (key == nullptr || flag.value == FlagValue::none) continue;
+    for (const std::string_view choice : key->choices) {
+      if (choice == "none") continue;  // what it is without the flag
+      EXPECT_THAT(placeholder_of(flag), HasSubstr(std::string(choice))) << flag.name;
+    }
+    EXPECT_FALSE(placeholder_of(flag).empty()) << flag.name;
+    const bool is_told = flag.value != FlagValue::optional && flag.support == FlagSupport::full;
+    if (!is_told || key->default_value == "null") continue;
+    EXPECT_THAT(describe(flag), HasSubstr("(" + std::string(key->default_value) + ")"))
+        << flag.name;
   }
 }
 

@@ -64,8 +64,8 @@ TEST_F(ReplaceWith, ALinkIsFollowed) {
 TEST_F(ReplaceWith, WhatIsNoFileIsLeftAlone) {
   fs::create_directory(scratch_.path() / "folder");
   ASSERT_EQ(::mkfifo((scratch_.path() / "fifo").c_str(), 0600), 0);
-  EXPECT_THAT(refusal("folder"), HasSubstr("it is no regular file"));
-  EXPECT_THAT(refusal("fifo"), HasSubstr("it is no regular file"));
+  EXPECT_THAT(refusal("folder"), HasSubstr("it is not a regular file"));
+  EXPECT_THAT(refusal("fifo"), HasSubstr("it is not a regular file"));
   EXPECT_THAT(refusal("none/a"), HasSubstr("No such file or directory"));
   EXPECT_THAT(names(), UnorderedElementsAre("folder", "fifo"));
 }

@@ -193,7 +193,7 @@ TEST(Models, WhatAModelCannotDoIsRefusedByName) {
       "model.args.hiden: mlp does not take it, did you mean \"hidden\"? Allowed: hidden, dropout.");
   for (const std::string bad : {"", "0", "-3", "12;3", "12,", "abc", "9999999999999999999999"}) {
     mlp.args = Args("model.args", {{"hidden", bad}});
-    EXPECT_THAT(complaint_about(mlp), HasSubstr("\"" + bad + "\" is no list of layer sizes"))
+    EXPECT_THAT(complaint_about(mlp), HasSubstr("\"" + bad + "\" is not a list of layer sizes"))
         << bad;
   }
   ModelRequest convnet = request_of("convnet", 1, 28);

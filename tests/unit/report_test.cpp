@@ -83,8 +83,23 @@ TEST(Report, PutsTheRootCauseBeforeItsVictims) {
   const std::size_t victims = text.find("Failures that followed:\n");
   ASSERT_NE(victims, std::string::npos);
   EXPECT_LT(text.find("Root Cause"), victims);
-  EXPECT_THAT(text.substr(victims),
-              HasSubstr("  rank 0 (local_rank: 0, pid: 100): stopped by the launcher\n"));
+  EXPECT_THAT(text.substr(victims), HasSubstr("  rank 0 (pid 100): stopped by the launcher\n"));
+}
+
+TEST(Report, NamesTheNodesOfAJobOfSeveral) {
+  WorkerReport root = worker(1, ExitStatus{7, 0, false});
+  root.node_rank = 1;
+  root.host = "node-b";
+  Verdict verdict = failed({stopped_worker(0), root}, 1);
+  verdict.lived = 1500ms;
+  JobSpec spec = some_job();
+  spec.min_nodes = spec.max_nodes = 2;
+  EXPECT_THAT(format_report(verdict, spec),
+              AllOf(HasSubstr("  host      : node-b\n  node      : 1\n"),
+                    HasSubstr("  rank 0 (node 0, node-a, pid 100): stopped by the launcher\n")));
+  EXPECT_EQ(summarize_round(verdict, 0),
+            "round 0 failed after 1.5 s: rank 1 (node 1, node-b, pid 101), exit code 7");
+  EXPECT_EQ(summarize_round(failed({root}, 0), 0).find("node-a"), std::string::npos);
 }
 
 TEST(Report, CountsTheVictimsOfALargeJob) {
@@ -93,7 +108,7 @@ TEST(Report, CountsTheVictimsOfALargeJob) {
     workers.push_back(stopped_worker(rank));
   workers[9000] = worker(9000, ExitStatus{97, 0, false});
   const std::string text = text_of(failed(workers, 0));
-  EXPECT_THAT(text, HasSubstr("  rank 100 (local_rank: 100, pid: 200): stopped by the launcher\n"));
+  EXPECT_THAT(text, HasSubstr("  rank 100 (pid 200): stopped by the launcher\n"));
   EXPECT_THAT(text, Not(HasSubstr("rank 101 ")));
   EXPECT_THAT(
       text,
@@ -188,12 +203,12 @@ TEST(Report, TheLaunchersOwnFailureIsSaid) {
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 
-TEST(Report, LeftoversAreNamed) {
+TEST(Report, UnkilledProcessesAreNamed) {
   Verdict verdict;
   verdict.unkilled = {"pid 7 (x, state D)"};
   verdict.exit_code = 125;
   EXPECT_THAT(text_of(verdict), HasSubstr("could not be killed and is left: pid 7 (x, state D)\n"));
-  EXPECT_EQ(members_of(verdict).at("leftovers").at(0), "pid 7 (x, state D)");
+  EXPECT_EQ(members_of(verdict).at("unkilled").at(0), "pid 7 (x, state D)");
   EXPECT_EQ(members_of(verdict).at("decided_by"), "launcher");
 }
 

@@ -276,7 +276,7 @@ TEST_F(RunDirTest, AnOutputThatCannotBeMadeIsNamed) {
   replace_file(file, "x");
   try {
     RunDir::choose(job({"output=" + (file / "below").string()}), 1, "a");
-    FAIL() << "a file is no directory";
+    FAIL() << "a file is not a directory";
   } catch (const SystemError& error) {
     EXPECT_THAT(error.what(), HasSubstr(file.string()));
   }
@@ -391,7 +391,7 @@ TEST_F(SharedOutput, A1_TheLinkToTheNewestRunOfAnotherIsNotFollowed) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_))
     names.push_back(entry.path().filename().string());
-  EXPECT_THAT(names, ::testing::IsSubsetOf({"private", "latest"}));  // no leftover
+  EXPECT_THAT(names, ::testing::IsSubsetOf({"private", "latest"}));  // nothing else stays
 }
 
 }  // namespace

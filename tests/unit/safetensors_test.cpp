@@ -145,12 +145,12 @@ TEST(Safetensors, HeaderLengthIsChecked) {
 TEST(Safetensors, HeaderMustBeAJsonObject) {
   EXPECT_EQ(refusal("{}", ""), "accepted");
   EXPECT_EQ(refusal("{}      ", ""), "accepted");
-  EXPECT_THAT(refusal("{", ""), HasSubstr("no JSON"));
-  EXPECT_THAT(refusal(" {}", ""), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal("[]", ""), HasSubstr("no JSON object"));
-  EXPECT_THAT(refusal(R"({"x":1})", ""), HasSubstr("input: tensor x: its entry is no object"));
-  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})", ""), HasSubstr("no text"));
-  EXPECT_THAT(refusal(std::string(1000, '['), ""), HasSubstr("no JSON"));
+  EXPECT_THAT(refusal("{", ""), HasSubstr("not JSON"));
+  EXPECT_THAT(refusal(" {}", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal("[]", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(refusal(R"({"x":1})", ""), HasSubstr("input: tensor x: its entry is not an object"));
+  EXPECT_THAT(refusal(R"({"__metadata__":{"a":1}})", ""), HasSubstr("not a text"));
+  EXPECT_THAT(refusal(std::string(1000, '['), ""), HasSubstr("not JSON"));
 }
 
 TEST(Safetensors, EntriesMustBeComplete) {
@@ -159,11 +159,11 @@ TEST(Safetensors, EntriesMustBeComplete) {
   EXPECT_THAT(refusal(R"({"x":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})", "a"),
               HasSubstr("dtype F8 is not supported"));
   EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[-1],"data_offsets":[0,1]}})", "a"),
-              HasSubstr("is no list of sizes"));
+              HasSubstr("is not a list of sizes"));
   EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":1,"data_offsets":[0,1]}})", "a"),
-              HasSubstr("shape is no list"));
+              HasSubstr("shape is not a list"));
   EXPECT_THAT(refusal(R"({"x":{"dtype":"U8","shape":[1],"data_offsets":[0]}})", "a"),
-              HasSubstr("no pair of numbers"));
+              HasSubstr("not a pair of numbers"));
 }
 
 TEST(Safetensors, OffsetsMustFitShapeAndFile) {

@@ -85,9 +85,9 @@ TEST(SlurmStep, SaysWhatDoesNotFit) {
     return facts.problem;
   };
   EXPECT_EQ(problem("SLURM_NODEID", ""), "SLURM_NODEID is not set");
-  EXPECT_EQ(problem("SLURM_PROCID", "x"), "SLURM_PROCID=x is no number");
-  EXPECT_EQ(problem("SLURM_PROCID", "-1"), "SLURM_PROCID=-1 is no number");
-  EXPECT_EQ(problem("SLURM_STEP_ID", "0.1"), "SLURM_STEP_ID=0.1 is no number");
+  EXPECT_EQ(problem("SLURM_PROCID", "x"), "SLURM_PROCID=x is not a number");
+  EXPECT_EQ(problem("SLURM_PROCID", "-1"), "SLURM_PROCID=-1 is not a number");
+  EXPECT_EQ(problem("SLURM_STEP_ID", "0.1"), "SLURM_STEP_ID=0.1 is not a number");
   EXPECT_THAT(problem("SLURM_PROCID", "3"), HasSubstr("does not fit SLURM_STEP_NUM_TASKS"));
   EXPECT_THAT(problem("SLURM_NODEID", "2"), HasSubstr("does not fit SLURM_STEP_NUM_NODES"));
   EXPECT_THAT(problem("SLURM_LOCALID", "2147483647"), HasSubstr("does not fit"));

@@ -71,7 +71,7 @@ TEST_F(Token, AFileThatOthersCanReadIsRefused) {
 
 TEST_F(Token, WhatIsNoTokenIsRefused) {
   EXPECT_THAT(problem("/no/such/file"), HasSubstr("No such file"));
-  EXPECT_THAT(problem("/dev/null"), HasSubstr("no regular file"));
+  EXPECT_THAT(problem("/dev/null"), HasSubstr("not a regular file"));
   EXPECT_THAT(problem(file("")), HasSubstr("0 characters"));
   EXPECT_THAT(problem(file("secret")), HasSubstr("6 characters, of 32"));
   EXPECT_THAT(problem(file(std::string(5000, 'a'))), HasSubstr("too many"));

@@ -79,7 +79,7 @@ TEST_F(Upright, ATurnedCollageHasThePixelsOfItsCanvas) {
 }
 
 TEST_F(Upright, PixelsAreThoseOfTheGeneralWay) {
-  // A turn by so little that nothing moves, but the rows are no rows any more.
+  // A turn by so little that nothing moves, but the rows are not rows any more.
   constexpr double kLittle = 1e-12;
   Image upright;
   Image general;

@@ -12,7 +12,7 @@ TEST(Watch, HigherOrLowerIsBetter) {
   const WatchRule accuracy{"accuracy", true, {}};
   WatchState state = note_result(accuracy, {}, 0.5);
   EXPECT_EQ(state, (WatchState{0.5, 0}));
-  EXPECT_FALSE(is_gain(accuracy, state, 0.5)) << "equal is no gain";
+  EXPECT_FALSE(is_gain(accuracy, state, 0.5)) << "equal is not a gain";
   EXPECT_TRUE(is_gain(accuracy, state, 0.6));
   const WatchRule loss{"loss", false, {}};
   EXPECT_TRUE(is_gain(loss, state, 0.4));

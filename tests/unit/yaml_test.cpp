@@ -126,11 +126,11 @@ TEST(Yaml, OnlySmallRegularFilesAreRead) {
     return "";
   };
   EXPECT_THAT(message(folder / "missing.yaml"), HasSubstr("No such file"));
-  EXPECT_THAT(message(folder), HasSubstr("no regular file"));
-  EXPECT_THAT(message("/dev/zero"), HasSubstr("no regular file"));
+  EXPECT_THAT(message(folder), HasSubstr("not a regular file"));
+  EXPECT_THAT(message("/dev/zero"), HasSubstr("not a regular file"));
   const std::filesystem::path fifo = folder / "fifo.yaml";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_THAT(message(fifo), HasSubstr("no regular file"));
+  EXPECT_THAT(message(fifo), HasSubstr("not a regular file"));
   const std::filesystem::path large = folder / "large.yaml";
   std::ofstream(large) << "a: 1\n";
   std::filesystem::resize_file(large, (1 << 20) + 1);

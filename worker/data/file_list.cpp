@@ -42,7 +42,7 @@ Found read_folder(const fs::path& folder) {
   for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
     const std::string name = at->path().filename().string();
     if (is_hidden(name)) continue;
-    // What cannot be looked at is no folder, and is told when it is read.
+    // What cannot be looked at is not a folder, and is told when it is read.
     std::error_code ignored;
     if (at->is_directory(ignored)) {
       found.folders.push_back(name);

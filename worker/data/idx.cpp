@@ -96,7 +96,7 @@ void check_idx_pair(const IdxArray& images,
                     const std::string& labels_name) {
   if (images.shape.size() != 3 || labels.shape.size() != 1)
     throw UsageError(images_name + " and " + labels_name +
-                     " are no images [N, H, W] and labels [N]");
+                     " are not images [N, H, W] and labels [N]");
   if (images.shape[0] != labels.shape[0]) {
     throw UsageError(images_name + " holds " + std::to_string(images.shape[0]) + " images, " +
                      labels_name + " holds " + std::to_string(labels.shape[0]) +

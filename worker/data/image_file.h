@@ -12,10 +12,9 @@
 namespace ddp::worker {
 
 /// Reads and decodes it. `wish.at_least` is a smaller side, in either direction. A file that cannot
-/// be read is tried three times, as network disks forget (ESTALE) and remember; one that is no
-/// regular file, or too large, only once.
-/// Blocks: less than a second, and what the disk takes. Returns the size in the file.
-/// Errors: BadSample, with the path, for whatever is wrong with it.
+/// be read is tried three times, as network disks forget (ESTALE) and remember; one that is not a
+/// regular file, or too large, only once. Blocks: less than a second, and what the disk takes.
+/// Returns the size in the file. Errors: BadSample, with the path, for whatever is wrong with it.
 ImageSize read_image(const std::filesystem::path& path,
                      const DecodeWish& wish,
                      const DecodeLimits& limits,

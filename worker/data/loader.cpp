@@ -12,7 +12,7 @@ namespace {
 
 // A batch goes to the threads in that many parts, so that a single one is not waited for.
 constexpr std::size_t kParts = 8;
-// So many bad samples one after the other are no accident.
+// So many bad samples one after the other are not an accident.
 constexpr int kMaxBadInARow = 100;
 
 using Clock = std::chrono::steady_clock;

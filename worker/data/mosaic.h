@@ -20,7 +20,7 @@ class Mosaic {
   explicit Mosaic(const AugmentRequest& request);
 
   /// The sample's image is above and to the left of the point. Errors: those of the source but for
-  /// bad samples; UsageError for what is no image.
+  /// bad samples; UsageError for what is not an image.
   void operator()(Sample& sample, Random& random, const Source& source) const;
   /// Reads a sample, makes a mosaic of it and moves that: the same as one after the other, but the
   /// mosaic is not painted, and images that the source keeps are not copied. Precondition: `move`

@@ -62,13 +62,13 @@ std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
 }
 
-struct Attendance {
+struct Answered {
   std::vector<int> here;
   std::vector<int> missing;
 };
 
-Attendance look_around(const Voters& voters, const Question& question) {
-  Attendance found;
+Answered look_around(const Voters& voters, const Question& question) {
+  Answered found;
   for (int rank = 0; rank < voters.world_size; ++rank) {
     const bool is_here = voters.store->check({answer_key(question, rank)});
     (is_here ? found.here : found.missing).push_back(rank);

@@ -1,4 +1,4 @@
-// The door to libddp-worker-cuda.so, which alone is linked to libtorch_cuda and NCCL.
+// The wrapper of libddp-worker-cuda.so, which alone is linked to libtorch_cuda and NCCL.
 // Promises: a worker on CPUs never loads CUDA (0.24 s to its first tensor operation instead of
 // 0.40 s); a module of another build is refused, not called.
 // Trap: LibTorch asks once whether it has CUDA, and remembers the answer; so the module is loaded

@@ -105,7 +105,7 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
       throw PeerError(
           "no store answers at " + endpoint(self) + " after " +
               std::to_string(timeout.count() / 1000) + " s. " +
-              (found.is_heard ? "Somebody listens there, but it is no store: is the port right?"
+              (found.is_heard ? "Somebody listens there, but it is not a store: is the port right?"
                               : "Is rank 0 running, and can this node reach it?"),
           exit_code::kRendezvous);
     }

@@ -157,7 +157,7 @@ Outcome transfer_once(const DownloadRequest& request, OutputFile& part, std::uin
     throw UsageError(request.url + ": not an address. Give --from as http://HOST/PATH.");
   if (code != CURLE_OK)
     return judge(code, status, reason[0] != 0 ? reason.data() : curl_easy_strerror(code));
-  // "Range not satisfiable" is no error to libcurl, which takes it for a file that is whole.
+  // "Range not satisfiable" is not an error to libcurl, which takes it for a file that is whole.
   if (size > 0 && size == transfer.begin)
     return {End::from_start, "the server does not go on at byte " + std::to_string(size)};
   if (size < request.file.size)

@@ -1,9 +1,9 @@
-// One file by HTTP, to the end or not at all; the door to libcurl.
+// One file by HTTP, to the end or not at all; the wrapper of libcurl.
 // Promises: the file gets its name only when its size and digest are right, until then it is
 // NAME.part; what was cut off goes on where it stopped, in this run and in a later one; a server
 // that falls silent, cuts, lies about lengths, sends something else or ignores ranges ends in one
 // error after a bounded number of tries.
-// Trap: an answer of 200 is no success. Proxies and portals answer so with pages of their own.
+// Trap: an answer of 200 is not a success. Proxies and portals answer so with pages of their own.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Gets the files of a published data set into a directory: the story of `ddp-worker fetch`.
+// Gets the files of a published data set into a directory: all of `ddp-worker fetch`.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// JPEG files; the door to libjpeg-turbo. Callers go through worker/image/decode.
+// JPEG files; the wrapper of libjpeg-turbo. Callers go through worker/image/decode.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// PNG files, read and written; the door to libpng. Readers go through worker/image/decode.
+// PNG files, read and written; the wrapper of libpng. Readers go through worker/image/decode.
 #pragma once
 
 #include <cstdint>

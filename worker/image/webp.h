@@ -1,4 +1,4 @@
-// WebP files, lossy and lossless, not animated; the door to libwebp. Callers go through
+// WebP files, lossy and lossless, not animated; the wrapper of libwebp. Callers go through
 // worker/image/decode.
 #pragma once
 

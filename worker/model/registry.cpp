@@ -34,7 +34,7 @@ std::vector<std::int64_t> read_units(const Args& args) {
       ++place;
   }
   throw UsageError(args.where("hidden") + ": \"" + text +
-                   "\" is no list of layer sizes from 1 to " + std::to_string(kMaxUnits) +
+                   "\" is not a list of layer sizes from 1 to " + std::to_string(kMaxUnits) +
                    ". Write it as in \"256,128\".");
 }
 
@@ -51,7 +51,7 @@ Stem choose_stem(const ModelRequest& request) {
   return std::max(request.height, request.width) <= 64 ? Stem::cifar : Stem::imagenet;
 }
 
-// For models that are no resnets.
+// For models that are not resnets.
 void refuse_stem(const ModelRequest& request) {
   if (request.stem != "auto")
     throw UsageError("model.stem: " + request.name + " has no stem to choose. Remove the key.");

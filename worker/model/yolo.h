@@ -36,7 +36,7 @@ class Yolo : public Detector {
  public:
   Yolo(const YoloPlan& plan, std::int64_t channels, std::int64_t classes, const MakeNorm& norm);
 
-  /// Errors: UsageError for images whose sides are no multiples of the last stride.
+  /// Errors: UsageError for images whose sides are not multiples of the last stride.
   static void require_sides(std::int64_t height, std::int64_t width);
 
   /// Errors: as require_sides().

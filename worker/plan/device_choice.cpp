@@ -103,7 +103,7 @@ class Chooser {
                        ". Use device=cpu, or auto.");
     }
     DeviceChoice choice = cpu();
-    // A node without GPUs is no news; one whose GPUs cannot be used is.
+    // A node without GPUs needs no word; one whose GPUs cannot be used does.
     if (!facts_.gpus.empty()) choice.notes.push_back("device: auto takes the cpu, as " + problem_);
     return choice;
   }

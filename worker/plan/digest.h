@@ -1,4 +1,4 @@
-// XXH3-128, the checksum of checkpoints: finds damage at memory speed; it is no protection against
+// XXH3-128, the checksum of checkpoints: finds damage at memory speed; it does not protect against
 // an attacker.
 #pragma once
 

@@ -39,7 +39,7 @@ void lay_endpoint(const std::string& url, Environment& environment) {
     return;
   }
   const std::string why = url.starts_with("file://")
-                              ? ": a file is no meeting place here (locks of network disks fail)"
+                              ? ": a file is not a meeting place here (locks of network disks fail)"
                               : ": neither env:// nor tcp://HOST:PORT";
   throw UsageError("--init-method " + url + why + ". Type: " + kExample);
 }

@@ -58,7 +58,7 @@ constexpr VerbRule kVerbs[] = {
      kMany},
 };
 
-/// Flags that not every verb takes, and the words of those that do; "train" is no word but none.
+/// Flags that not every verb takes, and the words of those that do; "train": no word at all.
 struct FlagRule {
   const char* flag;
   std::vector<std::string_view> verbs;

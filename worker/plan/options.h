@@ -44,7 +44,7 @@ struct Options {
 
 /// Reads `ddp-worker [JOB.yaml] [KEY=VALUE ...]`, or a verb and its arguments as in --help.
 /// Errors: UsageError with all that is wrong: unknown flags, flags of another verb, arguments that
-/// are no override, a second job file, too few or too many files.
+/// are not overrides, a second job file, too few or too many files.
 Options parse_options(int argc, const char* const* argv);
 
 /// What --help prints.

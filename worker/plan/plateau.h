@@ -24,7 +24,7 @@ struct PlateauState {
 };
 
 /// The state after one more result; the rate from then on is `base_lr * factor`. A result that is
-/// not finite is no improvement. A drop of the rate by 1e-8 or less is not made.
+/// not finite is not an improvement. A drop of the rate by 1e-8 or less is not made.
 /// Source: ReduceLROnPlateau of torch.optim.lr_scheduler 2.11, with a relative threshold and
 /// without cooldown.
 PlateauState note_result(const PlateauRule& rule,

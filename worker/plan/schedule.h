@@ -32,7 +32,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// "one-cycle" and so on, as in the job file; nothing for a word that is no schedule of ours.
+/// "one-cycle" and so on, as in the job file; nothing for a word that is not a schedule of ours.
 std::optional<Schedule::Name> parse_schedule_name(std::string_view word);
 
 /// The learning rate of the optimizer step number `step` (from 0).

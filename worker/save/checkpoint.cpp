@@ -272,7 +272,7 @@ std::optional<std::size_t> find_best(std::span<const CheckpointHead> heads) {
 
 LoadedCheckpoint load_checkpoint(const fs::path& path, bool trust) try {
   const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) throw UsageError("it is no directory");
+  if (fd < 0) throw UsageError("it is not a directory");
   struct stat status {};
   const int result = ::fstat(fd, &status);
   ::close(fd);

@@ -30,7 +30,7 @@ double decode(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || std::isnan(value))
-    throw UsageError("\"" + one_line(text, 40) + "\" is no number");
+    throw UsageError("\"" + one_line(text, 40) + "\" is not a number");
   return value;
 }
 

@@ -82,7 +82,7 @@ void replace_with(const fs::path& path, const std::function<void(OutputFile)>& w
     throw SystemError("cannot replace " + path.string() + ": it is a broken link");
   const fs::file_status before = fs::status(target, ignored);
   if (fs::exists(before) && !fs::is_regular_file(before))
-    throw SystemError("cannot replace " + target.string() + ": it is no regular file");
+    throw SystemError("cannot replace " + target.string() + ": it is not a regular file");
   const fs::path above = target.has_parent_path() ? target.parent_path() : fs::path(".");
   const fs::path temporary = above / (target.filename().string() + ".tmp-" + random_name());
   // Made here, so that a file that another has made is not removed below.

@@ -56,7 +56,7 @@ class Reader {
     return line;
   }
 
-  // Little endian, two's complement. Longer ones are no sizes of anything.
+  // Little endian, two's complement. Longer ones are not sizes of anything.
   void push_long(std::uint64_t size) {
     const std::string_view bytes = take_text(size);
     if (size > sizeof(std::int64_t)) return push({});

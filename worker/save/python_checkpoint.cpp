@@ -50,7 +50,7 @@ class Reader {
     into.epoch = read_epoch();
     const PickleValue& model = require({"model", {"model_state_dict", "state_dict", "model"}});
     if (!archive_.has_tensors(model))
-      archive_.refuse("its entry for the model is no state_dict. Save model.state_dict()");
+      archive_.refuse("its entry for the model is not a state_dict. Save model.state_dict()");
     into.model = archive_.read_tensors(model);
     into.optimizer = read_optimizer(
         require({"optimizer", {"optimizer_state_dict", "Optimizer_state_dict", "optimizer"}}));
@@ -93,7 +93,7 @@ class Reader {
     const PickleValue& value = require({"epoch", {"start_epoch"}});
     if (value.kind == Kind::integer && value.integer >= 0) return value.integer;
     archive_.refuse(
-        "its epoch is no whole number from 0 on. Give it, as checkpoint.keys={epoch: 3}");
+        "its epoch is not a whole number from 0 on. Give it, as checkpoint.keys={epoch: 3}");
   }
 
   [[nodiscard]] const PickleValue& item(const PickleValue& value, std::size_t i) const {
@@ -105,7 +105,7 @@ class Reader {
     const PickleValue* const groups = archive_.find(saved, "param_groups");
     if (state == nullptr || groups == nullptr || state->kind != Kind::dict ||
         groups->kind != Kind::list)
-      archive_.refuse("its entry for the optimizer is no state_dict of torch.optim");
+      archive_.refuse("its entry for the optimizer is not a state_dict of torch.optim");
     PythonOptimizer optimizer;
     optimizer.groups = groups->items.size();
     std::map<std::int64_t, std::size_t> places;  // of torch's numbers

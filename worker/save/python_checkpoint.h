@@ -22,7 +22,7 @@ namespace ddp::worker {
 struct PythonParameter {
   std::string name;                 // as param_names says; empty: it says nothing
   std::vector<TensorView> tensors;  // "momentum_buffer", "exp_avg", ...
-  NamedValues numbers;              // "step", where that is no tensor
+  NamedValues numbers;              // "step", where that is not a tensor
 };
 
 struct PythonOptimizer {

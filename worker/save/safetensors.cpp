@@ -48,12 +48,12 @@ std::optional<std::uint64_t> to_size(const json::value* value) {
 
 std::vector<std::int64_t> read_shape(const json::object& entry, const std::string& where) {
   const json::value* const value = entry.if_contains("shape");
-  if (value == nullptr || !value->is_array()) refuse(where, "shape is no list");
+  if (value == nullptr || !value->is_array()) refuse(where, "shape is not a list");
   std::vector<std::int64_t> shape;
   for (const json::value& item : value->get_array()) {
     const std::optional<std::uint64_t> size = to_size(&item);
     if (!size || *size > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      refuse(where, "shape " + json::serialize(*value) + " is no list of sizes");
+      refuse(where, "shape " + json::serialize(*value) + " is not a list of sizes");
     shape.push_back(static_cast<std::int64_t>(*size));
   }
   return shape;
@@ -66,7 +66,7 @@ TensorView read_entry(const std::string& name,
                       const std::string& file) {
   const std::string where = file + ": tensor " + name;
   const json::object* const entry = value.if_object();
-  if (entry == nullptr) refuse(where, "its entry is no object");
+  if (entry == nullptr) refuse(where, "its entry is not an object");
   const json::value* const dtype = entry->if_contains("dtype");
   if (dtype == nullptr || !dtype->is_string()) refuse(where, "it has no dtype");
   TensorView view{.name = name,
@@ -77,7 +77,7 @@ TensorView read_entry(const std::string& name,
 
   const json::value* const offsets = entry->if_contains("data_offsets");
   const json::array* const pair = offsets == nullptr ? nullptr : offsets->if_array();
-  if (pair == nullptr || pair->size() != 2) refuse(where, "data_offsets is no pair of numbers");
+  if (pair == nullptr || pair->size() != 2) refuse(where, "data_offsets is not a pair of numbers");
   const std::optional<std::uint64_t> begin = to_size(pair->if_contains(0));
   const std::optional<std::uint64_t> end = to_size(pair->if_contains(1));
   if (!begin || !end || *begin > *end || *end > data.size()) {
@@ -98,10 +98,10 @@ TensorView read_entry(const std::string& name,
 std::map<std::string, std::string> read_metadata(const json::value& value,
                                                  const std::string& file) {
   const json::object* const entries = value.if_object();
-  if (entries == nullptr) refuse(file, "__metadata__ is no object");
+  if (entries == nullptr) refuse(file, "__metadata__ is not an object");
   std::map<std::string, std::string> metadata;
   for (const auto& [key, text] : *entries) {
-    if (!text.is_string()) refuse(file, "__metadata__ holds something that is no text");
+    if (!text.is_string()) refuse(file, "__metadata__ holds something that is not a text");
     metadata.emplace(key, text.get_string());
   }
   return metadata;
@@ -232,8 +232,9 @@ TensorFile TensorFile::parse(std::vector<std::byte> bytes, const std::string& na
   std::memcpy(header.data(), all.data() + 8, length);
   json::error_code error;
   const json::value root = json::parse(header, error);
-  if (error) refuse(name, "its header is no JSON (" + error.message() + ")");
-  if (!header.starts_with('{') || !root.is_object()) refuse(name, "its header is no JSON object");
+  if (error) refuse(name, "its header is not JSON (" + error.message() + ")");
+  if (!header.starts_with('{') || !root.is_object())
+    refuse(name, "its header is not a JSON object");
 
   const std::span<const std::byte> data = all.subspan(8 + length);
   for (const auto& [key, value] : root.get_object()) {

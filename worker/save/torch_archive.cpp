@@ -160,7 +160,7 @@ std::vector<std::int64_t> TorchArchive::numbers(const PickleValue& list,
   std::vector<std::int64_t> values;
   for (const std::size_t place : list.items) {
     if (pickle_[place].kind != Kind::integer || pickle_[place].integer < 0)
-      refuse("tensor " + tensor + " has a size or stride that is no number from 0 on");
+      refuse("tensor " + tensor + " has a size or stride that is not a number from 0 on");
     values.push_back(pickle_[place].integer);
   }
   return values;

@@ -27,13 +27,13 @@ std::string_view dtype_of_storage(std::string_view storage);
 class TorchArchive {
  public:
   /// Opens the bytes of a whole file, which outlive this. `name` stands for it in messages. Errors:
-  /// UsageError for what is no such archive, or damaged.
+  /// UsageError for what is not such an archive, or damaged.
   TorchArchive(std::span<const std::byte> bytes, std::string name);
 
   [[nodiscard]] const PickleValue& root() const { return pickle_[pickle_.root]; }
   [[nodiscard]] const Pickle& pickle() const { return pickle_; }
-  /// The entry of a dict under a text, or under a number; null when it has none, and for what is no
-  /// dict.
+  /// The entry of a dict under a text, or under a number; null when it has none, and for what is
+  /// not a dict.
   [[nodiscard]] const PickleValue* find(const PickleValue& dict, std::string_view key) const;
 
   /// Whether it describes a tensor, also of the kinds that are refused.
@@ -43,7 +43,7 @@ class TorchArchive {
   /// `name` becomes the view's, which points into the bytes. Errors: UsageError for a tensor that
   /// is not plain (sparse, quantized, complex) or lies.
   [[nodiscard]] TensorView read_tensor(const std::string& name, const PickleValue& value) const;
-  /// Those of a dict, by their keys; entries that are no tensors are left out. Errors: UsageError.
+  /// Those of a dict, by their keys; entries that are not tensors are left out. Errors: UsageError.
   [[nodiscard]] std::vector<TensorView> read_tensors(const PickleValue& dict) const;
 
   [[noreturn]] void refuse(const std::string& what) const;

@@ -16,10 +16,10 @@ namespace ddp::worker {
 bool is_torch_file(std::span<const std::byte> bytes);
 
 /// The tensors of the state_dict in the bytes of a whole file: of the saved dict itself, or of its
-/// entry `state_dict`, `model_state_dict` or `model`. nn.Parameter is a tensor; entries that are no
-/// tensors are left out. `name` stands for the file in messages.
-/// Errors: UsageError for anything that is not right, for tensors that are not plain (sparse,
-/// quantized, complex), TorchScript archives, and the format from before torch 1.6.
+/// entry `state_dict`, `model_state_dict` or `model`. nn.Parameter is a tensor; entries that are
+/// not tensors are left out. `name` stands for the file in messages. Errors: UsageError for
+/// anything that is not right, for tensors that are not plain (sparse, quantized, complex),
+/// TorchScript archives, and the format from before torch 1.6.
 TensorFile parse_torch_file(std::vector<std::byte> bytes, const std::string& name);
 
 /// Reads a file of torch.save or a safetensors file, told apart by their first bytes. Without

@@ -55,7 +55,7 @@ Fits measure(const at::Tensor& logits,
   const at::Tensor own = objects.boxes.index_select(0, fits.objects);
   const at::Tensor found = boxes.index({images, fits.places});
   const at::Tensor is_inside = inside.index({fits.objects, fits.places});
-  // A box that is no box, or so large that its area overflows, fits nowhere.
+  // A box that is not a box, or so large that its area overflows, fits nowhere.
   const at::Tensor overlap = complete_iou(own, found).clamp_min(0).nan_to_num(0, 0, 0);
   fits.overlap = at::where(is_inside, overlap, at::zeros_like(overlap));
   fits.metric = scores.pow(rule.alpha) * fits.overlap.pow(rule.beta);

@@ -29,7 +29,7 @@ struct AssignerRule {
 struct Assignment {
   at::Tensor rows;     // [N * top] of int64: the place's, in [B * A, ...]
   at::Tensor objects;  // [N * top] of int64: which it is to find
-  /// [N * top]: what the score of the object's class is to be, in [0, 1]; 0: it is no candidate.
+  /// [N * top]: what the score of the object's class is to be, in [0, 1]; 0: it is not a candidate.
   /// The best place of an object is to score the IoU that its best place has.
   at::Tensor scores;
 };

@@ -17,7 +17,7 @@ namespace ddp::worker {
 inline constexpr std::int64_t kShownImages = 16;
 
 /// At most kShownImages of them. Shapes: `input` [B, C, H, W], as (pixel / 255 - mean) / deviation
-/// where it is not bytes; `mean` and `deviation` [C] or empty. None for inputs that are no images
+/// where it is not bytes; `mean` and `deviation` [C] or empty. None for inputs that are not images
 /// of one or three channels.
 /// Blocks: on a GPU, for it.
 std::vector<Image> shown_images(const at::Tensor& input,

@@ -10,8 +10,8 @@ namespace ddp::worker {
 
 inline constexpr std::int64_t kMostConfusedClasses = 1000;  // of more nothing is counted
 
-/// Has no values, and class results. Scores that are not [B, classes] and labels that are no class
-/// are left out. Null for a task that is not a Classification.
+/// Has no values, and class results. Scores that are not [B, classes] and labels that are not
+/// classes are left out. Null for a task that is not a Classification.
 std::unique_ptr<Metric> count_confusion(Task& task);
 
 }  // namespace ddp::worker

@@ -149,7 +149,7 @@ void print(const Content& content) {
   std::cout << text << "total: " << tensors << " tensors, " << format_bytes(bytes) << std::endl;
 }
 
-/// JSON is UTF-8; paths, and names in foreign files, are any bytes.
+/// JSON is UTF-8; paths, and names in other programs' files, are any bytes.
 std::string json_text(const std::string& text) {
   constexpr std::size_t kLongest = 8192;
   return valid_utf8(text) == text.size() ? text : one_line(text, kLongest);

@@ -43,14 +43,14 @@ bool has_begun(const ProgressPage& page) {
 
 // The agent says on the page why it stops us. In a teardown a peer is gone and every collective
 // would hang: leave at once. Before training there is nothing to save. After that, all ranks agree
-// on a step and save; alone, a second press means now.
+// on a step and save; alone, a second request means now.
 extern "C" void on_stop_signal(int signal) {
   ProgressPage& page = *page_of_handler.load(std::memory_order_relaxed);
   const StopReason reason = page.stop_reason.load(std::memory_order_relaxed);
   if (reason == StopReason::teardown) ::_exit(exit_code::kStoppedAfterCheckpoint);
   if (reason == StopReason::none) page.was_asked.store(1, std::memory_order_relaxed);
-  static std::atomic<bool> was_pressed{false};  // the time limit is no press
-  const bool is_second = was_pressed.exchange(true);
+  static std::atomic<bool> was_requested{false};  // by a signal, not by the time limit
+  const bool is_second = was_requested.exchange(true);
   if (!has_begun(page) || (is_second && !is_opened(page))) ::_exit(exit_code::of_signal(signal));
   stop_requested = true;
 }

@@ -222,7 +222,7 @@ class Import {
   void warn_of_settings() const {
     const OptimizerJob& job = request_.job.optimizer;
     if (job.name == OptimizerJob::Name::own) return;
-    // A rate that a scheduler has moved is no setting; the one that it began with is.
+    // A rate that a scheduler has moved is not a setting; the one that it began with is.
     NamedValues ours{{"initial_lr", job.lr},
                      {"weight_decay", job.weight_decay},
                      {"amsgrad", 0},

@@ -98,11 +98,11 @@ std::unique_ptr<Task> make_detection(const TaskRequest& request) {
   }
   const std::string& loss = request.job.loss.name;
   if (loss != kDetectionLoss) {
-    throw UsageError("loss.name: " + loss + " is no loss of boxes. Take loss.name=" +
+    throw UsageError("loss.name: " + loss + " is not a loss of boxes. Take loss.name=" +
                      kDetectionLoss + " for task.name=detection.");
   }
   if (request.job.loss.label_smoothing != 0)
-    throw UsageError("loss.label_smoothing: the scores of boxes are no labels. Remove the key.");
+    throw UsageError("loss.label_smoothing: the scores of boxes are not labels. Remove the key.");
   auto model = std::dynamic_pointer_cast<Detector>(make_model(request));
   if (!model) {
     throw UsageError("model.name: " + request.job.model.name +

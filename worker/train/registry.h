@@ -56,7 +56,7 @@ struct Registry : Hooks {
 Registry built_in();
 
 /// The model of the job for images as `data` has them. Errors: UsageError, also for data that are
-/// no images in classes.
+/// not images in classes.
 Model make_image_model(const TaskRequest& request);
 
 /// The update rule of the job. Errors: UsageError, also for states without a name of their own.

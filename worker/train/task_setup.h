@@ -21,7 +21,7 @@ std::unique_ptr<Task> make_task(const Job& job,
 at::MemoryFormat layout_of(const torch::nn::Module& model);
 
 /// Of `parallel: data`: the model of `task` on its device, and copies of it on the job's others.
-/// Errors: UsageError for a task that is no classification.
+/// Errors: UsageError for a task that is not a classification.
 DataParallel replicate(
     Task& task, const Job& job, const DataFacts& data, const Registry& registry, Group& group);
 
