@@ -25,8 +25,6 @@ namespace ddp::launcher {
 namespace {
 
 constexpr int kRunIdBytes = 16;
-constexpr Clock::duration kLookPause = std::chrono::seconds(1);  // between two looks at the workers
-constexpr int kLooksPerTimeout = 10;                             // when that is shorter
 
 RoundFacts first_facts(const Rendezvous& rendezvous,
                        const std::string& agent_id,
@@ -47,12 +45,6 @@ std::vector<int> signals_of(const JobSpec& spec) {
   std::vector<int> signals = spec.stop_signals;
   if (spec.max_nodes > 1) signals.push_back(SIGTSTP);
   return signals;
-}
-
-/// A hang is to be seen no later than a second after its time.
-Clock::duration look_pause(const JobSpec& spec) {
-  if (!spec.hang_timeout) return kLookPause;
-  return std::min<Clock::duration>(kLookPause, *spec.hang_timeout / kLooksPerTimeout);
 }
 
 }  // namespace
@@ -195,7 +187,7 @@ asio::awaitable<void> Agent::watch() {
 /// Node 0 is heard by its heartbeats, and hears us by our answers. On node 0 itself our own answer
 /// is also the coordinator's clock.
 asio::awaitable<void> Agent::keep_heartbeat() {
-  const Clock::duration pause = look_pause(spec_);
+  const Clock::duration pause = probe_pause(spec_.hang_timeout);
   while (!is_over_) {
     heartbeat_timer_.expires_after(pause);
     co_await heartbeat_timer_.async_wait(kResult);

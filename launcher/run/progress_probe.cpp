@@ -1,8 +1,16 @@
 #include "launcher/run/progress_probe.h"
 
+#include <algorithm>
+
 #include "launcher/os/process_activity.h"
 
 namespace ddp::launcher {
+namespace {
+
+constexpr Clock::duration kPause = std::chrono::seconds(1);
+constexpr int kProbesPerTimeout = 10;  // when that is shorter
+
+}  // namespace
 
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely) {
   std::vector<WorkerSample> samples;
@@ -31,6 +39,11 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
     samples.push_back(sample);
   }
   return samples;
+}
+
+Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout) {
+  if (!hang_timeout) return kPause;
+  return std::min<Clock::duration>(kPause, *hang_timeout / kProbesPerTimeout);
 }
 
 }  // namespace ddp::launcher

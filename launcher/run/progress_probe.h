@@ -1,6 +1,8 @@
 // One look at the workers of a group, for the watchdog and for `ddp-launch status`.
 #pragma once
 
+#include <chrono>
+#include <optional>
 #include <vector>
 
 #include "launcher/plan/watchdog.h"
@@ -11,5 +13,8 @@ namespace ddp::launcher {
 /// By rank; times count from group.begin(). Two small reads of /proc for each living worker;
 /// `closely`, for those without a progress page a dozen for each process that they have started.
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely);
+
+/// Between two probes: so that a hang is seen no later than a second after its time.
+Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout);
 
 }  // namespace ddp::launcher
