@@ -215,11 +215,30 @@ void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t
                               std::to_string(offset) + "; save the file as UTF-8");
 }
 
+/// A word or number that is a scalar to any YAML, and not an indicator in any place. What may be a
+/// null, in whatever spelling, is left to the parser.
+bool is_plain_word(std::string_view text) {
+  const auto is_alnum = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  const bool may_be_null = text.size() == 4 && (text[0] == 'n' || text[0] == 'N');
+  return !text.empty() && text.size() <= kMaxLine && is_alnum(text.front()) && !may_be_null &&
+         std::all_of(text.begin(), text.end(), [&](char c) {
+           return is_alnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
+         });
+}
+
 }  // namespace
 
 YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   YamlDocument document;
   document.name = name;
+  // Most defaults of keys are one word: a parser for each of them is most of the launcher's start.
+  if (is_plain_word(text)) {
+    document.root.kind = YamlNode::Kind::scalar;
+    document.root.text = text;
+    return document;
+  }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark is harmless
   if (const std::size_t offset = valid_utf8(text); offset < text.size()) {
     add_utf8_problem(document, text, offset);

@@ -75,14 +75,13 @@ struct FileWriter::Output {
   bool is_free = false;  // closed: the next open() may have it
 };
 
-class FileWriter::Lane {
+class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
  public:
   /// `errors`: where its own lines go; null: it is that lane itself.
   explicit Lane(std::shared_ptr<Lane> errors) : errors_(std::move(errors)) {}
 
-  /// Errors: SystemError.
-  static void start(const std::shared_ptr<Lane>& lane);
-  [[nodiscard]] bool is_started() const { return thread_.joinable(); }
+  /// Begins its thread, unless it runs already. Errors: SystemError.
+  void start();
 
   Output* add(std::filesystem::path path,
               int fd,
@@ -105,6 +104,8 @@ class FileWriter::Lane {
   };
 
   void run();
+  void wake();
+  void take_front(std::unique_lock<std::mutex>& lock);
   void show(const Block& block);
   void put(Output& output, const std::string& bytes);
   int write_all(int fd, std::string_view bytes, bool is_file);
@@ -120,6 +121,7 @@ class FileWriter::Lane {
   std::deque<Block> blocks_;
   std::deque<Output> outputs_;  // a deque: they stay where they are while others are added
   Output* current_ = nullptr;   // what is being written to
+  bool is_started_ = false;
   bool closing_ = false;
   bool left_ = false;  // nobody hears what this thread does any more
   bool ended_ = false;
@@ -136,7 +138,9 @@ class FileWriter::Lane {
   std::shared_ptr<Lane> self_;  // once left behind
 };
 
-void FileWriter::Lane::start(const std::shared_ptr<Lane>& lane) {
+void FileWriter::Lane::start() {
+  const std::lock_guard lock(mutex_);
+  if (is_started_) return;
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -145,7 +149,8 @@ void FileWriter::Lane::start(const std::shared_ptr<Lane>& lane) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited by the new thread
   std::error_code error;
   try {
-    lane->thread_ = std::thread([lane] { lane->run(); });
+    thread_ = std::thread([lane = shared_from_this()] { lane->run(); });
+    is_started_ = true;
   } catch (const std::system_error& refused) {
     error = refused.code();
   }
@@ -194,7 +199,20 @@ void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
       blocks_.push_back(Block{output, std::move(bytes), closes});
     }
   }
-  filled_.notify_one();
+  wake();
+}
+
+/// There is something to write: the first time, the thread begins. Where the system refuses one,
+/// who has something to say writes it, and waits as long as that takes: better than to say nothing.
+void FileWriter::Lane::wake() {
+  try {
+    start();
+    filled_.notify_one();
+  } catch (const SystemError&) {
+    std::unique_lock lock(mutex_);
+    while (!blocks_.empty())
+      take_front(lock);
+  }
 }
 
 /// A newer one takes the place of one that waits: there is never more than one behind the lines.
@@ -206,7 +224,7 @@ void FileWriter::Lane::push_footer(Output* output, std::string text) {
     if (!replaces) blocks_.push_back(Block{output, ""});
     blocks_.back().footer = std::move(text);
   }
-  filled_.notify_one();
+  wake();
 }
 
 void FileWriter::Lane::run() {
@@ -214,25 +232,30 @@ void FileWriter::Lane::run() {
   while (!left_) {
     filled_.wait(lock, [this] { return closing_ || !blocks_.empty(); });
     if (blocks_.empty()) break;
-    const Block block = std::move(blocks_.front());
-    blocks_.pop_front();
-    current_ = block.output;
-    busy_ = true;
-    note_move();
-    lock.unlock();
-    show(block);
-    if (block.closes && block.output->fd >= 0) ::close(block.output->fd);
-    lock.lock();
-    current_ = nullptr;
-    busy_ = false;
-    if (block.closes) {
-      block.output->fd = -1;
-      block.output->is_free = true;
-    }
-    if (!left_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
+    take_front(lock);
   }
   ended_ = true;
   ended_now_.notify_all();
+}
+
+/// Writes the oldest block, without the lock.
+void FileWriter::Lane::take_front(std::unique_lock<std::mutex>& lock) {
+  const Block block = std::move(blocks_.front());
+  blocks_.pop_front();
+  current_ = block.output;
+  busy_ = true;
+  note_move();
+  lock.unlock();
+  show(block);
+  if (block.closes && block.output->fd >= 0) ::close(block.output->fd);
+  lock.lock();
+  current_ = nullptr;
+  busy_ = false;
+  if (block.closes) {
+    block.output->fd = -1;
+    block.output->is_free = true;
+  }
+  if (!left_) queued_.fetch_sub(block.bytes.size(), std::memory_order_relaxed);
 }
 
 /// The lines of a block, and the footer below them.
@@ -321,7 +344,10 @@ void FileWriter::Lane::leave_if_stuck(const std::shared_ptr<Lane>& lane) {
 }
 
 void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
-  if (!lane->is_started()) return;
+  {
+    const std::lock_guard lock(lane->mutex_);
+    if (!lane->is_started_) return;
+  }
   while (true) {
     {
       std::unique_lock lock(lane->mutex_);
@@ -346,8 +372,6 @@ FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
   Output* const output = output_->add("stdout", STDOUT_FILENO, is_regular(STDOUT_FILENO));
   files_ = std::make_shared<Lane>(errors_);
   places_ = {Place{output_.get(), output}, Place{errors_.get(), errors}};
-  Lane::start(errors_);
-  if (!is_one) Lane::start(output_);
 }
 
 FileWriter::~FileWriter() {
@@ -360,7 +384,7 @@ FileWriter::~FileWriter() {
 
 FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
                                     const std::string& name) {
-  if (!files_->is_started()) Lane::start(files_);
+  files_->start();
   std::filesystem::path path = directory->path() / name;
   Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
   files_->push(output, "");  // it is there from now on, whoever writes or not

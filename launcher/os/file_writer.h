@@ -9,8 +9,9 @@
 // is at most PIPE_BUF bytes, whole lines where they fit, so nobody's line comes between them
 // (pipe(7)). Traps: these threads must never fork; all signals are blocked in them, so that they
 // reach the loop; O_NONBLOCK would change the console of everybody who shares it.
-// A terminal can have a footer, a last line that is rewritten in place: only the thread that writes
-// the other lines knows when it is to be erased and drawn again.
+// A lane's thread begins with the first thing that it has to write: a job that says nothing has
+// none. A terminal can have a footer, a last line that is rewritten in place: only the thread that
+// writes the other lines knows when it is to be erased and drawn again.
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,6 @@ class FileWriter {
   /// A lane that has taken no byte for so long, at the end of a job, is given up.
   static constexpr std::chrono::seconds kStallWait{3};
 
-  /// Errors: SystemError.
   FileWriter();
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;

@@ -1,21 +1,25 @@
 #include "launcher/plan/cgroups.h"
 
+#include <algorithm>
 #include <charconv>
-#include <sstream>
 
 namespace ddp::launcher {
 namespace {
 
-std::vector<std::string> split(std::string_view text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream{std::string(text)};
-  for (std::string part; std::getline(stream, part, separator);)
-    parts.push_back(part);
+/// What lies before each separator, and what is left behind the last one. Without a copy: the list
+/// of mounts is read by every start, and may be long.
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
   return parts;
 }
 
 bool has_word(std::string_view list, std::string_view word) {
-  for (const std::string& part : split(list, ',')) {
+  for (const std::string_view part : split(list, ',')) {
     if (part == word) return true;
   }
   return false;
@@ -23,14 +27,14 @@ bool has_word(std::string_view list, std::string_view word) {
 
 /// The path behind "ID:CONTROLLERS:"; v2 is 0 and names none.
 std::optional<std::string> path_within(std::string_view membership, std::string_view controller) {
-  for (const std::string& line : split(membership, '\n')) {
+  for (const std::string_view line : split(membership, '\n')) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
+    const std::string_view controllers = line.substr(first + 1, second - first - 1);
     const bool is_it =
         controller.empty() ? line.starts_with("0::") : has_word(controllers, controller);
-    if (is_it) return line.substr(second + 1);
+    if (is_it) return std::string(line.substr(second + 1));
   }
   return {};
 }
@@ -41,15 +45,15 @@ struct Mount {
 };
 
 std::optional<Mount> find_mount(std::string_view mounts, std::string_view controller) {
-  for (const std::string& line : split(mounts, '\n')) {
+  for (const std::string_view line : split(mounts, '\n')) {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string::npos) continue;
-    const std::vector<std::string> head = split(line.substr(0, dash), ' ');
-    const std::vector<std::string> tail = split(line.substr(dash + 3), ' ');
+    const std::vector<std::string_view> head = split(line.substr(0, dash), ' ');
+    const std::vector<std::string_view> tail = split(line.substr(dash + 3), ' ');
     if (head.size() < 5 || tail.size() < 3) continue;
     const bool is_it = controller.empty() ? tail[0] == "cgroup2"
                                           : tail[0] == "cgroup" && has_word(tail[2], controller);
-    if (is_it) return Mount{head[3], head[4]};
+    if (is_it) return Mount{std::string(head[3]), std::string(head[4])};
   }
   return {};
 }
@@ -110,7 +114,7 @@ std::optional<std::int64_t> read_count(std::string_view text) {
 }
 
 std::optional<std::int64_t> read_entry(std::string_view text, std::string_view name) {
-  for (const std::string& line : split(text, '\n')) {
+  for (const std::string_view line : split(text, '\n')) {
     if (line.starts_with(std::string(name) + " ")) {
       return read_count(std::string_view(line).substr(name.size() + 1));
     }

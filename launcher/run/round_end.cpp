@@ -61,6 +61,17 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   return report;
 }
 
+/// For each worker that has ended: how to start it alone.
+void add_reruns(GroupEnded& end,
+                const WorkerGroup& group,
+                const JobSpec& spec,
+                const RerunFacts& rerun) {
+  auto report = end.workers.begin();
+  for (const auto& worker : group.workers()) {
+    if (worker->ending) (report++)->rerun = rerun_command(spec, worker->placement, rerun);
+  }
+}
+
 }  // namespace
 
 WorkerReport first_report(const Worker& worker) {
@@ -79,24 +90,23 @@ GroupEnded describe_round(WorkerGroup& group,
   GroupEnded end;
   end.round = facts.round;
   std::vector<Ending> endings;
-  std::error_code ignored;
-  const std::filesystem::path directory = std::filesystem::current_path(ignored);
-  const RerunFacts rerun = make_rerun_facts(group, facts, directory);
   for (const auto& worker : group.workers()) {
     if (!worker->ending) {
       ++end.kept;
       end.kept_step = std::max<std::int64_t>(end.kept_step, survivor_page(*worker->page).step);
       continue;
     }
-    WorkerReport report = describe(*worker, group.begin());
-    report.rerun = rerun_command(spec, worker->placement, rerun);
-    endings.push_back(report.ending);
-    end.workers.push_back(std::move(report));
+    endings.push_back(*worker->ending);
+    end.workers.push_back(describe(*worker, group.begin()));
   }
   const bool is_well = std::all_of(endings.begin(), endings.end(), [](const Ending& ending) {
     return ending.status.is_success();
   });
-  if (!is_well) end.gpu_error = find_gpu_error(before);
+  if (is_well) return end;
+  end.gpu_error = find_gpu_error(before);
+  std::error_code ignored;
+  const std::filesystem::path directory = std::filesystem::current_path(ignored);
+  add_reruns(end, group, spec, make_rerun_facts(group, facts, directory));
   const Outcome outcome = judge(endings, EndFacts());
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];

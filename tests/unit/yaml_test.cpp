@@ -161,5 +161,34 @@ TEST(Yaml, QuotedTextReadsBackEqual) {
   }
 }
 
+// A single word is not given to yaml-cpp; a newline behind it is, and changes nothing.
+TEST(Yaml, APlainWordIsWhatTheParserMakesOfIt) {
+  for (const std::string text : {"null",
+                                 "true",
+                                 "no",
+                                 "0.05",
+                                 "1e-4",
+                                 "25MiB",
+                                 "one-cycle",
+                                 "a--b",
+                                 "x...",
+                                 "0x1F",
+                                 "a/b",
+                                 "1_000",
+                                 "007",
+                                 "n",
+                                 "Null",
+                                 "NULL",
+                                 "12.5.7",
+                                 "2026-11-24"}) {
+    const YamlNode word = parse_yaml(text, "w").root;
+    const YamlNode line = parse_yaml(text + "\n", "w").root;
+    EXPECT_EQ(word.kind, line.kind) << text;
+    EXPECT_EQ(word.text, line.text) << text;
+    EXPECT_EQ(word.quoted, line.quoted) << text;
+    EXPECT_EQ(word.mark, line.mark) << text;
+  }
+}
+
 }  // namespace
 }  // namespace ddp
