@@ -1,0 +1,233 @@
+#include "launcher/os/log_stream.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+
+#include "common/error.h"
+#include "launcher/os/descriptors.h"
+#include "launcher/os/log_mux.h"
+#include "launcher/plan/console_text.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::milliseconds kPause(1);  // between two looks at a full queue
+
+std::string local_time() {
+  const auto now = std::chrono::system_clock::now();
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
+  const auto millis =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now.time_since_epoch()).count() % 1000;
+  std::tm parts{};
+  ::localtime_r(&seconds, &parts);
+  std::array<char, 32> text{};
+  const int size = std::snprintf(text.data(),
+                                 text.size(),
+                                 "%02d:%02d:%02d.%03d",
+                                 parts.tm_hour,
+                                 parts.tm_min,
+                                 parts.tm_sec,
+                                 static_cast<int>(millis));
+  return std::string(text.data(), static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+LogStream::LogStream(asio::io_context& io,
+                     LogMux& mux,
+                     const Course& course,
+                     const std::string& label)
+    : pipe_(io),
+      pause_(io),
+      mux_(mux),
+      writer_(mux.writer_),
+      course_(course),
+      console_(course.stream == WorkerStream::output ? FileWriter::kStdout : FileWriter::kStderr),
+      gate_(course.plan.is_shown, mux.limits_[console_]) {
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
+  write_end_ = ends[1];
+  ends[0] = move_up(ends[0]);
+  boost::system::error_code error;
+  pipe_.assign(ends[0], error);
+  if (error) ::close(ends[0]);
+  // Our end only: the worker's writes block, as on a terminal.
+  if (!error) pipe_.non_blocking(true, error);
+  if (error) {
+    close_write_end();  // no destructor runs for what was never made
+    throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
+  }
+  const LogFile& log = course.log_file;
+  if (log.directory) file_ = writer_.open(log.directory, log.name);
+  if (course.filtered_file.directory) filtered_ = mux.filtered(course.filtered_file);
+  mux_.enter(*this);
+}
+
+LogStream::~LogStream() {
+  close_write_end();
+  mux_.leave(*this);
+  if (file_) writer_.close(*file_);
+}
+
+void LogStream::set_prefix(const Prefix& prefix, const Placement& placement) {
+  prefix_ = prefix;
+  plain_ = prefix;
+  placement_ = placement;
+  if (mux_.colors_[console_]) prefix_.set_color(placement.rank);
+  fill_prefixes();
+}
+
+void LogStream::close_write_end() {
+  if (write_end_ >= 0) ::close(write_end_);
+  write_end_ = -1;
+}
+
+void LogStream::close_read_end() {
+  boost::system::error_code ignored;
+  pipe_.close(ignored);
+  pause_.cancel();
+}
+
+ConsoleGate::Queues LogStream::queues() const {
+  ConsoleGate::Queues queues;
+  queues.console_bytes = writer_.queued_bytes(console_);
+  queues.console_stalled = writer_.stalled_for(console_);
+  if (file_ && !writer_.has_failed(*file_)) queues.file_bytes = writer_.queued_bytes(*file_);
+  return queues;
+}
+
+asio::awaitable<void> LogStream::pump() {
+  while (true) {
+    const auto [error] =
+        co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read, kResult);
+    if (error) break;  // closed
+    // Looked at last, one stream after the other: so what is queued is at most a piece too much.
+    while (gate_.must_wait(queues())) {
+      held_back_ = true;
+      pause_.expires_after(kPause);
+      co_await pause_.async_wait(kResult);
+      if (!pipe_.is_open()) break;
+    }
+    held_back_ = false;
+    if (!pipe_.is_open()) break;
+    const ssize_t size = ::read(pipe_.native_handle(), mux_.piece_.data(), mux_.piece_.size());
+    if (size < 0 && (errno == EAGAIN || errno == EINTR)) continue;
+    if (size <= 0) break;  // end of file
+    bytes_ += static_cast<std::size_t>(size);
+    take(std::string_view(mux_.piece_).substr(0, static_cast<std::size_t>(size)));
+  }
+  ConsoleGate::Queues last = queues();
+  last.console_bytes = 0;  // what is left is shown, however far the console is behind
+  gate_.begin(last, Clock::now());
+  splitter_.finish([this](std::string_view line) { take_line(line); });
+  say_hidden();
+  flush();
+  boost::system::error_code ignored;
+  pipe_.close(ignored);
+  drained_ = true;
+}
+
+void LogStream::take(std::string_view bytes) {
+  if (file_) writer_.write(*file_, std::string(bytes));
+  gate_.begin(queues(), Clock::now());
+  fill_prefixes();
+  splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
+  flush();
+  gate_.note_bar(is_shown() && splitter_.pending().find('\r') != std::string_view::npos);
+  wake();
+}
+
+void LogStream::take_line(std::string_view line) {
+  if (stacks_ && stacks_->take(line)) return;
+  note_tail(line);
+  if (!is_shown()) return;
+  if (filtered_) copy(line);
+  if (!gate_.lets_through()) return;
+  say_hidden();
+  show(line);
+}
+
+void LogStream::show(std::string_view line) {
+  if (mux_.spec_.fold) {
+    std::string text;
+    append_clean(text, line);
+    mux_.fold(*this, text);
+    return;
+  }
+  block_ += shown_prefix_;
+  append_clean(block_, line);
+  block_ += '\n';
+}
+
+/// torchrun's filtered files: lines as on the console, raw.
+void LogStream::copy(std::string_view line) {
+  const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(course_.stream)];
+  const bool matches = std::any_of(texts.begin(), texts.end(), [line](const std::string& text) {
+    return line.find(text) != std::string_view::npos;
+  });
+  if (matches) copies_.append(plain_prefix_).append(line).append("\n");
+}
+
+void LogStream::say_hidden() {
+  if (gate_.has_hidden()) show(gate_.take_hidden());
+}
+
+void LogStream::look(Clock::time_point now) {
+  if (drained_) return;
+  const ConsoleGate::Due due = gate_.look(queues(), bytes_, now);
+  if (due.bar) {
+    fill_prefixes();
+    show(splitter_.pending());
+  }
+  if (due.hidden) say_hidden();
+  if (due.bar || due.hidden) flush();
+  wake();
+}
+
+/// Looks again when something is due, although nothing may come until then.
+void LogStream::wake() {
+  if (const auto at = gate_.next_look()) mux_.wake_at(*at);
+}
+
+void LogStream::flush() {
+  writer_.write(console_, std::move(block_));
+  if (filtered_) writer_.write(*filtered_, std::move(copies_));
+  block_.clear();
+  copies_.clear();
+}
+
+std::string LogStream::prefix() const {
+  return prefix_.text(prefix_.tells_time() ? local_time() : "");
+}
+
+void LogStream::fill_prefixes() {
+  const std::string time = prefix_.tells_time() ? local_time() : "";
+  shown_prefix_ = prefix_.text(time);
+  if (filtered_) plain_prefix_ = plain_.text(time);
+}
+
+void LogStream::note_tail(std::string_view line) {
+  line = line.substr(0, kTailBytes);
+  if (tail_.size() < kTailLines) {
+    tail_.emplace_back(line);
+  } else {
+    tail_[tail_next_++ % kTailLines].assign(line);
+  }
+}
+
+std::vector<std::string> LogStream::tail() const {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < tail_.size(); ++i) {
+    append_clean(lines.emplace_back(), tail_[(tail_next_ + i) % tail_.size()]);
+  }
+  return lines;
+}
+
+}  // namespace ddp::launcher
