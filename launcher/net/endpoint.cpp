@@ -1,133 +1,25 @@
 #include "launcher/net/endpoint.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <utility>
 
-#include "common/error.h"
-#include "launcher/net/control_link.h"
-#include "launcher/os/interfaces.h"
-#include "launcher/os/port.h"
+#include "launcher/net/listeners.h"
+#include "launcher/net/master_address.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/listen_addresses.h"
 #include "launcher/plan/store_protocol.h"
 
 namespace ddp::launcher {
 namespace {
 
-constexpr int kTries = 20;                        // for a port that is free in IPv4 and IPv6
 constexpr std::chrono::milliseconds kPause(100);  // before the next try without descriptors
 constexpr std::size_t kAcceptedAtOnce = 64;
-const asio::ip::address kLoopback4 = asio::ip::address_v4::loopback();
-const asio::ip::address kLoopback6 = asio::ip::address_v6::loopback();
-
-bool is_taken(int error) {
-  return error == EADDRINUSE || error == EACCES;
-}
-
-/// A listening socket. Errors: -1, with errno.
-int open_listener(const tcp::endpoint& at) {
-  const int family = at.protocol().family();
-  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return -1;
-  const int on = 1;
-  ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (family == AF_INET6) ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-  if (::bind(fd, at.data(), static_cast<socklen_t>(at.size())) == 0 && ::listen(fd, SOMAXCONN) == 0)
-    return fd;
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  return -1;
-}
-
-std::string text_of(const asio::ip::address& address, int port) {
-  const std::string text = address.to_string();
-  return (address.is_v6() ? "[" + text + "]:" : text + ":") + std::to_string(port);
-}
-
-/// The addresses behind `name`; nothing, and `problem`, when it has none.
-std::vector<asio::ip::address> resolve(const std::string& name, std::string& problem) {
-  boost::system::error_code error;
-  const asio::ip::address numeric = asio::ip::make_address(name, error);
-  if (!error) return {plain(numeric)};
-  if (name == "localhost") return {kLoopback4, kLoopback6};
-  asio::io_context io;
-  tcp::resolver resolver(io);
-  std::vector<asio::ip::address> addresses;
-  for (const auto& entry : resolver.resolve(name, "", error))
-    addresses.push_back(entry.endpoint().address());
-  if (error) problem = error.message();
-  std::sort(addresses.begin(), addresses.end());
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  return addresses;
-}
 
 }  // namespace
-
-bool is_for_this_machine(const std::string& master_addr) {
-  boost::system::error_code error;
-  const asio::ip::address numeric = asio::ip::make_address(master_addr, error);
-  return error ? master_addr == "localhost" : plain(numeric).is_loopback();
-}
-
-/// Where to listen.
-struct Endpoint::Listening {
-  std::vector<asio::ip::address> basic{kLoopback4, kLoopback6};  // the first one has to succeed
-  std::vector<asio::ip::address> own;                            // one of them has, if there is any
-  std::string notice;
-
-  static Listening of_one_node(const std::string& name);
-  static Listening of_several(const std::string& name);
-};
-
-Endpoint::Listening Endpoint::Listening::of_one_node(const std::string& name) {
-  Listening where;
-  std::string problem;
-  where.own = resolve(name, problem);
-  if (!problem.empty()) {
-    throw SystemError("cannot resolve the master address " + name + ": " + problem +
-                          ". Give an address of this node, or leave --master-addr out.",
-                      exit_code::kRendezvous);
-  }
-  std::erase_if(where.own, [](const asio::ip::address& address) {
-    return address == kLoopback4 || address == kLoopback6 || address.is_unspecified();
-  });
-  return where;
-}
-
-Endpoint::Listening Endpoint::Listening::of_several(const std::string& name) {
-  Listening where;
-  std::string problem;
-  const std::vector<asio::ip::address> all = resolve(name, problem);
-  if (is_for_this_machine(name)) return where;
-  std::string first = all.empty() ? "has no address here: " + problem : all[0].to_string();
-  boost::system::error_code error;
-  (void)asio::ip::make_address(name, error);
-  const bool is_name = error.failed();
-  const bool is_loopback = std::all_of(
-      all.begin(), all.end(), [](const auto& address) { return address.is_loopback(); });
-  for (const asio::ip::address& address : all) {
-    if (!address.is_loopback() && is_own_address(address.to_string())) where.own.push_back(address);
-  }
-  if (!where.own.empty()) return where;
-  where.basic = {asio::ip::address_v4::any(), asio::ip::address_v6::any()};
-  if (all.empty()) {
-    where.notice = "the master address " + name + " " + first;
-  } else if (is_loopback) {
-    where.notice = "the master address " + name + " stands for " + first +
-                   " here, where no other node can reach it (see /etc/hosts)";
-  } else {
-    where.notice = "the master address " + name + (is_name ? " (" + first + ")" : "") +
-                   " is not one of this node's";
-  }
-  where.notice += "; listening at all of this node's addresses instead";
-  return where;
-}
 
 /// Owned by the map and by the operations under way on its socket.
 struct Endpoint::Arrival {
@@ -156,55 +48,13 @@ Endpoint::Endpoint(asio::io_context& io, StoreServer& store, Notice notice, cons
       pause_(io),
       client_slots_(limit_, limit_),
       unknown_slots_(most_unknown(place.nodes), most_unknown(place.nodes) / 2) {
-  const Listening where = place.nodes > 1 ? Listening::of_several(place.address)
-                                          : Listening::of_one_node(place.address);
-  for (int i = 0; i < kTries && !listen(where, place.port); ++i) {
-  }
-  if (!acceptors_.empty() && !where.notice.empty()) notice_(where.notice);
-  if (!acceptors_.empty()) return;
-  throw SystemError("no port is free both in IPv4 and in IPv6 after " + std::to_string(kTries) +
-                        " tries. Give one by --master-port.",
-                    exit_code::kRendezvous);
-}
-
-/// False: the kernel's choice for one address is taken at another; nothing listens.
-bool Endpoint::listen(const Listening& where, int port) {
-  port_ = port;
-  std::vector<asio::ip::address> all = where.basic;
-  all.insert(all.end(), where.own.begin(), where.own.end());
-  std::size_t local = where.own.empty() ? 1 : 0;  // of those, how many are of this node
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const asio::ip::address& address = all[i];
-    const tcp::endpoint at(address, static_cast<std::uint16_t>(port_));
-    const int fd = open_listener(at);
-    const bool is_own = i >= where.basic.size();
-    if (fd >= 0) {
-      tcp::acceptor& acceptor = acceptors_.emplace_back(io_, at.protocol(), fd);
-      if (port_ == 0) port_ = acceptor.local_endpoint().port();
-      if (is_own) ++local;
-      continue;
-    }
-    const int error = errno;
-    if (error == EADDRINUSE && port == 0) {
-      acceptors_.clear();
-      return false;
-    }
-    // A node without IPv6, or an address of another node.
-    const bool is_absent = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-    if (is_absent && i > 0) continue;
-    const std::string owner = error == EADDRINUSE ? owner_of_port(port_) : "";
-    const std::string text = "cannot listen at " + text_of(address, port_) + ": " +
-                             system_message("bind", "port of the job", error) +
-                             (owner.empty() ? "" : ", " + owner);
-    if (!is_taken(error)) throw SystemError(text);
-    throw SystemError(text + ". Give another --master-port, or 0 for a free one.",
-                      exit_code::kRendezvous);
-  }
-  if (local > 0) return true;
-  throw SystemError("the master address " + text_of(where.own[0], port_) +
-                        " is not one of this node, and the job has one node. Give an address of "
-                        "this node, or leave --master-addr out.",
-                    exit_code::kRendezvous);
+  const bool has_several = place.nodes > 1;
+  const ListenAddresses where =
+      choose_listen_addresses(look_up_master(place.address, has_several), has_several);
+  Listeners listeners = listen_at(io, where, place.port);
+  acceptors_ = std::move(listeners.acceptors);
+  port_ = listeners.port;
+  if (!where.notice.empty()) notice_(where.notice);
 }
 
 void Endpoint::start() {

@@ -26,11 +26,6 @@
 
 namespace ddp::launcher {
 
-/// Whether nobody on another machine reaches the endpoint of a job of several nodes that has this
-/// master address, as it is asked for: localhost, 127.0.0.0/8 or ::1. Any other name stands for an
-/// address that others reach.
-bool is_for_this_machine(const std::string& master_addr);
-
 class Endpoint {
  public:
   using Notice = std::function<void(const std::string&)>;
@@ -43,11 +38,9 @@ class Endpoint {
     int world_size = 1;   // for the largest number of connections
     int nodes = 1;        // the largest number of them
   };
-  /// Listens: at the place's address if it is of this node, and at loopback. With several nodes,
-  /// and an address of which that is not true or a name that stands for loopback here: everywhere,
-  /// with a line that says so. All arguments outlive it; `notice` takes a line for the user.
-  /// Blocks: while a host name is resolved. Errors: SystemError, 202 when the port is taken (with
-  /// its owner) or the one node's address is not its own.
+  /// Listens where plan/listen_addresses says. All arguments outlive it; `notice` takes a line for
+  /// the user. Blocks: while a host name is resolved. Errors: SystemError, 202 when the port is
+  /// taken (with its owner) or the one node's address is not its own.
   Endpoint(asio::io_context& io, StoreServer& store, Notice notice, const Place& place);
   Endpoint(const Endpoint&) = delete;
   Endpoint& operator=(const Endpoint&) = delete;
@@ -95,9 +88,6 @@ class Endpoint {
  private:
   struct Arrival;
 
-  struct Listening;
-
-  bool listen(const Listening& where, int port);
   asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
   std::size_t accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room);
   bool make_room();

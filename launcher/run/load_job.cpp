@@ -9,7 +9,7 @@
 #include "common/node_gpus.h"
 #include "common/resolve_job.h"
 #include "common/yaml.h"
-#include "launcher/net/endpoint.h"
+#include "launcher/net/master_address.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "launcher/net/master_address.h"
 #include "tests/support/store_client.h"
 
 namespace ddp::launcher {
