@@ -38,7 +38,7 @@
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
 #include "launcher/run/compare.h"
-#include "launcher/run/doctor.h"
+#include "launcher/run/doctor/doctor.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/load_job.h"
