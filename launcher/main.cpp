@@ -37,7 +37,7 @@
 #include "launcher/run/agent.h"
 #include "launcher/run/commands.h"
 #include "launcher/run/compare.h"
-#include "launcher/run/doctor.h"
+#include "launcher/run/doctor/doctor.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
 #include "launcher/run/job_lock.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "launcher/os/asio.h"
-#include "launcher/plan/doctor.h"
+#include "launcher/plan/doctor/node_health.h"
 
 namespace ddp::launcher {
 

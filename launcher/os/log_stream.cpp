@@ -176,8 +176,7 @@ void LogStream::copy(std::string_view line) {
 }
 
 void LogStream::say_hidden() {
-  const std::string text = gate_.take_hidden();
-  if (!text.empty()) show(text);
+  if (gate_.has_hidden()) show(gate_.take_hidden());
 }
 
 void LogStream::look(Clock::time_point now) {

@@ -2,7 +2,7 @@
 // cannot be read is left as it is in an empty NodeHealth.
 #pragma once
 
-#include "launcher/plan/doctor.h"
+#include "launcher/plan/doctor/node_health.h"
 
 namespace ddp::launcher {
 

@@ -15,6 +15,11 @@ bool is_stuck(const ConsoleGate::Queues& queues) {
   return queues.console_stalled >= ConsoleGate::kConsoleWait;
 }
 
+/// Whatever the limit.
+bool hides(const ConsoleGate::Queues& queues) {
+  return is_behind(queues) && (queues.file_bytes || is_stuck(queues));
+}
+
 }  // namespace
 
 std::optional<std::int64_t> console_limit(std::optional<std::int64_t> wanted, bool is_terminal) {
@@ -30,14 +35,16 @@ bool ConsoleGate::must_wait(const Queues& queues) const {
 void ConsoleGate::begin(const Queues& queues, Time now) {
   queues_ = queues;
   now_ = now;
+  const bool has_limit = limit_ && queues.file_bytes;
+  is_open_ = !has_limit && !hides(queues);
 }
 
-bool ConsoleGate::lets_through() {
-  if (is_behind(queues_) && (queues_.file_bytes || is_stuck(queues_))) {
+/// Whether a line of a piece that is not open is shown.
+bool ConsoleGate::counts_in() {
+  if (hides(queues_)) {
     ++hidden_lines_;
     return false;
   }
-  if (!limit_ || !queues_.file_bytes) return true;
   if (now_ - second_ >= kSecond) {
     second_ = now_;
     shown_lines_ = 0;
@@ -60,19 +67,19 @@ ConsoleGate::Due ConsoleGate::look(const Queues& queues, std::uint64_t bytes, Ti
     bar_at_ = now;
     bar_bytes_ = bytes;
   }
-  due.hidden = hidden_lines_ != 0 && !is_behind(queues) && now - second_ >= kSecond;
+  due.hidden = has_hidden() && !is_behind(queues) && now - second_ >= kSecond;
   return due;
 }
 
 std::optional<ConsoleGate::Time> ConsoleGate::next_look() const {
-  if (hidden_lines_ == 0 && !has_bar_) return std::nullopt;
+  if (!has_hidden() && !has_bar_) return std::nullopt;
   const Time bar = bar_at_ + kBarPause;
-  if (hidden_lines_ == 0) return bar;
+  if (!has_hidden()) return bar;
   return has_bar_ ? std::min(now_ + kLook, bar) : now_ + kLook;
 }
 
 std::string ConsoleGate::take_hidden() {
-  if (hidden_lines_ == 0) return "";
+  if (!has_hidden()) return "";
   const bool is_one = hidden_lines_ == 1;
   std::string text = "... " + std::to_string(hidden_lines_) + (is_one ? " line " : " lines ");
   hidden_lines_ = 0;

@@ -44,7 +44,7 @@ class ConsoleGate {
   /// The next lines come in one piece.
   void begin(const Queues& queues, Time now);
   /// Whether a line of the piece is shown; else it is counted as hidden.
-  [[nodiscard]] bool lets_through();
+  [[nodiscard]] bool lets_through() { return is_open_ || counts_in(); }
   /// The line that is not whole yet holds a progress bar, or does not, since begin().
   void note_bar(bool has_bar);
 
@@ -57,14 +57,18 @@ class ConsoleGate {
   /// When to look next; none: nothing waits.
   [[nodiscard]] std::optional<Time> next_look() const;
 
+  [[nodiscard]] bool has_hidden() const { return hidden_lines_ != 0; }
   /// The line that says what was hidden, which is then said; empty: nothing was.
   [[nodiscard]] std::string take_hidden();
 
  private:
+  [[nodiscard]] bool counts_in();
+
   const bool is_shown_;
   const std::optional<std::int64_t> limit_;
   Queues queues_;  // these two as last told
   Time now_;
+  bool is_open_ = true;           // every line of the piece is shown
   Time second_;                   // when the limit's second began
   std::int64_t shown_lines_ = 0;  // in it
   std::size_t hidden_lines_ = 0;  // not yet said

@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/plan/doctor_codec.h"
+#include "launcher/plan/doctor/doctor_codec.h"
 #include "launcher/plan/frames.h"
 #include "launcher/plan/message_codec.h"
 #include "tests/fuzz/fuzz.h"

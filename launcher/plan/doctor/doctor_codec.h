@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "launcher/plan/doctor.h"
+#include "launcher/plan/doctor/node_health.h"
 
 namespace ddp::launcher {
 

@@ -1,8 +1,9 @@
-// What `ddp-launch doctor` makes of what the nodes of a job told about themselves and each other:
-// one table, and each problem with what to do about it. Pure.
+// What the nodes of `ddp-launch doctor` tell about themselves and about each other, as values.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -58,22 +59,16 @@ struct NodeChecks {
   bool operator==(const NodeChecks&) const = default;
 };
 
-struct Diagnosis {
-  std::string text;  // table, problems, notes; whole lines
-  int problems = 0;  // what a job would fail by
-  bool operator==(const Diagnosis&) const = default;
-};
+/// Null: that node did not come.
+inline const NodeHealth* find_node(std::span<const NodeHealth> nodes, int node_rank) {
+  const auto found = std::ranges::find(nodes, node_rank, &NodeHealth::node_rank);
+  return found == nodes.end() ? nullptr : &*found;
+}
 
 /// A node tries so many others at most, the next ones: the words of the nodes have a longest size.
 inline constexpr std::size_t kMostPeers = 1000;
 
 /// How many bytes the bandwidth is measured by.
 inline constexpr std::int64_t kDoctorBytes = std::int64_t{64} << 20;
-
-/// `nodes` are those that came, by node rank, of `expected`; `checks` of the same nodes, empty for
-/// a single one.
-Diagnosis diagnose(int expected,
-                   std::span<const NodeHealth> nodes,
-                   std::span<const NodeChecks> checks);
 
 }  // namespace ddp::launcher

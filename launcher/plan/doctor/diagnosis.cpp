@@ -1,13 +1,11 @@
-#include "launcher/plan/doctor.h"
+#include "launcher/plan/doctor/diagnosis.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <map>
-#include <set>
+#include <vector>
 
-#include "common/join_words.h"
-#include "common/units.h"
+#include "launcher/plan/doctor/health_tables.h"
+#include "launcher/plan/doctor/health_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -22,74 +20,6 @@ constexpr nanoseconds kClockNote = std::chrono::seconds(1);
 constexpr std::size_t kMostListed = 50;  // problems, and notes: a firewall stops many pairs
 constexpr double kSlowLink = 120e6;      // a gigabit per second, nearly
 
-std::string count(std::size_t number, const std::string& noun) {
-  return std::to_string(number) + " " + noun + (number == 1 ? "" : "s");
-}
-
-std::string limit_text(std::int64_t limit) {
-  return limit == NodeHealth::kUnlimited ? "no limit" : std::to_string(limit);
-}
-
-std::string bytes_text(std::int64_t bytes) {
-  return bytes == NodeHealth::kUnlimited ? "no limit" : format_bytes(bytes);
-}
-
-std::string time_text(nanoseconds time) {
-  const double seconds = std::chrono::duration<double>(time).count();
-  char text[48];
-  if (std::abs(seconds) < 1) {
-    std::snprintf(text, sizeof text, "%.3g ms", seconds * 1e3);
-  } else {
-    std::snprintf(text, sizeof text, "%.1f s", seconds);
-  }
-  return text;
-}
-
-std::string rate_text(double bytes_per_second) {
-  return format_bytes(static_cast<std::int64_t>(bytes_per_second)) + "/s";
-}
-
-std::string name_of(const NodeHealth& node) {
-  return "node " + std::to_string(node.node_rank) + " (" + node.host + ")";
-}
-
-/// "2 NVIDIA H200, 1 NVIDIA L4", or "none".
-std::string gpu_text(const NodeHealth& node) {
-  std::map<std::string, std::size_t> models;
-  for (const std::string& gpu : node.gpus)
-    ++models[gpu];
-  std::string text;
-  for (const auto& [model, number] : models)
-    text += (text.empty() ? "" : ", ") + std::to_string(number) + " " + model;
-  return text.empty() ? "none" : text;
-}
-
-/// Columns as wide as their widest cell, two blanks between them.
-class Table {
- public:
-  explicit Table(std::vector<std::string> head) { rows_.push_back(std::move(head)); }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-
-  [[nodiscard]] std::string text() const {
-    std::vector<std::size_t> widths(rows_.front().size());
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i)
-        widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (std::size_t i = 0; i < row.size(); ++i)
-        line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
-
 class Doctor {
  public:
   Doctor(int expected, std::span<const NodeHealth> nodes, std::span<const NodeChecks> checks)
@@ -103,8 +33,8 @@ class Doctor {
     for (const NodeChecks& check : checks_)
       look_at(check);
     look_who_was_lost();
-    std::string text = node_table();
-    if (!checks_.empty()) text += "\n" + network_table();
+    std::string text = health_table(nodes_);
+    if (!checks_.empty()) text += "\n" + network_table(nodes_, checks_);
     text += "\n";
     text += list("problem", problems_) + list("note", notes_);
     text += problems_.empty() ? "no problem found\n" : count(problems_.size(), "problem") + "\n";
@@ -121,16 +51,9 @@ class Doctor {
     return text;
   }
 
-  [[nodiscard]] const NodeHealth* find(int node_rank) const {
-    const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const NodeHealth& node) {
-      return node.node_rank == node_rank;
-    });
-    return found == nodes_.end() ? nullptr : &*found;
-  }
-
   void look_who_is_missing() {
     for (int rank = 0; rank < expected_; ++rank) {
-      if (find(rank) != nullptr) continue;
+      if (find_node(nodes_, rank) != nullptr) continue;
       problems_.push_back("node " + std::to_string(rank) +
                           " did not come. Start ddp-launch doctor --node-rank " +
                           std::to_string(rank) + " there, and let it reach node 0's port.");
@@ -169,7 +92,7 @@ class Doctor {
 
   void look_who_was_lost() {
     for (const NodeChecks& check : checks_) {
-      const NodeHealth* const node = find(check.node_rank);
+      const NodeHealth* const node = find_node(nodes_, check.node_rank);
       if (node == nullptr || nodes_.size() < 2 || !check.peers.empty()) continue;
       problems_.push_back(
           name_of(*node) +
@@ -211,10 +134,10 @@ class Doctor {
   }
 
   void look_at(const NodeChecks& check) {
-    const NodeHealth* const from = find(check.node_rank);
+    const NodeHealth* const from = find_node(nodes_, check.node_rank);
     if (from == nullptr) return;
     for (const PeerCheck& peer : check.peers) {
-      const NodeHealth* const to = find(peer.node_rank);
+      const NodeHealth* const to = find_node(nodes_, peer.node_rank);
       if (to == nullptr) continue;
       if (!peer.error.empty()) {
         problems_.push_back(name_of(*from) + " cannot reach " + name_of(*to) + " at " +
@@ -238,79 +161,6 @@ class Doctor {
                          "right interface (--local-addr)?");
       }
     }
-  }
-
-  [[nodiscard]] std::string node_table() const {
-    Table table({"node",
-                 "host",
-                 "ddp-launch",
-                 "kernel",
-                 "machine",
-                 "CPUs",
-                 "memory",
-                 "/dev/shm",
-                 "open files",
-                 "processes",
-                 "locked",
-                 "GPUs",
-                 "driver"});
-    for (const NodeHealth& node : nodes_) {
-      table.add({std::to_string(node.node_rank),
-                 node.host,
-                 node.version,
-                 node.kernel,
-                 node.machine,
-                 std::to_string(node.cpus),
-                 bytes_text(node.memory_bytes),
-                 bytes_text(node.shared_bytes),
-                 limit_text(node.open_files) + " of " + limit_text(node.most_open_files),
-                 limit_text(node.processes),
-                 bytes_text(node.locked_bytes),
-                 gpu_text(node),
-                 node.driver.empty() ? "none" : node.driver});
-    }
-    return table.text();
-  }
-
-  [[nodiscard]] std::string network_table() const {
-    Table table(
-        {"node", "address", "interfaces", "reaches", "round trip", "clock", "to the next node"});
-    for (const NodeChecks& check : checks_) {
-      const NodeHealth* const node = find(check.node_rank);
-      if (node == nullptr) continue;
-      nanoseconds slowest{0};
-      std::size_t reached = 0;
-      double rate = 0;
-      for (const PeerCheck& peer : check.peers) {
-        if (!peer.error.empty()) continue;
-        ++reached;
-        slowest = std::max(slowest, peer.round_trip);
-        rate = std::max(rate, peer.bytes_per_second);
-      }
-      table.add({std::to_string(check.node_rank),
-                 node->address,
-                 join_words(node->interfaces),
-                 std::to_string(reached) + " of " + std::to_string(check.peers.size()),
-                 reached > 0 ? time_text(slowest) : "-",
-                 clock_of(check.node_rank),
-                 rate > 0 ? rate_text(rate) : "-"});
-    }
-    return table.text() + "round trip: the longest; clock: against node 0; to the next node: " +
-           format_bytes(kDoctorBytes) +
-           " by TCP from each node to its next one, all at once, as in the ring of an all-reduce\n";
-  }
-
-  /// Of that node against node 0's, by node 0's look at it.
-  [[nodiscard]] std::string clock_of(int node_rank) const {
-    if (node_rank == 0) return "0";
-    for (const NodeChecks& check : checks_) {
-      for (const PeerCheck& peer : check.peers) {
-        const bool is_it = check.node_rank == 0 && peer.node_rank == node_rank;
-        if (!is_it || !peer.error.empty()) continue;
-        return (peer.clock_ahead.count() > 0 ? "+" : "") + time_text(peer.clock_ahead);
-      }
-    }
-    return "-";
   }
 
   const int expected_;

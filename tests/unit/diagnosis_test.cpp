@@ -1,4 +1,4 @@
-#include "launcher/plan/doctor.h"
+#include "launcher/plan/doctor/diagnosis.h"
 
 #include <gmock/gmock.h>
 

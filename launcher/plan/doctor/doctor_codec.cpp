@@ -1,4 +1,4 @@
-#include "launcher/plan/doctor_codec.h"
+#include "launcher/plan/doctor/doctor_codec.h"
 
 #include "launcher/plan/message_fields.h"
 

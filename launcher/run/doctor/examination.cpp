@@ -1,0 +1,75 @@
+#include "launcher/run/doctor/examination.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "launcher/net/peer_check.h"
+#include "launcher/os/inbox.h"
+#include "launcher/os/interfaces.h"
+#include "launcher/os/node_health.h"
+#include "launcher/os/resources.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kAtOnce = 16;  // peers that a node tries side by side
+
+/// The task's peers: all others in a ring, or the next one.
+std::vector<PeerPlace> peers_of(const LookAtPeers& task) {
+  std::vector<PeerPlace> peers;
+  const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
+    return node.node_rank == task.own_rank;
+  });
+  if (own == task.nodes.end()) return peers;
+  peers.assign(own + 1, task.nodes.end());
+  peers.insert(peers.end(), task.nodes.begin(), own);
+  peers.resize(std::min<std::size_t>(peers.size(), task.bytes > 0 ? 1 : kMostPeers));
+  return peers;
+}
+
+using Checked = Inbox<PeerCheck>;
+
+asio::awaitable<void> check_one(asio::io_context& io,
+                                PeerPlace peer,
+                                std::int64_t bytes,
+                                std::shared_ptr<Checked> checked) {
+  PeerCheck check = co_await check_peer(io, peer, bytes);
+  checked->push(std::move(check));
+}
+
+}  // namespace
+
+NodeHealth look_at_own(const JobSpec& spec) {
+  NodeHealth health = look_at_health();
+  health.host = host_name();
+  health.version = DDP_VERSION;
+  health.cpus = spec.facts.cpus;
+  for (const Gpu& gpu : spec.facts.devices)
+    health.gpus.push_back(gpu.model.empty() ? "?" : gpu.model);
+  health.interfaces = list_interfaces();
+  return health;
+}
+
+asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers task) {
+  NodeChecks checks;
+  checks.node_rank = task.own_rank;
+  const std::vector<PeerPlace> peers = peers_of(task);
+  const auto checked = std::make_shared<Checked>(io);  // owners: this, and the checks under way
+  std::size_t begun = 0;
+  while (checks.peers.size() < peers.size()) {
+    while (begun < peers.size() && begun < checks.peers.size() + kAtOnce) {
+      asio::co_spawn(io, check_one(io, peers[begun++], task.bytes, checked), rethrow);
+    }
+    std::optional<PeerCheck> check = co_await checked->next(kNoDeadline);
+    checks.peers.push_back(std::move(*check));
+  }
+  std::sort(checks.peers.begin(), checks.peers.end(), [](const auto& left, const auto& right) {
+    return left.node_rank < right.node_rank;
+  });
+  co_return checks;
+}
+
+}  // namespace ddp::launcher
