@@ -50,7 +50,10 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.ended_at = worker.ended_at;
   report.step = worker.page->step.load(std::memory_order_relaxed);
   report.steps_total = worker.page->steps_total.load(std::memory_order_relaxed);
-  report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
+  // It is written by a failure: where there was none, nobody need look for each of many workers.
+  if (!report.ending.status.is_success()) {
+    report.error_text = read_file(worker.error_file, 1 << 20).value_or("");
+  }
   if (!report.error_text.empty()) report.error_file = worker.error_file.string();
   report.last_lines = worker.errors->tail();
   const StackReader* const printed = worker.errors->stacks();
