@@ -47,7 +47,8 @@ std::vector<Gpu> find_gpus() {
   std::vector<Gpu> gpus;
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
-    const std::optional<int> number = gpu_number(entry.path().filename().string());
+    const std::string& path = entry.path().native();
+    const std::optional<int> number = gpu_number(path.substr(path.rfind('/') + 1));
     if (!number) continue;
     Gpu gpu;
     gpu.minor = *number;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/files.h"
+#include "launcher/os/own_cgroups.h"
 #include "launcher/plan/cgroups.h"
 
 namespace ddp::launcher {
@@ -37,9 +38,7 @@ bool is_delegated(const fs::path& directory) {
 }  // namespace
 
 JobCgroup::JobCgroup(const std::string& run_id) {
-  const auto own = cgroup_directories(read_file("/proc/self/cgroup").value_or(""),
-                                      read_file("/proc/self/mountinfo").value_or(""),
-                                      "");
+  const std::vector<std::string> own = own_cgroups("");
   if (own.empty() || !is_delegated(own.front())) return;
   path_ = fs::path(own.front()) / ("ddp-" + run_id);
 }

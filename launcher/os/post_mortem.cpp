@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "common/files.h"
+#include "launcher/os/own_cgroups.h"
 #include "launcher/plan/cgroups.h"
 #include "launcher/plan/death_facts.h"
 
@@ -35,10 +36,8 @@ std::optional<std::int64_t> oom_kills_of(const fs::path& cgroup) {
 
 /// Of our own cgroup; v2 counts those below it too.
 std::uint64_t count_oom_kills() {
-  const std::string membership = read_file("/proc/self/cgroup").value_or("");
-  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   for (const char* const controller : {"", "memory"}) {
-    const auto own = cgroup_directories(membership, mounts, controller);
+    const auto own = own_cgroups(controller);
     const auto count = own.empty() ? std::nullopt : oom_kills_of(own.front());
     if (count) return static_cast<std::uint64_t>(*count);
   }

@@ -20,6 +20,7 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "launcher/os/own_cgroups.h"
 #include "launcher/plan/cgroups.h"
 #include "launcher/plan/limits.h"
 
@@ -43,15 +44,13 @@ int count_mask() {
 
 /// The lowest quota of our cgroups and those above them.
 std::optional<double> find_quota() {
-  const std::string membership = read_file("/proc/self/cgroup").value_or("");
-  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   std::optional<double> lowest;
   const auto take = [&lowest](std::optional<double> quota) {
     if (quota && (!lowest || *quota < *lowest)) lowest = quota;
   };
-  for (const std::string& directory : cgroup_directories(membership, mounts, ""))
+  for (const std::string& directory : own_cgroups(""))
     take(read_cpu_max(read_file(directory + "/cpu.max").value_or("")));
-  for (const std::string& directory : cgroup_directories(membership, mounts, "cpu")) {
+  for (const std::string& directory : own_cgroups("cpu")) {
     take(read_cfs_quota(read_file(directory + "/cpu.cfs_quota_us").value_or(""),
                         read_file(directory + "/cpu.cfs_period_us").value_or("")));
   }
@@ -59,12 +58,10 @@ std::optional<double> find_quota() {
 }
 
 std::optional<ProcessShortage> shortage_of_cgroups(int needed) {
-  const std::string membership = read_file("/proc/self/cgroup").value_or("");
-  const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
   // "" is the hierarchy of v2. Each cgroup above ours limits us as well, and any of them may be
   // the one that is full.
   for (const char* const controller : {"", "pids"}) {
-    for (const std::string& directory : cgroup_directories(membership, mounts, controller)) {
+    for (const std::string& directory : own_cgroups(controller)) {
       const auto most = read_count(read_file(directory + "/pids.max").value_or(""));
       const auto used = read_count(read_file(directory + "/pids.current").value_or(""));
       if (!most || !used || *used + needed <= *most) continue;

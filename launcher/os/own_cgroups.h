@@ -1,0 +1,15 @@
+// The cgroups of this process, as the kernel lists them: read once, since the list of mounts takes
+// the kernel a tenth of a millisecond, and a start asks four times. Nobody moves a running agent to
+// another cgroup.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ddp::launcher {
+
+/// As cgroup_directories() of plan/cgroups, of this process: ours first, then those above it.
+std::vector<std::string> own_cgroups(std::string_view controller);
+
+}  // namespace ddp::launcher
