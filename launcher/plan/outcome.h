@@ -20,7 +20,7 @@ namespace ddp::launcher {
 struct Ending {
   int rank = 0;
   ExitStatus status;
-  std::chrono::nanoseconds at{0};  // steady, since the start of the job
+  std::chrono::nanoseconds at{0};  // steady, since the round's begin on its node
   bool stop_sent = false;          // SIGTERM, or the user's signal, had been sent to it before
   bool kill_sent = false;          // SIGKILL too
   bool abort_sent = false;         // SIGABRT, for the stacks of Python

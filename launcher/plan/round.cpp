@@ -173,6 +173,8 @@ void Round::note_stop(int id, const std::string& where, int signal, Time now) {
   is_killing_ = true;
   StopRound kill;
   kill.round = rules_.number;
+  kill.cause = StopCause::user;
+  kill.what = signal_name(signal) + where;
   kill.signal = SIGKILL;
   tell(kill);
 }
@@ -295,8 +297,8 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
     result.kept_step = std::max(result.kept_step, end.kept_step);
     const std::string where =
         nodes_[i].node.address.empty() ? "" : name(static_cast<int>(i)) + ": ";
-    for (const std::string& leftover : end.unkilled)
-      result.unkilled.push_back(where + leftover);
+    for (const std::string& process : end.unkilled)
+      result.unkilled.push_back(where + process);
   }
   result.is_clean = result.unkilled.empty();
   result.checkpoint_step = result.kept_step;  // as good as a checkpoint

@@ -1,6 +1,6 @@
 // One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
 // nodes are told then, who is given up, and what the round has come to. Pure: events and the time
-// go in, commands and at last the result come out; the coordinator carries them.
+// go in, commands and at last the result come out; run/job_round carries them.
 //
 // A round ends by the first reason that arrives, and the nodes are told of that one at once. What
 // the round came to is decided when every node has reported, by the first row that applies:

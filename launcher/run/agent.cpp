@@ -74,7 +74,7 @@ Agent::Agent(asio::io_context& io,
                first_facts(rendezvous, agent_id_, log_dir_.get()),
                log_dir_),
       commands_(spec.nproc, spec.grace),
-      heartbeat_timer_(io) {
+      look_timer_(io) {
   become_subreaper();
   const auto take = [this](const NodeCommand& command) { return take_command(command); };
   const auto why = [this] { return why_fenced(); };
@@ -108,7 +108,7 @@ JobEnd Agent::run() {
 asio::awaitable<void> Agent::run_rounds() {
   control_.start();
   zero_->start();
-  asio::co_spawn(io_, keep_heartbeat(), rethrow);
+  asio::co_spawn(io_, look_regularly(), rethrow);
   while (true) {
     co_await wait_for_command();
     if (commands_.end()) break;
@@ -117,7 +117,7 @@ asio::awaitable<void> Agent::run_rounds() {
   co_await workers_.end_kept();
   // The verdict is the same on every node.
   is_over_ = true;
-  heartbeat_timer_.cancel();
+  look_timer_.cancel();
   guard_.farewell();
   signals_.close();
   service_.close();
@@ -184,13 +184,13 @@ asio::awaitable<void> Agent::watch() {
   }
 }
 
-/// Node 0 is heard by its heartbeats, and hears us by our answers. On node 0 itself our own answer
-/// is also the coordinator's clock.
-asio::awaitable<void> Agent::keep_heartbeat() {
+/// Whether all is well with this agent, its guard and node 0. Node 0 is heard by its heartbeats,
+/// and hears us by our answers; on node 0 itself each look is the coordinator's clock.
+asio::awaitable<void> Agent::look_regularly() {
   const Clock::duration pause = probe_pause(spec_.hang_timeout);
   while (!is_over_) {
-    heartbeat_timer_.expires_after(pause);
-    co_await heartbeat_timer_.async_wait(kResult);
+    look_timer_.expires_after(pause);
+    co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
     if (is_fenced()) {
       zero_->note_fenced();

@@ -56,7 +56,7 @@ class Agent {
   asio::awaitable<void> run_rounds();
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch();
-  asio::awaitable<void> keep_heartbeat();
+  asio::awaitable<void> look_regularly();
   asio::awaitable<void> wait_for_command();
   void start_workers(const StartRound& start);
   bool take_command(const NodeCommand& command);
@@ -84,7 +84,7 @@ class Agent {
   NodeWorkers workers_;
   NodeCommands commands_;
   std::unique_ptr<NodeZero> zero_;
-  asio::steady_timer heartbeat_timer_;
+  asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   bool is_over_ = false;
   std::optional<SignalCame> asked_;  // the newest signal that stops the job, whenever it came

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <numeric>
 #include <stdexcept>
 #include <utility>
 
@@ -12,11 +11,8 @@
 #include "common/exit_code.h"
 #include "common/units.h"
 #include "launcher/plan/exit_status.h"
-#include "launcher/plan/placement.h"
 #include "launcher/plan/restart_line.h"
 #include "launcher/run/report.h"
-#include "launcher/run/stack_collector.h"
-#include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
 namespace {
@@ -26,9 +22,7 @@ namespace {
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
-// From the end of the grace to the last report of a node that can still report.
-constexpr Clock::duration kReportWait =
-    WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
+
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io,

@@ -1,8 +1,7 @@
 // Node 0's part for the whole job: round after round it waits for the nodes, assigns the ranks,
-// lets every node start its workers and has run/job_round carry the round;
-// then it comes to one verdict for all. A job of one node is
-// the same with one node. It touches no process: it gives commands to the nodes, its own among
-// them, and takes their events.
+// lets every node start its workers and has run/job_round carry the round; then it comes to one
+// verdict for all. A job of one node is the same with one node. It touches no process: it gives
+// commands to the nodes, its own among them, and takes their events.
 #pragma once
 
 #include <filesystem>

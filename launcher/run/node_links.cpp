@@ -56,7 +56,7 @@ NodeLinks::NodeLinks(asio::io_context& io,
 
 void NodeLinks::open(Endpoint& endpoint) {
   endpoint_ = &endpoint;
-  door_ = std::make_unique<HandshakeServer>(
+  handshakes_ = std::make_unique<HandshakeServer>(
       io_,
       rules_.token,
       rules_.own.max_nodes,
@@ -66,7 +66,7 @@ void NodeLinks::open(Endpoint& endpoint) {
       });
   endpoint.serve_agents(
       [this](tcp::socket socket, const std::string& bytes, const std::string& source) {
-        door_->admit(std::move(socket), bytes, source);
+        handshakes_->admit(std::move(socket), bytes, source);
       });
   asio::co_spawn(io_, keep_heartbeat(), rethrow);
 }
@@ -162,15 +162,12 @@ std::vector<Node*> NodeLinks::assign_ranks() {
   for (const auto& [id, node] : nodes_)
     node->rank = -1;
   std::vector<Node*> nodes;
-  std::size_t workers = 0;
   own_address_.clear();
   std::set<std::string> addresses;
   for (const int id : ids) {
     Node& node = *nodes_.at(id);
     node.rank = static_cast<int>(nodes.size());
-    node.first_worker = workers;
     node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
-    workers += node.workers;
     node.samples.clear();
     nodes.push_back(&node);
     if (!node.link) continue;
@@ -281,7 +278,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
 asio::awaitable<void> NodeLinks::close(JobEnd own, JobEnd others) {
   is_closed_ = true;
   heartbeat_timer_.cancel();
-  if (door_) {
+  if (handshakes_) {
     tell_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;
     for (const auto& [id, node] : nodes_) {
@@ -289,7 +286,7 @@ asio::awaitable<void> NodeLinks::close(JobEnd own, JobEnd others) {
       co_await node->link->flush(deadline);
       node->link->close();
     }
-    door_->close();
+    handshakes_->close();
   }
   tell_own_node_(own);
 }

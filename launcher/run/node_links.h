@@ -35,8 +35,7 @@ struct Node {
   std::optional<Clock::time_point> quiet_since;
   std::string gpu_error;  // of the kernel log, in any round; empty: none
   // Of the round.
-  int rank = -1;                 // of the node; -1: it waits for the next round
-  std::size_t first_worker = 0;  // their ranks
+  int rank = -1;  // of the node; -1: it waits for the next round
   std::size_t workers = 0;
   std::int64_t begin_ns = 0;     // of its round, on its clock
   Clock::time_point started_at;  // that is, when it told us
@@ -86,8 +85,8 @@ class NodeLinks {
   /// Lets other nodes in at `endpoint`, and looks after them until close().
   void open(Endpoint& endpoint);
 
-  /// Answers somebody who knocks; returns why it was sent away, if it was. `has_begun`: there is a
-  /// round that it is too late for.
+  /// Answers a node that asks to join, or only who is there; returns why it was refused, if it was.
+  /// `has_begun`: there is a round that it is too late for.
   std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
   /// A node is gone. Returns it as it was; null: it is known already.
   std::unique_ptr<Node> remove(int id);
@@ -135,7 +134,7 @@ class NodeLinks {
   NodeTable table_;
   std::map<int, std::unique_ptr<Node>> nodes_;  // by id
   Endpoint* endpoint_ = nullptr;                // null: a job of one node
-  std::unique_ptr<HandshakeServer> door_;
+  std::unique_ptr<HandshakeServer> handshakes_;
   std::string own_address_;
   std::string line_;
   asio::steady_timer heartbeat_timer_;

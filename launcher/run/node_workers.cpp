@@ -122,9 +122,8 @@ asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame
   how.reason = stop.reason();
   how.grace = stop.grace;
   // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1: that is the first.
-  if (asked && asked->signal != SIGUSR1 && how.reason == StopReason::preempt) {
-    how.requests.note(asked->at);
-  }
+  const bool is_first = asked && StopRequests::counts(asked->signal);
+  if (is_first && how.reason == StopReason::preempt) how.requests.note(asked->at);
   co_await group_->stop(how);
 }
 

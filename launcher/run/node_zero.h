@@ -28,7 +28,8 @@ class NodeZero {
   virtual void tell(const NodeEvent& event) = 0;
   virtual void reply(const HeartbeatReply& reply) = 0;
 
-  /// To be called as often as the agent looks at its workers: whether node 0 still lives.
+  /// To be called as often as the agent looks at its workers. Elsewhere: whether node 0 still
+  /// lives; on node 0: the heartbeat to itself, by which it looks at all workers.
   virtual void look() = 0;
 
   /// The guard has killed the workers, as nothing was heard for a lease.

@@ -33,8 +33,8 @@ class PlayedNode {
   /// Every worker has: by the end that the last one was told of, or by SIGTERM.
   [[nodiscard]] launcher::GroupEnded group_ended(int round, launcher::ExitStatus status) const;
 
-  /// The next order of that kind; what else comes is dropped. Nothing: the limit has passed, or the
-  /// link is gone.
+  /// The next command of that kind; what else comes is dropped. Nothing: the limit has passed, or
+  /// the link is gone.
   template <typename Kind>
   std::optional<Kind> next(std::chrono::milliseconds limit = std::chrono::seconds(20)) {
     const auto end = launcher::Clock::now() + limit;

@@ -12,7 +12,7 @@
 
 namespace ddp::launcher {
 
-/// Node 0's order: look whether these can be reached, the receiver itself left out; with `bytes`
+/// Node 0's command: look whether these can be reached, the receiver itself left out; with `bytes`
 /// only the next one, and how fast.
 struct LookAtPeers {
   int own_rank = 0;
