@@ -210,7 +210,7 @@ void FileWriter::Lane::wake() {
     filled_.notify_one();
   } catch (const SystemError&) {
     std::unique_lock lock(mutex_);
-    while (!blocks_.empty())
+    while (!blocks_.empty() && !busy_)  // one at a time: whoever writes takes the rest, too
       take_front(lock);
   }
 }
@@ -220,6 +220,7 @@ void FileWriter::Lane::push_footer(Output* output, std::string text) {
   {
     const std::lock_guard lock(mutex_);
     if (left_) return;
+    if (text.empty() && !is_started_) return;  // there is none to take away
     const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
     if (!replaces) blocks_.push_back(Block{output, ""});
     blocks_.back().footer = std::move(text);
@@ -230,7 +231,7 @@ void FileWriter::Lane::push_footer(Output* output, std::string text) {
 void FileWriter::Lane::run() {
   std::unique_lock lock(mutex_);
   while (!left_) {
-    filled_.wait(lock, [this] { return closing_ || !blocks_.empty(); });
+    filled_.wait(lock, [this] { return !busy_ && (closing_ || !blocks_.empty()); });
     if (blocks_.empty()) break;
     take_front(lock);
   }
@@ -251,6 +252,7 @@ void FileWriter::Lane::take_front(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   current_ = nullptr;
   busy_ = false;
+  filled_.notify_one();  // the thread, where somebody else has written
   if (block.closes) {
     block.output->fd = -1;
     block.output->is_free = true;

@@ -16,7 +16,9 @@ NodeWait::Step NodeWait::look(const Nodes& nodes, Time fence, Time now) {
     if (now >= last_) return Step::give_up;
   }
   next_ = std::min(roll_call_, last_call_.value_or(Time::max()));
-  if (!nodes.are_enough || nodes.await_another) next_ = std::min(next_, last_);
+  // Behind a fence the limit may be over: then nobody is to be woken by it again and again.
+  const bool has_limit = !nodes.are_enough || nodes.await_another;
+  if (has_limit && now < last_) next_ = std::min(next_, last_);
   if (now < fence) next_ = std::min(next_, fence);
   return Step::wait;
 }

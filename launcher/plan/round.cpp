@@ -103,8 +103,10 @@ void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
   const Member* const node = find(node_rank, failed.round);
   if (node == nullptr || causes_.launch_failure) return;
   const bool is_own = node->node.address.empty();
-  // Our own node was fenced: that is why the others have left, though it is seen after them.
-  const bool is_fenced = is_own && causes_.lost_node && failed.code == exit_code::kNodeLost;
+  // Our own node was fenced: that is why the others have left, though it is seen after them. Not so
+  // where the round was being ended before: then there is another cause.
+  const bool is_fenced = is_own && causes_.lost_node && failed.code == exit_code::kNodeLost &&
+                         stop_cause_ == StopCause::node_lost;
   if (state_ != State::running && !is_fenced) return;
   causes_.launch_failure =
       LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
@@ -247,6 +249,7 @@ void Round::stop_for_failure(const Ending& ending, const std::string& who, Time 
 void Round::stop(StopRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::stopping;
+  stop_cause_ = command.cause;
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;

@@ -177,6 +177,7 @@ class Round {
   std::optional<Time> report_deadline_;   // while the round is being ended
   std::map<int, StopRequests> requests_;  // by who made them
   bool is_killing_ = false;
+  StopCause stop_cause_ = StopCause::all_ended;  // what the nodes were told, once they were
   EndFacts causes_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was

@@ -146,19 +146,22 @@ asio::awaitable<void> Agent::run_round() {
   co_await watch();
   commands_.begin_stop();
   say_stop(console_, *commands_.stop(), workers_.group());
-  const GroupEnded end = co_await workers_.end(*commands_.stop(), asked_);
+  const GroupEnded end = co_await workers_.end(commands_, asked_);
   commands_.end_round();
   zero_->tell(end);
 }
 
 void Agent::start_workers(const StartRound& start) {
+  std::optional<Started> started;
   try {
-    zero_->tell(workers_.start(start));
-    service_.ready();
+    started = workers_.start(start);
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.
     zero_->tell(NodeFailed{start.round, error.code(), error.what()});
+    return;
   }
+  zero_->tell(*started);
+  service_.ready();
 }
 
 /// Until node 0 ends the round, or is lost.
@@ -222,7 +225,6 @@ bool Agent::take_command(const NodeCommand& command) {
 
 void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
   guard_.renew_lease();
-  if (spec_.max_nodes > 1 && !spec_.shares_console) console_.live(heartbeat.line);
   HeartbeatReply reply;
   reply.round = workers_.facts().round;
   reply.samples = probe_progress(workers_.group(), spec_.hang_timeout.has_value());

@@ -123,10 +123,11 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   NodeWait wait(rules, Clock::now());
   while (!asked_ && !(rules.is_first && ill_node_)) {
     const Clock::time_point now = Clock::now();
-    if (wait.take_roll_call(now)) console_.info(links_.table().who_is_missing());
+    const bool is_roll_call = wait.take_roll_call(now);
     const NodeWait::Step step = wait.look(see_nodes(), fence_, now);
     if (step == NodeWait::Step::begin) co_return true;
     if (step == NodeWait::Step::give_up) break;
+    if (is_roll_call) console_.info(links_.table().who_is_missing());
     std::optional<NodeLinks::Event> event = co_await inbox_.next(wait.next());
     if (event) note(std::move(*event));
   }
@@ -271,6 +272,7 @@ asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
 asio::awaitable<void> Coordinator::end() {
   is_over_ = true;
   ask_timer_.cancel();
+  verdict_.note_end();
   JobEnd own = make_end(kOwnWorkers);
   JobEnd others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));
@@ -283,6 +285,7 @@ JobEnd Coordinator::make_end(std::size_t most_workers) const {
 
 JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
   verdict_.note_failure(failure, exit_code);
+  verdict_.note_end();
   links_.tell_others(make_end(kTheirWorkers));
   return make_end(kOwnWorkers);
 }

@@ -59,9 +59,7 @@ void JobVerdict::note_failure(const std::string& text, int exit_code) {
 JobEnd JobVerdict::describe(const JobSpec& spec,
                             const std::string& host,
                             std::size_t most_workers) const {
-  Verdict verdict = verdict_;
-  verdict.duration = std::chrono::steady_clock::now() - begin_;
-  return describe_end(verdict, spec, host, most_workers);
+  return describe_end(verdict_, spec, host, most_workers);
 }
 
 }  // namespace ddp::launcher

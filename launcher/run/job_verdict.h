@@ -30,6 +30,9 @@ class JobVerdict {
   /// The launcher's own failure; that of an earlier round is a line of its own.
   void note_failure(const std::string& text, int exit_code);
 
+  /// No process of the job is left; to be called once, before it is described.
+  void note_end() { verdict_.duration = std::chrono::steady_clock::now() - begin_; }
+
   /// For every node. `host` is node 0's; of more than `most_workers` only the number is told.
   [[nodiscard]] JobEnd describe(const JobSpec& spec,
                                 const std::string& host,

@@ -127,10 +127,12 @@ asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame
   co_await group_->stop(how);
 }
 
-asio::awaitable<GroupEnded> NodeWorkers::end(StopRound stop_command,
+asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
                                              std::optional<SignalCame> asked) {
-  if (stop_command.keeps && parts_.spec.keeps_survivors) co_await group_->settle();
-  if (group_->alive() > group_->kept()) co_await stop(stop_command, asked);
+  if (commands.stop()->keeps && parts_.spec.keeps_survivors) co_await group_->settle();
+  // Read only now: while workers settled it may have become a SIGKILL.
+  const StopRound how = *commands.stop();
+  if (group_->alive() > group_->kept()) co_await stop(how, asked);
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();

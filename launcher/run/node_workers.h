@@ -62,9 +62,10 @@ class NodeWorkers {
   /// Starts them. Errors: Error; what was started by then lives.
   [[nodiscard]] Started start(const StartRound& start);
 
-  /// Ends the round but for those that are kept. `asked`: the newest signal by which the user asked
-  /// for it. Suspends: until no process of the round lives here, or it is named in the result.
-  asio::awaitable<GroupEnded> end(StopRound stop, std::optional<SignalCame> asked);
+  /// Ends the round as `commands` say, but for those that are kept. `asked`: the newest signal by
+  /// which the user asked for it. Suspends: until no process of the round lives here, or it is
+  /// named in the result. Precondition: commands.stop().
+  asio::awaitable<GroupEnded> end(const NodeCommands& commands, std::optional<SignalCame> asked);
 
   /// No round comes that the kept ones wait for.
   asio::awaitable<void> end_kept();

@@ -47,6 +47,8 @@ void RemoteNodeZero::start() {
   link_->start(
       [this](std::string_view frame) {
         const std::optional<NodeCommand> command = decode_command(frame);
+        const auto* const heartbeat = command ? std::get_if<Heartbeat>(&*command) : nullptr;
+        if (heartbeat != nullptr && !spec_.shares_console) console_.live(heartbeat->line);
         return command && take_command_(*command);
       },
       [this](const std::string& how) {

@@ -65,6 +65,13 @@ TEST(NodeWait, NothingBeginsBehindAFence) {
   EXPECT_EQ(wait.look(kAll, kNow + 7s, kNow + 7s), Step::begin);
 }
 
+TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
+  NodeWait wait = later_wait(1s);
+  EXPECT_EQ(wait.look(kOneLost, kNow + 7s, kNow + 2s), Step::wait);
+  EXPECT_EQ(wait.next(), kNow + 7s);
+  EXPECT_EQ(wait.look(kOneLost, kNow + 7s, kNow + 7s), Step::begin);
+}
+
 TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {
   NodeWait wait = first_wait();
   EXPECT_FALSE(wait.take_roll_call(kNow + 9s));

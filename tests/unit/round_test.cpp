@@ -369,6 +369,15 @@ TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
             Outcome(LaunchFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
 }
 
+TEST(RoundTable, Row2AFenceInARoundThatWasBeingEndedIsNotTheCause) {
+  Rig rig;
+  rig.exit(0, ended(0, 1s, code(7)));
+  rig.lose(1, 2s);
+  rig.fail(0, exit_code::kNodeLost, "this agent did not run for 7 s");
+  rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
+  EXPECT_EQ(rig.result().exit_code, 7);
+}
+
 TEST(RoundTable, Row2AFailureToStartThatFollowsFromTheEndIsNotTheCause) {
   Rig rig;
   rig.exit(0, ended(0, 1s, code(7)));
