@@ -122,6 +122,7 @@ const std::vector<Flag>& table() {
       {.name = "rdzv-id",
        .variable = "PET_RDZV_ID",
        .key = "launch.rdzv_id",
+       .may_be_empty = true,
        .placeholder = "ID",
        .help = "TORCHELASTIC_RUN_ID of the workers",
        .group = kMeeting},

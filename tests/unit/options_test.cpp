@@ -69,7 +69,8 @@ TEST(Options, AValueMayEndInAnEqualsSign) {
 }
 
 TEST(Options, AnEmptyValueIsADefaultOnlyWhereItIsTorchruns) {
-  for (const char* const flag : {"--rdzv-endpoint=", "--rdzv_conf=", "--local-ranks-filter="})
+  for (const char* const flag :
+       {"--rdzv-id=", "--rdzv-endpoint=", "--rdzv_conf=", "--local-ranks-filter="})
     EXPECT_EQ(problems_of({flag, "p"}), "") << flag;
   EXPECT_EQ(problems_of({"--hosts", "", "p"}),
             "--hosts: its value is empty. Give --hosts=HOST[:N],..., or leave the flag out.");
