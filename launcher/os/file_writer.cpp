@@ -80,8 +80,11 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   /// `errors`: where its own lines go; null: it is that lane itself.
   explicit Lane(std::shared_ptr<Lane> errors) : errors_(std::move(errors)) {}
 
-  /// Begins its thread, unless it runs already. Errors: SystemError.
-  void start();
+  /// Begins its thread, unless it has begun. Errors: SystemError.
+  void start() {
+    const std::lock_guard lock(mutex_);
+    begin();
+  }
 
   Output* add(std::filesystem::path path,
               int fd,
@@ -104,7 +107,8 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   };
 
   void run();
-  void wake();
+  void begin();
+  void wake(std::unique_lock<std::mutex> lock);
   void take_front(std::unique_lock<std::mutex>& lock);
   void show(const Block& block);
   void put(Output& output, const std::string& bytes);
@@ -138,8 +142,8 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   std::shared_ptr<Lane> self_;  // once left behind
 };
 
-void FileWriter::Lane::start() {
-  const std::lock_guard lock(mutex_);
+/// Precondition: the lock is held.
+void FileWriter::Lane::begin() {
   if (is_started_) return;
   sigset_t all;
   sigset_t before;
@@ -183,49 +187,46 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path,
 }
 
 void FileWriter::Lane::push(Output* output, std::string bytes, bool closes) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (left_) return;
-    if (queued_.fetch_add(bytes.size(), std::memory_order_relaxed) == 0) {
-      note_move();  // nothing could move before
-    }
-    const bool joins = !blocks_.empty() && blocks_.back().output == output &&
-                       !blocks_.back().closes &&
-                       blocks_.back().bytes.size() + bytes.size() <= kBlockBytes;
-    if (joins) {
-      blocks_.back().bytes += bytes;
-      blocks_.back().closes = closes;
-    } else {
-      blocks_.push_back(Block{output, std::move(bytes), closes});
-    }
+  std::unique_lock lock(mutex_);
+  if (left_) return;
+  if (queued_.fetch_add(bytes.size(), std::memory_order_relaxed) == 0) {
+    note_move();  // nothing could move before
   }
-  wake();
+  const bool joins = !blocks_.empty() && blocks_.back().output == output &&
+                     !blocks_.back().closes &&
+                     blocks_.back().bytes.size() + bytes.size() <= kBlockBytes;
+  if (joins) {
+    blocks_.back().bytes += bytes;
+    blocks_.back().closes = closes;
+  } else {
+    blocks_.push_back(Block{output, std::move(bytes), closes});
+  }
+  wake(std::move(lock));
 }
 
 /// There is something to write: the first time, the thread begins. Where the system refuses one,
 /// who has something to say writes it, and waits as long as that takes: better than to say nothing.
-void FileWriter::Lane::wake() {
+void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
   try {
-    start();
-    filled_.notify_one();
+    begin();
   } catch (const SystemError&) {
-    std::unique_lock lock(mutex_);
     while (!blocks_.empty() && !busy_)  // one at a time: whoever writes takes the rest, too
       take_front(lock);
+    return;
   }
+  lock.unlock();
+  filled_.notify_one();
 }
 
 /// A newer one takes the place of one that waits: there is never more than one behind the lines.
 void FileWriter::Lane::push_footer(Output* output, std::string text) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (left_) return;
-    if (text.empty() && !is_started_) return;  // there is none to take away
-    const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
-    if (!replaces) blocks_.push_back(Block{output, ""});
-    blocks_.back().footer = std::move(text);
-  }
-  wake();
+  std::unique_lock lock(mutex_);
+  if (left_) return;
+  if (text.empty() && !is_started_) return;  // there is none to take away
+  const bool replaces = !blocks_.empty() && blocks_.back().footer && !blocks_.back().closes;
+  if (!replaces) blocks_.push_back(Block{output, ""});
+  blocks_.back().footer = std::move(text);
+  wake(std::move(lock));
 }
 
 void FileWriter::Lane::run() {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/plan/rank_name.h"
+
 namespace ddp::launcher {
 
 GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
@@ -12,8 +14,8 @@ GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, T
           return worker.pid == holder.pid;
         });
     if (found == ended_.end()) continue;
-    names += (names.empty() ? "" : ", ") + ("rank " + std::to_string(found->rank) + " (pid ") +
-             std::to_string(holder.pid) + ") on GPU " + std::to_string(holder.gpu);
+    names += (names.empty() ? "" : ", ") + name_rank(found->rank, holder.pid) + " on GPU " +
+             std::to_string(holder.gpu);
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - begin_);
   const std::string seconds = std::to_string(waited.count()) + " s";

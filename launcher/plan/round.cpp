@@ -9,6 +9,7 @@
 #include "common/units.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/node_table.h"
+#include "launcher/plan/rank_name.h"
 #include "launcher/plan/restart_policy.h"
 #include "launcher/plan/stop_line.h"
 
@@ -348,12 +349,11 @@ std::string Round::name(int node_rank) const {
 }
 
 std::string Round::name_worker(int rank, std::int64_t pid) const {
-  std::string where;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool is_elsewhere = !nodes_[i].node.address.empty() && is_of(nodes_[i], rank);
-    if (is_elsewhere) where = "node " + std::to_string(i) + ", " + nodes_[i].node.host + ", ";
+    if (is_elsewhere) return name_rank(rank, pid, static_cast<int>(i), nodes_[i].node.host);
   }
-  return "rank " + std::to_string(rank) + " (" + where + "pid " + std::to_string(pid) + ")";
+  return name_rank(rank, pid);
 }
 
 bool Round::have_all(bool Member::*reached) const {

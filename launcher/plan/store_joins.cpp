@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "launcher/plan/rank_name.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -17,8 +19,7 @@ std::optional<std::string> who_is_missing(std::span<const StoreJoin> ranks, int 
     if (rank.joined) ++joined;
     if (rank.joined || rank.ended) continue;  // who has left is another question
     if (++missing > kNamed) continue;
-    names += (names.empty() ? "rank " : ", rank ") + std::to_string(rank.rank) + " (pid " +
-             std::to_string(rank.pid) + ")";
+    names += (names.empty() ? "" : ", ") + name_rank(rank.rank, rank.pid);
   }
   if (joined == 0 || missing <= unknown_clients) return {};
   if (missing > kNamed) names += " and " + std::to_string(missing - kNamed) + " more";

@@ -1,7 +1,5 @@
 #include "launcher/run/coordinator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <stdexcept>
@@ -10,9 +8,7 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/units.h"
-#include "launcher/plan/exit_status.h"
 #include "launcher/plan/restart_line.h"
-#include "launcher/run/report.h"
 
 namespace ddp::launcher {
 namespace {

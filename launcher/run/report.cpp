@@ -18,6 +18,7 @@
 #include "launcher/plan/error_file.h"
 #include "launcher/plan/hints.h"
 #include "launcher/plan/node_table.h"
+#include "launcher/plan/rank_name.h"
 
 namespace ddp::launcher {
 namespace {
@@ -63,10 +64,9 @@ std::string what_happened(const WorkerReport& worker) {
 
 /// As the line that announces the stop names a rank: "rank 2 (node 1, b, pid 17)".
 std::string name_worker(const WorkerReport& worker, bool has_nodes) {
-  const std::string node =
-      has_nodes ? "node " + std::to_string(worker.node_rank) + ", " + worker.host + ", " : "";
-  return "rank " + std::to_string(worker.ending.rank) + " (" + node + "pid " +
-         std::to_string(worker.pid) + ")";
+  const int rank = worker.ending.rank;
+  return has_nodes ? name_rank(rank, worker.pid, worker.node_rank, worker.host)
+                   : name_rank(rank, worker.pid);
 }
 
 std::string progress_of(const WorkerReport& worker) {

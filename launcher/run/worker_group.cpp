@@ -8,6 +8,7 @@
 #include "common/survivor_page.h"
 #include "launcher/os/descendants.h"
 #include "launcher/plan/numa.h"
+#include "launcher/plan/rank_name.h"
 
 namespace ddp::launcher {
 namespace {
@@ -24,8 +25,7 @@ bool lives_on(const Worker& worker) {
 }  // namespace
 
 std::string who(const Worker& worker) {
-  return "rank " + std::to_string(worker.placement.rank) + " (pid " + std::to_string(worker.pid) +
-         ")";
+  return name_rank(worker.placement.rank, worker.pid);
 }
 
 WorkerGroup::WorkerGroup(asio::io_context& io,
