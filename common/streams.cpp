@@ -3,7 +3,11 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
+#include <iostream>
+
+#include "common/error.h"
 
 namespace ddp {
 
@@ -13,6 +17,12 @@ void secure_streams() {
   }
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
+}
+
+void print(const std::string& text) {
+  errno = 0;
+  std::cout << text << std::flush;
+  if (!std::cout) throw SystemError(system_message("write", "stdout", errno));
 }
 
 }  // namespace ddp

@@ -35,15 +35,15 @@
 #include "launcher/plan/manual.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/agent.h"
-#include "launcher/run/commands.h"
+#include "launcher/run/ask_agents.h"
 #include "launcher/run/compare.h"
 #include "launcher/run/doctor/doctor.h"
 #include "launcher/run/dry_run.h"
 #include "launcher/run/hosts.h"
+#include "launcher/run/job_end.h"
 #include "launcher/run/job_lock.h"
 #include "launcher/run/load_job.h"
 #include "launcher/run/rendezvous.h"
-#include "launcher/run/report.h"
 #include "launcher/run/token.h"
 
 using namespace ddp;
@@ -119,8 +119,8 @@ void show_notes(const Options& options, const JobSpec& spec) {
     log::warning(warning);
 }
 
-int print(const std::string& text) {
-  std::cout << text << std::flush;
+int answer(const std::string& text) {
+  print(text);
   return exit_code::kOk;
 }
 
@@ -128,7 +128,7 @@ int start_on_hosts(const Options& options,
                    const std::vector<std::string>& arguments,
                    const Environment& environment) {
   const SshPlan plan = plan_hosts(options, arguments, environment);
-  if (options.dry_run) return print(describe_ssh_plan(plan));
+  if (options.dry_run) return answer(describe_ssh_plan(plan));
   return run_hosts(plan);
 }
 
@@ -140,23 +140,23 @@ int main(int argc, char** argv) try {
   Environment environment = read_environment();
   Secret token = take_token(environment);
   const Options options = parse_options(arguments, environment);
-  if (options.help) return print(help_text());
-  if (options.version) return print("ddp-launch " DDP_VERSION "\n");
-  if (options.man) return print(manual_page());
-  if (options.schema) return print(job_file_schema());
-  if (options.completion) return print(completion(*options.completion));
+  if (options.help) return answer(help_text());
+  if (options.version) return answer("ddp-launch " DDP_VERSION "\n");
+  if (options.man) return answer(manual_page());
+  if (options.schema) return answer(job_file_schema());
+  if (options.completion) return answer(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
-  if (options.command == "compare") return compare_runs(options);
+  if (options.command == "compare") return answer(compare_runs(options));
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();
   const bool is_doctor = options.command == "doctor";
-  if (!options.command.empty() && !is_doctor) return run_command(options, environment);
+  if (!options.command.empty() && !is_doctor) return answer(ask_agents(options, environment));
   if (options.explain)
-    return print(explain(*options.explain, load_values_to_explain(options, environment)));
+    return answer(explain(*options.explain, load_values_to_explain(options, environment)));
   const JobSpec spec = load_job(options, environment, token);
   show_notes(options, spec);
-  if (options.dry_run) return print(describe_plan(spec));
+  if (options.dry_run) return answer(describe_plan(spec));
   if (is_doctor) return run_doctor(spec);
   leave_by_signals(spec.stop_signals);
   asio::io_context io(1);

@@ -21,8 +21,8 @@ constexpr std::size_t kAcceptedAtOnce = 64;
 }  // namespace
 
 /// Owned by the map and by the operations under way on its socket.
-struct Endpoint::Arrival {
-  Arrival(Slots::Id name, tcp::socket connection, Peer other_end)
+struct Endpoint::Connection {
+  Connection(Slots::Id name, tcp::socket connection, Peer other_end)
       : id(name),
         socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
@@ -98,10 +98,10 @@ std::size_t Endpoint::accept_some(tcp::acceptor& acceptor, std::size_t most, boo
 bool Endpoint::make_room() {
   const int limit = raise_descriptor_limit(0);
   if (raise_descriptor_limit(INT_MAX) > limit) return true;
-  std::optional<Slots::Id> victim = unknown_slots_.find_victim();
-  if (!victim) victim = client_slots_.find_victim();
-  if (victim) {
-    leave(*victim);
+  std::optional<Slots::Id> dropped = unknown_slots_.find_to_drop();
+  if (!dropped) dropped = client_slots_.find_to_drop();
+  if (dropped) {
+    leave(*dropped);
     return true;
   }
   say_once(said_descriptors_,
@@ -118,56 +118,57 @@ void Endpoint::welcome(tcp::socket socket) {
     return;
   }
   Slots& slots = is_client ? client_slots_ : unknown_slots_;
-  if (const auto victim = slots.find_victim(peer->source)) leave(*victim);
+  if (const auto dropped = slots.find_to_drop(peer->source)) leave(*dropped);
   const Slots::Id id = ++next_id_;
   slots.take(id, peer->source);
-  const auto arrival = std::make_shared<Arrival>(id, std::move(socket), std::move(*peer));
-  arrivals_.emplace(id, arrival);
-  arrival->deadline.async_wait([arrival](const boost::system::error_code& error) {
+  const auto connection = std::make_shared<Connection>(id, std::move(socket), std::move(*peer));
+  connections_.emplace(id, connection);
+  connection->deadline.async_wait([connection](const boost::system::error_code& error) {
     boost::system::error_code ignored;
-    if (!error) arrival->socket.close(ignored);
+    if (!error) connection->socket.close(ignored);
   });
-  asio::co_spawn(io_, greet(arrival), rethrow);
+  asio::co_spawn(io_, sort_out(connection), rethrow);
 }
 
 /// Its place is free. It may have left already, with its connection; else that is closed.
 void Endpoint::leave(Slots::Id id) {
   client_slots_.release(id);
   unknown_slots_.release(id);
-  const auto found = arrivals_.find(id);
-  if (found == arrivals_.end()) return;
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
   boost::system::error_code ignored;
-  found->second->socket.close(ignored);  // greet() sees it
+  found->second->socket.close(ignored);  // sort_out() sees it
   found->second->look.cancel();
-  arrivals_.erase(found);
+  connections_.erase(found);
 }
 
 void Endpoint::drop_arrivals() {
-  while (!arrivals_.empty())
-    leave(arrivals_.begin()->first);
+  while (!connections_.empty())
+    leave(connections_.begin()->first);
 }
 
-asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
+asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection) {
   StoreOpening opening = StoreOpening::unknown;
   while (opening == StoreOpening::unknown) {
-    const auto room = asio::buffer(arrival->bytes) + arrival->got;
-    const auto [error, size] = co_await arrival->socket.async_read_some(room, kResult);
+    const auto room = asio::buffer(connection->bytes) + connection->got;
+    const auto [error, size] = co_await connection->socket.async_read_some(room, kResult);
     if (error) break;
-    arrival->got += size;
-    opening = read_opening(std::string_view(arrival->bytes.data(), arrival->got));
+    connection->got += size;
+    opening = read_opening(std::string_view(connection->bytes.data(), connection->got));
   }
-  const bool is_client = opening == StoreOpening::store && co_await may_use_store(*arrival);
-  arrival->deadline.cancel();
-  const bool is_in_time = arrival->socket.is_open();  // and of this round
-  tcp::socket socket = std::move(arrival->socket);
-  leave(arrival->id);
+  const bool is_client = opening == StoreOpening::store && co_await may_use_store(*connection);
+  connection->deadline.cancel();
+  const bool is_in_time = connection->socket.is_open();  // and of this round
+  tcp::socket socket = std::move(connection->socket);
+  leave(connection->id);
   if (!is_in_time) co_return;
   if (is_client) {
     take_client(std::move(socket));
   } else if (opening == StoreOpening::not_a_store && on_agent_) {
-    on_agent_(
-        std::move(socket), std::string(arrival->bytes.data(), arrival->got), arrival->peer.source);
-  } else if (opening == StoreOpening::old_store && access_.lets_in(arrival->peer)) {
+    on_agent_(std::move(socket),
+              std::string(connection->bytes.data(), connection->got),
+              connection->peer.source);
+  } else if (opening == StoreOpening::old_store && access_.lets_in(connection->peer)) {
     say_once(said_old_,
              "a client of the store does not begin with VALIDATE, as those of torch 1.x do; it is "
              "closed. Start the job with --store worker, so that rank 0 serves the store.");
@@ -177,14 +178,14 @@ asio::awaitable<void> Endpoint::greet(std::shared_ptr<Arrival> arrival) {
 }
 
 /// Suspends: for one of another user until the job's processes have been looked at, if need be.
-asio::awaitable<bool> Endpoint::may_use_store(Arrival& arrival) {
-  if (access_.may_change(arrival.peer) && Clock::now() < access_.next_look()) {
-    arrival.look.expires_at(access_.next_look());
-    co_await arrival.look.async_wait(kResult);
+asio::awaitable<bool> Endpoint::may_use_store(Connection& connection) {
+  if (access_.may_change(connection.peer) && Clock::now() < access_.next_look()) {
+    connection.look.expires_at(access_.next_look());
+    co_await connection.look.async_wait(kResult);
   }
-  if (access_.may_change(arrival.peer) && Clock::now() >= access_.next_look()) access_.look();
-  const bool is_let_in = access_.lets_in(arrival.peer);
-  if (!is_let_in && arrival.socket.is_open()) access_.tell_refused(arrival.peer);
+  if (access_.may_change(connection.peer) && Clock::now() >= access_.next_look()) access_.look();
+  const bool is_let_in = access_.lets_in(connection.peer);
+  if (!is_let_in && connection.socket.is_open()) access_.tell_refused(connection.peer);
   co_return is_let_in;
 }
 

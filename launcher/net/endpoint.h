@@ -84,7 +84,7 @@ class Endpoint {
   }
 
  private:
-  struct Arrival;
+  struct Connection;
 
   asio::awaitable<void> accept_at(tcp::acceptor& acceptor);
   std::size_t accept_some(tcp::acceptor& acceptor, std::size_t most, bool& has_room);
@@ -93,8 +93,8 @@ class Endpoint {
   void drop_arrivals();
   void welcome(tcp::socket socket);
   void take_client(tcp::socket socket);
-  asio::awaitable<void> greet(std::shared_ptr<Arrival> arrival);
-  asio::awaitable<bool> may_use_store(Arrival& arrival);
+  asio::awaitable<void> sort_out(std::shared_ptr<Connection> connection);
+  asio::awaitable<bool> may_use_store(Connection& connection);
   void say_once(bool& said, const std::string& text);
 
   asio::io_context& io_;
@@ -110,7 +110,7 @@ class Endpoint {
   // Of those that have said nothing yet.
   Slots client_slots_;
   Slots unknown_slots_;
-  std::map<Slots::Id, std::shared_ptr<Arrival>> arrivals_;
+  std::map<Slots::Id, std::shared_ptr<Connection>> connections_;
   Slots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   bool said_old_ = false;

@@ -25,8 +25,8 @@ std::string other_version(int protocol) {
 }  // namespace
 
 /// Owned by the list and by the operations under way on its socket.
-struct HandshakeServer::Guest {
-  Guest(Slots::Id name, tcp::socket connection, std::string first_bytes)
+struct HandshakeServer::Visitor {
+  Visitor(Slots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
         socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
@@ -64,136 +64,138 @@ std::size_t HandshakeServer::most_guests(int nodes) {
 void HandshakeServer::admit(tcp::socket socket,
                             std::string first_bytes,
                             const std::string& source) {
-  if (const auto victim = slots_.find_victim(source)) leave(*guests_.at(*victim));
-  const auto guest = std::make_shared<Guest>(++next_id_, std::move(socket), std::move(first_bytes));
-  guests_.emplace(guest->id, guest);
-  slots_.take(guest->id, source);
-  guest->deadline.async_wait([guest](const boost::system::error_code& error) {
+  if (const auto dropped = slots_.find_to_drop(source)) leave(*visitors_.at(*dropped));
+  const auto visitor =
+      std::make_shared<Visitor>(++next_id_, std::move(socket), std::move(first_bytes));
+  visitors_.emplace(visitor->id, visitor);
+  slots_.take(visitor->id, source);
+  visitor->deadline.async_wait([visitor](const boost::system::error_code& error) {
     boost::system::error_code ignored;
-    if (!error) guest->socket.close(ignored);
+    if (!error) visitor->socket.close(ignored);
   });
-  asio::co_spawn(io_, receive(guest), rethrow);
+  asio::co_spawn(io_, receive(visitor), rethrow);
 }
 
-asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Guest> guest) {
-  co_await meet(*guest);
-  if (!guest->refusal.empty()) co_await refuse(*guest);
-  guest->deadline.cancel();
-  const bool is_in_time = guest->socket.is_open();
-  const bool is_welcome = is_in_time && guest->is_agent && guest->refusal.empty();
-  if (is_in_time && !guest->is_agent) ++unknown_;
+asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Visitor> visitor) {
+  co_await meet(*visitor);
+  if (!visitor->refusal.empty()) co_await refuse(*visitor);
+  visitor->deadline.cancel();
+  const bool is_in_time = visitor->socket.is_open();
+  const bool is_welcome = is_in_time && visitor->is_agent && visitor->refusal.empty();
+  if (is_in_time && !visitor->is_agent) ++unknown_;
   std::shared_ptr<ControlLink> link;
   if (is_welcome) {
-    link = std::make_shared<ControlLink>(std::move(guest->socket), std::move(guest->cipher));
+    link = std::make_shared<ControlLink>(std::move(visitor->socket), std::move(visitor->cipher));
   }
-  leave(*guest);
-  if (is_welcome) on_hello_(std::move(guest->hello), std::move(link));
+  leave(*visitor);
+  if (is_welcome) on_hello_(std::move(visitor->hello), std::move(link));
 }
 
 /// Its connection is closed, and its place is free. It may have left already.
-void HandshakeServer::leave(const Guest& guest) {
-  slots_.release(guest.id);
-  const auto found = guests_.find(guest.id);
-  if (found == guests_.end()) return;
+void HandshakeServer::leave(const Visitor& visitor) {
+  slots_.release(visitor.id);
+  const auto found = visitors_.find(visitor.id);
+  if (found == visitors_.end()) return;
   boost::system::error_code ignored;
   found->second->socket.close(ignored);  // receive() sees it
-  guests_.erase(found);
+  visitors_.erase(found);
 }
 
-asio::awaitable<void> HandshakeServer::meet(Guest& guest) {
-  guest.is_agent = co_await read_opening(guest);
-  if (!guest.is_agent) co_return;
-  slots_.note_progress(guest.id);
-  if (guest.opening.protocol != kProtocolVersion) {
-    guest.refusal = other_version(guest.opening.protocol);
-  } else if (guest.opening.has_token && token_.empty()) {
-    guest.refusal = std::string("this node has a token, node 0 has none.") + kSameToken;
-  } else if (!guest.opening.has_token && !token_.empty()) {
-    guest.refusal = std::string("node 0 asks for a token, this node has none.") + kSameToken;
-  } else if (!token_.empty() && !co_await check_token(guest)) {
-    guest.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
+asio::awaitable<void> HandshakeServer::meet(Visitor& visitor) {
+  visitor.is_agent = co_await read_opening(visitor);
+  if (!visitor.is_agent) co_return;
+  slots_.note_progress(visitor.id);
+  if (visitor.opening.protocol != kProtocolVersion) {
+    visitor.refusal = other_version(visitor.opening.protocol);
+  } else if (visitor.opening.has_token && token_.empty()) {
+    visitor.refusal = std::string("this node has a token, node 0 has none.") + kSameToken;
+  } else if (!visitor.opening.has_token && !token_.empty()) {
+    visitor.refusal = std::string("node 0 asks for a token, this node has none.") + kSameToken;
+  } else if (!token_.empty() && !co_await check_token(visitor)) {
+    visitor.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
   }
-  if (!guest.refusal.empty()) co_return;
+  if (!visitor.refusal.empty()) co_return;
   // Who has proved nothing may make us keep little; with a token both sides know each other by
   // now.
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
-  FrameCipher* const cipher = guest.cipher.get();
-  const std::string frame = co_await read_frame(guest.socket, longest, cipher);
+  FrameCipher* const cipher = visitor.cipher.get();
+  const std::string frame = co_await read_frame(visitor.socket, longest, cipher);
   std::optional<Hello> hello = decode_hello(frame);
-  guest.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
-  if (guest.is_agent) guest.hello = std::move(*hello);
+  visitor.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
+  if (visitor.is_agent) visitor.hello = std::move(*hello);
   if (cipher == nullptr || !cipher->is_broken()) co_return;
-  guest.is_agent = true;
-  guest.refusal = std::string(kAlteredFrame) + ".";
+  visitor.is_agent = true;
+  visitor.refusal = std::string(kAlteredFrame) + ".";
 }
 
 /// False: it is not an agent.
-asio::awaitable<bool> HandshakeServer::read_opening(Guest& guest) {
-  while (guest.bytes.size() < kAgentOpeningBytes && may_become_opening(guest.bytes)) {
+asio::awaitable<bool> HandshakeServer::read_opening(Visitor& visitor) {
+  while (visitor.bytes.size() < kAgentOpeningBytes && may_become_opening(visitor.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;
-    const auto room = asio::buffer(piece, kAgentOpeningBytes - guest.bytes.size());
-    const auto [error, size] = co_await guest.socket.async_read_some(room, kResult);
+    const auto room = asio::buffer(piece, kAgentOpeningBytes - visitor.bytes.size());
+    const auto [error, size] = co_await visitor.socket.async_read_some(room, kResult);
     if (error) co_return false;
-    guest.bytes.append(piece.data(), size);
+    visitor.bytes.append(piece.data(), size);
   }
-  const std::optional<AgentOpening> opening = read_agent_opening(guest.bytes);
-  if (opening) guest.opening = *opening;
+  const std::optional<AgentOpening> opening = read_agent_opening(visitor.bytes);
+  if (opening) visitor.opening = *opening;
   co_return opening.has_value();
 }
 
 /// True: it knows the token, and knows that we do; all else is said through the cipher.
-asio::awaitable<bool> HandshakeServer::check_token(Guest& guest) {
+asio::awaitable<bool> HandshakeServer::check_token(Visitor& visitor) {
   Transcript said;
-  said.opening = guest.bytes;
+  said.opening = visitor.bytes;
   // Fresh for every connection: a proof that was overheard is of no use for the next.
   said.coordinator = make_nonce();
-  said.node = co_await read_frame(guest.socket, kLongestUnproven);
-  slots_.note_progress(guest.id);
-  co_await write_frame(guest.socket, said.coordinator);
-  const std::string proof = co_await read_frame(guest.socket, kLongestUnproven);
+  said.node = co_await read_frame(visitor.socket, kLongestUnproven);
+  slots_.note_progress(visitor.id);
+  co_await write_frame(visitor.socket, said.coordinator);
+  const std::string proof = co_await read_frame(visitor.socket, kLongestUnproven);
   const bool is_right =
       said.node.size() == kNonceBytes && is_proof(proof, token_.text(), Prover::node, said);
   // Ours is not sent to who has not proved anything: nobody gets a proof to try tokens on at
   // home.
   if (!is_right) co_return false;
-  slots_.release(guest.id);  // it takes nobody's place any more, and nobody its
+  slots_.release(visitor.id);  // it takes nobody's place any more, and nobody its
   const std::string ours = prove(token_.text(), Prover::coordinator, said);
-  const bool is_sent = co_await write_frame(guest.socket, ours);
-  guest.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
+  const bool is_sent = co_await write_frame(visitor.socket, ours);
+  visitor.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
   co_return is_sent;
 }
 
-asio::awaitable<void> HandshakeServer::refuse(Guest& guest) {
-  if (!guest.socket.is_open()) co_return;
-  tell(guest);
+asio::awaitable<void> HandshakeServer::refuse(Visitor& visitor) {
+  if (!visitor.socket.is_open()) co_return;
+  tell(visitor);
   Refusal refusal;
-  refusal.text = guest.refusal;
+  refusal.text = visitor.refusal;
   const std::string frame = encode(refusal);
-  FrameCipher* const cipher = guest.cipher.get();
-  const bool is_sent = co_await write_frame(guest.socket, frame, cipher);
+  FrameCipher* const cipher = visitor.cipher.get();
+  const bool is_sent = co_await write_frame(visitor.socket, frame, cipher);
   boost::system::error_code error;
-  guest.socket.shutdown(tcp::socket::shutdown_send, error);
+  visitor.socket.shutdown(tcp::socket::shutdown_send, error);
   // Until it has read that: closing with unread bytes would take the refusal back.
   std::array<char, 4096> ignored;
   while (is_sent && !error) {
-    const auto [end, size] = co_await guest.socket.async_read_some(asio::buffer(ignored), kResult);
+    const auto [end, size] =
+        co_await visitor.socket.async_read_some(asio::buffer(ignored), kResult);
     error = end;
   }
 }
 
 /// Not more often than every kBetweenLines: a peer may try again and again.
-void HandshakeServer::tell(const Guest& guest) {
+void HandshakeServer::tell(const Visitor& visitor) {
   ++untold_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;
   const std::size_t others = std::exchange(untold_, 0) - 1;
-  notice_("an agent at " + guest.address + " was refused: " + guest.refusal +
+  notice_("an agent at " + visitor.address + " was refused: " + visitor.refusal +
           (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
 }
 
 void HandshakeServer::close() {
-  while (!guests_.empty())
-    leave(*guests_.begin()->second);
+  while (!visitors_.empty())
+    leave(*visitors_.begin()->second);
 }
 
 }  // namespace ddp::launcher

@@ -41,7 +41,7 @@ class HandshakeServer {
   /// Connections of which the first words were not an agent's.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
   /// Those that are in the middle of their first words.
-  [[nodiscard]] std::size_t guests() const { return guests_.size(); }
+  [[nodiscard]] std::size_t visitors() const { return visitors_.size(); }
 
   static constexpr std::chrono::seconds kHandshake{5};
   static constexpr std::chrono::seconds kBetweenLines{10};
@@ -50,22 +50,22 @@ class HandshakeServer {
   static std::size_t most_guests(int nodes);
 
  private:
-  struct Guest;
+  struct Visitor;
 
-  asio::awaitable<void> receive(std::shared_ptr<Guest> guest);
-  asio::awaitable<void> meet(Guest& guest);
-  asio::awaitable<bool> read_opening(Guest& guest);
-  asio::awaitable<bool> check_token(Guest& guest);
-  asio::awaitable<void> refuse(Guest& guest);
-  void tell(const Guest& guest);
-  void leave(const Guest& guest);
+  asio::awaitable<void> receive(std::shared_ptr<Visitor> visitor);
+  asio::awaitable<void> meet(Visitor& visitor);
+  asio::awaitable<bool> read_opening(Visitor& visitor);
+  asio::awaitable<bool> check_token(Visitor& visitor);
+  asio::awaitable<void> refuse(Visitor& visitor);
+  void tell(const Visitor& visitor);
+  void leave(const Visitor& visitor);
 
   asio::io_context& io_;
   const Secret token_;
   const Notice notice_;
   const OnHello on_hello_;
   Slots slots_;  // of those that have proved nothing yet
-  std::map<Slots::Id, std::shared_ptr<Guest>> guests_;
+  std::map<Slots::Id, std::shared_ptr<Visitor>> visitors_;
   Slots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   Clock::time_point next_line_;

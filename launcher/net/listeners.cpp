@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "common/error.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/port.h"
 
@@ -44,8 +43,9 @@ std::string text_of(const std::string& address, int port) {
                            system_message("bind", "port of the job", error) +
                            (owner.empty() ? "" : ", " + owner);
   if (error != EADDRINUSE && error != EACCES) throw SystemError(text);
-  throw SystemError(text + ". Give another --master-port, or 0 for a free one.",
-                    exit_code::kRendezvous);
+  const std::string advice = text + ". Give another --master-port, or 0 for a free one.";
+  if (error == EADDRINUSE) throw PortTaken(advice, exit_code::kRendezvous);
+  throw SystemError(advice, exit_code::kRendezvous);
 }
 
 /// Without sockets: the kernel's choice for one address is taken at another.

@@ -6,10 +6,16 @@
 #include <list>
 #include <string>
 
+#include "common/error.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/listen_addresses.h"
 
 namespace ddp::launcher {
+
+/// Somebody else listens there.
+struct PortTaken : SystemError {
+  using SystemError::SystemError;
+};
 
 struct Listeners {
   std::list<tcp::acceptor> acceptors;  // a list: whoever accepts keeps a reference
@@ -25,8 +31,8 @@ Listeners listen_for_job(asio::io_context& io,
                          const std::function<void(const std::string&)>& notice);
 
 /// `port`: 0 for a free one. An address that this node lacks is left out, but for the first one.
-/// Errors: SystemError, 202 when the port is taken (with its owner) or none of `where.own` is of
-/// this node.
+/// Errors: PortTaken, 202 (with its owner); SystemError, 202 when the port may not be taken, or
+/// none of `where.own` is of this node.
 Listeners listen_at(asio::io_context& io, const ListenAddresses& where, int port);
 
 }  // namespace ddp::launcher

@@ -63,7 +63,7 @@ constexpr char kLease = 'l';
 constexpr char kFarewell = 'b';
 
 /// What the agent has told.
-struct Charge {
+struct Guarded {
   std::string variable;  // DDP_AGENT_ID=...
   std::string scratch;
   std::string cgroup;
@@ -84,9 +84,9 @@ void arm(int timer, std::int64_t end) {
 enum class Heard { more, watch, lease, farewell, lease_over, end };
 
 /// What the agent has sent, taken from the pipe many messages at a time.
-class Letters {
+class AgentMessages {
  public:
-  explicit Letters(int fd) : fd_(fd) {}
+  explicit AgentMessages(int fd) : fd_(fd) {}
 
   /// The next message and its text, if all of it has been read.
   [[nodiscard]] std::optional<std::pair<Message, std::string>> next() {
@@ -124,33 +124,33 @@ class Letters {
 };
 
 /// Takes in one message, or the end of the lease or of the agent.
-Heard listen(Letters& letters, int timer, Charge& charge) {
-  std::optional<std::pair<Message, std::string>> next = letters.next();
+Heard listen(AgentMessages& messages, int timer, Guarded& guarded) {
+  std::optional<std::pair<Message, std::string>> next = messages.next();
   while (!next) {
-    if (const Heard heard = letters.wait(timer); heard != Heard::more) return heard;
-    next = letters.next();
+    if (const Heard heard = messages.wait(timer); heard != Heard::more) return heard;
+    next = messages.next();
   }
   auto& [message, text] = *next;
   switch (message.kind) {
     case kAgentId:
-      charge.variable = "DDP_AGENT_ID=" + text;
+      guarded.variable = "DDP_AGENT_ID=" + text;
       return Heard::more;
     case kScratch:
-      charge.scratch = std::move(text);
+      guarded.scratch = std::move(text);
       return Heard::more;
     case kCgroup:
-      charge.cgroup = std::move(text);
+      guarded.cgroup = std::move(text);
       return Heard::more;
     case kWatch:
-      charge.sessions.push_back(message.session);
+      guarded.sessions.push_back(message.session);
       return Heard::watch;
     case kForget:
-      std::erase_if(charge.sessions, [number = message.session.number](const Session& session) {
+      std::erase_if(guarded.sessions, [number = message.session.number](const Session& session) {
         return session.number == number;
       });
       return Heard::more;
     case kLease:
-      charge.lease_end = message.lease_end;
+      guarded.lease_end = message.lease_end;
       return Heard::lease;
     default:
       return Heard::farewell;
@@ -159,42 +159,42 @@ Heard listen(Letters& letters, int timer, Charge& charge) {
 
 /// Until now the agent has reaped no leader of these sessions without telling us before: each
 /// number is still theirs. From here on that has to be proved.
-void hold_sessions(Charge& charge) {
+void hold_sessions(Guarded& guarded) {
   const std::uint64_t now = boot_ticks();
-  for (Session& session : charge.sessions)
+  for (Session& session : guarded.sessions)
     session.held_until = now;
 }
 
 /// Of the agent nothing is hit: its environment does not hold its own id.
-void kill_all(Charge& charge) {
+void kill_all(Guarded& guarded) {
   // A process that was just being forked may escape one scan, so two have to be empty. What does
   // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
   // when it wakes up.
   const auto deadline = std::chrono::steady_clock::now() + kKillTime;
   for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
-    kill_cgroup(charge.cgroup);
-    const std::size_t found = kill_descendants(charge.variable, charge.sessions);
+    kill_cgroup(guarded.cgroup);
+    const std::size_t found = kill_descendants(guarded.variable, guarded.sessions);
     empty_scans = found == 0 ? empty_scans + 1 : 0;
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
 }
 
 /// Until the farewell (true) or the end of the agent (false).
-bool attend(int fd, int timer, Charge& charge) {
-  Letters letters(fd);
+bool attend(int fd, int timer, Guarded& guarded) {
+  AgentMessages messages(fd);
   bool is_over = false;
   while (true) {
-    const Heard heard = listen(letters, timer, charge);
+    const Heard heard = listen(messages, timer, guarded);
     if (heard == Heard::farewell) return true;
-    if (heard == Heard::end || heard == Heard::lease_over) hold_sessions(charge);
+    if (heard == Heard::end || heard == Heard::lease_over) hold_sessions(guarded);
     if (heard == Heard::end) return false;
-    if (heard == Heard::lease && !is_over) arm(timer, charge.lease_end);
+    if (heard == Heard::lease && !is_over) arm(timer, guarded.lease_end);
     if (heard == Heard::lease_over) {
       is_over = true;
       arm(timer, 0);
     }
     // Afterwards too: an agent that was stopped while it started workers goes on with the next one.
-    if (heard == Heard::lease_over || (heard == Heard::watch && is_over)) kill_all(charge);
+    if (heard == Heard::lease_over || (heard == Heard::watch && is_over)) kill_all(guarded);
   }
 }
 
@@ -226,18 +226,18 @@ void guard_body(int fd) {
   hide_variable("DDP_AGENT_ID");
   ::malloc_trim(0);
   drop_code();
-  Charge charge;
-  if (attend(fd, ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), charge)) return;
-  kill_all(charge);
+  Guarded guarded;
+  if (attend(fd, ::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC), guarded)) return;
+  kill_all(guarded);
   // The agent's socket: nobody answers there.
-  if (!charge.scratch.empty()) ::unlink((charge.scratch + "/control").c_str());
+  if (!guarded.scratch.empty()) ::unlink((guarded.scratch + "/control").c_str());
   // What is dying, and no scan found, is in it for a moment more.
   const auto last = std::chrono::steady_clock::now() + kRemoveTime;
-  while (!remove_cgroup(charge.cgroup) && std::chrono::steady_clock::now() < last) {
-    kill_cgroup(charge.cgroup);
+  while (!remove_cgroup(guarded.cgroup) && std::chrono::steady_clock::now() < last) {
+    kill_cgroup(guarded.cgroup);
     ::poll(nullptr, 0, 1);
   }
-  ::rmdir(charge.scratch.c_str());  // fails, as it should, when there are error files in it
+  ::rmdir(guarded.scratch.c_str());  // fails, as it should, when there are error files in it
 }
 
 }  // namespace

@@ -42,15 +42,15 @@ std::string local_time() {
 
 LogStream::LogStream(asio::io_context& io,
                      LogMux& mux,
-                     const Course& course,
+                     const Route& route,
                      const std::string& label)
     : pipe_(io),
       pause_(io),
       mux_(mux),
       writer_(mux.writer_),
-      course_(course),
-      console_(course.stream == WorkerStream::output ? FileWriter::kStdout : FileWriter::kStderr),
-      gate_(course.plan.is_shown, mux.limits_[console_]) {
+      route_(route),
+      console_(route.stream == WorkerStream::output ? FileWriter::kStdout : FileWriter::kStderr),
+      gate_(route.plan.is_shown, mux.limits_[console_]) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
@@ -64,9 +64,9 @@ LogStream::LogStream(asio::io_context& io,
     close_write_end();  // no destructor runs for what was never made
     throw SystemError(system_message("epoll_ctl", "log pipe of " + label, error.value()));
   }
-  const LogFile& log = course.log_file;
+  const LogFile& log = route.log_file;
   if (log.directory) file_ = writer_.open(log.directory, log.name);
-  if (course.filtered_file.directory) filtered_ = mux.filtered(course.filtered_file);
+  if (route.filtered_file.directory) filtered_ = mux.filtered(route.filtered_file);
   mux_.enter(*this);
 }
 
@@ -149,7 +149,7 @@ void LogStream::take_line(std::string_view line) {
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
-  if (!gate_.lets_through()) return;
+  if (!gate_.take_line()) return;
   say_hidden();
   show(line);
 }
@@ -168,7 +168,7 @@ void LogStream::show(std::string_view line) {
 
 /// torchrun's filtered files: lines as on the console, raw.
 void LogStream::copy(std::string_view line) {
-  const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(course_.stream)];
+  const auto& texts = mux_.spec_.duplicates[static_cast<std::size_t>(route_.stream)];
   const bool matches = std::any_of(texts.begin(), texts.end(), [line](const std::string& text) {
     return line.find(text) != std::string_view::npos;
   });

@@ -40,7 +40,7 @@ class LogStream {
   static constexpr std::size_t kTailBytes = 2 << 10;  // of one line
 
   /// What it is and where it goes; without a directory there is no file.
-  struct Course {
+  struct Route {
     WorkerStream stream = WorkerStream::output;
     StreamPlan plan;
     LogFile log_file;
@@ -48,7 +48,7 @@ class LogStream {
   };
 
   /// Makes the pipe. `mux` outlives it. Errors: SystemError.
-  LogStream(asio::io_context& io, LogMux& mux, const Course& course, const std::string& label);
+  LogStream(asio::io_context& io, LogMux& mux, const Route& route, const std::string& label);
   LogStream(const LogStream&) = delete;
   LogStream& operator=(const LogStream&) = delete;
   ~LogStream();
@@ -70,7 +70,7 @@ class LogStream {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   /// True while it reads nothing because too much is queued for the writer.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
-  [[nodiscard]] bool is_shown() const { return course_.plan.is_shown; }
+  [[nodiscard]] bool is_shown() const { return route_.plan.is_shown; }
   /// Stdout or stderr.
   [[nodiscard]] FileWriter::Target console() const { return console_; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
@@ -104,7 +104,7 @@ class LogStream {
   asio::steady_timer pause_;
   LogMux& mux_;
   FileWriter& writer_;
-  Course course_;
+  Route route_;
   FileWriter::Target console_;
   std::optional<FileWriter::Target> file_;
   std::optional<FileWriter::Target> filtered_;

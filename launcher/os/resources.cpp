@@ -161,6 +161,11 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
+std::string make_run_id() {
+  constexpr int kBytes = 16;
+  return random_hex(kBytes);
+}
+
 std::string random_hex(int bytes) {
   std::vector<unsigned char> random(static_cast<std::size_t>(bytes));
   // Up to 256 bytes come whole and without EINTR once the kernel has its seed (getrandom(2)).

@@ -40,7 +40,7 @@ void ConsoleGate::begin(const Queues& queues, Time now) {
 }
 
 /// Whether a line of a piece that is not open is shown.
-bool ConsoleGate::counts_in() {
+bool ConsoleGate::take_one_of_limit() {
   if (hides(queues_)) {
     ++hidden_lines_;
     return false;

@@ -44,7 +44,7 @@ class ConsoleGate {
   /// The next lines come in one piece.
   void begin(const Queues& queues, Time now);
   /// Whether a line of the piece is shown; else it is counted as hidden.
-  [[nodiscard]] bool lets_through() { return is_open_ || counts_in(); }
+  [[nodiscard]] bool take_line() { return is_open_ || take_one_of_limit(); }
   /// The line that is not whole yet holds a progress bar, or does not, since begin().
   void note_bar(bool has_bar);
 
@@ -62,7 +62,7 @@ class ConsoleGate {
   [[nodiscard]] std::string take_hidden();
 
  private:
-  [[nodiscard]] bool counts_in();
+  [[nodiscard]] bool take_one_of_limit();
 
   const bool is_shown_;
   const std::optional<std::int64_t> limit_;

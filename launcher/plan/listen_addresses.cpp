@@ -7,6 +7,15 @@
 namespace ddp::launcher {
 namespace {
 
+/// Beside the basic ones.
+void add_named(ListenAddresses& where, const MasterAddress& master) {
+  for (const auto& [text, is_loopback, is_own] : master.addresses) {
+    const bool is_basic = std::ranges::count(where.basic, text) > 0;
+    const bool is_any = text == "0.0.0.0" || text == "::";
+    if (!is_basic && !is_any) where.own.push_back(text);
+  }
+}
+
 ListenAddresses of_one_node(const MasterAddress& master) {
   if (!master.problem.empty()) {
     throw SystemError("cannot resolve the master address " + master.name + ": " + master.problem +
@@ -14,11 +23,7 @@ ListenAddresses of_one_node(const MasterAddress& master) {
                       exit_code::kRendezvous);
   }
   ListenAddresses where;
-  for (const auto& [text, is_loopback, is_own] : master.addresses) {
-    const bool is_basic = std::ranges::count(where.basic, text) > 0;
-    const bool is_any = text == "0.0.0.0" || text == "::";
-    if (!is_basic && !is_any) where.own.push_back(text);
-  }
+  add_named(where, master);
   return where;
 }
 
@@ -36,7 +41,10 @@ std::string why_everywhere(const MasterAddress& master) {
 
 ListenAddresses of_several(const MasterAddress& master) {
   ListenAddresses where;
-  if (master.is_for_this_machine) return where;
+  if (master.is_for_this_machine) {
+    add_named(where, master);  // such as 127.0.0.2
+    return where;
+  }
   for (const auto& [text, is_loopback, is_own] : master.addresses)
     if (!is_loopback && is_own) where.own.push_back(text);
   if (!where.own.empty()) return where;

@@ -64,7 +64,7 @@ void fields(Io& io, A<AnnounceStop> auto& m) {
 template <typename Io>
 void fields(Io& io, A<StopRound> auto& m) {
   io.field("round", m.round);
-  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(StopCause::launch_failed)});
+  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(StopCause::job_ended)});
   io.field("what", m.what);
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
@@ -180,7 +180,7 @@ void fields(Io& io, A<NodeFailed> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<StopAsked> auto& m) {
+void fields(Io& io, A<StopRequested> auto& m) {
   io.field("signal", m.signal, Range{1, kSignal.most});
 }
 
@@ -250,7 +250,7 @@ constexpr std::string_view kType<GroupEnded> = "group-ended";
 template <>
 constexpr std::string_view kType<NodeFailed> = "failed";
 template <>
-constexpr std::string_view kType<StopAsked> = "stop-asked";
+constexpr std::string_view kType<StopRequested> = "stop-asked";
 template <>
 constexpr std::string_view kType<HeartbeatReply> = "heartbeat-reply";
 

@@ -19,7 +19,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 6;
+inline constexpr int kProtocolVersion = 7;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -91,7 +91,10 @@ enum class StopCause : std::uint8_t {
   not_followed,   // some left after a checkpoint, and the others did not
   hang,           // every process that can prints its stacks first
   node_lost,
-  launch_failed,  // the launcher's own failure
+  launch_failed,  // the launcher's own failure, here or on another node
+  fenced,         // this agent did not run, and its guard has killed its workers
+  abandoned,      // node 0 is heard, but does not do what the user has asked twice
+  job_ended,      // by node 0, in the middle of the round
 };
 
 /// End the workers of this node.
@@ -167,9 +170,9 @@ struct NodeFailed {
 };
 
 /// The user, or whoever manages the machine, wants the job stopped.
-struct StopAsked {
+struct StopRequested {
   int signal = 0;
-  bool operator==(const StopAsked&) const = default;
+  bool operator==(const StopRequested&) const = default;
 };
 
 /// Once a second.
@@ -182,6 +185,6 @@ struct HeartbeatReply {
 };
 
 using NodeEvent =
-    std::variant<Started, WorkerEnded, GroupEnded, NodeFailed, StopAsked, HeartbeatReply>;
+    std::variant<Started, WorkerEnded, GroupEnded, NodeFailed, StopRequested, HeartbeatReply>;
 
 }  // namespace ddp::launcher

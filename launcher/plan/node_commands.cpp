@@ -50,13 +50,13 @@ NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
   stop.round = round_;
   stop.signal = SIGTERM;
   stop.grace = grace_;
-  stop.cause = StopCause::launch_failed;
+  stop.cause = StopCause::job_ended;
   stop.what = "node 0 has ended the job in the middle of the round";
   stop_ = std::move(stop);
   return Meaning::kept;
 }
 
-StartRound NodeCommands::begin() {
+StartRound NodeCommands::begin_round() {
   assert(start_ && !end_ && state_ == State::waiting);
   state_ = State::running;
   round_ = start_->round;
@@ -70,9 +70,10 @@ void NodeCommands::end_round() {
   requests_ = StopRequests();
 }
 
-void NodeCommands::note_stop_request(int signal, Time at) {
-  asked_signal_ = signal;
-  requests_.note(at);
+bool NodeCommands::note_stop_request(int signal, Time at) {
+  requested_signal_ = signal;
+  const int number = requests_.note(at);
+  return number == 1 && state_ == State::stopping && stop_->cause != StopCause::user;
 }
 
 bool NodeCommands::is_unheard(Time now) const {

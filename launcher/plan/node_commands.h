@@ -47,9 +47,9 @@ class NodeCommands {
 
   /// There is something to begin, or to leave for.
   [[nodiscard]] bool has_next() const { return start_ || end_; }
-  /// Precondition: has_next(), and no end().
-  StartRound begin();
-  /// Precondition: stop().
+  /// Takes the start that was kept. Precondition: has_next(), and no job_end().
+  StartRound begin_round();
+  /// Precondition: stop_command().
   void begin_stop() { state_ = State::stopping; }
   void end_round();
 
@@ -59,14 +59,16 @@ class NodeCommands {
   /// Of that round; 0: none.
   [[nodiscard]] int world_size() const { return world_size_; }
   /// Why and how the round is to end, or is being ended.
-  [[nodiscard]] const std::optional<StopRound>& stop() const { return stop_; }
-  [[nodiscard]] const std::optional<JobEnd>& end() const { return end_; }
+  [[nodiscard]] const std::optional<StopRound>& stop_command() const { return stop_; }
+  [[nodiscard]] const std::optional<JobEnd>& job_end() const { return end_; }
 
   // --- The user's own signals. Node 0 answers the first one by a command, in milliseconds.
 
-  void note_stop_request(int signal, Time at);
+  /// True: it is the first one while the workers are being ended for another reason, so nothing
+  /// follows from it yet.
+  bool note_stop_request(int signal, Time at);
   /// The newest of them.
-  [[nodiscard]] int asked_signal() const { return asked_signal_; }
+  [[nodiscard]] int requested_signal() const { return requested_signal_; }
   /// The user has asked twice, and no command has come: node 0 does not listen, so this node ends
   /// its part by itself. What is being ended already ends without it.
   [[nodiscard]] bool is_unheard(Time now) const;
@@ -86,7 +88,7 @@ class NodeCommands {
   std::optional<StartRound> start_;
   std::optional<StopRound> stop_;
   std::optional<JobEnd> end_;
-  int asked_signal_ = 0;
+  int requested_signal_ = 0;
   StopRequests requests_;  // since the newest command that ends something, or round
 };
 

@@ -77,6 +77,10 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
 
 }  // namespace
 
+bool ends_job(const Hello& hello, const Refusal& refusal) {
+  return !hello.asks && hello.problem_code != 0 && refusal.code == hello.problem_code;
+}
+
 std::string name_node(std::optional<int> rank, const std::string& host) {
   return rank ? "node " + std::to_string(*rank) + " (" + host + ")" : host;
 }
@@ -157,7 +161,7 @@ void NodeTable::remove(int id) {
 
 void NodeTable::put_last(int id) {
   for (NodeEntry& entry : entries_)
-    entry.is_ill = entry.is_ill || (entry.id == id && id != 0);
+    entry.comes_last = entry.comes_last || (entry.id == id && id != 0);
 }
 
 std::vector<int> NodeTable::assign_ranks() {
@@ -169,10 +173,10 @@ std::vector<int> NodeTable::assign_ranks() {
     return is_free;
   };
   std::size_t gap = 0;
-  for (const bool is_ill : {false, true}) {
+  for (const bool comes_last : {false, true}) {
     std::vector<NodeEntry*> group;
     for (NodeEntry& entry : entries_) {
-      if (entry.is_ill == is_ill) group.push_back(&entry);
+      if (entry.comes_last == comes_last) group.push_back(&entry);
     }
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held, *entry); });

@@ -15,7 +15,7 @@ struct NodeEntry {
   int id = 0;               // in order of joining; 0 is node 0 itself
   Hello hello;              // with the rank that was asked for
   std::optional<int> held;  // rank of the newest round in which it had a place
-  bool is_ill = false;      // others come first
+  bool comes_last = false;  // others get a place first
 
   /// For people.
   [[nodiscard]] std::optional<int> rank() const { return held ? held : hello.node_rank; }
@@ -45,7 +45,7 @@ class NodeTable {
 
   /// Gives every node that has come a place, as far as there are places: ranks that were asked for
   /// first, then those held before, and the others fill the gaps in order of joining; the same with
-  /// those that are ill, in what is left. Gaps that are left, of nodes that are gone, are closed.
+  /// those that come last, in what is left. Gaps that are left, of nodes that are gone, are closed.
   /// Returns the ids of those with a place, by node rank.
   std::vector<int> assign_ranks();
 
@@ -66,6 +66,10 @@ class NodeTable {
   bool takes_spares_ = false;
   int next_id_ = 1;
 };
+
+/// Whether a refused node is a reason not to begin the job at all: it belongs to it, and cannot
+/// execute the program.
+[[nodiscard]] bool ends_job(const Hello& hello, const Refusal& refusal);
 
 /// "node 1 (b)", or "b" for one without a rank.
 std::string name_node(std::optional<int> rank, const std::string& host);

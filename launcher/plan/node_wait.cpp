@@ -4,9 +4,9 @@
 
 namespace ddp::launcher {
 
-NodeWait::Step NodeWait::look(const Nodes& nodes, Time fence, Time now) {
+NodeWait::Step NodeWait::look(const Presence& nodes, Time fence, Time now) {
   if (now >= fence) {
-    const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.await_another);
+    const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
     if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;
     if (rules_.is_first && nodes.are_enough && !last_call_) last_call_ = now + rules_.last_call;
     if (last_call_ && now >= *last_call_) return Step::begin;
@@ -15,17 +15,17 @@ NodeWait::Step NodeWait::look(const Nodes& nodes, Time fence, Time now) {
     last_call_.reset();
     if (now >= last_) return Step::give_up;
   }
-  next_ = std::min(roll_call_, last_call_.value_or(Time::max()));
+  next_ = std::min(reminder_, last_call_.value_or(Time::max()));
   // Behind a fence the limit may be over: then nobody is to be woken by it again and again.
-  const bool has_limit = !nodes.are_enough || nodes.await_another;
+  const bool has_limit = !nodes.are_enough || nodes.awaits_another();
   if (has_limit && now < last_) next_ = std::min(next_, last_);
   if (now < fence) next_ = std::min(next_, fence);
   return Step::wait;
 }
 
-bool NodeWait::take_roll_call(Time now) {
-  if (now < roll_call_) return false;
-  roll_call_ += kRollCall;
+bool NodeWait::take_reminder(Time now) {
+  if (now < reminder_) return false;
+  reminder_ += kReminder;
   return true;
 }
 

@@ -22,30 +22,35 @@ class NodeWait {
     std::chrono::milliseconds last_call{0};
   };
   /// Who is there.
-  struct Nodes {
+  struct Presence {
     bool are_all = false;
     bool are_enough = false;
-    bool await_another = false;  // a lost node may be replaced, though there are enough without it
+    bool has_lost = false;  // there are fewer than the last round had, as a node was lost
+    bool replaces = false;  // another one may take the place of a lost node
+    /// A replacement is waited for, though there are enough without it.
+    [[nodiscard]] bool awaits_another() const { return has_lost && replaces; }
+    /// There is, or will be, somebody for another round.
+    [[nodiscard]] bool can_go_on() const { return are_enough || replaces; }
   };
   enum class Step { begin, wait, give_up };
 
   NodeWait(const Rules& rules, Time now)
-      : rules_(rules), last_(now + rules.limit), roll_call_(now + kRollCall) {}
+      : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
 
   /// To be called after each event, and at next().
-  Step look(const Nodes& nodes, Time fence, Time now);
+  Step look(const Presence& nodes, Time fence, Time now);
 
   /// When look() is to be called again though nothing happens.
   [[nodiscard]] Time next() const { return next_; }
   /// It is time to say who is missing; true once for each time.
-  [[nodiscard]] bool take_roll_call(Time now);
+  [[nodiscard]] bool take_reminder(Time now);
 
-  static constexpr std::chrono::seconds kRollCall{10};
+  static constexpr std::chrono::seconds kReminder{10};
 
  private:
   Rules rules_;
   Time last_;
-  Time roll_call_;
+  Time reminder_;
   std::optional<Time> last_call_;  // its end, once there are enough
   Time next_{};
 };

@@ -30,7 +30,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
     decision.reason = "exit code " + std::to_string(round.exit_code) + " is never restarted";
     return decision;
   }
-  if (!round.is_clean) {
+  if (!round.unkilled.empty()) {
     decision.reason = "processes of this round could not be killed";
     return decision;
   }

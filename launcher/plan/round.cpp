@@ -71,7 +71,7 @@ void Round::note_started(int node_rank, const Started& started, Time) {
   if (is_released_ || !have_all(&Member::has_started)) return;
   // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
   is_released_ = true;
-  commands_.emplace_back(ReleaseStore());
+  actions_.emplace_back(ReleaseStore());
 }
 
 void Round::note_exited(int node_rank, const WorkerEnded& ended, Time now) {
@@ -102,20 +102,20 @@ void Round::note_exited(int node_rank, const WorkerEnded& ended, Time now) {
 
 void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
   const Member* const node = find(node_rank, failed.round);
-  if (node == nullptr || causes_.launch_failure) return;
+  if (node == nullptr || facts_.launch_failure) return;
   const bool is_own = node->node.address.empty();
   // Our own node was fenced: that is why the others have left, though it is seen after them. Not so
   // where the round was being ended before: then there is another cause.
-  const bool is_fenced = is_own && causes_.lost_node && failed.code == exit_code::kNodeLost &&
+  const bool is_fenced = is_own && facts_.lost_node && failed.code == exit_code::kNodeLost &&
                          stop_cause_ == StopCause::node_lost;
   if (state_ != State::running && !is_fenced) return;
-  causes_.launch_failure =
+  facts_.launch_failure =
       LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
   if (state_ != State::running) return;
   StopRound command;
   command.signal = SIGKILL;  // no worker has begun to work with the others
   command.cause = StopCause::launch_failed;
-  command.what = causes_.launch_failure->text;
+  command.what = facts_.launch_failure->text;
   stop(command, now);
 }
 
@@ -143,9 +143,9 @@ void Round::note_lost(int node_rank, const std::string& how, Time heard, Time no
     return;
   }
   // Of several the one that was silent first, whichever was noticed first.
-  if (!causes_.lost_node || heard - begin_ < causes_.lost_at) {
-    causes_.lost_node = lost;
-    causes_.lost_at = heard - begin_;
+  if (!facts_.lost_node || heard - begin_ < facts_.lost_at) {
+    facts_.lost_node = lost;
+    facts_.lost_at = heard - begin_;
   }
   // What its workers did is not known; nobody waits for them.
   for (std::size_t i = 0; i < node.node.workers; ++i)
@@ -163,7 +163,7 @@ void Round::note_lost(int node_rank, const std::string& how, Time heard, Time no
 
 void Round::note_stop(int id, const std::string& where, int signal, Time now) {
   if (state_ == State::running) {
-    causes_.user_signal = signal;
+    facts_.user_signal = signal;
     StopRound command;
     // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
     if (signal != SIGUSR1) command.signal = signal;
@@ -196,7 +196,7 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
     if (!finding.ends_job) {
-      commands_.emplace_back(Warn{text + ". Others may wait for it."});
+      actions_.emplace_back(Warn{text + ". Others may wait for it."});
       continue;
     }
     hang_ = finding;
@@ -221,12 +221,12 @@ void Round::note_time(Time now) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Member& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
-    commands_.emplace_back(GiveUpNode{static_cast<int>(i), "did not end its workers in time"});
+    actions_.emplace_back(GiveUpNode{static_cast<int>(i), "did not end its workers in time"});
   }
 }
 
-std::vector<Round::Command> Round::take_commands() {
-  return std::exchange(commands_, {});
+std::vector<Round::Action> Round::take_actions() {
+  return std::exchange(actions_, {});
 }
 
 std::optional<Round::Time> Round::deadline() const {
@@ -304,7 +304,6 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
     for (const std::string& process : end.unkilled)
       result.unkilled.push_back(where + process);
   }
-  result.is_clean = result.unkilled.empty();
   result.checkpoint_step = result.kept_step;  // as good as a checkpoint
   std::vector<Ending> endings;
   for (const WorkerReport& report : result.workers) {
@@ -314,19 +313,19 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
     result.has_page = result.has_page || (report.ending.opened_page && tells_checkpoints);
     result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);
   }
-  EndFacts causes = causes_;
+  EndFacts facts = facts_;
   if (hang_) {
     const Finding hang = by_stacks(*hang_, stacks_of(result.workers));
-    causes.hung_rank = hang.rank;
+    facts.hung_rank = hang.rank;
     result.hang = hang.text;
   }
-  result.outcome = judge(endings, causes);
+  result.outcome = judge(endings, facts);
   result.exit_code = exit_code_of(result.outcome, endings);
   if (const auto first = first_failure(endings)) result.teardown = result.lived - *first;
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
   const bool is_done = result.workers.size() == ranks_.size() &&
                        std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
-  result.has_nodes = has_nodes && !(causes.lost_node && is_done);
+  result.has_nodes = has_nodes && !(facts.lost_node && is_done);
   if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();
   return result;
 }

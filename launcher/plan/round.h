@@ -27,8 +27,6 @@
 // launcher's failure only as the first reason, since later it follows from the end.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -38,21 +36,12 @@
 #include <vector>
 
 #include "launcher/plan/messages.h"
+#include "launcher/plan/rank_state.h"
 #include "launcher/plan/round_result.h"
 #include "launcher/plan/stop_requests.h"
 #include "launcher/plan/watchdog.h"
 
 namespace ddp::launcher {
-
-/// A worker of the round, on whatever node.
-struct RankState {
-  int rank = 0;
-  pid_t pid = 0;        // on its node
-  std::string address;  // of that node; empty: ours
-  bool joined = false;  // it has been a client of the store
-  bool ended = false;
-  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
-};
 
 class Round {
  public:
@@ -80,7 +69,7 @@ class Round {
     std::size_t workers = 0;
   };
 
-  // --- Commands.
+  // --- Actions: what the coordinator is to do.
 
   /// To all nodes of the round.
   struct TellNodes {
@@ -96,7 +85,7 @@ class Round {
   struct Warn {
     std::string text;
   };
-  using Command = std::variant<TellNodes, ReleaseStore, GiveUpNode, Warn>;
+  using Action = std::variant<TellNodes, ReleaseStore, GiveUpNode, Warn>;
 
   /// `nodes` by node rank, which are told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
@@ -120,20 +109,20 @@ class Round {
   void note_time(Time now);
 
   /// What is to be done, in this order, since they were taken last.
-  [[nodiscard]] std::vector<Command> take_commands();
+  [[nodiscard]] std::vector<Action> take_actions();
   /// Nothing: only an event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
 
   // --- What is known.
 
   [[nodiscard]] int number() const { return rules_.number; }
-  [[nodiscard]] Time begin() const { return begin_; }
+  [[nodiscard]] Time began_at() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] const std::vector<RankState>& ranks() const { return ranks_; }
   [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
-  [[nodiscard]] bool has_lost_node() const { return causes_.lost_node.has_value(); }
+  [[nodiscard]] bool has_lost_node() const { return facts_.lost_node.has_value(); }
   /// The newest loss of a node whose part in the round was over, and is known.
   [[nodiscard]] const std::optional<NodeLost>& lost_later() const { return lost_later_; }
 
@@ -157,7 +146,7 @@ class Round {
   [[nodiscard]] std::string name(int node_rank) const;
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
   [[nodiscard]] bool have_all(bool Member::*reached) const;
-  void tell(const NodeCommand& command) { commands_.emplace_back(TellNodes{command}); }
+  void tell(const NodeCommand& command) { actions_.emplace_back(TellNodes{command}); }
   void stop(StopRound command, Time now);
   void stop_for_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
@@ -178,11 +167,11 @@ class Round {
   std::map<int, StopRequests> requests_;  // by who made them
   bool is_killing_ = false;
   StopCause stop_cause_ = StopCause::all_ended;  // what the nodes were told, once they were
-  EndFacts causes_;
+  EndFacts facts_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was
   std::optional<NodeLost> lost_later_;
-  std::vector<Command> commands_;
+  std::vector<Action> actions_;
 };
 
 }  // namespace ddp::launcher

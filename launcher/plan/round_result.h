@@ -23,7 +23,6 @@ struct RoundResult {
   std::int64_t checkpoint_step = -1;     // newest one that a page told of
   int kept = 0;                          // workers that wait for the next round
   std::int64_t kept_step = -1;           // the newest step whose state one of them holds
-  bool is_clean = true;                  // nothing was left that could not be killed
   bool has_nodes = true;                 // enough of them are there, or are waited for
 };
 

@@ -4,17 +4,17 @@
 
 namespace ddp::launcher {
 
-std::optional<Slots::Id> Slots::find_victim(const std::string& source) const {
+std::optional<Slots::Id> Slots::find_to_drop(const std::string& source) const {
   const auto own = of_each_.find(source);
   if (own == of_each_.end() || own->second < of_source_) {
-    return places_.size() < most_ ? std::nullopt : find_victim();
+    return places_.size() < most_ ? std::nullopt : find_to_drop();
   }
   const auto first = std::find_if(
       places_.begin(), places_.end(), [&](const Place& place) { return place.source == source; });
   return first->id;
 }
 
-std::optional<Slots::Id> Slots::find_victim() const {
+std::optional<Slots::Id> Slots::find_to_drop() const {
   std::size_t largest = 0;
   for (const auto& [source, count] : of_each_)
     largest = std::max(largest, count);

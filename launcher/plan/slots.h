@@ -20,11 +20,11 @@ class Slots {
   Slots(std::size_t most, std::size_t most_of_source) : most_(most), of_source_(most_of_source) {}
 
   /// Who is to be closed and released before one more of `source` comes; nothing: there is a place.
-  [[nodiscard]] std::optional<Id> find_victim(const std::string& source) const;
+  [[nodiscard]] std::optional<Id> find_to_drop(const std::string& source) const;
   /// Who makes room for anybody, however many places there are; nothing: all are empty.
-  [[nodiscard]] std::optional<Id> find_victim() const;
+  [[nodiscard]] std::optional<Id> find_to_drop() const;
 
-  /// Precondition: find_victim(source) says nothing, and `id` is new.
+  /// Precondition: find_to_drop(source) says nothing, and `id` is new.
   void take(Id id, const std::string& source);
   /// What it has said is a step towards what it wants. An id that is not there means nothing.
   void note_progress(Id id);

@@ -1,6 +1,7 @@
 #include "launcher/plan/stop_line.h"
 
 #include "common/units.h"
+#include "launcher/plan/exit_status.h"
 
 namespace ddp::launcher {
 
@@ -8,15 +9,21 @@ std::string count_workers(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
-std::string describe_stop(const StopRound& stop, std::size_t workers) {
+std::string describe_stop(const StopRound& stop, std::size_t workers, bool is_requested_here) {
   const std::string count = count_workers(workers);
   if (stop.cause == StopCause::user) {
     return stop.what + ": stopping " + count + ", they have " + format_duration(stop.grace) +
-           ". A second SIGINT or SIGTERM kills them now.";
+           (is_requested_here ? ". A second SIGINT or SIGTERM kills them now."
+                              : ". SIGINT or SIGTERM, sent twice, kills them now.");
   }
   const std::string others = stop.cause == StopCause::worker_failed ? "the other " : "";
   return stop.what + (stop.keeps ? "; the round is over for " : "; stopping ") + others + count +
          ".";
+}
+
+std::string answer_stop_request(int signal) {
+  return signal_name(signal) +
+         ": the workers are being stopped already; a second one kills them now.";
 }
 
 }  // namespace ddp::launcher

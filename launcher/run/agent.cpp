@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -11,11 +10,12 @@
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/node_silence.h"
+#include "launcher/plan/signal_meaning.h"
 #include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
-#include "launcher/run/node_links.h"
 #include "launcher/run/progress_probe.h"
 #include "launcher/run/remote_node_zero.h"
 #include "launcher/run/round_end.h"
@@ -23,8 +23,6 @@
 
 namespace ddp::launcher {
 namespace {
-
-constexpr int kRunIdBytes = 16;
 
 RoundFacts first_facts(const Rendezvous& rendezvous,
                        const std::string& agent_id,
@@ -60,7 +58,7 @@ Agent::Agent(asio::io_context& io,
       spec_(spec),
       log_dir_(make_log_dir(spec, rendezvous.welcome.user_run_id)),
       // Two agents of a job may share a machine, and must not end each other's workers.
-      agent_id_(rendezvous.link ? random_hex(kRunIdBytes) : rendezvous.welcome.run_id),
+      agent_id_(rendezvous.link ? make_run_id() : rendezvous.welcome.run_id),
       scratch_(place, agent_id_),
       guard_(agent_id_, scratch_.path()),
       console_(
@@ -99,7 +97,7 @@ JobEnd Agent::run() {
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   workers_.group().end_now();
-  JobEnd end = failure ? std::move(*failure) : *commands_.end();
+  JobEnd end = failure ? std::move(*failure) : *commands_.job_end();
   // Error files stay after a bad end: the report names them.
   if (end.exit_code != exit_code::kOk && workers_.has_error_files()) scratch_.keep();
   return end;
@@ -111,7 +109,7 @@ asio::awaitable<void> Agent::run_rounds() {
   asio::co_spawn(io_, look_regularly(), rethrow);
   while (true) {
     co_await wait_for_command();
-    if (commands_.end()) break;
+    if (commands_.job_end()) break;
     co_await run_round();
   }
   co_await workers_.end_kept();
@@ -135,7 +133,7 @@ asio::awaitable<void> Agent::wait_for_command() {
 
 asio::awaitable<void> Agent::run_round() {
   const bool is_first = commands_.world_size() == 0;
-  const StartRound start = commands_.begin();
+  const StartRound start = commands_.begin_round();
   const NodeWorkers::Addresses addresses{zero_->store_address(), zero_->own_address()};
   co_await workers_.begin(start, addresses);
   if (is_first) say_supervision(console_, workers_, guard_.pid());
@@ -145,8 +143,9 @@ asio::awaitable<void> Agent::run_round() {
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
   commands_.begin_stop();
-  say_stop(console_, *commands_.stop(), workers_.group());
-  const GroupEnded end = co_await workers_.end(commands_, asked_);
+  const bool is_requested = stop_signal_ && StopRequests::counts(stop_signal_->signal);
+  say_stop(console_, *commands_.stop_command(), workers_.group(), is_requested);
+  const GroupEnded end = co_await workers_.end(commands_, stop_signal_);
   commands_.end_round();
   zero_->tell(end);
 }
@@ -166,13 +165,13 @@ void Agent::start_workers(const StartRound& start) {
 
 /// Until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch() {
-  while (!commands_.stop()) {
+  while (!commands_.stop_command()) {
     const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     WorkerGroup& group = workers_.group();
     group.note(*event);
     if (is_fenced()) {  // what is seen now is the guard's work, not the workers'
-      zero_->note_fenced();
+      zero_->end_fenced();
       continue;
     }
     if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
@@ -196,7 +195,7 @@ asio::awaitable<void> Agent::look_regularly() {
     co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
     if (is_fenced()) {
-      zero_->note_fenced();
+      zero_->end_fenced();
       continue;
     }
     awake_at_ = boot_time();
@@ -237,7 +236,7 @@ void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
 
 /// Our loop turns every second, so it was stopped, or the machine slept.
 bool Agent::has_slept() const {
-  return boot_time() - awake_at_ >= NodeLinks::kLease / 2;
+  return boot_time() - awake_at_ >= kLease / 2;
 }
 
 /// The guard has heard nothing of us for a lease, and has killed the workers.
@@ -268,33 +267,26 @@ std::string Agent::answer(const std::string& request) {
 
 /// At any time: also while nobody waits for it.
 void Agent::note_signal(int signal) {
-  if (signal == SIGCHLD) {
-    inbox_.push(ChildChanged());
-    return;
-  }
-  if (signal == SIGTSTP) {
-    console_.warning("SIGTSTP is ignored: the other nodes would take this one for lost.");
-    return;
-  }
-  const auto& listed = spec_.stop_signals;
-  // Schedulers announce the end of a node by SIGUSR1: whoever saves checkpoints is to save one.
-  const bool announces =
-      signal == SIGUSR1 && (spec_.own_worker || workers_.group().saves_on_stop());
-  const bool stops = announces || std::find(listed.begin(), listed.end(), signal) != listed.end();
-  const SignalCame came{signal, stops, Clock::now()};
-  if (stops) {
-    request_stop(came);
-  } else {
-    inbox_.push(came);
+  const bool saves = spec_.own_worker || workers_.group().saves_on_stop();
+  switch (meaning_of(signal, spec_.stop_signals, saves)) {
+    case SignalMeaning::child_changed:
+      return inbox_.push(ChildChanged());
+    case SignalMeaning::ignored:
+      return console_.warning("SIGTSTP is ignored: the other nodes would take this one for lost.");
+    case SignalMeaning::stops:
+      return request_stop(SignalCame{signal, true, Clock::now()});
+    case SignalMeaning::passed_on:
+      return inbox_.push(SignalCame{signal, false, Clock::now()});
   }
 }
 
 /// The user wants the job to end. What it means is for node 0 to say.
 void Agent::request_stop(const SignalCame& came) {
-  asked_ = came;
+  stop_signal_ = came;
   inbox_.push(came);
-  if (StopRequests::counts(came.signal)) commands_.note_stop_request(came.signal, came.at);
-  zero_->tell(StopAsked{came.signal});
+  if (StopRequests::counts(came.signal) && commands_.note_stop_request(came.signal, came.at))
+    console_.warning(answer_stop_request(came.signal));
+  zero_->tell(StopRequested{came.signal});
 }
 
 }  // namespace ddp::launcher

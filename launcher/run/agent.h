@@ -87,7 +87,7 @@ class Agent {
   asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   bool is_over_ = false;
-  std::optional<SignalCame> asked_;  // the newest signal that stops the job, whenever it came
+  std::optional<SignalCame> stop_signal_;  // the newest signal that stops the job, whenever it came
 };
 
 }  // namespace ddp::launcher

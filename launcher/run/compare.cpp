@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/one_line.h"
 #include "common/report/run_comparison.h"
@@ -12,7 +11,7 @@
 
 namespace ddp::launcher {
 
-int compare_runs(const Options& options) {
+std::string compare_runs(const Options& options) {
   std::vector<RunRecord> runs;
   std::vector<std::string> problems;
   for (const std::string& path : options.compared) {
@@ -26,9 +25,8 @@ int compare_runs(const Options& options) {
   for (const RunRecord& run : runs)
     for (const std::string& problem : run.problems)
       std::cerr << "ddp-launch: " << one_line(run.name + ": " + problem) << "\n";
-  std::cout << comparison_text(runs) << std::flush;
   if (options.html) replace_file(std::filesystem::path(*options.html), comparison_page(runs));
-  return exit_code::kOk;
+  return comparison_text(runs);
 }
 
 }  // namespace ddp::launcher

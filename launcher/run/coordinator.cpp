@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/exit_code.h"
 #include "common/units.h"
+#include "launcher/plan/report.h"
 #include "launcher/plan/restart_line.h"
 
 namespace ddp::launcher {
@@ -60,11 +61,11 @@ void Coordinator::tell(const NodeEvent& event) {
 
 void Coordinator::tell_own_node(const NodeCommand& command) {
   // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
-  if (std::holds_alternative<StopRound>(command)) note_fenced();
+  if (std::holds_alternative<StopRound>(command)) end_fenced();
   if (!take_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
 }
 
-void Coordinator::note_fenced() {
+void Coordinator::end_fenced() {
   const std::string why = why_fenced_();
   if (!why.empty()) tell(NodeFailed{round_->round().number(), exit_code::kNodeLost, why});
 }
@@ -83,7 +84,7 @@ asio::awaitable<void> Coordinator::ask_again() {
     const std::optional<Answer> answer = co_await ask_once(io_, *question_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal == nullptr) continue;
-    ill_node_ = *refusal;
+    unable_node_ = *refusal;
     inbox_.push(NodeLinks::NodeGone{-1, ""});  // nobody: it wakes run_job()
     break;
   }
@@ -117,13 +118,13 @@ asio::awaitable<void> Coordinator::run_job() {
 asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   const NodeWait::Rules rules{!round_, limit, spec_.last_call};
   NodeWait wait(rules, Clock::now());
-  while (!asked_ && !(rules.is_first && ill_node_)) {
+  while (!stop_signal_ && !(rules.is_first && unable_node_)) {
     const Clock::time_point now = Clock::now();
-    const bool is_roll_call = wait.take_roll_call(now);
-    const NodeWait::Step step = wait.look(see_nodes(), fence_, now);
+    const bool is_reminder = wait.take_reminder(now);
+    const NodeWait::Step step = wait.look(see_presence(), fence_, now);
     if (step == NodeWait::Step::begin) co_return true;
     if (step == NodeWait::Step::give_up) break;
-    if (is_roll_call) console_.info(links_.table().who_is_missing());
+    if (is_reminder) console_.info(links_.table().who_is_missing());
     std::optional<NodeLinks::Event> event = co_await inbox_.next(wait.next());
     if (event) note(std::move(*event));
   }
@@ -131,22 +132,22 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   co_return false;
 }
 
-NodeWait::Nodes Coordinator::see_nodes() const {
+NodeWait::Presence Coordinator::see_presence() const {
   const NodeTable& table = links_.table();
   const bool has_lost =
       round_ && round_->round().has_lost_node() && table.present() < round_->round().nodes();
-  return {table.is_full(), table.is_enough(), has_lost && spec_.replace_timeout.has_value()};
+  return {table.is_full(), table.is_enough(), has_lost, spec_.replace_timeout.has_value()};
 }
 
-/// Why there is no further round, or not even one.
-void Coordinator::note_not_begun(std::chrono::milliseconds limit) {
-  if (asked_) return verdict_.note_stopped(*asked_);
-  if (round_) return verdict_.note_no_nodes(limit, round_->round().lost_later());
-  if (ill_node_) return verdict_.note_failure(ill_node_->text, ill_node_->code);
-  verdict_.note_failure("the job has not begun: " + links_.table().who_is_missing() + "; waited " +
-                            format_duration(limit) +
-                            ". Start them with the same --nnodes, --master-addr and --master-port.",
-                        exit_code::kRendezvous);
+/// There is no further round, or not even one.
+void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
+  JobVerdict::NotBegun why;
+  why.stop_signal = stop_signal_;
+  why.unable_node = unable_node_;
+  why.missing = links_.table().who_is_missing();
+  why.waited = waited;
+  if (round_) why.lost_later = round_->round().lost_later();
+  verdict_.note_not_begun(why);
 }
 
 /// False: the round cannot begin, and the verdict says why.
@@ -165,6 +166,7 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
   const JobRound::Parts parts{links_, store_, console_, spec_, lose_node};
   round_.emplace(parts, policy, std::move(plan));
+  round_->begin();
   return true;
 }
 
@@ -187,8 +189,8 @@ void Coordinator::note(NodeLinks::Event event) {
   }
   if (const auto* const came = std::get_if<NodeLinks::NodeCame>(&event)) {
     const auto refusal = links_.admit(*came, round_.has_value());
-    const bool is_ill = refusal && came->hello.problem_code != 0 && !came->hello.asks;
-    if (is_ill && refusal->code == came->hello.problem_code) ill_node_ = refusal;
+    const bool comes_last = refusal && came->hello.problem_code != 0 && !came->hello.asks;
+    if (comes_last && refusal->code == came->hello.problem_code) unable_node_ = refusal;
   }
   if (const auto* const gone = std::get_if<NodeLinks::NodeGone>(&event)) lose(gone->id, gone->how);
 }
@@ -196,23 +198,23 @@ void Coordinator::note(NodeLinks::Event event) {
 /// Events of a node that was given up, or has no place in the round, mean nothing for it; but
 /// every node's user may stop the job.
 void Coordinator::note_event(int id, NodeEvent event) {
-  Node* const node = links_.find(id);
+  LinkedNode* const node = links_.find(id);
   if (node == nullptr) return;
-  if (const auto* const asked = std::get_if<StopAsked>(&event)) note_stop(*node, asked->signal);
+  if (const auto* const asked = std::get_if<StopRequested>(&event)) note_stop(*node, asked->signal);
   if (const auto* const reply = std::get_if<HeartbeatReply>(&event)) node->note_reply(*reply);
   if (round_ && node->has_rank()) round_->note(*node, std::move(event), Clock::now());
 }
 
-void Coordinator::note_stop(const Node& node, int signal) {
+void Coordinator::note_stop(const LinkedNode& node, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
-  asked_ = signal;
+  stop_signal_ = signal;
   const std::string where = node.link ? " at " + node.name() : "";
   if (round_) round_->round().note_stop(node.id, where, signal, Clock::now());
 }
 
 /// A node is gone: from the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
-  const std::unique_ptr<Node> node = links_.remove(id);
+  const std::unique_ptr<LinkedNode> node = links_.remove(id);
   if (!node) return;
   if (!node->has_rank() || !round_) {
     console_.warning(name_node(node->asked_rank, node->host) +
@@ -226,8 +228,7 @@ void Coordinator::lose(int id, const std::string& how) {
 }
 
 RoundResult Coordinator::conclude() {
-  const bool has_nodes = links_.table().is_enough() || spec_.replace_timeout.has_value();
-  RoundResult round = round_->round().conclude(Clock::now(), has_nodes);
+  RoundResult round = round_->round().conclude(Clock::now(), see_presence().can_go_on());
   verdict_.note_round(round);
   return round;
 }
@@ -241,13 +242,13 @@ void Coordinator::note_decision(const RoundResult& round,
     return;
   }
   const std::string& earlier = verdict_.note_restart();
-  if (asked_) return;  // there is no next one
-  const NodeWait::Nodes nodes = see_nodes();
+  if (stop_signal_) return;  // there is no next one
+  const NodeWait::Presence nodes = see_presence();
   RestartFacts facts;
   facts.next_round = round_->round().number() + 1;
   facts.world_size = verdict_.value().world_size;
   facts.are_enough = nodes.are_enough;
-  facts.await_another = nodes.await_another;
+  facts.await_another = nodes.awaits_another();
   facts.replace_timeout = spec_.replace_timeout.value_or(std::chrono::milliseconds(0));
   facts.fence = fence_ - Clock::now();
   const bool is_free = spec_.lost_nodes_are_free && std::holds_alternative<NodeLost>(round.outcome);
@@ -258,7 +259,7 @@ void Coordinator::note_decision(const RoundResult& round,
 /// Suspends: for the decision's pause, or until the user stops the job.
 asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
   const Deadline deadline = Clock::now() + decision.pause;
-  while (!asked_ && (links_.table().is_enough() || spec_.replace_timeout)) {
+  while (!stop_signal_ && see_presence().can_go_on()) {
     std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     note(std::move(*event));
@@ -268,7 +269,7 @@ asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
 asio::awaitable<void> Coordinator::end() {
   is_over_ = true;
   ask_timer_.cancel();
-  verdict_.note_end();
+  verdict_.note_end(Clock::now() - begin_);
   JobEnd own = make_end(kOwnWorkers);
   JobEnd others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));
@@ -276,12 +277,12 @@ asio::awaitable<void> Coordinator::end() {
 }
 
 JobEnd Coordinator::make_end(std::size_t most_workers) const {
-  return verdict_.describe(spec_, host_, most_workers);
+  return describe_end(verdict_.value(), spec_, host_, most_workers);
 }
 
 JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
   verdict_.note_failure(failure, exit_code);
-  verdict_.note_end();
+  verdict_.note_end(Clock::now() - begin_);
   links_.tell_others(make_end(kTheirWorkers));
   return make_end(kOwnWorkers);
 }

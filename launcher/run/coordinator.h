@@ -12,12 +12,13 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/job_verdict.h"
 #include "launcher/plan/messages.h"
+#include "launcher/plan/node_silence.h"
 #include "launcher/plan/node_wait.h"
 #include "launcher/plan/restart_policy.h"
 #include "launcher/run/console.h"
 #include "launcher/run/job_round.h"
-#include "launcher/run/job_verdict.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/node_zero.h"
 #include "launcher/run/rendezvous.h"
@@ -43,14 +44,11 @@ class Coordinator : public NodeZero {
   void tell(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override { tell(reply); }
   void look() override { tell_own_node(Heartbeat()); }
-  void note_fenced() override;
+  void end_fenced() override;
   JobEnd abandon(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
-
-  /// A round that replaces a lost node waits until that node's guard has surely done its work.
-  static constexpr std::chrono::seconds kFence = NodeLinks::kLease + std::chrono::seconds(2);
 
  private:
   asio::awaitable<void> run_job();
@@ -64,13 +62,13 @@ class Coordinator : public NodeZero {
 
   void note(NodeLinks::Event event);
   void note_event(int id, NodeEvent event);
-  void note_stop(const Node& node, int signal);
+  void note_stop(const LinkedNode& node, int signal);
   void lose(int id, const std::string& how);
   void tell_own_node(const NodeCommand& command);
 
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
-  [[nodiscard]] NodeWait::Nodes see_nodes() const;
-  void note_not_begun(std::chrono::milliseconds limit);
+  [[nodiscard]] NodeWait::Presence see_presence() const;
+  void note_not_begun(std::chrono::milliseconds waited);
   void note_decision(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
 
@@ -87,11 +85,12 @@ class Coordinator : public NodeZero {
   NodeLinks links_;
   asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
-  std::optional<JobRound> round_;  // the newest; nothing: none has begun
-  std::optional<int> asked_;       // the newest signal that stops the job, whenever it came
+  std::optional<JobRound> round_;   // the newest; nothing: none has begun
+  std::optional<int> stop_signal_;  // the newest signal that stops the job, whenever it came
   bool is_over_ = false;
-  std::optional<Refusal> ill_node_;  // why the job cannot begin
-  Clock::time_point fence_;          // no new round before
+  std::optional<Refusal> unable_node_;  // why the job cannot begin
+  Clock::time_point fence_;             // no new round before
+  const Clock::time_point begin_ = Clock::now();
   JobVerdict verdict_;
 };
 

@@ -283,7 +283,7 @@ void Starter::say_ended(const Connection& connection, const std::string& what) {
 void Starter::note_stop_request(const SignalCame& signal) {
   const int request = requests_.note(signal.at);
   if (request == 0) return;
-  if (request == 1) console_.info("stopping the job on all hosts; press again to kill it.");
+  if (request == 1) console_.info("stopping the job on all hosts; a second Ctrl-C kills it.");
   if (request < 3) return stop_agents(request);
   for (const auto& connection : connections_)
     connection->process->signal(SIGKILL);

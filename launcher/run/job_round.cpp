@@ -30,9 +30,9 @@ Round::Rules make_rules(const JobSpec& spec, const RestartPolicy& policy) {
   return rules;
 }
 
-std::vector<Round::Node> describe_nodes(const std::vector<Node*>& nodes) {
+std::vector<Round::Node> describe_nodes(const std::vector<LinkedNode*>& nodes) {
   std::vector<Round::Node> described;
-  for (const Node* const node : nodes) {
+  for (const LinkedNode* const node : nodes) {
     const std::string address = node->link ? node->link->peer_address() : "";
     described.push_back(Round::Node{node->host, address, node->workers});
   }
@@ -46,7 +46,7 @@ JobRound::Plan JobRound::assign_ranks(NodeLinks& links, int number) {
   plan.start.round = number;
   plan.nodes = links.assign_ranks();
   std::vector<std::string> roles;
-  for (const Node* const node : plan.nodes) {
+  for (const LinkedNode* const node : plan.nodes) {
     plan.start.workers_of_node.push_back(static_cast<int>(node->workers));
     roles.push_back(links.table().find(node->id).hello.role);
   }
@@ -58,11 +58,14 @@ JobRound::Plan JobRound::assign_ranks(NodeLinks& links, int number) {
 
 JobRound::JobRound(Parts parts, const RestartPolicy& policy, Plan plan)
     : parts_(std::move(parts)),
-      round_(make_rules(parts_.spec, policy), describe_nodes(plan.nodes), Clock::now()) {
+      plan_(std::move(plan)),
+      round_(make_rules(parts_.spec, policy), describe_nodes(plan_.nodes), Clock::now()) {}
+
+void JobRound::begin() {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
-  for (const Node* const node : plan.nodes) {
-    plan.start.node_rank = node->rank;
-    parts_.links.send(*node, plan.start);
+  for (const LinkedNode* const node : plan_.nodes) {
+    plan_.start.node_rank = node->rank;
+    parts_.links.send(*node, plan_.start);
   }
 }
 
@@ -70,7 +73,7 @@ void JobRound::note_joined() {
   round_.note_joined(parts_.store.take_joined());
 }
 
-void JobRound::note(Node& node, NodeEvent event, Clock::time_point now) {
+void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
   if (auto* const reply = std::get_if<HeartbeatReply>(&event)) {
     if (reply->round == round_.number()) node.samples = std::move(reply->samples);
     if (!node.link && !round_.is_stopping()) look_at_workers(now);  // our own is the clock
@@ -85,7 +88,7 @@ void JobRound::note(Node& node, NodeEvent event, Clock::time_point now) {
     round_.note_started(node.rank, *started, now);
   }
   if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
-    ended->worker.ending.at += node.begin_since(round_.begin());
+    ended->worker.ending.at += node.begin_since(round_.began_at());
     round_.note_exited(node.rank, *ended, now);
   }
   if (const auto* const failed = std::get_if<NodeFailed>(&event)) {
@@ -93,57 +96,58 @@ void JobRound::note(Node& node, NodeEvent event, Clock::time_point now) {
   }
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
-      report.ending.at += node.begin_since(round_.begin());
+      report.ending.at += node.begin_since(round_.began_at());
     const bool is_current = ended->round == round_.number();
     if (is_current && !ended->gpu_error.empty()) parts_.links.put_last(node, ended->gpu_error);
     round_.note_ended(node.rank, *ended, now);
   }
 }
 
-/// A command may be the cause of another one.
+/// An action may be the cause of another one.
 void JobRound::carry_out() {
   round_.note_time(Clock::now());
-  for (std::vector<Round::Command> commands = round_.take_commands(); !commands.empty();
-       commands = round_.take_commands()) {
-    for (const Round::Command& command : commands)
-      carry_out(command);
+  for (std::vector<Round::Action> actions = round_.take_actions(); !actions.empty();
+       actions = round_.take_actions()) {
+    for (const Round::Action& action : actions)
+      carry_out(action);
   }
 }
 
-void JobRound::carry_out(const Round::Command& command) {
-  if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
+void JobRound::carry_out(const Round::Action& action) {
+  if (const auto* const tell = std::get_if<Round::TellNodes>(&action)) {
     const bool ends = std::holds_alternative<StopRound>(tell->command);
     if (ends && parts_.spec.max_nodes > 1) parts_.links.show("");
     parts_.links.send_all(tell->command);
   }
-  if (std::holds_alternative<Round::ReleaseStore>(command)) {
+  if (std::holds_alternative<Round::ReleaseStore>(action)) {
     parts_.store.expect(round_.ranks());
     if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
   }
-  if (const auto* const late = std::get_if<Round::GiveUpNode>(&command)) {
-    const Node* const node = parts_.links.at(late->node_rank);
+  if (const auto* const late = std::get_if<Round::GiveUpNode>(&action)) {
+    const LinkedNode* const node = parts_.links.at(late->node_rank);
     if (node != nullptr) parts_.lose(node->id, late->how);
   }
-  if (const auto* const warn = std::get_if<Round::Warn>(&command))
+  if (const auto* const warn = std::get_if<Round::Warn>(&action))
     parts_.console.warning(warn->text);
 }
 
 /// At all workers of all nodes, as their newest heartbeats show them.
 void JobRound::look_at_workers(Clock::time_point now) {
-  parts_.store.call_roll(round_.ranks());
+  parts_.store.remind_of_missing(round_.ranks());
   std::vector<WorkerSample> samples(round_.ranks().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const Node* const node : parts_.links.with_rank()) {
+  for (const LinkedNode* const node : parts_.links.with_rank()) {
     for (const WorkerSample& sample : node->samples) {
       const auto rank = static_cast<std::size_t>(sample.rank);
       if (rank >= samples.size()) continue;
       samples[rank] = sample;
-      samples[rank].ended_at += node->begin_since(round_.begin());
+      samples[rank].ended_at += node->begin_since(round_.began_at());
     }
   }
-  parts_.store.note_clients(samples, round_.begin());
-  if (parts_.spec.max_nodes > 1) parts_.links.show(live_.describe(now - round_.begin(), samples));
+  parts_.store.note_clients(samples, round_.began_at());
+  if (parts_.spec.max_nodes > 1)
+    parts_.links.show(live_.describe(now - round_.began_at(), samples));
   round_.note_samples(std::move(samples), now);
 }
 

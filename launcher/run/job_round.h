@@ -32,19 +32,21 @@ class JobRound {
   /// What the nodes are told; of each the node rank is still missing.
   struct Plan {
     StartRound start;
-    std::vector<Node*> nodes;  // by rank
+    std::vector<LinkedNode*> nodes;  // by rank
     int world_size = 0;
   };
 
   /// Assigns the ranks of the next round to the nodes that are here.
   static Plan assign_ranks(NodeLinks& links, int number);
 
-  /// Tells every node to start its workers; the store answers none of them yet. Precondition: the
-  /// plan has its port. All references outlive it.
+  /// Precondition: the plan has its port. All references outlive it.
   JobRound(Parts parts, const RestartPolicy& policy, Plan plan);
 
+  /// Tells every node to start its workers; the store answers none of them yet. To be called once.
+  void begin();
+
   /// An event of a node that has a place in the round.
-  void note(Node& node, NodeEvent event, Clock::time_point now);
+  void note(LinkedNode& node, NodeEvent event, Clock::time_point now);
   /// Takes in who has joined the store: it is known before what it leads to.
   void note_joined();
   /// Does what has been decided since.
@@ -55,10 +57,11 @@ class JobRound {
   [[nodiscard]] const Round& round() const { return round_; }
 
  private:
-  void carry_out(const Round::Command& command);
+  void carry_out(const Round::Action& action);
   void look_at_workers(Clock::time_point now);
 
   const Parts parts_;
+  Plan plan_;
   Round round_;
   LiveLine live_;
 };

@@ -50,9 +50,12 @@ void say_node(Console& console,
                (facts.interface.empty() ? "" : " by " + facts.interface));
 }
 
-void say_stop(Console& console, const StopRound& stop, const WorkerGroup& group) {
+void say_stop(Console& console,
+              const StopRound& stop,
+              const WorkerGroup& group,
+              bool is_requested_here) {
   if (group.alive() == 0) return;
-  const std::string line = describe_stop(stop, group.alive());
+  const std::string line = describe_stop(stop, group.alive(), is_requested_here);
   if (stop.cause == StopCause::user) {
     console.warning(line);
   } else {

@@ -20,6 +20,10 @@ void say_node(Console& console,
               const StartRound& start);
 
 /// Why the workers that still run are being ended; at a hang, where each of them is.
-void say_stop(Console& console, const StopRound& stop, const WorkerGroup& group);
+/// `is_requested_here`: as of describe_stop().
+void say_stop(Console& console,
+              const StopRound& stop,
+              const WorkerGroup& group,
+              bool is_requested_here);
 
 }  // namespace ddp::launcher

@@ -13,8 +13,7 @@ namespace {
 constexpr std::chrono::seconds kFlushWait(2);    // for a node that is to hear the last command
 constexpr std::chrono::milliseconds kLook(200);  // between two looks at who is silent
 constexpr std::chrono::seconds kRefusalPause(10);
-constexpr int kMostRefusals = 10;                  // lines in that time
-constexpr std::chrono::milliseconds kQuiet(2500);  // is said of a node once it is heard again
+constexpr int kMostRefusals = 10;  // lines in that time
 
 }  // namespace
 
@@ -22,15 +21,15 @@ std::int64_t steady_ns() {
   return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
 }
 
-std::string Node::name() const {
+std::string LinkedNode::name() const {
   return name_node(has_rank() ? std::optional<int>(rank) : std::nullopt, host);
 }
 
-void Node::note_reply(const HeartbeatReply& reply) {
+void LinkedNode::note_reply(const HeartbeatReply& reply) {
   clock.note(reply.echo_ns, steady_ns(), reply.echo_age_ns, reply.sent_ns);
 }
 
-std::chrono::nanoseconds Node::begin_since(Clock::time_point begin) const {
+std::chrono::nanoseconds LinkedNode::begin_since(Clock::time_point begin) const {
   const std::int64_t ours = begin.time_since_epoch().count();
   if (!link) return std::chrono::nanoseconds(begin_ns - ours);
   if (const auto own = clock.to_ours(begin_ns)) return std::chrono::nanoseconds(*own - ours);
@@ -48,8 +47,9 @@ NodeLinks::NodeLinks(asio::io_context& io,
       rules_(std::move(rules)),
       tell_own_node_(std::move(tell_own_node)),
       table_(rules_.own, rules_.takes_spares),
-      heartbeat_timer_(io) {
-  auto own = std::make_unique<Node>();
+      heartbeat_timer_(io),
+      refusals_(kMostRefusals, kRefusalPause) {
+  auto own = std::make_unique<LinkedNode>();
   own->host = rules_.own.host;
   nodes_.emplace(0, std::move(own));
 }
@@ -89,7 +89,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return refusal;
   }
-  auto node = std::make_unique<Node>();
+  auto node = std::make_unique<LinkedNode>();
   node->id = table_.add(hello);
   node->host = came.hello.host;
   node->asked_rank = came.hello.node_rank;
@@ -112,18 +112,14 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   return std::nullopt;
 }
 
-/// Whoever reaches the port may come as often as it likes.
 void NodeLinks::say_refused(const std::string& text) {
-  const Clock::time_point now = Clock::now();
-  if (now >= refusals_until_) {
-    refusals_until_ = now + kRefusalPause;
-    refusals_ = 0;
-  }
-  if (++refusals_ <= kMostRefusals) console_.warning("refused: " + text);
-  if (refusals_ == kMostRefusals) console_.warning("further ones are not shown for a while.");
+  const LineLimit::Show show = refusals_.take(Clock::now());
+  if (show != LineLimit::Show::nothing) console_.warning("refused: " + text);
+  if (show == LineLimit::Show::last_line)
+    console_.warning("further ones are not shown for a while.");
 }
 
-void NodeLinks::watch(Node& node) {
+void NodeLinks::watch(LinkedNode& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {
@@ -142,10 +138,10 @@ asio::awaitable<void> NodeLinks::dismiss(std::shared_ptr<ControlLink> link) {
   link->close();
 }
 
-std::unique_ptr<Node> NodeLinks::remove(int id) {
+std::unique_ptr<LinkedNode> NodeLinks::remove(int id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return nullptr;
-  std::unique_ptr<Node> node = std::move(found->second);
+  std::unique_ptr<LinkedNode> node = std::move(found->second);
   nodes_.erase(found);
   table_.remove(id);
   node->link->close();
@@ -157,15 +153,15 @@ std::unique_ptr<Node> NodeLinks::remove(int id) {
   return node;
 }
 
-std::vector<Node*> NodeLinks::assign_ranks() {
+std::vector<LinkedNode*> NodeLinks::assign_ranks() {
   const std::vector<int> ids = table_.assign_ranks();
   for (const auto& [id, node] : nodes_)
     node->rank = -1;
-  std::vector<Node*> nodes;
+  std::vector<LinkedNode*> nodes;
   own_address_.clear();
   std::set<std::string> addresses;
   for (const int id : ids) {
-    Node& node = *nodes_.at(id);
+    LinkedNode& node = *nodes_.at(id);
     node.rank = static_cast<int>(nodes.size());
     node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
     node.samples.clear();
@@ -176,18 +172,18 @@ std::vector<Node*> NodeLinks::assign_ranks() {
     const bool is_loopback = asio::ip::make_address(node.link->own_address()).is_loopback();
     if (own_address_.empty() || !is_loopback) own_address_ = node.link->own_address();
   }
-  say_who_is_ill();
+  say_broken_gpus();
   // Who waits for a place has no worker, and no part in the store.
   if (endpoint_ != nullptr) endpoint_->allow_only(addresses);
   return nodes;
 }
 
-void NodeLinks::put_last(Node& node, const std::string& gpu_error) {
+void NodeLinks::put_last(LinkedNode& node, const std::string& gpu_error) {
   node.gpu_error = gpu_error;
   table_.put_last(node.id);
 }
 
-void NodeLinks::say_who_is_ill() {
+void NodeLinks::say_broken_gpus() {
   for (const auto& [id, node] : nodes_) {
     if (node->gpu_error.empty()) continue;
     const std::string what = "a GPU of it is broken, as its kernel log says: " + node->gpu_error;
@@ -198,20 +194,20 @@ void NodeLinks::say_who_is_ill() {
   }
 }
 
-Node* NodeLinks::find(int id) const {
+LinkedNode* NodeLinks::find(int id) const {
   const auto found = nodes_.find(id);
   return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-std::vector<Node*> NodeLinks::with_rank() const {
-  std::vector<Node*> nodes;
+std::vector<LinkedNode*> NodeLinks::with_rank() const {
+  std::vector<LinkedNode*> nodes;
   for (const auto& [id, node] : nodes_) {
     if (node->has_rank()) nodes.push_back(node.get());
   }
   return nodes;
 }
 
-Node* NodeLinks::at(int node_rank) const {
+LinkedNode* NodeLinks::at(int node_rank) const {
   for (const auto& [id, node] : nodes_) {
     if (node->rank == node_rank) return node.get();
   }
@@ -223,7 +219,7 @@ void NodeLinks::show(const std::string& line) {
   line_ = line;
 }
 
-void NodeLinks::send(const Node& node, const NodeCommand& command) {
+void NodeLinks::send(const LinkedNode& node, const NodeCommand& command) {
   if (node.link) {
     node.link->send(encode(command));
   } else {
@@ -232,11 +228,11 @@ void NodeLinks::send(const Node& node, const NodeCommand& command) {
 }
 
 void NodeLinks::send_all(const NodeCommand& command) {
-  for (Node* const node : with_rank())
+  for (LinkedNode* const node : with_rank())
     send(*node, command);
 }
 
-void NodeLinks::send_heartbeat(const Node& node) {
+void NodeLinks::send_heartbeat(const LinkedNode& node) {
   if (node.link) node.link->send_heartbeat(encode(NodeCommand(Heartbeat{steady_ns(), line_})));
 }
 
@@ -259,16 +255,13 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
-      if (now - heard > kLease) {
+      if (NodeSilence::is_lost(heard, now)) {
         inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard) + node->link->hint()});
         continue;
       }
       if (is_due) node->link->send_heartbeat(text);
-      if (now - heard > kQuiet && !node->quiet_since) node->quiet_since = heard;
-      if (now - heard > kQuiet || !node->quiet_since) continue;
-      console_.warning(node->name() + " was silent for " +
-                       format_seconds(heard - *node->quiet_since));
-      node->quiet_since.reset();
+      if (const auto quiet = node->silence.look(heard, now))
+        console_.warning(node->name() + " was silent for " + format_seconds(*quiet));
     }
     heartbeat_timer_.expires_after(kLook);
     co_await heartbeat_timer_.async_wait(kResult);

@@ -1,6 +1,7 @@
 // The nodes of a job as node 0's coordinator knows them: who has joined, by which link, how far
 // each is in the round, and who has fallen silent. It decides nothing about rounds; what it learns
-// goes to the coordinator's inbox. Our own node is one of them, without a link.
+// goes to the coordinator's inbox. Our own node is one of them, without a link. When a silent node
+// is lost is said in plan/node_silence.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,22 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/clock_offset.h"
+#include "launcher/plan/line_limit.h"
 #include "launcher/plan/messages.h"
+#include "launcher/plan/node_silence.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {
 
 /// A node of the job, and how far it is in the round.
-struct Node {
+struct LinkedNode {
   int id = 0;  // of the table
   std::string host;
   std::optional<int> asked_rank;
   std::shared_ptr<ControlLink> link;  // null: our own
   ClockOffset clock;
-  std::optional<Clock::time_point> quiet_since;
+  NodeSilence silence;
   std::string gpu_error;  // of the kernel log, in any round; empty: none
   // Of the round.
   int rank = -1;  // of the node; -1: it waits for the next round
@@ -89,41 +92,38 @@ class NodeLinks {
   /// `has_begun`: there is a round that it is too late for.
   std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
   /// A node is gone. Returns it as it was; null: it is known already.
-  std::unique_ptr<Node> remove(int id);
+  std::unique_ptr<LinkedNode> remove(int id);
   /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
-  void put_last(Node& node, const std::string& gpu_error);
+  void put_last(LinkedNode& node, const std::string& gpu_error);
   /// Gives ranks to the nodes that are here, and says who is left out, or kept, though a GPU of it
   /// is broken; each is as at the begin of a round then. In order of node rank.
-  std::vector<Node*> assign_ranks();
+  std::vector<LinkedNode*> assign_ranks();
 
   /// Null: unknown.
-  [[nodiscard]] Node* find(int id) const;
-  [[nodiscard]] std::vector<Node*> with_rank() const;
+  [[nodiscard]] LinkedNode* find(int id) const;
+  [[nodiscard]] std::vector<LinkedNode*> with_rank() const;
   /// The node of that rank; null: it is gone.
-  [[nodiscard]] Node* at(int node_rank) const;
+  [[nodiscard]] LinkedNode* at(int node_rank) const;
   [[nodiscard]] const NodeTable& table() const { return table_; }
   /// How those with a rank reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
-  void send(const Node& node, const NodeCommand& command);
+  void send(const LinkedNode& node, const NodeCommand& command);
   void send_all(const NodeCommand& command);     // to those with a rank
   void tell_others(const NodeCommand& command);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
-  void send_heartbeat(const Node& node);
+  void send_heartbeat(const LinkedNode& node);
   /// How the job goes: to everybody who looks at a console of it.
   void show(const std::string& line);
 
   /// Suspends: until every node has the last command, our own last, or cannot be told.
   asio::awaitable<void> close(JobEnd own, JobEnd others);
 
-  static constexpr std::chrono::seconds kHeartbeat{1};
-  static constexpr std::chrono::seconds kLease{5};  // a node that is silent for so long is lost
-
  private:
   asio::awaitable<void> keep_heartbeat();
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
-  void watch(Node& node);
-  void say_who_is_ill();
+  void watch(LinkedNode& node);
+  void say_broken_gpus();
   void say_refused(const std::string& text);
 
   asio::io_context& io_;
@@ -132,15 +132,14 @@ class NodeLinks {
   const Rules rules_;
   const TellOwnNode tell_own_node_;
   NodeTable table_;
-  std::map<int, std::unique_ptr<Node>> nodes_;  // by id
-  Endpoint* endpoint_ = nullptr;                // null: a job of one node
+  std::map<int, std::unique_ptr<LinkedNode>> nodes_;  // by id
+  Endpoint* endpoint_ = nullptr;                      // null: a job of one node
   std::unique_ptr<HandshakeServer> handshakes_;
   std::string own_address_;
   std::string line_;
   asio::steady_timer heartbeat_timer_;
   bool is_closed_ = false;
-  int refusals_ = 0;  // that were told of, until then
-  Clock::time_point refusals_until_;
+  LineLimit refusals_;  // that are told of
 };
 
 /// Now, as heartbeats carry it.

@@ -6,9 +6,9 @@
 #include "common/error.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
+#include "launcher/plan/node_silence.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/gpu_memory_wait.h"
-#include "launcher/run/node_links.h"
 #include "launcher/run/round_end.h"
 #include "launcher/run/stack_collector.h"
 
@@ -62,7 +62,7 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
   const JobSpec& spec = parts_.spec;
   const bool is_first = !std::exchange(has_begun_, true);
   // Not before: an agent that is stopped while it waits for the others harms nobody.
-  if (spec.max_nodes > 1 && is_first) parts_.guard.set_lease(NodeLinks::kLease);
+  if (spec.max_nodes > 1 && is_first) parts_.guard.set_lease(kLease);
   facts_.round = start.round;
   facts_.master_port = start.master_port;
   facts_.master_addr = std::move(addresses.store);
@@ -106,13 +106,13 @@ Started NodeWorkers::start(const StartRound& start) {
                 parts_.scratch.path());
   Started started;
   started.round = start.round;
-  started.begin_ns = group_->begin().time_since_epoch().count();
+  started.begin_ns = group_->began_at().time_since_epoch().count();
   for (const auto& worker : group_->workers())
     started.pids.push_back(worker->pid);
   return started;
 }
 
-asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame> asked) {
+asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame> stop_signal) {
   if (stop.cause == StopCause::hang) {
     StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
     co_await collector.collect();
@@ -122,17 +122,17 @@ asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame
   how.reason = stop.reason();
   how.grace = stop.grace;
   // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1: that is the first.
-  const bool is_first = asked && StopRequests::counts(asked->signal);
-  if (is_first && how.reason == StopReason::preempt) how.requests.note(asked->at);
+  const bool is_first = stop_signal && StopRequests::counts(stop_signal->signal);
+  if (is_first && how.reason == StopReason::preempt) how.requests.note(stop_signal->at);
   co_await group_->stop(how);
 }
 
 asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
-                                             std::optional<SignalCame> asked) {
-  if (commands.stop()->keeps && parts_.spec.keeps_survivors) co_await group_->settle();
+                                             std::optional<SignalCame> stop_signal) {
+  if (commands.stop_command()->keeps && parts_.spec.keeps_survivors) co_await group_->settle();
   // Read only now: while workers settled it may have become a SIGKILL.
-  const StopRound how = *commands.stop();
-  if (group_->alive() > group_->kept()) co_await stop(how, asked);
+  const StopRound how = *commands.stop_command();
+  if (group_->alive() > group_->kept()) co_await stop(how, stop_signal);
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();

@@ -62,10 +62,11 @@ class NodeWorkers {
   /// Starts them. Errors: Error; what was started by then lives.
   [[nodiscard]] Started start(const StartRound& start);
 
-  /// Ends the round as `commands` say, but for those that are kept. `asked`: the newest signal by
-  /// which the user asked for it. Suspends: until no process of the round lives here, or it is
-  /// named in the result. Precondition: commands.stop().
-  asio::awaitable<GroupEnded> end(const NodeCommands& commands, std::optional<SignalCame> asked);
+  /// Ends the round as `commands` say, but for those that are kept. `stop_signal`: the newest
+  /// signal by which the user stop_signal for it. Suspends: until no process of the round lives
+  /// here, or it is named in the result. Precondition: commands.stop_command().
+  asio::awaitable<GroupEnded> end(const NodeCommands& commands,
+                                  std::optional<SignalCame> stop_signal);
 
   /// No round comes that the kept ones wait for.
   asio::awaitable<void> end_kept();
@@ -82,7 +83,7 @@ class NodeWorkers {
   void prepare_cgroup();
   void make_group();
   void open_run_dir();
-  asio::awaitable<void> stop(StopRound stop, std::optional<SignalCame> asked);
+  asio::awaitable<void> stop(StopRound stop, std::optional<SignalCame> stop_signal);
   asio::awaitable<void> clear_up_after_kept();
 
   const Parts parts_;

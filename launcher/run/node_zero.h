@@ -33,7 +33,7 @@ class NodeZero {
   virtual void look() = 0;
 
   /// The guard has killed the workers, as nothing was heard for a lease.
-  virtual void note_fenced() = 0;
+  virtual void end_fenced() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
   [[nodiscard]] virtual JobEnd abandon(const std::string& failure, int exit_code) = 0;

@@ -10,7 +10,7 @@
 
 namespace ddp::launcher {
 
-/// By rank; times count from group.begin(). Two small reads of /proc for each living worker;
+/// By rank; times count from group.began_at(). Two small reads of /proc for each living worker;
 /// `closely`, for those without a progress page a dozen for each process that they have started.
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely);
 

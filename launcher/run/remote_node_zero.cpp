@@ -1,22 +1,14 @@
 #include "launcher/run/remote_node_zero.h"
 
-#include <algorithm>
-#include <csignal>
 #include <utility>
 
-#include "common/exit_code.h"
-#include "common/units.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/message_codec.h"
 #include "launcher/plan/node_table.h"
-#include "launcher/run/node_links.h"
-#include "launcher/run/report.h"
+#include "launcher/plan/report.h"
 
 namespace ddp::launcher {
 namespace {
-
-// From the loss of node 0 to SIGKILL, at most: by then nobody can tell us that a new round begins.
-constexpr std::chrono::seconds kLostGrace(5);
 
 /// How the job ends for this node alone.
 JobEnd own_end(int code, const std::string& text) {
@@ -52,9 +44,8 @@ void RemoteNodeZero::start() {
         return command && take_command_(*command);
       },
       [this](const std::string& how) {
-        // Who has slept was given up, and hears of that first when it is awake.
-        if (!why_fenced_().empty()) return note_fenced();
-        lose("its agent is gone (" + how + ")", SIGTERM);
+        connection_end_ = how;
+        look();
       });
 }
 
@@ -67,22 +58,11 @@ void RemoteNodeZero::reply(const HeartbeatReply& reply) {
 }
 
 void RemoteNodeZero::look() {
-  if (Clock::now() - link_->last_heard() > NodeLinks::kLease) {
-    lose(silence(), SIGKILL);
-  } else if (commands_.is_unheard(Clock::now())) {
-    leave_unheard();
-  }
+  end_if_left(false);
 }
 
-void RemoteNodeZero::note_fenced() {
-  const std::string slept = why_fenced_();
-  if (slept.empty()) return lose(silence(), SIGKILL);  // it is node 0 that says nothing
-  if (commands_.end()) return;
-  StopRound stop;
-  stop.signal = SIGKILL;
-  stop.cause = StopCause::launch_failed;
-  stop.what = slept;
-  end_alone(stop, own_end(exit_code::kNodeLost, slept + "."));
+void RemoteNodeZero::end_fenced() {
+  end_if_left(true);
 }
 
 JobEnd RemoteNodeZero::abandon(const std::string& failure, int exit_code) {
@@ -90,51 +70,46 @@ JobEnd RemoteNodeZero::abandon(const std::string& failure, int exit_code) {
   return own_end(exit_code, failure);
 }
 
-std::string RemoteNodeZero::silence() const {
-  return "silent for " + format_seconds(Clock::now() - link_->last_heard()) + link_->hint();
+/// What decides plan/lone_end: this node ends its part, when nobody tells it any more to.
+void RemoteNodeZero::end_if_left(bool guard_has_killed) {
+  if (commands_.job_end()) return;
+  const Clock::time_point now = Clock::now();
+  NodeZeroView view;
+  view.name = name_node(0, host_);
+  view.address = host_ + ", " + link_->peer_address();
+  view.why_fenced = why_fenced_();
+  view.connection_end = connection_end_;
+  view.silence = now - link_->last_heard();
+  view.silence_hint = link_->hint();
+  view.guard_has_killed = guard_has_killed;
+  view.is_unheard = commands_.is_unheard(now);
+  view.requested_signal = commands_.requested_signal();
+  std::optional<LoneEnd> end = end_without_node_zero(view, spec_.grace);
+  if (!end) return;
+  link_->close();  // the reason for this may be of its own making
+  end->stop.round = commands_.round();
+  const JobEnd job_end = describe(*end);
+  // As if node 0 had given these commands; it is not heard any more.
+  take_command_(end->stop);
+  take_command_(job_end);
 }
 
-/// Nobody tells us any more what the job does, and nobody hears us: this node ends its part.
-void RemoteNodeZero::lose(const std::string& how, int signal) {
-  if (commands_.end()) return;
-  const std::string what = name_node(0, host_) + " is lost: " + how;
+JobEnd RemoteNodeZero::describe(const LoneEnd& end) const {
+  if (!end.lost) {
+    JobEnd own = own_end(end.exit_code, end.text);
+    if (end.stop.cause == StopCause::abandoned) own.state = RunState::stopped;
+    return own;
+  }
   Verdict verdict;
-  verdict.outcome = NodeLost{0, host_ + ", " + link_->peer_address(), how, {}};
-  verdict.exit_code = exit_code::kNodeLost;
+  verdict.outcome = *end.lost;
+  verdict.exit_code = end.exit_code;
   verdict.world_size = commands_.world_size();
-  const std::optional<StopRound>& before = commands_.stop();
+  const std::optional<StopRound>& before = commands_.stop_command();
   if (before && !before->what.empty()) {  // what had happened before is not forgotten
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
-    console_.error(what);
+    console_.error(end.stop.what);
   }
-  StopRound stop;
-  stop.cause = StopCause::node_lost;
-  stop.what = what;
-  stop.signal = signal;
-  stop.grace = std::min<std::chrono::milliseconds>(spec_.grace, kLostGrace);
-  end_alone(stop, describe_end(verdict, spec_, host_name(), 0));
-}
-
-/// The user wants to go, and node 0 is heard but commands nothing.
-void RemoteNodeZero::leave_unheard() {
-  const int signal = commands_.asked_signal();
-  const std::string text =
-      signal_name(signal) + " came twice, and " + name_node(0, host_) + " does not end the job";
-  StopRound stop;
-  stop.cause = StopCause::launch_failed;
-  stop.what = text;
-  stop.signal = SIGKILL;
-  JobEnd end = own_end(exit_code::of_signal(signal), text + ": this node leaves it.");
-  end.state = RunState::stopped;
-  end_alone(stop, end);
-}
-
-/// As if node 0 had given these commands; it is not heard any more.
-void RemoteNodeZero::end_alone(StopRound stop, const JobEnd& end) {
-  link_->close();  // the reason for this may be of its own making
-  stop.round = commands_.round();
-  take_command_(stop);
-  take_command_(end);
+  return describe_end(verdict, spec_, host_name(), 0);
 }
 
 }  // namespace ddp::launcher

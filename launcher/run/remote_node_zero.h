@@ -1,5 +1,6 @@
 // Node 0 on another node: its agent, over the control link. When it is lost, or does not listen,
-// this gives the commands by which this node ends its part of the job, as if node 0 had.
+// plan/lone_end says how this node ends its part of the job, and this gives the commands for it, as
+// if node 0 had.
 #pragma once
 
 #include <memory>
@@ -8,6 +9,7 @@
 
 #include "launcher/net/control_link.h"
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/lone_end.h"
 #include "launcher/plan/node_commands.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_zero.h"
@@ -30,17 +32,15 @@ class RemoteNodeZero : public NodeZero {
   void tell(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override;
   void look() override;
-  void note_fenced() override;
+  void end_fenced() override;
   JobEnd abandon(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
   [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
   void close() override { link_->close(); }
 
  private:
-  void lose(const std::string& how, int signal);
-  void leave_unheard();
-  void end_alone(StopRound stop, const JobEnd& end);
-  [[nodiscard]] std::string silence() const;
+  void end_if_left(bool guard_has_killed);
+  [[nodiscard]] JobEnd describe(const LoneEnd& end) const;
 
   const JobSpec& spec_;
   const NodeCommands& commands_;
@@ -50,6 +50,7 @@ class RemoteNodeZero : public NodeZero {
   const std::string host_;  // its name
   const TakeCommand take_command_;
   const WhyFenced why_fenced_;
+  std::string connection_end_;  // empty: it is open
 };
 
 }  // namespace ddp::launcher

@@ -8,7 +8,6 @@
 #include <variant>
 
 #include "common/error.h"
-#include "common/exit_code.h"
 #include "common/job_keys.h"
 #include "common/log.h"
 #include "common/print_job.h"
@@ -18,8 +17,6 @@
 
 namespace ddp::launcher {
 namespace {
-
-constexpr int kRunIdBytes = 16;
 
 Hello say_hello(const JobSpec& spec) {
   Hello hello;
@@ -68,7 +65,7 @@ Result run(asio::io_context& io, asio::awaitable<Result> work) {
 
 Rendezvous as_node_zero(const JobSpec& spec, Hello hello) {
   Rendezvous rendezvous;
-  rendezvous.welcome.run_id = random_hex(kRunIdBytes);
+  rendezvous.welcome.run_id = make_run_id();
   rendezvous.welcome.user_run_id =
       spec.random_user_run_id ? rendezvous.welcome.run_id : spec.user_run_id;
   rendezvous.welcome.host = hello.host;
@@ -127,8 +124,8 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const auto warn = [](const std::string& text) { log::warning(text); };
   try {
     rendezvous.listeners = listen_for_job(io, spec.master_addr, spec.master_port, true, warn);
-  } catch (const SystemError& error) {
-    if (says_zero || error.code() != exit_code::kRendezvous) throw;
+  } catch (const PortTaken&) {
+    if (says_zero) throw;
     log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
               " is served already: joining whoever serves it");
     return join_node_zero(io, spec);  // who was faster is node 0

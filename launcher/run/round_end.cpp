@@ -100,7 +100,7 @@ GroupEnded describe_round(WorkerGroup& group,
       continue;
     }
     endings.push_back(*worker->ending);
-    end.workers.push_back(describe(*worker, group.begin()));
+    end.workers.push_back(describe(*worker, group.began_at()));
   }
   const bool is_well = std::all_of(endings.begin(), endings.end(), [](const Ending& ending) {
     return ending.status.is_success();

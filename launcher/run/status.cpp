@@ -66,7 +66,7 @@ json::object describe_job(const JobSpec& spec,
       {"round", facts.round},
       {"max_restarts", spec.max_restarts},
       {"world_size", world_size},
-      {"uptime", seconds_since(group.begin())},
+      {"uptime", seconds_since(group.began_at())},
       {"workers", workers},
   };
 }

@@ -23,7 +23,7 @@ StoreHost::StoreHost(asio::io_context& io,
 }
 
 int StoreHost::begin_round() {
-  next_roll_ = Clock::now() + kRollCall;
+  next_reminder_ = Clock::now() + kReminder;
   ranks_.clear();
   other_nodes_.clear();
   seen_ = 0;
@@ -75,13 +75,10 @@ std::vector<int> StoreHost::take_joined() {
   return ranks;
 }
 
-void StoreHost::call_roll(std::span<const RankState> workers) {
-  if (spec_.store_in_worker || Clock::now() < next_roll_) return;
-  next_roll_ += kRollCall;
-  std::vector<StoreJoin> ranks;
-  for (const RankState& worker : workers)
-    ranks.push_back(StoreJoin{worker.rank, worker.pid, worker.joined, worker.ended});
-  if (const auto line = who_is_missing(ranks, unknown_clients_)) console_.info(*line);
+void StoreHost::remind_of_missing(std::span<const RankState> workers) {
+  if (spec_.store_in_worker || Clock::now() < next_reminder_) return;
+  next_reminder_ += kReminder;
+  if (const auto line = who_is_missing(workers, unknown_clients_)) console_.info(*line);
 }
 
 void StoreHost::note_clients(std::span<WorkerSample> samples, Clock::time_point begin) const {

@@ -48,9 +48,9 @@ class StoreHost {
   /// The ranks that have become clients in this round since it was asked last.
   [[nodiscard]] std::vector<int> take_joined();
 
-  /// Names who has not come while others have, once every kRollCall. Precondition:
+  /// Names who has not come while others have, once every kReminder. Precondition:
   /// take_joined(), of which `workers` know.
-  void call_roll(std::span<const RankState> workers);
+  void remind_of_missing(std::span<const RankState> workers);
 
   /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a
   /// key that nobody has set, and since when, from `begin` on.
@@ -59,7 +59,7 @@ class StoreHost {
   /// Null when a worker serves and there is one node.
   [[nodiscard]] Endpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
 
-  static constexpr std::chrono::seconds kRollCall{10};
+  static constexpr std::chrono::seconds kReminder{10};
 
  private:
   [[nodiscard]] std::optional<int> owner_of(const StoreServer::Client& client) const;
@@ -68,7 +68,7 @@ class StoreHost {
   const JobSpec& spec_;
   StoreServer store_;
   std::optional<Endpoint> endpoint_;
-  Clock::time_point next_roll_;
+  Clock::time_point next_reminder_;
   std::map<StoreServer::Client, int> ranks_;  // of the workers; our own node has no address
   std::set<std::string> other_nodes_;         // addresses
   std::size_t seen_ = 0;                      // of the store's clients

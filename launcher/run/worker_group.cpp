@@ -168,13 +168,13 @@ std::unique_ptr<LogStream> WorkerGroup::open_stream(
     const WorkerFiles& files,
     WorkerStream stream) {
   const bool is_output = stream == WorkerStream::output;
-  LogStream::Course course;
-  course.stream = stream;
-  course.plan = plan_stream(spec_.logs, spec_.has_run_dir, placement.local_rank, stream);
-  course.log_file = place_file(directory, is_output ? files.output : files.errors);
-  course.filtered_file =
+  LogStream::Route route;
+  route.stream = stream;
+  route.plan = plan_stream(spec_.logs, spec_.has_run_dir, placement.local_rank, stream);
+  route.log_file = place_file(directory, is_output ? files.output : files.errors);
+  route.filtered_file =
       place_file(directory, is_output ? files.filtered_output : files.filtered_errors);
-  return std::make_unique<LogStream>(io_, mux_, course, "rank " + std::to_string(placement.rank));
+  return std::make_unique<LogStream>(io_, mux_, route, "rank " + std::to_string(placement.rank));
 }
 
 void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind) {

@@ -139,7 +139,7 @@ class WorkerGroup {
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
   [[nodiscard]] std::size_t kept() const;  // of them
-  [[nodiscard]] Clock::time_point begin() const { return begin_; }
+  [[nodiscard]] Clock::time_point began_at() const { return begin_; }
   /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
   [[nodiscard]] bool saves_on_stop() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }

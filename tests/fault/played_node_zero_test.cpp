@@ -119,7 +119,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesT
       ASSERT_TRUE(zero.next<HeartbeatReply>());  // its loop runs
     }
     agent->signal(SIGTERM);
-    ASSERT_TRUE(zero.next<StopAsked>());
+    ASSERT_TRUE(zero.next<StopRequested>());
     zero.live_for(200ms);
     agent->signal(SIGTERM);
     EXPECT_EQ(code_of(*agent, zero), 128 + SIGTERM) << agent->err();

@@ -77,9 +77,9 @@ TEST_F(StoreFaults, C9_ForeignBytesAreDroppedBeforeAnythingIsAllocated) {
                                     "\x16\x03\x01\x02",
                                     "\xff\xff\xff\xff\xff\xff",
                                     "SSH-2.0-x\r\n"}) {
-      StoreClient stranger(port_, false);
-      stranger.send(bytes);
-      ASSERT_TRUE(stranger.is_closed_within());
+      StoreClient peer(port_, false);
+      peer.send(bytes);
+      ASSERT_TRUE(peer.is_closed_within());
     }
     const StoreClient scanner(port_, false);  // says nothing and leaves
   }

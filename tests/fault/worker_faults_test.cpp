@@ -196,7 +196,7 @@ TEST_F(WorkerFaults, W16_AProgramOfAnotherMachineIsNamed) {
   ASSERT_EQ(image.substr(1, 3), "ELF");
   constexpr std::size_t kMachine = 18;  // e_machine of elf(5); 2 is a SPARC
   image[kMachine] = 2;
-  const std::string path = write_file("foreign", image);
+  const std::string path = write_file("external", image);
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);
   const auto job = launch({"--nproc-per-node", "2", path});
   EXPECT_EQ(job->wait(), 126);

@@ -166,7 +166,7 @@ TEST_F(ControlLinkTest, WhatWasSentBeforeAResetIsReadFirst) {
   auto [mine, its] = connect();
   const auto link = std::make_shared<ControlLink>(std::move(mine));
   its.send(asio::buffer(frame_head(7) + "verdict"));
-  link->send("beat");
+  link->send("heartbeat");
   turn_for(1ms);
   its.set_option(asio::socket_base::linger(true, 0));
   its.close();  // with the heartbeat unread: a reset

@@ -26,13 +26,13 @@ class GuardTest : public test::ProcessTest {
 
 TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
   const auto worker = start_worker(marker());
-  const auto foreign = start_worker("another");
+  const auto unrelated = start_worker("another");
   guard_.set_lease(300ms);
   EXPECT_FALSE(guard_.is_lease_over());
   EXPECT_EQ(worker->wait(), -SIGKILL);
   EXPECT_GE(worker->lived(), 300ms);
   EXPECT_TRUE(guard_.is_lease_over());
-  EXPECT_EQ(test::state_of(foreign->pid()), "S");
+  EXPECT_EQ(test::state_of(unrelated->pid()), "S");
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "S"; }, 5s));
   guard_.farewell();
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "Z"; }, 5s));

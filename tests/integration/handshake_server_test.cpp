@@ -25,7 +25,7 @@ TEST_F(HandshakeServerTest, ANodeJoinsWithAndWithoutAToken) {
     EXPECT_THAT(hellos_, ElementsAre(a_hello()));
     EXPECT_EQ(joined_.welcome.run_id, "r1");
     EXPECT_EQ(joined_.link->peer_address(), "127.0.0.1");
-    EXPECT_EQ(handshakes_->guests(), 0U);
+    EXPECT_EQ(handshakes_->visitors(), 0U);
     EXPECT_EQ(handshakes_->unknown_peers(), 0U);
     // The link is there for both.
     std::string seen;
@@ -119,20 +119,20 @@ TEST_F(HandshakeServerTest, C3_AnotherVersionIsRefusedWithBoth) {
   for (const std::string& token : {std::string(), kToken}) {
     open(token);
     RawClient other = peer();
-    other.send(to_bytes({7, false}));
-    other.send("\x01whatever version 7 says");
+    other.send(to_bytes({99, false}));
+    other.send("\x01whatever version 99 says");
     ASSERT_TRUE(turn_until([&] { return !other.refusal().empty(); }));
     EXPECT_THAT(other.refusal(), HasSubstr("version " + std::to_string(kProtocolVersion)));
-    EXPECT_THAT(other.refusal(), HasSubstr("version 7"));
+    EXPECT_THAT(other.refusal(), HasSubstr("version 99"));
     acceptor_->close();
     handshakes_->close();
     turn_for(10ms);
   }
   open("");
   JoinPlan from_the_future = plan("");
-  from_the_future.hello.protocol = 7;
+  from_the_future.hello.protocol = 99;
   join_by(std::move(from_the_future));
-  expect_refused("version 7");
+  expect_refused("version 99");
 }
 
 // Case C9: garbage, HTTP, TLS.
@@ -143,9 +143,9 @@ TEST_F(HandshakeServerTest, C9_WhatIsNoAgentIsClosedAndCounted) {
                                      "SSH-2.0-x\r\n",
                                      std::string(100000, '\xdd')};
   for (const std::string& bytes : all) {
-    RawClient stranger = peer();
-    stranger.send(bytes);
-    EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); })) << bytes.substr(0, 20);
+    RawClient unknown = peer();
+    unknown.send(bytes);
+    EXPECT_TRUE(turn_until([&] { return unknown.is_closed(); })) << bytes.substr(0, 20);
   }
   EXPECT_EQ(handshakes_->unknown_peers(), all.size());
   EXPECT_THAT(lines_, IsEmpty());
@@ -164,12 +164,12 @@ TEST_F(HandshakeServerTest, C10_SilenceIsClosedAfterFiveSeconds) {
   join_by(plan(""));  // is not held up
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_LT(Clock::now() - begin, 2s);
-  EXPECT_EQ(handshakes_->guests(), 3U);
+  EXPECT_EQ(handshakes_->visitors(), 3U);
   EXPECT_TRUE(turn_until(
       [&] { return nothing.is_closed() && half_opening.is_closed() && half_frame.is_closed(); }));
   EXPECT_GT(Clock::now() - begin, HandshakeServer::kHandshake - 1s);
   EXPECT_LT(Clock::now() - begin, HandshakeServer::kHandshake + 2s);
-  EXPECT_TRUE(turn_until([&] { return handshakes_->guests() == 0; }));
+  EXPECT_TRUE(turn_until([&] { return handshakes_->visitors() == 0; }));
   joined_.link->close();
 }
 
@@ -185,10 +185,11 @@ TEST_F(HandshakeServerTest, C10_AThousandIdleSocketsKeepNobodyOut) {
     idle.push_back(peer());
     io_.restart();
     io_.poll();
-    ASSERT_LE(handshakes_->guests(), HandshakeServer::most_guests(2));
+    ASSERT_LE(handshakes_->visitors(), HandshakeServer::most_guests(2));
   }
   EXPECT_EQ(HandshakeServer::most_guests(2), 64U);
-  EXPECT_TRUE(turn_until([&] { return handshakes_->guests() == 32 && idle.front().is_closed(); }));
+  EXPECT_TRUE(
+      turn_until([&] { return handshakes_->visitors() == 32 && idle.front().is_closed(); }));
   join_by(plan(""));
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_EQ(error_, "");
@@ -204,7 +205,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   source_ = "a node";
   RawClient slow = peer();
   slow.send(said.opening);
-  ASSERT_TRUE(turn_until([this] { return handshakes_->guests() == 1; }));
+  ASSERT_TRUE(turn_until([this] { return handshakes_->visitors() == 1; }));
   std::vector<RawClient> flood;
   const auto flood_by = [&](int number) {
     for (int i = 0; i < number; ++i) {
@@ -214,7 +215,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
       io_.restart();
       io_.poll();
       // Whoever has proved that it knows the token takes nobody's place.
-      ASSERT_LE(handshakes_->guests(), HandshakeServer::most_guests(2) + 1);
+      ASSERT_LE(handshakes_->visitors(), HandshakeServer::most_guests(2) + 1);
     }
   };
   flood_by(200);
@@ -230,7 +231,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   EXPECT_TRUE(turn_until([&] { return hellos_.size() == 1; }));
 }
 
-// Case C11: a frame of 0, 2^31, 2^32-1 bytes; one that is longer than a stranger's may be.
+// Case C11: a frame of 0, 2^31, 2^32-1 bytes; one that is longer than an unknown peer's may be.
 TEST_F(HandshakeServerTest, C11_AForbiddenLengthClosesTheConnection) {
   open("");
   std::size_t closed = 0;
@@ -238,9 +239,9 @@ TEST_F(HandshakeServerTest, C11_AForbiddenLengthClosesTheConnection) {
                                   std::string("\x80\0\0\0", 4),
                                   std::string("\xff\xff\xff\xff"),
                                   frame_head(HandshakeServer::kLongestOpenHello + 1)}) {
-    RawClient stranger = peer();
-    stranger.send(to_bytes({kProtocolVersion, false}) + head + "{}");
-    EXPECT_TRUE(turn_until([&] { return stranger.is_closed(); }));
+    RawClient unknown = peer();
+    unknown.send(to_bytes({kProtocolVersion, false}) + head + "{}");
+    EXPECT_TRUE(turn_until([&] { return unknown.is_closed(); }));
     EXPECT_EQ(handshakes_->unknown_peers(), ++closed);
   }
   RawClient deep = peer();
@@ -253,12 +254,12 @@ TEST_F(HandshakeServerTest, C11_AForbiddenLengthClosesTheConnection) {
 
 TEST_F(HandshakeServerTest, AnUnprovenFrameIsShort) {
   open(kToken);
-  RawClient stranger = peer();
-  stranger.send(to_bytes({kProtocolVersion, true}) + frame_head(257));
-  EXPECT_TRUE(turn_until([&] { return stranger.frame().size() == kNonceBytes; }));
-  stranger.forget_frame();
-  stranger.send_frame("x");
-  EXPECT_TRUE(turn_until([&] { return !stranger.refusal().empty(); }));
+  RawClient unknown = peer();
+  unknown.send(to_bytes({kProtocolVersion, true}) + frame_head(257));
+  EXPECT_TRUE(turn_until([&] { return unknown.frame().size() == kNonceBytes; }));
+  unknown.forget_frame();
+  unknown.send_frame("x");
+  EXPECT_TRUE(turn_until([&] { return !unknown.refusal().empty(); }));
 }
 
 // --- From the side of the node that joins.

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "launcher/os/port.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -98,6 +99,37 @@ TEST_F(LauncherCommands, OfSeveralJobsOneHasToBeNamed) {
   EXPECT_EQ(first->wait(), 143);
   run({"stop"});
   EXPECT_EQ(second->wait(), 143);
+}
+
+TEST_F(LauncherCommands, TwoAgentsOfOneJobAreOneJob) {
+  const std::string port = std::to_string(launcher::free_port());
+  std::vector<std::unique_ptr<Running>> agents;
+  for (const char* const node : {"0", "1"}) {
+    agents.push_back(start_job({"--nnodes",
+                                "2",
+                                "--node-rank",
+                                node,
+                                "--master-addr",
+                                "127.0.0.1",
+                                "--master-port",
+                                port,
+                                "--rdzv-id",
+                                "both",
+                                DDP_FAKE_WORKER,
+                                "error",
+                                "trouble",
+                                "print",
+                                "ready",
+                                "hold"}));
+  }
+  for (const auto& agent : agents)
+    ASSERT_TRUE(agent->sees("ready"));
+  EXPECT_THAT(run({"status", "both"}), AllOf(HasSubstr("rank 0"), HasSubstr("rank 1")));
+  EXPECT_THAT(run({"logs", "both"}),
+              AllOf(HasSubstr("[0 stderr] trouble"), HasSubstr("[1 stderr] trouble")));
+  run({"stop", "both"});
+  for (const auto& agent : agents)
+    EXPECT_EQ(agent->wait(), 143);
 }
 
 TEST_F(LauncherCommands, LogsShowTheLastLinesOfEveryRank) {

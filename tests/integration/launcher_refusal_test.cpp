@@ -10,8 +10,8 @@
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/run/agent.h"
+#include "launcher/run/job_end.h"
 #include "launcher/run/load_job.h"
-#include "launcher/run/report.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::launcher {
@@ -69,15 +69,15 @@ TEST_F(LauncherRefusal, ALogPipeThatCannotBeWatchedLeavesNoDescriptor) {
   FileWriter writer;
   const JobSpec spec;
   LogMux mux(io, writer, spec);
-  const LogStream::Course course;
-  const LogStream good(io, mux, course, "rank 0");
+  const LogStream::Route route;
+  const LogStream good(io, mux, route, "rank 0");
   break_epoll();
   const auto count = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));
   };
   const auto before = count();
-  EXPECT_THROW(LogStream(io, mux, course, "rank 0"), SystemError);
+  EXPECT_THROW(LogStream(io, mux, route, "rank 0"), SystemError);
   EXPECT_EQ(count(), before);
 }
 

@@ -33,6 +33,13 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(run.returncode, 0)
         self.assertRegex(run.stdout, r"\Addp-launch \d+\.\d+\.\d+\n\Z")
 
+    def test_what_a_full_disk_does_not_take_is_an_error(self):
+        for words in (["--schema"], ["--man"], ["--help"], ["--completion", "bash"], ["--dry-run", "true"]):
+            with open("/dev/full", "w") as full:
+                run = subprocess.run([LAUNCH, *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+            self.assertEqual(run.returncode, 125, words)
+            self.assertRegex(run.stderr, r"^ddp-launch: .*stdout: No space left on device")
+
 
 @unittest.skipIf(WORKER is None, "ddp-worker is not built")
 class WorkerTest(unittest.TestCase):

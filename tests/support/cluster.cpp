@@ -31,7 +31,7 @@ std::string inside(const std::string& name, const std::string& command) {
 }
 
 /// Those of tests that were killed: the name holds the test's pid.
-void remove_leftovers() {
+void remove_remains() {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator("/run/netns", ignored)) {
     const std::string name = entry.path().filename().string();
@@ -68,7 +68,7 @@ std::string Cluster::why_not() {
 Cluster::Cluster(int nodes, const std::filesystem::path& scratch)
     : scratch_(scratch), size_(nodes), ahead_(static_cast<std::size_t>(nodes)) {
   static int number = 0;
-  remove_leftovers();
+  remove_remains();
   prefix_ = kPrefix + std::to_string(::getpid()) + "-" + std::to_string(++number) + "-";
   const std::string hub = prefix_ + "switch";
   // No delay until a port of the bridge forwards: a cable works once it is plugged in.

@@ -23,7 +23,7 @@ const Queues kBehind{kFull, 0ns, 0};
 int shown(ConsoleGate& gate, int lines) {
   int all = 0;
   for (int i = 0; i < lines; ++i)
-    all += gate.lets_through() ? 1 : 0;
+    all += gate.take_line() ? 1 : 0;
   return all;
 }
 
@@ -54,7 +54,7 @@ TEST(ConsoleGate, WhoWaitsAndWhatIsHidden) {
     ConsoleGate gate(row.is_shown, kNone);
     EXPECT_EQ(gate.must_wait(row.queues), row.waits) << row.what;
     gate.begin(row.queues, kBegin);
-    EXPECT_EQ(gate.lets_through(), row.shows) << row.what;
+    EXPECT_EQ(gate.take_line(), row.shows) << row.what;
     EXPECT_EQ(gate.take_hidden().empty(), row.shows) << row.what;
   }
 }

@@ -70,7 +70,11 @@ TEST(ListenAddresses, SeveralNodesAreServedAtTheMasterAddressIfItIsOurs) {
       name("a", {{"10.0.0.1", false, true}, {"10.9.0.1"}, {"127.0.1.1", true, true}}), true);
   EXPECT_EQ(ours.basic, kLoopback);
   EXPECT_THAT(ours.own, ElementsAre("10.0.0.1"));
-  EXPECT_EQ(local.notice + ours.notice, "");
+  const auto another_loopback =
+      choose_listen_addresses({"127.0.0.2", true, true, {{"127.0.0.2", true, true}}, ""}, true);
+  EXPECT_EQ(another_loopback.basic, kLoopback);
+  EXPECT_THAT(another_loopback.own, ElementsAre("127.0.0.2"));
+  EXPECT_EQ(local.notice + ours.notice + another_loopback.notice, "");
 }
 
 // Case N8: the address of node 0 is none that others can reach.

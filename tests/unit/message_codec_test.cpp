@@ -96,7 +96,7 @@ std::vector<NodeEvent> events() {
           WorkerEnded{2, a_report()},
           ended,
           NodeFailed{2, 126, "cannot execute"},
-          StopAsked{2},
+          StopRequested{2},
           heartbeat};
 }
 
@@ -167,9 +167,9 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
 }
 
 TEST(MessageCodec, OfAnotherVersionOnlyTheVersionIsRead) {
-  const auto hello = decode_hello(R"({"type":"hello","protocol":7,"version":"9","nproc":"many"})");
+  const auto hello = decode_hello(R"({"type":"hello","protocol":99,"version":"9","nproc":"many"})");
   ASSERT_TRUE(hello);
-  EXPECT_EQ(hello->protocol, 7);
+  EXPECT_EQ(hello->protocol, 99);
   EXPECT_EQ(hello->version, "9");
 }
 
@@ -187,7 +187,7 @@ TEST(MessageCodec, ANumberThatIsNoneSurvivesTheWay) {
 TEST(MessageCodec, UnknownFieldsAreIgnored) {
   const auto read = decode_event(R"({"type":"stop-asked","signal":2,"more":[1,{}]})");
   ASSERT_TRUE(read);
-  EXPECT_EQ(std::get<StopAsked>(*read), StopAsked{2});
+  EXPECT_EQ(std::get<StopRequested>(*read), StopRequested{2});
 }
 
 TEST(MessageCodec, WhatIsNoMessageIsRefused) {
@@ -235,7 +235,7 @@ TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
   EXPECT_FALSE(decode_command(changed(start, "29500", "65536")));
   const std::string stop = encode(commands()[2]);
   EXPECT_TRUE(decode_command(stop));
-  EXPECT_FALSE(decode_command(changed(stop, "\"cause\":4", "\"cause\":7")));
+  EXPECT_FALSE(decode_command(changed(stop, "\"cause\":4", "\"cause\":10")));
   EXPECT_FALSE(decode_command(changed(stop, "30000000000", "9000000000000000000")));
   const std::string hello = encode(a_hello());
   EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));

@@ -45,7 +45,7 @@ NodeCommands book_at(At at) {
   if (at == At::end_kept) return book;
   EXPECT_EQ(book.take(start_of(3)), Meaning::kept);
   if (at == At::start_kept) return book;
-  EXPECT_EQ(book.begin(), start_of(3));
+  EXPECT_EQ(book.begin_round(), start_of(3));
   if (at == At::running) return book;
   EXPECT_EQ(book.take(stop_of(3)), Meaning::kept);
   if (at == At::stop_kept) return book;
@@ -115,31 +115,31 @@ TEST(NodeCommands, AStartForAnotherNumberOfWorkersIsNonsense) {
 TEST(NodeCommands, AVerdictInARoundEndsTheWorkersFirst) {
   NodeCommands book = book_at(At::running);
   book.take(end_by(9));
-  ASSERT_TRUE(book.stop());
-  EXPECT_EQ(book.stop()->round, 3);
-  EXPECT_EQ(book.stop()->signal, SIGTERM);
-  EXPECT_EQ(book.stop()->grace, 5s);
+  ASSERT_TRUE(book.stop_command());
+  EXPECT_EQ(book.stop_command()->round, 3);
+  EXPECT_EQ(book.stop_command()->signal, SIGTERM);
+  EXPECT_EQ(book.stop_command()->grace, 5s);
   EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
   book.begin_stop();
   book.end_round();
   EXPECT_TRUE(book.has_next());
-  EXPECT_EQ(book.end()->exit_code, 9);
+  EXPECT_EQ(book.job_end()->exit_code, 9);
 }
 
 TEST(NodeCommands, AVerdictTakesAKeptStartBack) {
   NodeCommands book = book_at(At::start_kept);
   book.take(end_by(9));
-  EXPECT_TRUE(book.end());
+  EXPECT_TRUE(book.job_end());
   EXPECT_EQ(book.take(stop_of(3)), Meaning::ignored);
 }
 
 TEST(NodeCommands, AStopBeforeItsRoundHasBegunIsNotLost) {
   NodeCommands book = book_at(At::start_kept);
   book.take(stop_of(3));
-  book.begin();
-  ASSERT_TRUE(book.stop());
+  book.begin_round();
+  ASSERT_TRUE(book.stop_command());
   EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
-  EXPECT_EQ(book.stop()->signal, SIGKILL);
+  EXPECT_EQ(book.stop_command()->signal, SIGKILL);
 }
 
 TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
@@ -184,12 +184,12 @@ struct PlayedAgent {
 
   void step() {
     if (is_over) return;
-    if (book.state() == State::waiting && book.end()) {
+    if (book.state() == State::waiting && book.job_end()) {
       is_over = true;
     } else if (book.state() == State::waiting && book.has_next()) {
-      rounds.push_back(book.begin().round);
+      rounds.push_back(book.begin_round().round);
       alive = kWorkers;
-    } else if (book.state() == State::running && book.stop()) {
+    } else if (book.state() == State::running && book.stop_command()) {
       book.begin_stop();
     } else if (book.state() == State::stopping) {
       alive = 0;  // the grace passes, then SIGKILL

@@ -9,10 +9,10 @@ using namespace std::chrono_literals;
 using Step = NodeWait::Step;
 
 const NodeWait::Time kNow{1000s};
-constexpr NodeWait::Nodes kTooFew{false, false, false};
-constexpr NodeWait::Nodes kEnough{false, true, false};
-constexpr NodeWait::Nodes kAll{true, true, false};
-constexpr NodeWait::Nodes kOneLost{false, true, true};
+constexpr NodeWait::Presence kTooFew{false, false, false, false};
+constexpr NodeWait::Presence kEnough{false, true, false, false};
+constexpr NodeWait::Presence kAll{true, true, false, false};
+constexpr NodeWait::Presence kOneLost{false, true, true, true};
 
 NodeWait first_wait() {
   return NodeWait({.is_first = true, .limit = 900s, .last_call = 30s}, kNow);
@@ -29,7 +29,7 @@ TEST(NodeWait, BeginsAtOnceWhenAllAreThere) {
 TEST(NodeWait, TheFirstRoundOfEnoughNodesWaitsForALastCall) {
   NodeWait wait = first_wait();
   EXPECT_EQ(wait.look(kEnough, {}, kNow + 5s), Step::wait);
-  EXPECT_TRUE(wait.take_roll_call(kNow + 10s));
+  EXPECT_TRUE(wait.take_reminder(kNow + 10s));
   EXPECT_EQ(wait.look(kEnough, {}, kNow + 34s), Step::wait);
   EXPECT_EQ(wait.look(kEnough, {}, kNow + 35s), Step::begin);
 }
@@ -74,10 +74,10 @@ TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
 
 TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {
   NodeWait wait = first_wait();
-  EXPECT_FALSE(wait.take_roll_call(kNow + 9s));
-  EXPECT_TRUE(wait.take_roll_call(kNow + 10s));
-  EXPECT_FALSE(wait.take_roll_call(kNow + 10s));
-  EXPECT_TRUE(wait.take_roll_call(kNow + 20s));
+  EXPECT_FALSE(wait.take_reminder(kNow + 9s));
+  EXPECT_TRUE(wait.take_reminder(kNow + 10s));
+  EXPECT_FALSE(wait.take_reminder(kNow + 10s));
+  EXPECT_TRUE(wait.take_reminder(kNow + 20s));
 }
 
 }  // namespace

@@ -141,7 +141,7 @@ TEST(RestartPolicy, ExternalProgramsNeedNoCheckpoint) {
 
 TEST(RestartPolicy, NothingIsStartedBesideWhatCouldNotBeKilled) {
   RoundResult round = failed(1);
-  round.is_clean = false;
+  round.unkilled = {"pid 5"};
   EXPECT_FALSE(RestartPolicy(RestartLimits{3}).decide(round).restart);
 }
 

@@ -316,7 +316,7 @@ class World {
 
   void carry_out() {
     round_->note_time(kBegin + now_);
-    for (const Round::Command& command : round_->take_commands()) {
+    for (const Round::Action& command : round_->take_actions()) {
       const auto* const tell = std::get_if<Round::TellNodes>(&command);
       if (tell == nullptr || !std::holds_alternative<StopRound>(tell->command)) continue;
       const StopRound order = std::get<StopRound>(tell->command);

@@ -121,7 +121,7 @@ struct Rig {
   }
   std::vector<NodeCommand> commands() {
     std::vector<NodeCommand> commands;
-    for (const Round::Command& command : round.take_commands()) {
+    for (const Round::Action& command : round.take_actions()) {
       if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
         commands.push_back(tell->command);
       }
@@ -156,15 +156,15 @@ TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   Started started;
   started.pids = {11, 12};
   rig.round.note_started(0, started, kBegin);
-  EXPECT_THAT(rig.round.take_commands(), IsEmpty());
+  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
   started.pids = {21, 22};
   rig.round.note_started(1, started, kBegin);
-  const std::vector<Round::Command> commands = rig.round.take_commands();
+  const std::vector<Round::Action> commands = rig.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
   EXPECT_EQ(rig.round.ranks().at(3).pid, 22);
   rig.round.note_started(1, started, kBegin);
-  EXPECT_THAT(rig.round.take_commands(), IsEmpty());
+  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
 }
 
 TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
@@ -187,7 +187,7 @@ TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   const StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.grace, 30s);
-  EXPECT_EQ(describe_stop(command, 1),
+  EXPECT_EQ(describe_stop(command, 1, true),
             "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other 1 worker.");
   rig.exit(0, ended(0, 3s, code(97)));
   EXPECT_THAT(rig.commands(), IsEmpty());
@@ -220,7 +220,7 @@ TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
   rig.round.note_time(kBegin + 31s);
   EXPECT_FALSE(rig.round.is_stopping());
   rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(describe_stop(rig.stop_command(), 2),
+  EXPECT_EQ(describe_stop(rig.stop_command(), 2, true),
             "3 workers did not follow within 30s; stopping 2 workers.");
   rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
   rig.end(1, all_stopped({2, 3}));
@@ -234,9 +234,9 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   rig.exit(0, ended(0, 2s, code(7)));
   rig.end(2, all_stopped({2}));
   ASSERT_EQ(rig.round.deadline(), kBegin + 2s + 30s + 14s);
-  (void)rig.round.take_commands();
+  (void)rig.round.take_actions();
   rig.round.note_time(*rig.round.deadline());
-  const std::vector<Round::Command> commands = rig.round.take_commands();
+  const std::vector<Round::Action> commands = rig.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_EQ(std::get<Round::GiveUpNode>(commands.front()).node_rank, 1);
   EXPECT_FALSE(rig.round.deadline());
@@ -286,7 +286,7 @@ TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGINT);
   EXPECT_EQ(command.reason(), StopReason::preempt);
-  EXPECT_EQ(describe_stop(command, 2),
+  EXPECT_EQ(describe_stop(command, 2, true),
             "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM "
             "kills them now.");
   Rig announced;
@@ -351,7 +351,7 @@ TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   rig.fail(1, 126, "no memory");
   const StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGKILL);
-  EXPECT_EQ(describe_stop(command, 2), "node 1 (b): no memory; stopping 2 workers.");
+  EXPECT_EQ(describe_stop(command, 2, true), "node 1 (b): no memory; stopping 2 workers.");
   rig.lose(1, 2s);
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
   const RoundResult result = rig.result();
@@ -485,7 +485,7 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   EXPECT_FALSE(rig.round.has_lost_node());
   const RoundResult result = rig.result();
   EXPECT_EQ(result.kept, 0);
-  EXPECT_TRUE(result.is_clean);
+  EXPECT_TRUE(result.unkilled.empty());
   EXPECT_EQ(result.exit_code, 7);
 }
 
@@ -499,7 +499,7 @@ TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
   end.unkilled = {"pid 9 (x, state D)"};
   rig.round.note_ended(1, end, kBegin + 2s);
   const RoundResult result = rig.result();
-  EXPECT_FALSE(result.is_clean);
+  EXPECT_FALSE(result.unkilled.empty());
   EXPECT_THAT(result.unkilled, ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));
 }
 

@@ -9,12 +9,12 @@ constexpr auto kNobody = std::nullopt;
 
 TEST(Slots, WhoComesFirstNeedsNobodysPlace) {
   Slots slots(3, 2);
-  EXPECT_EQ(slots.find_victim("a"), kNobody);
-  EXPECT_EQ(slots.find_victim(), kNobody);
+  EXPECT_EQ(slots.find_to_drop("a"), kNobody);
+  EXPECT_EQ(slots.find_to_drop(), kNobody);
   slots.take(1, "a");
   slots.take(2, "a");
   EXPECT_EQ(slots.taken(), 2U);
-  EXPECT_EQ(slots.find_victim("b"), kNobody);
+  EXPECT_EQ(slots.find_to_drop("b"), kNobody);
 }
 
 TEST(Slots, ASourceThatHasAllItMayHaveLosesItsOwn) {
@@ -22,10 +22,10 @@ TEST(Slots, ASourceThatHasAllItMayHaveLosesItsOwn) {
   slots.take(1, "b");
   slots.take(2, "a");
   slots.take(3, "a");
-  EXPECT_EQ(slots.find_victim("a"), 2U);
-  EXPECT_EQ(slots.find_victim("b"), kNobody);
+  EXPECT_EQ(slots.find_to_drop("a"), 2U);
+  EXPECT_EQ(slots.find_to_drop("b"), kNobody);
   slots.release(2);
-  EXPECT_EQ(slots.find_victim("a"), kNobody);
+  EXPECT_EQ(slots.find_to_drop("a"), kNobody);
 }
 
 TEST(Slots, WhenAllAreTakenTheSourceThatHasMostLosesOne) {
@@ -34,9 +34,9 @@ TEST(Slots, WhenAllAreTakenTheSourceThatHasMostLosesOne) {
   slots.take(2, "flood");
   slots.take(3, "flood");
   slots.take(4, "flood");
-  EXPECT_EQ(slots.find_victim("good"), 2U);
-  EXPECT_EQ(slots.find_victim("other"), 2U);
-  EXPECT_EQ(slots.find_victim("flood"), 2U);
+  EXPECT_EQ(slots.find_to_drop("good"), 2U);
+  EXPECT_EQ(slots.find_to_drop("other"), 2U);
+  EXPECT_EQ(slots.find_to_drop("flood"), 2U);
 }
 
 TEST(Slots, WhoMakesProgressIsNotTheOneThatGoes) {
@@ -45,9 +45,9 @@ TEST(Slots, WhoMakesProgressIsNotTheOneThatGoes) {
   slots.take(2, "a");
   slots.take(3, "b");
   slots.note_progress(1);
-  EXPECT_EQ(slots.find_victim("c"), 2U);
+  EXPECT_EQ(slots.find_to_drop("c"), 2U);
   slots.note_progress(2);
-  EXPECT_EQ(slots.find_victim("c"), 1U);
+  EXPECT_EQ(slots.find_to_drop("c"), 1U);
   slots.note_progress(17);  // gone already
   slots.release(17);
   EXPECT_EQ(slots.taken(), 3U);
@@ -60,11 +60,11 @@ TEST(Slots, AFloodNeverTakesThePlaceOfSomebodyElse) {
   slots.take(kGood, "good");
   for (Slots::Id id = 2; id < 5000; ++id) {
     const std::string source = "flood " + std::to_string(id % 3);
-    if (const auto victim = slots.find_victim(source)) {
+    if (const auto victim = slots.find_to_drop(source)) {
       ASSERT_NE(*victim, kGood);
       slots.release(*victim);
     }
-    ASSERT_EQ(slots.find_victim(source), kNobody);
+    ASSERT_EQ(slots.find_to_drop(source), kNobody);
     slots.take(id, source);
     ASSERT_LE(slots.taken(), 64U);
   }
@@ -76,7 +76,7 @@ TEST(Slots, ManySourcesOfOneEachLoseTheOneWithoutProgressForLongest) {
   slots.take(2, "b");
   slots.take(3, "c");
   slots.note_progress(1);
-  EXPECT_EQ(slots.find_victim("d"), 2U);
+  EXPECT_EQ(slots.find_to_drop("d"), 2U);
 }
 
 }  // namespace

@@ -16,8 +16,15 @@ TEST(StopLine, SaysWhyAndHowManyWorkersEnd) {
     StopRound stop;
     std::size_t workers;
     std::string line;
+    bool is_requested_here = true;
   };
   const std::vector<Row> rows{
+      {stop_for(StopCause::user, "SIGHUP at node 1 (b)"),
+       1,
+       "SIGHUP at node 1 (b): stopping 1 worker, they have 30s. SIGINT or SIGTERM, sent twice, "
+       "kills "
+       "them now.",
+       false},
       {stop_for(StopCause::user, "SIGINT at node 1 (b)"),
        2,
        "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM kills "
@@ -36,7 +43,7 @@ TEST(StopLine, SaysWhyAndHowManyWorkersEnd) {
        "rank 1 (pid 3) hangs; stopping 1 worker."},
   };
   for (const Row& row : rows)
-    EXPECT_EQ(describe_stop(row.stop, row.workers), row.line);
+    EXPECT_EQ(describe_stop(row.stop, row.workers, row.is_requested_here), row.line);
 }
 
 }  // namespace

@@ -9,41 +9,41 @@ namespace {
 
 using testing::Optional;
 
-StoreJoin here(int rank) {
-  return {rank, 100 + rank, true, false};
+RankState here(int rank) {
+  return {rank, 100 + rank, "", true, false, {}};
 }
-StoreJoin missing(int rank) {
-  return {rank, 100 + rank, false, false};
+RankState missing(int rank) {
+  return {rank, 100 + rank, "", false, false, {}};
 }
-StoreJoin gone(int rank) {
-  return {rank, 100 + rank, false, true};
+RankState gone(int rank) {
+  return {rank, 100 + rank, "", false, true, {}};
 }
 
-TEST(StoreJoin, NamesThoseThatHaveNotComeOnceOthersHave) {
+TEST(StoreJoins, NamesThoseThatHaveNotComeOnceOthersHave) {
   const std::vector ranks{here(0), missing(1), here(2), missing(3)};
   EXPECT_THAT(who_is_missing(ranks, 0),
               Optional(std::string("2 of 4 ranks have joined the store; still to come: rank 1 (pid "
                                    "101), rank 3 (pid 103)")));
 }
 
-TEST(StoreJoin, IsSilentWhileNobodyOrEverybodyHasCome) {
+TEST(StoreJoins, IsSilentWhileNobodyOrEverybodyHasCome) {
   EXPECT_EQ(who_is_missing(std::vector{missing(0), missing(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing(std::vector{here(0), here(1)}, 0), std::nullopt);
   EXPECT_EQ(who_is_missing({}, 0), std::nullopt);
 }
 
-TEST(StoreJoin, WhoHasLeftIsNotMissing) {
+TEST(StoreJoins, WhoHasLeftIsNotMissing) {
   EXPECT_EQ(who_is_missing(std::vector{here(0), gone(1)}, 0), std::nullopt);
   EXPECT_NE(who_is_missing(std::vector{here(0), gone(1), missing(2)}, 0), std::nullopt);
 }
 
-TEST(StoreJoin, AccusesNobodyWhomAnUnknownClientCouldBe) {
+TEST(StoreJoins, AccusesNobodyWhomAnUnknownClientCouldBe) {
   const std::vector ranks{here(0), missing(1), missing(2)};
   EXPECT_EQ(who_is_missing(ranks, 2), std::nullopt);
   EXPECT_NE(who_is_missing(ranks, 1), std::nullopt);
 }
 
-TEST(StoreJoin, NamesAFewOfMany) {
+TEST(StoreJoins, NamesAFewOfMany) {
   std::vector ranks{here(0)};
   for (int rank = 1; rank <= 20; ++rank)
     ranks.push_back(missing(rank));

@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <exception>
-#include <iostream>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "common/error.h"
+#include "common/streams.h"
+#include "launcher/plan/report.h"
 #include "launcher/run/doctor/doctor_agent.h"
 #include "launcher/run/doctor/doctor_coordinator.h"
 #include "launcher/run/rendezvous.h"
-#include "launcher/run/report.h"
 
 namespace ddp::launcher {
 namespace {
@@ -48,7 +48,7 @@ int run_doctor(JobSpec spec) {
     asio::co_spawn(io, run_doctor_agent(io, spec, rendezvous.link), keep);
   }
   io.run();
-  if (!spec.shares_console || coordinator) std::cout << clean(end.text) << std::flush;
+  if (!spec.shares_console || coordinator) print(clean(end.text));
   return end.exit_code;
 }
 

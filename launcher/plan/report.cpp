@@ -1,19 +1,18 @@
-#include "launcher/run/report.h"
+#include "launcher/plan/report.h"
 
 #include <algorithm>
 #include <array>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
+#include <csignal>
 #include <ctime>
 #include <map>
 #include <span>
 
 #include "common/error.h"
-#include "common/files.h"
 #include "common/run_dir.h"
 #include "common/units.h"
-#include "launcher/os/resources.h"
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/error_file.h"
 #include "launcher/plan/hints.h"
@@ -417,25 +416,6 @@ JobEnd describe_end(const Verdict& verdict,
                   return worker.step == 0 && worker.checkpoint_step < 0;
                 });
   return end;
-}
-
-int report(const JobEnd& end,
-           const std::vector<const OwnedDir*>& directories,
-           const Environment& environment,
-           Console& console) {
-  console.print(end.report);
-  try {
-    for (const OwnedDir* const directory : directories) {
-      if (directory != nullptr) write_result(*directory, end.exit_code, end.members, end.state);
-    }
-    const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
-    if (above && !end.error_text.empty()) {
-      replace_file(*above, with_error_code(end.error_text, end.exit_code));
-    }
-  } catch (const SystemError& error) {
-    console.warning(error.what());  // the verdict's code stands
-  }
-  return end.exit_code;
 }
 
 }  // namespace ddp::launcher

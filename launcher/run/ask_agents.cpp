@@ -1,8 +1,9 @@
-#include "launcher/run/commands.h"
+#include "launcher/run/ask_agents.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -10,7 +11,6 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/exit_code.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/console_text.h"
@@ -89,49 +89,58 @@ std::string list(const std::vector<RunningJob>& jobs) {
   return text;
 }
 
-RunningJob choose(std::vector<RunningJob> jobs,
-                  const std::string& run,
-                  const std::string& command) {
+/// The agents of one job.
+std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
+                               const std::string& run,
+                               const std::string& command) {
   if (!run.empty()) {
     std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
   }
-  if (jobs.size() == 1) return std::move(jobs.front());
+  const std::string wanted = command + (run.empty() ? "" : " " + run);
   if (jobs.empty()) {
-    throw UsageError(command + (run.empty() ? "" : " " + run) +
+    throw UsageError(wanted +
                      ": no such job of yours runs on this node. ddp-launch status lists them.");
   }
-  throw UsageError(command + (run.empty() ? "" : " " + run) + ": " + std::to_string(jobs.size()) +
+  const bool is_one = std::ranges::all_of(
+      jobs, [&](const RunningJob& job) { return job.status.run == jobs.front().status.run; });
+  if (is_one) return jobs;
+  throw UsageError(wanted + ": " + std::to_string(jobs.size()) +
                    " jobs are meant; name one by its id or pid:" + list(jobs));
+}
+
+std::string describe_all(const std::vector<RunningJob>& jobs) {
+  std::string text;
+  for (const RunningJob& job : jobs)
+    text += describe(job.status);
+  return text;
+}
+
+/// What the agent says to `command`, for people.
+std::string put(const RunningJob& job, const std::string& command) {
+  const std::optional<std::string> answer = ask(job.directory, command);
+  const std::string agent = "the agent of " + headline(job.status);
+  if (!answer) throw SystemError(agent + " does not answer any more.");
+  if (command != "logs")
+    return one_line(*answer, kLongestShown) + "\n  " + headline(job.status) + "\n";
+  const std::optional<JobAnswer> logs = read_answer(*answer);
+  if (!logs) throw SystemError(agent + " does not answer properly: it is of another version.");
+  return describe_lines(*logs);
 }
 
 }  // namespace
 
-int run_command(const Options& options, const Environment& environment) {
+std::string ask_agents(const Options& options, const Environment& environment) {
   std::vector<RunningJob> jobs = find_jobs(environment);
-  if (options.command == "status" && options.command_run.empty()) {
-    for (const RunningJob& job : jobs)
-      std::cout << describe(job.status);
-    if (jobs.empty()) std::cout << "no job of yours runs on this node\n";
-    return exit_code::kOk;
-  }
-  const RunningJob job = choose(std::move(jobs), options.command_run, options.command);
-  if (options.command == "status") {
-    std::cout << describe(job.status);
-    return exit_code::kOk;
-  }
-  const std::optional<std::string> answer = ask(job.directory, options.command);
-  const auto refuse = [&](const std::string& how) {
-    throw SystemError("the agent of " + headline(job.status) + how);
-  };
-  if (!answer) refuse(" does not answer any more.");
-  if (options.command != "logs") {
-    std::cout << one_line(*answer, kLongestShown) << "\n  " << headline(job.status) << "\n";
-    return exit_code::kOk;
-  }
-  const std::optional<JobAnswer> logs = read_answer(*answer);
-  if (!logs) refuse(" does not answer properly: it is of another version.");
-  std::cout << describe_lines(*logs);
-  return exit_code::kOk;
+  const std::string& command = options.command;
+  if (command == "status" && options.command_run.empty())
+    return jobs.empty() ? "no job of yours runs on this node\n" : describe_all(jobs);
+  jobs = choose(std::move(jobs), options.command_run, command);
+  if (command == "status") return describe_all(jobs);
+  if (command == "stop") return put(jobs.front(), command);
+  std::string text;
+  for (const RunningJob& job : jobs)
+    text += put(job, command);
+  return text;
 }
 
 }  // namespace ddp::launcher

@@ -1,17 +1,12 @@
 // The one report of a job, for people (torchrun's labels, which people grep for) and for programs
-// (result.json).
+// (result.json). Pure; run/job_end prints and writes it.
 #pragma once
 
-#include <chrono>
 #include <string>
-#include <vector>
 
-#include "common/identity.h"
-#include "common/owned_dir.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
-#include "launcher/run/console.h"
-#include "launcher/run/verdict.h"
+#include "launcher/plan/verdict.h"
 
 namespace ddp::launcher {
 
@@ -37,13 +32,5 @@ JobEnd describe_end(const Verdict& verdict,
                     const JobSpec& spec,
                     const std::string& host,
                     std::size_t most_workers);
-
-/// Prints the report, writes result.json into each of the directories that is not null, and hands
-/// the root cause's error file to a launcher above us (TORCHELASTIC_ERROR_FILE). Returns the exit
-/// code. Errors: none; what cannot be written is a warning.
-int report(const JobEnd& end,
-           const std::vector<const OwnedDir*>& directories,
-           const Environment& environment,
-           Console& console);
 
 }  // namespace ddp::launcher

@@ -1,8 +1,8 @@
-#include "launcher/run/job_verdict.h"
+#include "launcher/plan/job_verdict.h"
 
 #include "common/exit_code.h"
 #include "common/units.h"
-#include "launcher/run/report.h"
+#include "launcher/plan/report.h"
 
 namespace ddp::launcher {
 
@@ -13,7 +13,7 @@ void JobVerdict::begin_round(int number, int world_size) {
 
 void JobVerdict::note_round(const RoundResult& round) {
   static_cast<RoundResult&>(verdict_) = round;
-  if (!round.is_clean && round.exit_code == exit_code::kOk) {
+  if (!round.unkilled.empty() && round.exit_code == exit_code::kOk) {
     verdict_.exit_code = exit_code::kInternal;
   }
 }
@@ -32,17 +32,28 @@ void JobVerdict::note_last_round(const RestartDecision& decision) {
   verdict_.exit_code = decision.exit_code;
 }
 
-void JobVerdict::note_stopped(int signal) {
-  verdict_.outcome = Stopped{signal};
-  verdict_.exit_code = exit_code::of_signal(signal);
+void JobVerdict::note_not_begun(const NotBegun& why) {
+  if (why.stop_signal) {
+    verdict_.outcome = Stopped{*why.stop_signal};
+    verdict_.exit_code = exit_code::of_signal(*why.stop_signal);
+  } else if (verdict_.world_size > 0) {
+    note_no_nodes(why);
+  } else if (why.unable_node) {
+    note_failure(why.unable_node->text, why.unable_node->code);
+  } else {
+    note_failure("the job has not begun: " + why.missing + "; waited " +
+                     format_duration(why.waited) +
+                     ". Start them with the same --nnodes, --master-addr and --master-port.",
+                 exit_code::kRendezvous);
+  }
 }
 
-void JobVerdict::note_no_nodes(std::chrono::milliseconds limit,
-                               const std::optional<NodeLost>& lost) {
-  verdict_.policy = limit.count() == 0 ? "too few nodes are left"
-                                       : "no other node came within " + format_duration(limit);
-  if (lost) {
-    verdict_.outcome = *lost;
+void JobVerdict::note_no_nodes(const NotBegun& why) {
+  verdict_.policy = why.waited.count() == 0
+                        ? "too few nodes are left"
+                        : "no other node came within " + format_duration(why.waited);
+  if (why.lost_later) {
+    verdict_.outcome = *why.lost_later;
     verdict_.exit_code = exit_code::kNodeLost;
     verdict_.hang.clear();
   } else if (!verdict_.earlier_rounds.empty()) {
@@ -54,12 +65,6 @@ void JobVerdict::note_failure(const std::string& text, int exit_code) {
   verdict_.outcome = LaunchFailed{exit_code, text};
   verdict_.exit_code = exit_code;
   verdict_.workers.clear();
-}
-
-JobEnd JobVerdict::describe(const JobSpec& spec,
-                            const std::string& host,
-                            std::size_t most_workers) const {
-  return describe_end(verdict_, spec, host, most_workers);
 }
 
 }  // namespace ddp::launcher

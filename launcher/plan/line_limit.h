@@ -1,0 +1,33 @@
+// How many lines somebody outside can make us print: whoever reaches a port may come as often as it
+// likes. Pure.
+#pragma once
+
+#include <chrono>
+
+namespace ddp::launcher {
+
+class LineLimit {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  enum class Show { line, last_line, nothing };  // last: and that further ones are not shown
+
+  LineLimit(int most, std::chrono::seconds pause) : most_(most), pause_(pause) {}
+
+  /// One more. After `pause` since the first of them it begins anew.
+  Show take(Time now) {
+    if (now >= until_) {
+      until_ = now + pause_;
+      lines_ = 0;
+    }
+    if (lines_ >= most_) return Show::nothing;
+    return ++lines_ == most_ ? Show::last_line : Show::line;
+  }
+
+ private:
+  int most_;
+  std::chrono::seconds pause_;
+  int lines_ = 0;
+  Time until_{};
+};
+
+}  // namespace ddp::launcher

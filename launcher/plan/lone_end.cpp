@@ -1,0 +1,58 @@
+#include "launcher/plan/lone_end.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "common/exit_code.h"
+#include "common/units.h"
+#include "launcher/plan/exit_status.h"
+#include "launcher/plan/node_silence.h"
+
+namespace ddp::launcher {
+namespace {
+
+// From the loss of node 0 to SIGKILL, at most: by then nobody can tell us that a new round begins.
+constexpr std::chrono::milliseconds kLostGrace(5000);
+
+LoneEnd end_by(StopCause cause, int signal, int exit_code, const std::string& what) {
+  LoneEnd end;
+  end.stop.cause = cause;
+  end.stop.signal = signal;
+  end.stop.what = what;
+  end.exit_code = exit_code;
+  end.text = what + ".";
+  return end;
+}
+
+LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int signal) {
+  const std::string what = view.name + " is lost: " + how;
+  LoneEnd end = end_by(StopCause::node_lost, signal, exit_code::kNodeLost, what);
+  end.lost = NodeLost{0, view.address, how, {}};
+  return end;
+}
+
+}  // namespace
+
+std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
+                                             std::chrono::milliseconds grace) {
+  if (!view.why_fenced.empty())
+    return end_by(StopCause::fenced, SIGKILL, exit_code::kNodeLost, view.why_fenced);
+  if (!view.connection_end.empty()) {
+    LoneEnd end = lose_node_zero(view, "its agent is gone (" + view.connection_end + ")", SIGTERM);
+    end.stop.grace = std::min(grace, kLostGrace);
+    return end;
+  }
+  if (view.guard_has_killed || view.silence > kLease) {
+    const std::string how = "silent for " + format_seconds(view.silence) + view.silence_hint;
+    return lose_node_zero(view, how, SIGKILL);
+  }
+  if (!view.is_unheard) return std::nullopt;
+  const int signal = view.requested_signal;
+  const std::string what =
+      signal_name(signal) + " came twice, and " + view.name + " does not end the job";
+  LoneEnd end = end_by(StopCause::abandoned, SIGKILL, exit_code::of_signal(signal), what);
+  end.text = what + ": this node leaves it.";
+  return end;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,53 @@
+// How a node ends its part of the job when node 0 does not end it. Pure: run/remote_node_zero says
+// what it sees, and carries out the answer as if node 0 had commanded it. The first row that
+// applies:
+//
+//   what is seen                                         cause        first signal     exit code
+//   1 this agent did not run for half a lease, and the   fenced       SIGKILL          201
+//     guard has killed its workers
+//   2 the connection to node 0's agent has ended         node_lost    SIGTERM, then    201
+//                                                                     SIGKILL in 5 s
+//   3 nothing came from node 0 for a lease, by our own   node_lost    SIGKILL          201
+//     clock or the guard's
+//   4 the user has asked twice, and node 0, though it    abandoned    SIGKILL          128 + n
+//     is heard, commands nothing
+//
+// Row 1 comes first since node 0 closes the connection to whom it has given up. In row 2 the
+// workers have time for a checkpoint: they still run, and no new round can begin before that time
+// is over. In rows 1 and 3 a new round may begin elsewhere at any moment, and no rank must live
+// twice.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "launcher/plan/messages.h"
+
+namespace ddp::launcher {
+
+/// What this node sees of node 0, and of itself.
+struct NodeZeroView {
+  std::string name;                  // of node 0: "node 0 (a)"
+  std::string address;               // of it, for people: "a, 10.0.0.1"
+  std::string why_fenced;            // row 1: "this agent did not run for 7 s: ..."; empty: it did
+  std::string connection_end;        // row 2: why it ended; empty: it has not
+  std::chrono::nanoseconds silence;  // since node 0 was heard
+  std::string silence_hint;          // what may be the reason for that, for people
+  bool guard_has_killed = false;     // the guard has heard nothing of node 0 for a lease
+  bool is_unheard = false;           // row 4
+  int requested_signal = 0;          // by the user; of row 4
+};
+
+struct LoneEnd {
+  StopRound stop;                // its round is for the caller to fill in
+  int exit_code = 0;             // of this node
+  std::string text;              // why, as a sentence for people
+  std::optional<NodeLost> lost;  // node 0; nothing: it is not what was lost
+};
+
+/// Nothing: node 0 still leads. `grace` is the job's.
+std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
+                                             std::chrono::milliseconds grace);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,41 @@
+// When a node that says nothing is lost, and when that is worth a line. Pure.
+//
+//   silent for        what
+//   > kQuiet          said once the node is heard again
+//   > kLease          the node is lost: node 0 goes on without it; by then its guard has killed its
+//                     workers, which hears nothing of node 0 either
+//   kFence            a round that replaces the node may begin: its guard has surely done its work
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+namespace ddp::launcher {
+
+inline constexpr std::chrono::seconds kHeartbeat{1};
+inline constexpr std::chrono::seconds kLease{5};
+inline constexpr std::chrono::seconds kFence = kLease + std::chrono::seconds(2);
+inline constexpr std::chrono::milliseconds kQuiet{2500};
+
+class NodeSilence {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  /// To be called more often than the heartbeat, with when the node was heard last. Returns how
+  /// long it had been quiet, once it is heard again.
+  std::optional<std::chrono::nanoseconds> look(Time heard, Time now) {
+    const bool is_quiet = now - heard > kQuiet;
+    if (is_quiet && !quiet_since_) quiet_since_ = heard;
+    if (is_quiet || !quiet_since_) return std::nullopt;
+    const std::chrono::nanoseconds quiet = heard - *quiet_since_;
+    quiet_since_.reset();
+    return quiet;
+  }
+
+  [[nodiscard]] static bool is_lost(Time heard, Time now) { return now - heard > kLease; }
+
+ private:
+  std::optional<Time> quiet_since_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,21 @@
+// A worker of a round as node 0 knows it, on whatever node. A value.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace ddp::launcher {
+
+struct RankState {
+  int rank = 0;
+  pid_t pid = 0;        // on its node
+  std::string address;  // of that node; empty: ours
+  bool joined = false;  // it, or a process that it started, has been a client of the store
+  bool ended = false;
+  std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,29 @@
+// What a signal to the launcher means. Pure.
+#pragma once
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <vector>
+
+namespace ddp::launcher {
+
+enum class SignalMeaning : std::uint8_t {
+  child_changed,
+  ignored,    // SIGTSTP: the other nodes would take a stopped agent for lost
+  stops,      // the job is to end
+  passed_on,  // to the workers that handle it
+};
+
+/// `stop_signals`: that the user has listed; `saves`: workers write a checkpoint when they are told
+/// that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to save.
+inline SignalMeaning meaning_of(int signal, const std::vector<int>& stop_signals, bool saves) {
+  if (signal == SIGCHLD) return SignalMeaning::child_changed;
+  if (signal == SIGTSTP) return SignalMeaning::ignored;
+  const bool is_listed =
+      std::find(stop_signals.begin(), stop_signals.end(), signal) != stop_signals.end();
+  const bool announces = signal == SIGUSR1 && saves;
+  return is_listed || announces ? SignalMeaning::stops : SignalMeaning::passed_on;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,146 @@
+#include "launcher/plan/job_verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+RoundResult failed_round(int code) {
+  RoundResult round;
+  WorkerReport worker;
+  worker.pid = 17;
+  worker.ending.status.code = code;
+  round.workers = {worker};
+  round.outcome = Failed{0, {}, code};
+  round.exit_code = code;
+  round.lived = 2s;
+  return round;
+}
+
+JobVerdict after(const RoundResult& round) {
+  JobVerdict verdict;
+  verdict.begin_round(0, 1);
+  verdict.note_round(round);
+  return verdict;
+}
+
+JobVerdict::NotBegun why_not() {
+  JobVerdict::NotBegun why;
+  why.missing = "1 of 2 nodes is here";
+  why.waited = 15s;
+  return why;
+}
+
+TEST(JobVerdict, IsThatOfTheNewestRound) {
+  JobVerdict verdict = after(failed_round(7));
+  EXPECT_EQ(verdict.note_restart().find("round 0 failed after 2.0 s: rank 0 (pid 17), exit code 7"),
+            0U);
+  verdict.begin_round(1, 1);
+  verdict.note_round(RoundResult());
+  verdict.note_end(9s);
+  EXPECT_EQ(verdict.value().exit_code, 0);
+  EXPECT_TRUE(std::holds_alternative<Succeeded>(verdict.value().outcome));
+  EXPECT_EQ(verdict.value().rounds, 2);
+  EXPECT_EQ(verdict.value().earlier_rounds.size(), 1U);
+  EXPECT_EQ(verdict.value().duration, 9s);
+}
+
+TEST(JobVerdict, OnlyTheNewestRoundsAreToldOf) {
+  JobVerdict verdict;
+  for (int round = 0; round < 25; ++round) {
+    verdict.begin_round(round, 1);
+    verdict.note_round(failed_round(7));
+    verdict.note_restart();
+  }
+  ASSERT_EQ(verdict.value().earlier_rounds.size(), Verdict::kRoundLines);
+  EXPECT_EQ(verdict.value().earlier_rounds.front().find("round 5 "), 0U);
+}
+
+TEST(JobVerdict, WhatCouldNotBeKilledSpoilsAGoodEndOnly) {
+  RoundResult good;
+  good.unkilled = {"pid 5"};
+  EXPECT_EQ(after(good).value().exit_code, exit_code::kInternal);
+  RoundResult bad = failed_round(7);
+  bad.unkilled = {"pid 5"};
+  EXPECT_EQ(after(bad).value().exit_code, 7);
+}
+
+TEST(JobVerdict, APolicyThatGivesUpHasACodeOfItsOwn) {
+  RestartDecision decision;
+  decision.exit_code = exit_code::kNoRestart;
+  decision.reason = "no round saved anything";
+  JobVerdict verdict = after(failed_round(7));
+  verdict.note_last_round(decision);
+  EXPECT_EQ(verdict.value().exit_code, exit_code::kNoRestart);
+  EXPECT_EQ(verdict.value().policy, "no round saved anything");
+
+  decision.exit_code = 7;  // the root cause's own: there is nothing to explain
+  verdict = after(failed_round(7));
+  verdict.note_last_round(decision);
+  EXPECT_EQ(verdict.value().policy, "");
+
+  verdict = after(RoundResult());
+  verdict.note_last_round(decision);
+  EXPECT_EQ(verdict.value().exit_code, 0);
+}
+
+TEST(JobVerdict, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
+  JobVerdict::NotBegun why = why_not();
+  why.stop_signal = SIGINT;
+  why.unable_node = Refusal{127, "node 1 has no such program"};
+  JobVerdict stopped;
+  stopped.note_not_begun(why);
+  EXPECT_EQ(stopped.value().exit_code, 130);
+  EXPECT_EQ(std::get<Stopped>(stopped.value().outcome).signal, SIGINT);
+
+  why.stop_signal.reset();
+  JobVerdict unable;
+  unable.note_not_begun(why);
+  EXPECT_EQ(unable.value().exit_code, 127);
+  EXPECT_EQ(std::get<LaunchFailed>(unable.value().outcome).text, "node 1 has no such program");
+
+  JobVerdict alone;
+  alone.note_not_begun(why_not());
+  EXPECT_EQ(alone.value().exit_code, exit_code::kRendezvous);
+  EXPECT_EQ(std::get<LaunchFailed>(alone.value().outcome).text,
+            "the job has not begun: 1 of 2 nodes is here; waited 15s. Start them with the same "
+            "--nnodes, --master-addr and --master-port.");
+}
+
+TEST(JobVerdict, ALaterRoundThatDoesNotBeginLeavesTheLastOnesRootCause) {
+  JobVerdict verdict = after(failed_round(7));
+  verdict.note_restart();
+  verdict.note_not_begun(why_not());
+  EXPECT_EQ(verdict.value().exit_code, 7);
+  EXPECT_EQ(verdict.value().policy, "no other node came within 15s");
+  EXPECT_TRUE(verdict.value().earlier_rounds.empty());  // it is the last one
+}
+
+TEST(JobVerdict, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
+  JobVerdict verdict = after(failed_round(7));
+  verdict.note_restart();
+  JobVerdict::NotBegun why = why_not();
+  why.waited = 0s;
+  why.lost_later = NodeLost{1, "b", "silent for 5.1 s", {}};
+  verdict.note_not_begun(why);
+  EXPECT_EQ(verdict.value().exit_code, exit_code::kNodeLost);
+  EXPECT_EQ(std::get<NodeLost>(verdict.value().outcome).node_rank, 1);
+  EXPECT_EQ(verdict.value().policy, "too few nodes are left");
+  EXPECT_EQ(verdict.value().earlier_rounds.size(), 1U);
+}
+
+TEST(JobVerdict, TheLaunchersOwnFailureBlamesNoWorker) {
+  JobVerdict verdict = after(failed_round(7));
+  verdict.note_failure("the system refused something", exit_code::kInternal);
+  EXPECT_EQ(verdict.value().exit_code, exit_code::kInternal);
+  EXPECT_TRUE(verdict.value().workers.empty());
+}
+
+}  // namespace
+}  // namespace ddp::launcher

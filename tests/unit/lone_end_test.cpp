@@ -1,0 +1,93 @@
+#include "launcher/plan/lone_end.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kGrace = 30s;
+
+NodeZeroView well() {
+  NodeZeroView view;
+  view.name = "node 0 (a)";
+  view.address = "a, 10.0.0.1";
+  view.silence = 1s;
+  return view;
+}
+
+/// With everything wrong that a later row than `row` asks for.
+NodeZeroView from_row(int row) {
+  NodeZeroView view = well();
+  if (row <= 1) view.why_fenced = "this agent did not run for 7 s";
+  if (row <= 2) view.connection_end = "Connection reset by peer";
+  if (row <= 3) view.silence = 6s;
+  view.is_unheard = true;
+  view.requested_signal = SIGINT;
+  return view;
+}
+
+TEST(LoneEnd, NothingWhileNodeZeroIsHeard) {
+  EXPECT_FALSE(end_without_node_zero(well(), kGrace));
+  NodeZeroView view = well();
+  view.silence = 5s;  // not more than the lease
+  EXPECT_FALSE(end_without_node_zero(view, kGrace));
+}
+
+TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
+  struct Row {
+    StopCause cause;
+    int signal;
+    int exit_code;
+    bool loses_node_zero;
+    std::string text;
+  };
+  const std::vector<Row> rows{
+      {StopCause::fenced, SIGKILL, 201, false, "this agent did not run for 7 s."},
+      {StopCause::node_lost,
+       SIGTERM,
+       201,
+       true,
+       "node 0 (a) is lost: its agent is gone (Connection reset by peer)."},
+      {StopCause::node_lost, SIGKILL, 201, true, "node 0 (a) is lost: silent for 6.0 s."},
+      {StopCause::abandoned,
+       SIGKILL,
+       130,
+       false,
+       "SIGINT came twice, and node 0 (a) does not end the job: this node leaves it."},
+  };
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    const std::optional<LoneEnd> end =
+        end_without_node_zero(from_row(static_cast<int>(i) + 1), kGrace);
+    ASSERT_TRUE(end) << i;
+    EXPECT_EQ(end->stop.cause, row.cause) << i;
+    EXPECT_EQ(end->stop.signal, row.signal) << i;
+    EXPECT_EQ(end->exit_code, row.exit_code) << i;
+    EXPECT_EQ(end->text, row.text);
+    ASSERT_EQ(end->lost.has_value(), row.loses_node_zero) << i;
+    if (end->lost) EXPECT_EQ(end->lost->host, "a, 10.0.0.1");
+  }
+}
+
+TEST(LoneEnd, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
+  EXPECT_EQ(end_without_node_zero(from_row(2), 30s)->stop.grace, 5s);
+  EXPECT_EQ(end_without_node_zero(from_row(2), 2s)->stop.grace, 2s);
+}
+
+/// The guard's clock goes on while the agent is stopped.
+TEST(LoneEnd, WhatTheGuardHasKilledIsLostThoughOurOwnClockSaysNothing) {
+  NodeZeroView view = well();
+  view.guard_has_killed = true;
+  view.silence_hint = " (a hint)";
+  const std::optional<LoneEnd> end = end_without_node_zero(view, kGrace);
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->stop.signal, SIGKILL);
+  EXPECT_EQ(end->stop.what, "node 0 (a) is lost: silent for 1.0 s (a hint)");
+}
+
+}  // namespace
+}  // namespace ddp::launcher
