@@ -532,8 +532,7 @@ run() {
   # When this shell is killed, the launcher hears SIGTERM and stops the job.
   setpriv --pdeathsig TERM build/release/ddp-launch configs/digits.yaml "$@" || result=$?
   if [[ "$result" == 0 ]]; then
-    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md," \
-      "\"What people type first\""
+    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md"
   fi
   return "$result"
 }

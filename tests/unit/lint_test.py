@@ -173,6 +173,7 @@ class LintTest(unittest.TestCase):
             ("tests/CMakeLists.txt", "add_test(unit/error_test.cpp)\n", "tests/interop/numbers.py:1"),
             ("ARCHITECTURE.md", files["ARCHITECTURE.md"] + "Then `common/gone`.\n", "ARCHITECTURE.md:2"),
             ("README.md", "See `tests/gone/a.cpp`.\n", "README.md:1"),
+            ("docs/data.md", "See `tests/gone/a.cpp`.\n", "docs/data.md:1"),
         ]:
             with self.subTest(file=name, text=text):
                 tree = Tree(files | {name: text})
