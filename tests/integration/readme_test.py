@@ -5,18 +5,16 @@ system that are a few lines of shell, a name that becomes a path, --dry-run wher
 command nor the output of one fails the test. Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/readme_test.py
 """
 
-import gzip
 import pathlib
 import re
 import shutil
 import socket
-import struct
 import sys
 import unittest
-import zlib
 
 from pages import blocks
 from processes import ProcessTest
+from tiny_sets import write_mnist, write_png
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "configs/README.md", *sorted(ROOT.glob("deploy/*/README.md"))]
@@ -59,11 +57,12 @@ COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*((?:\S*/)?(?:ddp-launch|ddp-worker|make\
 # What a command before it prints.
 OUTPUT = re.compile(r"ddp-launch: |\[\d+:\d+\] ")
 # Nodes that a test does not have: what would be started is printed.
-OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile)\b")
+OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile|rdzv-endpoint)\b")
 # Commands within the text that are not whole commands, or that other tests run.
 ELSEWHERE = (
     "ddp-launch ARGUMENTS",  # torchrun_test.py
     "ddp-launch doctor --hosts a,b",  # HostsBySshd
+    "ddp-worker configs/mnist-data-parallel.yaml data.root=data",  # configs_test.py
     "ddp-launch compare RUN RUN... [--html FILE]",  # report_test.py
 )
 # Lines of one job, which run beside each other.
@@ -98,8 +97,8 @@ class Readme(ProcessTest):
             (tools / name).write_text(f'#!/bin/sh\necho {name} >>"{self.folder}/called"\n{line}\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         self.port = 0
-        self.write_mnist(self.folder / "mnist")
-        self.write_png(self.folder / "photo.png")
+        write_mnist(self.folder / "mnist")
+        write_png(self.folder / "photo.png")
         self.environment |= {
             "PATH": f"{tools}:{self.environment['PATH']}",
             "PYTHON_EXEC": sys.executable,
@@ -112,33 +111,13 @@ class Readme(ProcessTest):
         (self.folder / "torch/torch/lib").mkdir(parents=True)
         (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()
 
-    @staticmethod
-    def write_mnist(folder):
-        folder.mkdir()
-        for part, size in (("train", 192), ("t10k", 32)):
-            with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
-                file.write(struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size))
-            with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
-                file.write(struct.pack(">2i", 2049, size) + bytes(i % 10 for i in range(size)))
-
-    @staticmethod
-    def write_png(path):
-        """A grey image of 40 x 30 pixels."""
-
-        def chunk(kind, data):
-            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-        rows = zlib.compress(bytes(41 * 30))
-        head = struct.pack(">IIBBBBB", 40, 30, 8, 0, 0, 0, 0)
-        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
-
     def stand_in(self, command):
         """The command with a test's own names in place of those that a page leaves to its reader."""
         command = command.replace("/path/to/mnist", str(self.folder / "mnist")).replace("29500", str(self.port))
         command = command.replace("data.root=data", f"data.root={self.folder / 'mnist'}")
-        # No network, and no hours.
+        # No network, and no hours: configs_test.py runs the job files.
         command = re.sub(r"ddp-worker fetch .*", r"\g<0> --dry-run", command)
-        command = re.sub(r"ddp-launch (?=configs/(cifar10|coco128))", r"\g<0>--dry-run ", command)
+        command = re.sub(r"ddp-launch (?=configs/(?!digits|mnist\.))", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
         # It wants torch, which this test does without.
