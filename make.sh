@@ -19,6 +19,7 @@ Usage: ./make.sh COMMAND
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
+  bench newcomer      a fresh clone, its build, and what README says after it, each command timed
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
@@ -562,11 +563,11 @@ run() {
 }
 
 bench() {
-  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart)$ ]]; then
+  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart|newcomer)$ ]]; then
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -613,6 +614,13 @@ bench_restart() {
   require_python "bench compares with torchrun"
   build_tests
   "$python" -B tests/bench/restart.py build/release/ddp-launch --json build/release/bench-restart.json "$@"
+}
+
+# What is committed is cloned.
+bench_newcomer() {
+  local python
+  require_python "what a newcomer evaluates in Python needs torch"
+  DDP_CLONE=1 DDP_BIN="$PWD" PYTHONPATH=tests/support "$python" -B tests/interop/newcomer_test.py
 }
 
 soak() {

@@ -120,7 +120,7 @@ class Readme(ProcessTest):
         command = re.sub(r"ddp-launch (?=configs/(?!digits|mnist\.))", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
-        # It wants torch, which this test does without.
+        # It wants torch, which this test does without: newcomer_test.py runs it.
         command = re.sub(r"^python3 (\w+\.py).*", rf"{sys.executable} -m py_compile \1", command)
         # A GPU.
         command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
