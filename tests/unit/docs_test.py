@@ -1,4 +1,4 @@
-"""docs/job-file.md has every key of the schema, and is found out when it is not what the schema says.
+"""README.md stays two pages; docs/job-file.md has every key of the schema, and is found out when it is not what the schema says.
 
 Run by hand: python3 tests/unit/docs_test.py
 """
@@ -17,6 +17,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 def all_keys(section, path=""):
     for name, key in section["properties"].items():
         yield from all_keys(key, f"{path}{name}.") if "properties" in key else [path + name]
+
+
+class Readme(unittest.TestCase):
+    def test_it_is_two_pages_and_links_every_page_of_docs(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        self.assertLessEqual(text.count("\n"), 130)
+        for page in sorted((ROOT / "docs").glob("*.md")):
+            self.assertIn(f"(docs/{page.name})", text)
 
 
 class JobFilePage(unittest.TestCase):
