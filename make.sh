@@ -19,6 +19,7 @@ Usage: ./make.sh COMMAND
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
   bench restart [ARG...]  --restart failed, whole rounds and torchrun: how long it takes from the loss of a rank to the next step
+  bench newcomer      a fresh clone, its build, and what README says after it, each command timed
   bench scale         one agent beside 1,249 that are played, without and with a token: join, start, failure, teardown, memory
   soak                200 rounds with random faults on four nodes (DDP_SOAK_ROUNDS, DDP_SOAK_SEED)
   soak healthy        an hour of a job that is healthy and does not look it (DDP_SOAK_SECONDS, DDP_SOAK_SEED)
@@ -30,6 +31,7 @@ Usage: ./make.sh COMMAND
   lint                format, the project's own rules, shellcheck
   rooms [FOLDER...]   what each file is for: the first sentence of its head comment
   deps                install what building, testing and linting need: Debian packages, LibTorch
+  docs                the pages of the checkout as a site, in build/docs/site (mkdocs-material)
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
   clean               remove build/ (LibTorch stays in the cache)
 
@@ -51,6 +53,7 @@ readonly cuda_headers=nvidia-cuda-crt==13.0.88
 readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensors tensorboard torchvision==0.26.0 pillow)
 readonly torch1_version=1.13.1
 readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
+readonly docs_wheels=(mkdocs-material==9.8.1 mkdocs==1.6.1)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 # The field's package of detectors and COCO's judge. Its wishes would get another torch, so all that it needs is named.
 readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ultralytics-thop==2.2.3 opencv-python-headless matplotlib psutil
@@ -319,6 +322,15 @@ get_others() {
   fill_python "$target" 400 'import accelerate, lightning, tqdm, transformers' "${others_wheels[@]}"
 }
 
+# What makes a site of the pages, and nothing else.
+get_docs() {
+  local target="$cache/docs" log="$cache/pip.log"
+  [[ "$(cat "$target/complete" 2>/dev/null)" != "${docs_wheels[*]}" ]] || return 0
+  say "getting ${docs_wheels[*]} (15 MB to load, 165 MB in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" 165 'import material, mkdocs' "${docs_wheels[@]}"
+}
+
 # A loader to compare with, whose numpy is its own.
 get_dali() {
   local target="$cache/dali" log="$cache/pip.log"
@@ -526,24 +538,36 @@ test_under() {
   run_tests "$1"
 }
 
+docs() {
+  need_packages git python3 python3-pip python3-venv
+  alone_in_cache get_docs || fail "${docs_wheels[*]} cannot be had, see $cache/pip.log. Is there a network?"
+  python3 -B docs/job_file.py
+  # The pages where they lie, so that each link holds here and there.
+  rm -rf build/docs
+  mkdir -p build/docs/source
+  git ls-files -z --cached --others --exclude-standard -- '*.md' docs configs | xargs -0 cp --parents --target-directory=build/docs/source
+  NO_MKDOCS_2_WARNING=1 "$cache/docs/bin/mkdocs" build --strict --quiet --config-file docs/mkdocs.yml ||
+    fail "the site cannot be built, see above"
+  say "built. Next: open build/docs/site/index.html"
+}
+
 run() {
   build
   local result=0
   # When this shell is killed, the launcher hears SIGTERM and stops the job.
   setpriv --pdeathsig TERM build/release/ddp-launch configs/digits.yaml "$@" || result=$?
   if [[ "$result" == 0 ]]; then
-    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md," \
-      "\"What people type first\""
+    say "trained. Next: build/release/ddp-launch configs/digits.yaml train.epochs=5, MNIST or a script of yours: see README.md"
   fi
   return "$result"
 }
 
 bench() {
-  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart)$ ]]; then
+  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart|newcomer)$ ]]; then
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -590,6 +614,13 @@ bench_restart() {
   require_python "bench compares with torchrun"
   build_tests
   "$python" -B tests/bench/restart.py build/release/ddp-launch --json build/release/bench-restart.json "$@"
+}
+
+# What is committed is cloned.
+bench_newcomer() {
+  local python
+  require_python "what a newcomer evaluates in Python needs torch"
+  DDP_CLONE=1 DDP_BIN="$PWD" PYTHONPATH=tests/support "$python" -B tests/interop/newcomer_test.py
 }
 
 soak() {
@@ -648,6 +679,7 @@ case "$command" in
   bench) bench "$@" ;;
   soak) soak "$@" ;;
   lint) lint ;;
+  docs) docs ;;
   rooms) python3 -B tests/rooms.py "$@" ;;
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"

@@ -1,5 +1,5 @@
 """The installed library: a program with a model, a data set, a loss and a hook of its own is built from the prefix and trained;
-so is the one that README.md shows, by the command that stands there.
+so is the one that docs/own-models.md shows, by the command that stands there.
 
 Run by hand: DDP_BIN=build/release DDP_CMAKE=cmake DDP_CXX=g++ PYTHONPATH=tests/support python3 tests/integration/library_test.py
 """
@@ -13,7 +13,7 @@ import unittest
 from pages import blocks
 from processes import ProcessTest
 
-README = pathlib.Path(__file__).resolve().parent.parent.parent / "README.md"
+PAGE = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/own-models.md"
 EXAMPLE = pathlib.Path(__file__).resolve().parent.parent / "library"
 
 
@@ -92,9 +92,9 @@ class Library(ProcessTest):
         self.assertIn('did you mean "bumps"?', self.run_program(bumps, job, "task.name=bump", expect=2))
         self.assertIn('data.augment: this program has no "blur"', self.run_program(bumps, job, "data.augment=[blur]", expect=2))
 
-    def test_the_program_that_the_readme_shows_is_built_and_trains(self):
+    def test_the_program_that_the_page_shows_is_built_and_trains(self):
         prefix = self.install()
-        page = blocks(README)
+        page = blocks(PAGE)
         for block in page:
             if block.file:
                 (self.folder / block.file).write_text(block.text, encoding="utf-8")

@@ -1,31 +1,29 @@
-"""The commands of README.md and of deploy/*/README.md, run as they stand there.
+"""The commands of README.md, docs/, configs/README.md and deploy/*/README.md, run as they stand there.
 
 A command is taken from the page, not copied. What it needs and a test cannot have has a stand-in, by the rules below: programs of the
 system that are a few lines of shell, a name that becomes a path, --dry-run where other hosts are named. A line that is neither a
 command nor the output of one fails the test. Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/readme_test.py
 """
 
-import gzip
 import pathlib
 import re
 import shutil
 import socket
-import struct
 import sys
 import unittest
-import zlib
 
 from pages import blocks
 from processes import ProcessTest
+from tiny_sets import write_mnist, write_png
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("deploy/*/README.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), ROOT / "configs/README.md", *sorted(ROOT.glob("deploy/*/README.md"))]
 
 # Names that a page leaves to its reader.
 JOB = "data: {name: digits, batch_per_rank: 16, train_size: 64, test_size: 32}\ntrain: {epochs: 1}\n"
 FILES = {
     "job.yaml": JOB,
-    "train.py": "import os, sys\nprint('rank', os.environ['RANK'], sys.argv[1:])\n",
+    "train.py": "import os, sys\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'], sys.argv[1:])\n",
     "my-program": "#!/bin/sh\necho rank $RANK\n",
 }
 # Programs that stand for those of a system with root, hosts, containers, or an hour's time. Each leaves its name in the file `called`.
@@ -55,13 +53,20 @@ STAND_INS = {
     "sbatch": 'while case "$1" in --*) true;; *) false;; esac; do shift; done; SLURM_JOB_ID=7 exec bash "$@"',
 }
 # The first word of a command, after variables.
-COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*((?:\S*/)?(?:ddp-launch|ddp-worker|make\.sh)|" + "|".join(map(re.escape, STAND_INS)) + r")\s")
+COMMAND = re.compile(r"(?:[A-Z_]+=\S+ )*((?:\S*/)?(?:ddp-launch|ddp-worker|make\.sh|python3)|" + "|".join(map(re.escape, STAND_INS)) + r")\s")
 # What a command before it prints.
 OUTPUT = re.compile(r"ddp-launch: |\[\d+:\d+\] ")
 # Nodes that a test does not have: what would be started is printed.
-OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile)\b")
+OTHER_HOSTS = re.compile(r"--(nnodes|hosts|hostfile|rdzv-endpoint)\b")
 # Commands within the text that are not whole commands, or that other tests run.
-ELSEWHERE = ("ddp-launch ARGUMENTS", "ddp-launch doctor --hosts a,b")  # torchrun_test.py, HostsBySshd
+ELSEWHERE = (
+    "ddp-launch ARGUMENTS",  # torchrun_test.py
+    "ddp-launch doctor --hosts a,b",  # HostsBySshd
+    "ddp-worker configs/mnist-data-parallel.yaml data.root=data",  # configs_test.py
+    "ddp-launch compare RUN RUN... [--html FILE]",  # report_test.py
+)
+# Lines of one job, which run beside each other.
+TOGETHER = re.compile(r"--init-method|--master-addr 127\.0\.0\.1")
 # What differs from machine to machine in what a program prints.
 VARIES = re.compile(r"\d[\d.]*|node-\w+|threads?\b|\s+")
 
@@ -92,8 +97,8 @@ class Readme(ProcessTest):
             (tools / name).write_text(f'#!/bin/sh\necho {name} >>"{self.folder}/called"\n{line}\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         self.port = 0
-        self.write_mnist(self.folder / "mnist")
-        self.write_png(self.folder / "photo.png")
+        write_mnist(self.folder / "mnist")
+        write_png(self.folder / "photo.png")
         self.environment |= {
             "PATH": f"{tools}:{self.environment['PATH']}",
             "PYTHON_EXEC": sys.executable,
@@ -106,47 +111,31 @@ class Readme(ProcessTest):
         (self.folder / "torch/torch/lib").mkdir(parents=True)
         (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()
 
-    @staticmethod
-    def write_mnist(folder):
-        folder.mkdir()
-        for part, size in (("train", 192), ("t10k", 32)):
-            with gzip.open(folder / f"{part}-images-idx3-ubyte.gz", "wb") as file:
-                file.write(struct.pack(">4i", 2051, size, 28, 28) + bytes(784 * size))
-            with gzip.open(folder / f"{part}-labels-idx1-ubyte.gz", "wb") as file:
-                file.write(struct.pack(">2i", 2049, size) + bytes(i % 10 for i in range(size)))
-
-    @staticmethod
-    def write_png(path):
-        """A grey image of 40 x 30 pixels."""
-
-        def chunk(kind, data):
-            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-        rows = zlib.compress(bytes(41 * 30))
-        head = struct.pack(">IIBBBBB", 40, 30, 8, 0, 0, 0, 0)
-        path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b""))
-
     def stand_in(self, command):
         """The command with a test's own names in place of those that a page leaves to its reader."""
         command = command.replace("/path/to/mnist", str(self.folder / "mnist")).replace("29500", str(self.port))
         command = command.replace("data.root=data", f"data.root={self.folder / 'mnist'}")
-        # No network, and no hours.
+        # No network, and no hours: configs_test.py runs the job files.
         command = re.sub(r"ddp-worker fetch .*", r"\g<0> --dry-run", command)
-        command = re.sub(r"ddp-launch (?=configs/(cifar10|coco128))", r"\g<0>--dry-run ", command)
+        command = re.sub(r"ddp-launch (?=configs/(?!digits|mnist\.))", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
+        # It wants torch, which this test does without: newcomer_test.py runs it.
+        command = re.sub(r"^python3 (\w+\.py).*", rf"{sys.executable} -m py_compile \1", command)
         # A GPU.
         command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
-        if OTHER_HOSTS.search(command):
-            command = re.sub(r"(?<!\S)ddp-launch ", "ddp-launch --dry-run ", command)
+        if TOGETHER.search(command):
+            command = f"PET_MASTER_PORT={self.port} {command}"
+        elif OTHER_HOSTS.search(command):
+            command = re.sub(r"(?<!\S)((?:\S*/)?ddp-launch) ", r"\1 --dry-run ", command)
         return command
 
     def start_command(self, command):
         return self.start("bash", "-c", self.stand_in(command))
 
     def run_commands(self, commands):
-        """What they print. Ranks that are started by hand run beside each other, everything else in turn."""
-        if all("--init-method" in command for command in commands):
+        """What they print. Ranks and nodes that are started by hand run beside each other, everything else in turn."""
+        if all(map(TOGETHER.search, commands)):
             return "".join(map(self.end, [self.start_command(command) for command in commands]))
         return "".join(self.end(self.start_command(command)) for command in commands)
 
@@ -163,7 +152,10 @@ class Readme(ProcessTest):
                 self.fail(f"this was not printed: {line}\n{printed}")
 
     def run_python(self, block):
-        """Lines of a training script, in its loop."""
+        """A whole file is kept for its command; lines of a training script run in its loop."""
+        if block.file:
+            (self.folder / block.file).write_text(block.text, encoding="utf-8")
+            return
         head, *step = block.lines
         script = [head, "for i, loss in enumerate([0.5, 0.25]):", *(f"    {line}" for line in step)]
         (self.folder / "lines.py").write_text("\n".join(script) + "\n", encoding="utf-8")
@@ -179,8 +171,8 @@ class Readme(ProcessTest):
     def check_page(self, page):
         last_commands = []
         for block in blocks(page):
-            if block.language in ("cpp", "cmake", "yaml"):
-                continue  # the files of a program of one's own, which library_test.py builds
+            if block.language in ("cpp", "cmake", "yaml", "sh"):
+                continue  # the files of a program of one's own, which library_test.py builds; a script of others
             with self.subTest(f"{page.relative_to(ROOT)}:{block.line}"), socket.socket() as chosen:
                 chosen.bind(("127.0.0.1", 0))
                 self.port = chosen.getsockname()[1]

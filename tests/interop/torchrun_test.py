@@ -1,5 +1,5 @@
 """torchrun and ddp-launch, given the same command lines and environments: what do their workers see, how do they end, what
-is on disk? Equal, but for DIFFERENCES, which the README tells users, too.
+is on disk? Equal, but for DIFFERENCES, which docs/from-torchrun.md tells users, too.
 
 Each case is run by both, two cases at a time; torchrun mostly by torchrun_zygote.py, which saves its start. Run by hand: DDP_BIN=build/release PYTHON tests/interop/torchrun_test.py [NAME]
 """

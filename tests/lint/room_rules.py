@@ -131,7 +131,7 @@ def is_listed(file: File) -> bool:
 
 # What a page calls by a path of ours: `launcher/plan/round` is round.h or round.cpp, `tests/fuzz/` a folder.
 NAMED = re.compile(r"`(?P<what>(?:common|launcher|worker|tests|configs|deploy|docs|cmake)/[\w./-]*[\w/])`")
-PAGES = ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")
+PAGE = re.compile(r"(ARCHITECTURE|CONTRIBUTING|README|docs/[\w-]+)\.md")
 
 
 def is_there(what: str, checkout: Checkout) -> bool:
@@ -144,7 +144,7 @@ def lists(checkout: Checkout):
     for file in checkout.files:
         if is_listed(file) and file.path not in built:
             yield file.find(0, "L13", "is named in no CMakeLists.txt")
-    for page in (file for file in checkout.files if file.path in PAGES):
+    for page in (file for file in checkout.files if PAGE.fullmatch(file.path)):
         for name in NAMED.finditer(page.text):
             if not is_there(name["what"], checkout):
                 yield page.find(name.start("what"), "L13", f"{name['what']}: there is no such file")

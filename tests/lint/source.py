@@ -112,9 +112,11 @@ class Checkout:
         else:
             paths = [str(path.relative_to(root)) for path in root.rglob("*")]
         self.files = []
+        self.paths = set()  # of binary files, too
         for path in sorted(set(paths)):
             if not path or not (root / path).is_file():
                 continue
+            self.paths.add(path)
             try:
                 self.files.append(File(path, (root / path).read_text(encoding="utf-8")))
             except UnicodeDecodeError:

@@ -173,10 +173,29 @@ class LintTest(unittest.TestCase):
             ("tests/CMakeLists.txt", "add_test(unit/error_test.cpp)\n", "tests/interop/numbers.py:1"),
             ("ARCHITECTURE.md", files["ARCHITECTURE.md"] + "Then `common/gone`.\n", "ARCHITECTURE.md:2"),
             ("README.md", "See `tests/gone/a.cpp`.\n", "README.md:1"),
+            ("docs/data.md", "See `tests/gone/a.cpp`.\n", "docs/data.md:1"),
         ]:
             with self.subTest(file=name, text=text):
                 tree = Tree(files | {name: text})
                 self.assertIn(finding, tree.findings("L13"), tree.text)
+
+    def test_what_a_page_links_to_is_there(self):
+        files = {
+            "README.md": "# A\n[b](docs/b.md), [c](docs/b.md#the-c---d), [e](#a), [docs](docs/), [far](https://a.b/c), `[x](y)`\n```\n[x](y)\n```\n",
+            "docs/b.md": "# B\n```\n# Fenced\n```\n## The C: `--d`\n[up](../README.md#a) [twice](#b-1)\n# B\n",
+        }
+        self.assertEqual(Tree(files).findings("L16"), [])
+        for link, what in (
+            ("docs/gone.md", "there is no such file"),
+            ("b.md", "there is no such file"),
+            ("docs/b.md#c", "docs/b.md has no such heading"),
+            ("docs/b.md#fenced", "docs/b.md has no such heading"),
+            ("#b", "README.md has no such heading"),
+        ):
+            with self.subTest(link=link):
+                tree = Tree(files | {"README.md": f"# A\n\n[of two\nlines]({link})\n"})
+                self.assertEqual(tree.findings("L16"), ["README.md:3"], tree.text)
+                self.assertIn(f"{link}: {what}", tree.text)
 
     PAGE = "tests/fault/CASES.md"
     ROWS = (

@@ -76,6 +76,14 @@ class MakeTest(unittest.TestCase):
         system = System({}, "gpu-kit", ROOT.name, before=("env", "-C", ROOT.parent))
         self.assertEqual((system.code, system.text), (1, f"make.sh: {ROOT} is there already. Remove it, or give another directory.\n"))
 
+    def test_a_site_that_cannot_be_had_is_one_message(self):
+        python = 'case "$*" in *"pip install"*) echo "ERROR: no network"; exit 1;; esac; exit 0'
+        venv = 'mkdir -p "$3/bin"; ln -s "$0" "$3/bin/python"'
+        system = System({"dpkg-query": ALL_INSTALLED, "python3": f'case "$2" in venv) {venv};; *) {python};; esac'}, "docs")
+        self.assertEqual(system.code, 1)
+        self.assertRegex(system.text, r"ERROR: no network\nmake.sh: mkdocs-material==.* cannot be had, see .*pip.log. Is there a network\?\n\Z")
+        self.assertEqual(system.cached, ["lock", "pip.log"])
+
     def test_what_a_slurm_needs_is_named(self):
         missing = ALL_INSTALLED.replace("echo", 'case "$name" in *slurm*|munge) continue;; esac; echo')
         system = System({"dpkg-query": missing} | USER, "test-slurm")

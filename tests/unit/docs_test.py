@@ -1,0 +1,71 @@
+"""README.md stays two pages; docs/job-file.md has every key of the schema, and is found out when it is not what the schema says.
+
+Run by hand: python3 tests/unit/docs_test.py
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+
+
+def all_keys(section, path=""):
+    for name, key in section["properties"].items():
+        yield from all_keys(key, f"{path}{name}.") if "properties" in key else [path + name]
+
+
+class Readme(unittest.TestCase):
+    def test_it_is_two_pages_and_links_every_page_of_docs(self):
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        self.assertLessEqual(text.count("\n"), 130)
+        for page in sorted((ROOT / "docs").glob("*.md")):
+            self.assertIn(f"(docs/{page.name})", text)
+
+
+class JobFilePage(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = pathlib.Path(folder.name)
+        for name in ("docs/job_file.py", "docs/job-file.md", "configs/job.schema.json"):
+            (self.root / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, self.root / name)
+
+    def run_it(self, *arguments):
+        return subprocess.run(
+            [sys.executable, "-B", self.root / "docs" / "job_file.py", *arguments], capture_output=True, text=True, check=False, timeout=60
+        )  # fmt: skip
+
+    def test_it_is_what_the_schema_says(self):
+        checked = self.run_it("--check")
+        self.assertEqual((checked.returncode, checked.stderr), (0, ""))
+        page = (self.root / "docs/job-file.md").read_text(encoding="utf-8")
+        for key in all_keys(json.loads((self.root / "configs/job.schema.json").read_text(encoding="utf-8"))):
+            self.assertEqual(page.count(f"\n| `{key}` |"), 1 + (f"\n| `{key}` |" in page.partition("## All keys")[0]), key)
+
+    def test_another_schema_makes_another_page(self):
+        path = self.root / "configs/job.schema.json"
+        schema = json.loads(path.read_text(encoding="utf-8"))
+        schema["properties"]["train"]["properties"]["epochs"]["default"] = 77
+        schema["properties"]["name"]["description"] = "a | b"
+        path.write_text(json.dumps(schema), encoding="utf-8")
+        checked = self.run_it("--check")
+        self.assertEqual(checked.returncode, 1)
+        self.assertIn("Write it anew: python3 docs/job_file.py", checked.stderr)
+        before = (self.root / "docs/job-file.md").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(self.run_it().returncode, 0)
+        after = (self.root / "docs/job-file.md").read_text(encoding="utf-8").splitlines()
+        self.assertEqual(
+            [line for line in after if line not in before],
+            ["| `name` | a \\| b | `run` | letters, digits, `_`, `.`, `-` |", "| `train.epochs` | epochs of the run | `77` | a whole number from 1 |"],
+        )
+        self.assertEqual(self.run_it("--check").returncode, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
