@@ -1,9 +1,10 @@
 // Node 0's side of the first words with another agent: what opens like one is asked for the token
 // and for its Hello. What comes of a Hello is its owner's business.
-// Promises: before a peer has proved that it knows the token it costs a socket, at most 256 bytes
-// and five seconds; of such there are at most max(64, 2 x nodes), half of them from one source,
-// then one goes as plan/slots says. Nobody else has a part in these places. Whoever is refused is
-// told why, in every version of the protocol.
+// Promises: a peer that has not yet proved that it knows the token costs a socket, at most 256
+// bytes and at most five seconds. There are at most max(64, 2 x nodes) such peers, half of them
+// from one source; when one more comes, plan/slots says which is dropped. Clients of the store are
+// counted elsewhere (net/endpoint). Whoever is refused is told why, in every version of the
+// protocol.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The helper's fork is process.cpp's, its scan descendants.cpp's, its first blow cgroup.cpp's: the
-// one file of os/ that puts others to use, as run/ has no say in the guard.
+// The guard forks by os/process, scans by os/descendants and kills by os/cgroup first. It is the one
+// file of os/ that combines others: it runs when no agent is left that could call it from run/.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>

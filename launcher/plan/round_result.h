@@ -1,4 +1,5 @@
-// What a round has come to. A value: the restart policy and the report are made of it.
+// The result of a round: its outcome, its exit code, and what is known of each worker. A value. The
+// restart policy decides by it, and the report quotes it.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,6 @@
-// Between two rounds: the memory that the last one had of this node's GPUs is waited for.
+// Between two rounds: waits until the GPUs of this node have given back the memory of the workers
+// that have ended. The driver frees it some time after the process is gone; a new worker that
+// starts before that may run out of memory. How long to wait is decided in plan/gpu_memory.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,6 @@
-// A directory of this job for logs and error files in torchrun's layout.
+// A directory of this job for logs and error files in torchrun's layout: DIR/ID_RANDOM, where ID is
+// the run id that the user gave. Each job has one of its own, so that two jobs never write into the
+// same files; plan/log_layout names the files in it.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,5 @@
-// What a node's console is told of its own part in a round.
+// The lines that a node's agent prints about its own part in a round: what supervises it, what it
+// runs and why it stops. Their words are made in plan/live_line and plan/stop_line.
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,7 @@
-// The workers of this node, round after round: what a round needs is prepared, the group started
-// and ended, and what became of it described. Workers that wait for the next round are kept over
-// its end.
+// The workers of this node, round after round. For each round: prepare the cgroup and the
+// addresses, start the group of workers, end it, and describe how each worker ended. With
+// `--restart failed` workers that wait for the next round live on between two rounds; these are the
+// kept ones.
 #pragma once
 
 #include <filesystem>

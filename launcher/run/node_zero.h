@@ -11,10 +11,11 @@ namespace ddp::launcher {
 
 class NodeZero {
  public:
-  /// Called from the loop. False: no node 0 gives such a command.
+  /// Takes a command of node 0, in the agent's loop. False: it makes no sense in the state that
+  /// this node is in, so its sender is not our node 0.
   using TakeCommand = std::function<bool(const NodeCommand&)>;
-  /// Why the guard has killed this node's workers: because this agent did not run. Empty: it has
-  /// not, or because nothing was heard of node 0.
+  /// Says why this agent was given up: it did not run for so long that its guard has killed the
+  /// workers. Empty: that did not happen.
   using WhyFenced = std::function<std::string()>;
 
   NodeZero() = default;
@@ -32,7 +33,8 @@ class NodeZero {
   /// lives; on node 0: the heartbeat to itself, by which it looks at all workers.
   virtual void look() = 0;
 
-  /// The guard has killed the workers, as nothing was heard for a lease.
+  /// The guard has killed the workers, as nothing was heard for a lease: ends the job for this
+  /// node.
   virtual void end_fenced() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.

@@ -1,6 +1,6 @@
-// How this agent stands in its job: node 0, or a node that has joined node 0. Found out before
-// anything is started. Of several agents that may be node 0, the one is that has the port: so it is
-// taken here, and kept.
+// Finds out, before anything is started, whether this agent is node 0 or joins node 0. Where
+// several agents may be node 0, the one that can listen at the job's port is. So the port is taken
+// here, and its listening sockets are handed on to the coordinator.
 #pragma once
 
 #include <memory>
