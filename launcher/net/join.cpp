@@ -33,7 +33,7 @@ std::string place_of(const JoinPlan& plan) {
 }
 
 /// What a try came to: an answer over a link, or why there is none.
-struct Attempt {
+struct Handshake {
   std::shared_ptr<ControlLink> link;
   std::unique_ptr<FrameCipher> cipher;  // of the link to be; null: there is no token
   std::optional<Answer> answer;
@@ -122,7 +122,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
   co_return addresses;
 }
 
-void note_answer(const std::string& frame, Attempt& attempt) {
+void note_answer(const std::string& frame, Handshake& attempt) {
   attempt.answer = decode_answer(frame);
   if (attempt.answer) return;
   attempt.error = "whoever listens there is not an agent of ddp-launch: it ";
@@ -134,7 +134,7 @@ void note_answer(const std::string& frame, Attempt& attempt) {
 asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
                                       const JoinPlan& plan,
                                       std::string opening,
-                                      Attempt& attempt) {
+                                      Handshake& attempt) {
   Transcript said;
   said.opening = std::move(opening);
   said.node = make_nonce();
@@ -162,8 +162,8 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
 
 /// The words of handshake_server.h, from the other side. Suspends: until the socket is closed, at
 /// most.
-asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
-  Attempt attempt;
+asio::awaitable<Handshake> converse(tcp::socket& socket, const JoinPlan& plan) {
+  Handshake attempt;
   AgentOpening opening;
   opening.protocol = plan.hello.protocol;
   opening.has_token = !plan.token.empty();
@@ -186,16 +186,16 @@ asio::awaitable<Attempt> converse(tcp::socket& socket, const JoinPlan& plan) {
   co_return attempt;
 }
 
-asio::awaitable<Attempt> shake_hands(std::shared_ptr<Race> race,
-                                     std::size_t index,
-                                     const JoinPlan& plan,
-                                     Deadline deadline) {
+asio::awaitable<Handshake> shake_hands(std::shared_ptr<Race> race,
+                                       std::size_t index,
+                                       const JoinPlan& plan,
+                                       Deadline deadline) {
   tcp::socket& socket = race->sockets[index];
   asio::steady_timer timer(socket.get_executor(), deadline);
   timer.async_wait([race, index](const boost::system::error_code& error) {
     if (!error) race->close(index);
   });
-  Attempt attempt = co_await converse(socket, plan);
+  Handshake attempt = co_await converse(socket, plan);
   timer.cancel();
   if (attempt.answer && !socket.is_open()) attempt.answer.reset();  // too late
   if (attempt.answer)
@@ -210,11 +210,11 @@ void add(std::string& texts, const std::string& text) {
 
 /// `pause` is how long the others are waited for once an address has refused: a dead one does not
 /// hold up the next try.
-asio::awaitable<Attempt> try_once(asio::io_context& io,
-                                  const JoinPlan& plan,
-                                  Deadline limit,
-                                  std::chrono::milliseconds pause) {
-  Attempt attempt;
+asio::awaitable<Handshake> try_once(asio::io_context& io,
+                                    const JoinPlan& plan,
+                                    Deadline limit,
+                                    std::chrono::milliseconds pause) {
+  Handshake attempt;
   std::string errors;
   const std::vector<asio::ip::address> addresses = co_await resolve(io, plan.host, errors);
   std::optional<asio::ip::address> from;
@@ -278,7 +278,7 @@ asio::awaitable<Joined> join(asio::io_context& io,
   asio::steady_timer timer(io);
   while (true) {
     const Deadline begin = Clock::now();
-    Attempt attempt = co_await try_once(io, plan, end, pause);
+    Handshake attempt = co_await try_once(io, plan, end, pause);
     if (attempt.answer) {
       if (const auto* const refusal = std::get_if<Refusal>(&*attempt.answer)) {
         throw SystemError(refusal->text, refusal->code);
@@ -311,7 +311,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
   plan.hello.asks = true;
-  Attempt attempt = co_await try_once(io, plan, end, limit);
+  Handshake attempt = co_await try_once(io, plan, end, limit);
   co_return attempt.answer;
 }
 

@@ -89,7 +89,7 @@ struct ChildPlan {
   int stdin_fd;
   int stdout_fd;
   int stderr_fd;
-  int kept_fd;
+  int inherited_fd;
   int lock_fd;
   const cpu_set_t* cpus;
   std::size_t cpus_bytes;
@@ -138,7 +138,7 @@ void reset_signals() {
   // Also what our own parent leaked to us. Older kernels lack the call; ours are CLOEXEC anyhow.
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
   // After close_range(2), which has marked them as well.
-  if (plan.kept_fd >= 0) ::fcntl(plan.kept_fd, F_SETFD, 0);
+  if (plan.inherited_fd >= 0) ::fcntl(plan.inherited_fd, F_SETFD, 0);
   if (plan.lock_fd >= 0) ::fcntl(plan.lock_fd, F_SETFD, 0);
   reset_signals();
   ::pthread_sigmask(SIG_SETMASK, plan.mask, nullptr);
@@ -194,15 +194,19 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
   const std::vector<char*> argv = pointers_to(arguments);
   const std::vector<char*> envp = pointers_to(environment);
   const CpuMask mask(spec.cpus);
-  const int highest = std::max(
-      {STDERR_FILENO, spec.stdin_fd, spec.stdout_fd, spec.stderr_fd, spec.kept_fd, spec.lock_fd});
+  const int highest = std::max({STDERR_FILENO,
+                                spec.stdin_fd,
+                                spec.stdout_fd,
+                                spec.stderr_fd,
+                                spec.inherited_fd,
+                                spec.lock_fd});
   ChildPlan plan{spec.executable.c_str(),
                  argv.data(),
                  envp.data(),
                  spec.stdin_fd,
                  spec.stdout_fd,
                  spec.stderr_fd,
-                 spec.kept_fd,
+                 spec.inherited_fd,
                  spec.lock_fd,
                  mask.set(),
                  mask.bytes(),
@@ -340,16 +344,16 @@ bool can_be_born_in(int cgroup_fd) {
 }
 
 /// Kernels before 5.9 lack close_range; an end of our own pipe that stays open would be fatal.
-static void close_all_but(int kept_fd) {
-  const auto kept = static_cast<unsigned>(kept_fd);
+static void close_all_but(int inherited_fd) {
+  const auto kept = static_cast<unsigned>(inherited_fd);
   if (::close_range(0, kept - 1, 0) == 0 && ::close_range(kept + 1, ~0U, 0) == 0) return;
   const long limit = ::sysconf(_SC_OPEN_MAX);
   for (int fd = 0; fd < limit; ++fd) {
-    if (fd != kept_fd) ::close(fd);
+    if (fd != inherited_fd) ::close(fd);
   }
 }
 
-pid_t fork_helper(void (*body)(int), int kept_fd) {
+pid_t fork_helper(void (*body)(int), int inherited_fd) {
   pid_t pid = 0;
   {
     const SignalsBlocked blocked;
@@ -362,8 +366,8 @@ pid_t fork_helper(void (*body)(int), int kept_fd) {
         // reap children by itself (sigaction(2)).
         if (signal != SIGCHLD) ::signal(signal, SIG_IGN);
       }
-      close_all_but(kept_fd);
-      body(kept_fd);
+      close_all_but(inherited_fd);
+      body(inherited_fd);
       ::_exit(0);
     }
   }

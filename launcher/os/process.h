@@ -28,7 +28,7 @@ struct ProcessSpec {
   int stdin_fd = -1;  // -1: as we
   int stdout_fd = -1;
   int stderr_fd = -1;
-  int kept_fd = -1;       // stays open under its number: the progress page
+  int inherited_fd = -1;  // stays open under its number: the progress page
   int cgroup_fd = -1;     // directory of a cgroup to be born in; where the kernel refuses: as we
   std::vector<int> cpus;  // that it may use; empty: as we
   int lock_fd = -1;       // stays open too: the run is locked as long as anything of it lives
@@ -82,9 +82,9 @@ class Process {
 /// has ended.
 bool can_be_born_in(int cgroup_fd);
 
-/// Forks a helper of our own: new session, all signals ignored, no descriptor but `kept_fd`, never
-/// returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
-pid_t fork_helper(void (*body)(int), int kept_fd);
+/// Forks a helper of our own: new session, all signals ignored, no descriptor but `inherited_fd`,
+/// never returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
+pid_t fork_helper(void (*body)(int), int inherited_fd);
 
 /// The signals that a process has handlers for: bit n-1 is signal n (SigCgt, proc(5)).
 std::uint64_t caught_signals(pid_t pid);

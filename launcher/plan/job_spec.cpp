@@ -265,7 +265,8 @@ class Maker {
     spec_.stop_signal_names = job().text("launch.signals_to_handle");
     for (const std::string& name : split(spec_.stop_signal_names, ',')) {
       const int signal = signal_number(name);
-      if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP")) {
+      if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP") ||
+          signal == signal_number("CHLD")) {
         spec_.warnings.push_back(origin("launch.signals_to_handle") + ": " + name +
                                  " is not a signal that can be handled; it is left out");
       } else {

@@ -28,7 +28,7 @@ void JobVerdict::note_last_round(const RestartDecision& decision) {
   const bool is_bad = std::holds_alternative<Failed>(verdict_.outcome) ||
                       std::holds_alternative<NodeLost>(verdict_.outcome);
   if (!is_bad) return;
-  if (decision.exit_code != verdict_.exit_code) verdict_.policy = decision.reason;
+  if (decision.exit_code != verdict_.exit_code) verdict_.why_last_round = decision.reason;
   verdict_.exit_code = decision.exit_code;
 }
 
@@ -38,8 +38,8 @@ void JobVerdict::note_not_begun(const NotBegun& why) {
     verdict_.exit_code = exit_code::of_signal(*why.stop_signal);
   } else if (verdict_.world_size > 0) {
     note_no_nodes(why);
-  } else if (why.unable_node) {
-    note_failure(why.unable_node->text, why.unable_node->code);
+  } else if (why.refusal) {
+    note_failure(why.refusal->text, why.refusal->code);
   } else {
     note_failure("the job has not begun: " + why.missing + "; waited " +
                      format_duration(why.waited) +
@@ -49,9 +49,9 @@ void JobVerdict::note_not_begun(const NotBegun& why) {
 }
 
 void JobVerdict::note_no_nodes(const NotBegun& why) {
-  verdict_.policy = why.waited.count() == 0
-                        ? "too few nodes are left"
-                        : "no other node came within " + format_duration(why.waited);
+  verdict_.why_last_round = why.waited.count() == 0
+                                ? "too few nodes are left"
+                                : "no other node came within " + format_duration(why.waited);
   if (why.lost_later) {
     verdict_.outcome = *why.lost_later;
     verdict_.exit_code = exit_code::kNodeLost;

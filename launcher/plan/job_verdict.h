@@ -27,12 +27,12 @@ class JobVerdict {
   void note_last_round(const RestartDecision& decision);
 
   /// Why a round does not begin that was waited for. The first that applies: the user stopped the
-  /// job; a later round's nodes did not come; a node cannot execute the program; the first round's
+  /// job; a later round's nodes did not come; a refusal that ends the job; the first round's
   /// nodes did not come.
   struct NotBegun {
-    std::optional<int> stop_signal;      // of the user
-    std::optional<Refusal> unable_node;  // of the first round: why it cannot execute the program
-    std::string missing;                 // "1 of 2 nodes is here: node 0 (a); missing: node 1"
+    std::optional<int> stop_signal;  // of the user
+    std::optional<Refusal> refusal;  // a node cannot execute the program, or is node 0, too
+    std::string missing;             // "1 of 2 nodes is here: node 0 (a); missing: node 1"
     std::chrono::milliseconds waited{0};
     std::optional<NodeLost> lost_later;  // a node, when its part in the newest round was over
   };

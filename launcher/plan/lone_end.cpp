@@ -46,7 +46,7 @@ std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
     const std::string how = "silent for " + format_seconds(view.silence) + view.silence_hint;
     return lose_node_zero(view, how, SIGKILL);
   }
-  if (!view.is_unheard) return std::nullopt;
+  if (!view.is_stop_unanswered) return std::nullopt;
   const int signal = view.requested_signal;
   const std::string what =
       signal_name(signal) + " came twice, and " + view.name + " does not end the job";

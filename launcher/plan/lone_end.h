@@ -3,10 +3,11 @@
 // applies:
 //
 //   what is seen                                         cause        first signal     exit code
-//   1 this agent did not run for half a lease, and the   fenced       SIGKILL          201
+//   1 this agent did not run for a while, and the   fenced       SIGKILL          201
 //     guard has killed its workers
 //   2 the connection to node 0's agent has ended         node_lost    SIGTERM, then    201
-//                                                                     SIGKILL in 5 s
+//                                                                     SIGKILL after the grace,
+//                                                                     5 s at most
 //   3 nothing came from node 0 for a lease, by our own   node_lost    SIGKILL          201
 //     clock or the guard's
 //   4 the user has asked twice, and node 0, though it    abandoned    SIGKILL          128 + n
@@ -35,7 +36,7 @@ struct NodeZeroView {
   std::chrono::nanoseconds silence;  // since node 0 was heard
   std::string silence_hint;          // what may be the reason for that, for people
   bool guard_has_killed = false;     // the guard has heard nothing of node 0 for a lease
-  bool is_unheard = false;           // row 4
+  bool is_stop_unanswered = false;   // row 4
   int requested_signal = 0;          // by the user; of row 4
 };
 

@@ -124,7 +124,7 @@ struct JobEnd {
   bool operator==(const JobEnd&) const = default;
 };
 
-/// Once a second, and the answer to nothing.
+/// Node 0 sends one a second; it is not a reply to any message.
 struct Heartbeat {
   std::int64_t sent_ns = 0;  // node 0's steady clock
   std::string line;          // how the job is, for the console

@@ -1,9 +1,12 @@
 #include "launcher/plan/node_commands.h"
 
+#include <algorithm>
 #include <cassert>
 #include <csignal>
 #include <numeric>
 #include <utility>
+
+#include "launcher/plan/node_silence.h"
 
 namespace ddp::launcher {
 
@@ -23,7 +26,7 @@ NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
   const bool is_ours = own < start.workers_of_node.size() && start.workers_of_node[own] == nproc_;
   if (!is_free || !is_ours || start.round <= round_) return Meaning::nonsense;
   start_ = start;
-  return Meaning::kept;
+  return Meaning::noted;
 }
 
 NodeCommands::Meaning NodeCommands::take_stop(const StopRound& stop) {
@@ -33,7 +36,7 @@ NodeCommands::Meaning NodeCommands::take_stop(const StopRound& stop) {
   requests_ = StopRequests();
   if (!stop_ && !end_) {
     stop_ = stop;
-    return Meaning::kept;
+    return Meaning::noted;
   }
   if (!stop_ || stop.signal != SIGKILL) return Meaning::ignored;
   stop_->signal = SIGKILL;  // should the agent not have come to it yet
@@ -45,15 +48,15 @@ NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
   end_ = end;
   start_.reset();
   requests_ = StopRequests();
-  if (state_ != State::running || stop_) return Meaning::kept;
+  if (state_ != State::running || stop_) return Meaning::noted;
   StopRound stop;
   stop.round = round_;
   stop.signal = SIGTERM;
-  stop.grace = grace_;
+  stop.grace = std::min<std::chrono::milliseconds>(grace_, kLease);
   stop.cause = StopCause::job_ended;
   stop.what = "node 0 has ended the job in the middle of the round";
   stop_ = std::move(stop);
-  return Meaning::kept;
+  return Meaning::noted;
 }
 
 StartRound NodeCommands::begin_round() {
@@ -76,7 +79,7 @@ bool NodeCommands::note_stop_request(int signal, Time at) {
   return number == 1 && state_ == State::stopping && stop_->cause != StopCause::user;
 }
 
-bool NodeCommands::is_unheard(Time now) const {
+bool NodeCommands::is_stop_unanswered(Time now) const {
   const std::optional<Time>& second = requests_.second();
   return second && state_ != State::stopping && !stop_ && !end_ && now - *second >= kAnswer;
 }

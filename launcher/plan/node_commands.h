@@ -30,15 +30,16 @@ class NodeCommands {
   enum class State { waiting, running, stopping };
   /// What a command means at once; what it means for later is kept.
   enum class Meaning {
-    kept,
+    noted,
     ignored,
     announce,  // the workers are to be told why they will end
     kill,      // SIGKILL to those that are being ended
     nonsense,  // the sender is not to be listened to any more
   };
 
-  /// `nproc` is what this node has said of itself, `grace` what its workers get when the job ends
-  /// over their heads.
+  /// `nproc`: what this node has said of itself. `grace`: of its workers, when node 0 ends the job
+  /// in the middle of a round; at most a lease, as no heartbeat comes then and the guard kills
+  /// them.
   NodeCommands(int nproc, std::chrono::milliseconds grace) : nproc_(nproc), grace_(grace) {}
 
   Meaning take(const NodeCommand& command);
@@ -71,7 +72,7 @@ class NodeCommands {
   [[nodiscard]] int requested_signal() const { return requested_signal_; }
   /// The user has asked twice, and no command has come: node 0 does not listen, so this node ends
   /// its part by itself. What is being ended already ends without it.
-  [[nodiscard]] bool is_unheard(Time now) const;
+  [[nodiscard]] bool is_stop_unanswered(Time now) const;
 
   static constexpr std::chrono::seconds kAnswer{1};
 

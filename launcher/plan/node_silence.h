@@ -2,8 +2,8 @@
 //
 //   silent for        what
 //   > kQuiet          said once the node is heard again
-//   > kLease          the node is lost: node 0 goes on without it; by then its guard has killed its
-//                     workers, which hears nothing of node 0 either
+//   > kLease          the node is lost: node 0 goes on without it; by then that node's guard, which
+//                     also hears nothing of node 0, has killed its workers
 //   kFence            a round that replaces the node may begin: its guard has surely done its work
 #pragma once
 

@@ -3,8 +3,8 @@
 // The round begins as soon as all places are taken. With fewer nodes, but enough of them:
 //   the first round     after a last call, for those that are on their way
 //   a later round       at once; where a lost node may be replaced, at the limit
-// With too few it begins never; at the limit the wait is over. Nothing begins behind a fence: until
-// then a lost node's workers may still live.
+// With too few nodes the round does not begin; at the limit node 0 gives up. No round begins before
+// the fence is over: until then workers of a lost node may still live.
 #pragma once
 
 #include <chrono>

@@ -80,7 +80,7 @@ using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LaunchFailed>
 struct EndFacts {
   std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
   std::optional<LaunchFailed> launch_failure;
-  std::optional<int> hung_rank;  // the watchdog's verdict
+  std::optional<int> hung_rank;  // the watchdog's finding
   std::optional<NodeLost> lost_node;
   std::chrono::nanoseconds lost_at{0};  // its last word, on the clock of the endings
 };

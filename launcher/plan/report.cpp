@@ -225,13 +225,13 @@ std::string history(const Verdict& verdict, const std::string& line) {
   std::string text;
   for (const std::string& round : verdict.earlier_rounds)
     text += (text.empty() ? line + "\n" : "") + "Earlier: " + round + "\n";
-  if (verdict.policy.empty()) return text;
-  return text + line + "\nExit code " + std::to_string(verdict.exit_code) + ": " + verdict.policy +
-         ".\n";
+  if (verdict.why_last_round.empty()) return text;
+  return text + line + "\nExit code " + std::to_string(verdict.exit_code) + ": " +
+         verdict.why_last_round + ".\n";
 }
 
 std::string decided_by(const Verdict& verdict) {
-  if (!verdict.policy.empty() || !verdict.hang.empty()) return "launcher";
+  if (!verdict.why_last_round.empty() || !verdict.hang.empty()) return "launcher";
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
   if (std::holds_alternative<NodeLost>(verdict.outcome)) return "launcher";
@@ -381,7 +381,7 @@ std::string to_json_members(const Verdict& verdict,
     object["earlier_rounds"] =
         json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());
   }
-  if (!verdict.policy.empty()) object["policy"] = verdict.policy;
+  if (!verdict.why_last_round.empty()) object["policy"] = verdict.why_last_round;
   const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
   if (!verdict.unkilled.empty()) {
@@ -416,6 +416,33 @@ JobEnd describe_end(const Verdict& verdict,
                   return worker.step == 0 && worker.checkpoint_step < 0;
                 });
   return end;
+}
+
+JobEnd describe_own_end(int exit_code, const std::string& text) {
+  JobEnd end;
+  end.exit_code = exit_code;
+  end.report = clean("ddp-launch: " + text);
+  end.members = "\"decided_by\":\"launcher\"";
+  return end;
+}
+
+JobEnd describe_lone_end(const LoneEnd& end,
+                         const std::optional<StopRound>& before,
+                         int world_size,
+                         const JobSpec& spec,
+                         const std::string& host) {
+  if (!end.lost) {
+    JobEnd own = describe_own_end(end.exit_code, end.text);
+    if (end.stop.cause == StopCause::abandoned) own.state = RunState::stopped;
+    return own;
+  }
+  Verdict verdict;
+  verdict.outcome = *end.lost;
+  verdict.exit_code = end.exit_code;
+  verdict.world_size = world_size;
+  if (before && !before->what.empty())
+    verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
+  return describe_end(verdict, spec, host, 0);
 }
 
 }  // namespace ddp::launcher

@@ -2,9 +2,11 @@
 // (result.json). Pure; run/job_end prints and writes it.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "launcher/plan/job_spec.h"
+#include "launcher/plan/lone_end.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/verdict.h"
 
@@ -32,5 +34,16 @@ JobEnd describe_end(const Verdict& verdict,
                     const JobSpec& spec,
                     const std::string& host,
                     std::size_t most_workers);
+
+/// As `end` is printed and written on the node that ends alone. `before`: the command by which its
+/// round was being ended already; what led to it is not forgotten.
+JobEnd describe_lone_end(const LoneEnd& end,
+                         const std::optional<StopRound>& before,
+                         int world_size,
+                         const JobSpec& spec,
+                         const std::string& host);
+
+/// How a job ends for one node by itself, in one sentence.
+JobEnd describe_own_end(int exit_code, const std::string& text);
 
 }  // namespace ddp::launcher

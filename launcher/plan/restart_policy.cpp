@@ -20,8 +20,12 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   decision.exit_code = round.exit_code;
   const bool is_lost = std::holds_alternative<NodeLost>(round.outcome);
   if (!std::holds_alternative<Failed>(round.outcome) && !is_lost) return decision;
-  const bool is_free = is_lost && limits_.lost_nodes_are_free;
-  if (limits_.max_restarts == 0 && !is_free) return decision;
+  decision.is_free = is_lost && limits_.lost_nodes_are_free;
+  if (limits_.max_restarts == 0 && !decision.is_free) return decision;
+  if (is_lost && round.is_done) {
+    decision.reason = "every worker had finished before the node was lost";
+    return decision;
+  }
   if (!round.has_nodes) {
     decision.reason = "too few nodes are left";
     return decision;
@@ -37,7 +41,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   stuck_rounds_ =
       round.has_page && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
   checkpoint_step_ = std::max(checkpoint_step_, round.checkpoint_step);
-  if (used_ == limits_.max_restarts && !is_free) {
+  if (used_ == limits_.max_restarts && !decision.is_free) {
     decision.reason = "all " + std::to_string(used_) + " restarts are used up";
     return decision;
   }
@@ -48,7 +52,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
   }
   short_rounds_ = round.lived < limits_.died_within ? short_rounds_ + 1 : 0;
   ++round_;
-  if (!is_free) ++used_;
+  if (!decision.is_free) ++used_;
   decision.restart = true;
   if (short_rounds_ >= 2) {
     constexpr int kDoublings = 5;  // 2^5 s is above the longest pause

@@ -18,6 +18,7 @@ struct RestartLimits {
 
 struct RestartDecision {
   bool restart = false;
+  bool is_free = false;  // it does not count as one of max_restarts
   std::chrono::milliseconds pause{0};
   int exit_code = 0;   // of the job when there is no restart
   std::string reason;  // why not, where somebody may wonder; else empty

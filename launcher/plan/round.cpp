@@ -323,9 +323,9 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
   result.exit_code = exit_code_of(result.outcome, endings);
   if (const auto first = first_failure(endings)) result.teardown = result.lived - *first;
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
-  const bool is_done = result.workers.size() == ranks_.size() &&
-                       std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
-  result.has_nodes = has_nodes && !(facts.lost_node && is_done);
+  result.is_done = result.workers.size() == ranks_.size() &&
+                   std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
+  result.has_nodes = has_nodes;
   if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();
   return result;
 }

@@ -19,8 +19,8 @@
 //   6 a worker failed                                      Failed           its own
 //   7 no worker failed, and none left                      Succeeded        0
 //
-// Row 1 alone goes by the order in which events arrive: a failure that comes later may follow from
-// the user's signal, which the workers may have got, too. All others go by facts, so that the order
+// Row 1 depends on which event came first: a failure that comes later may follow from the user's
+// signal, which the workers may have got, too. The other rows depend on facts alone, so the order
 // in which nodes are heard changes nothing. outcome.h says who of several failed workers is the
 // root cause in row 6. What is known only while the round is being ended changes rows 2 to 6: a
 // failure that comes late may be the first one; but a node that cannot start its workers is the
@@ -122,7 +122,7 @@ class Round {
   [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
-  [[nodiscard]] bool has_lost_node() const { return facts_.lost_node.has_value(); }
+  [[nodiscard]] bool has_lost_node() const { return facts_.lost_node || lost_later_; }
   /// The newest loss of a node whose part in the round was over, and is known.
   [[nodiscard]] const std::optional<NodeLost>& lost_later() const { return lost_later_; }
 
@@ -160,7 +160,7 @@ class Round {
   Watchdog watchdog_;
   State state_ = State::running;
   bool is_released_ = false;
-  std::size_t ended_ = 0;                 // workers, while the round was running
+  std::size_t ended_ = 0;                 // workers that have ended
   std::map<int, WorkerReport> reports_;   // by rank; of a lost node as far as it told at once
   std::optional<Time> follow_deadline_;   // since one worker left after a checkpoint
   std::optional<Time> report_deadline_;   // while the round is being ended

@@ -24,6 +24,7 @@ struct RoundResult {
   std::int64_t checkpoint_step = -1;     // newest one that a page told of
   int kept = 0;                          // workers that wait for the next round
   std::int64_t kept_step = -1;           // the newest step whose state one of them holds
+  bool is_done = false;                  // every worker of every node has finished its work
   bool has_nodes = true;                 // enough of them are there, or are waited for
 };
 

@@ -10,7 +10,7 @@ namespace ddp::launcher {
 
 enum class SignalMeaning : std::uint8_t {
   child_changed,
-  ignored,    // SIGTSTP: the other nodes would take a stopped agent for lost
+  ignored,    // SIGTSTP of a job of several nodes: the others would take this one for lost
   stops,      // the job is to end
   passed_on,  // to the workers that handle it
 };
@@ -19,11 +19,11 @@ enum class SignalMeaning : std::uint8_t {
 /// that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to save.
 inline SignalMeaning meaning_of(int signal, const std::vector<int>& stop_signals, bool saves) {
   if (signal == SIGCHLD) return SignalMeaning::child_changed;
-  if (signal == SIGTSTP) return SignalMeaning::ignored;
   const bool is_listed =
       std::find(stop_signals.begin(), stop_signals.end(), signal) != stop_signals.end();
   const bool announces = signal == SIGUSR1 && saves;
-  return is_listed || announces ? SignalMeaning::stops : SignalMeaning::passed_on;
+  if (is_listed || announces) return SignalMeaning::stops;
+  return signal == SIGTSTP ? SignalMeaning::ignored : SignalMeaning::passed_on;
 }
 
 }  // namespace ddp::launcher

@@ -14,7 +14,7 @@ struct Verdict : RoundResult {
   static constexpr std::size_t kRoundLines = 20;
 
   int world_size = 0;                       // of the newest round; 0: none has begun
-  std::string policy;                       // why the exit code is not the root cause's
+  std::string why_last_round;               // why no other one followed, where somebody may wonder
   int rounds = 1;                           // that were started
   std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
   std::chrono::nanoseconds duration{0};     // first worker started to last process gone

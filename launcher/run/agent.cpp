@@ -10,7 +10,6 @@
 #include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/node_silence.h"
 #include "launcher/plan/signal_meaning.h"
 #include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
@@ -90,10 +89,15 @@ JobEnd Agent::run() {
     asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
   } catch (const std::exception& error) {
-    // The system refused something: an outcome from here on.
+    // The system refused something. A verdict that all nodes have already stands; without one this
+    // is the outcome.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
-    failure = zero_->abandon(error.what(), code);
+    if (commands_.job_end()) {
+      console_.error(error.what());
+    } else {
+      failure = zero_->abandon(error.what(), code);
+    }
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   workers_.group().end_now();
@@ -126,7 +130,7 @@ asio::awaitable<void> Agent::run_rounds() {
 /// Suspends: until a round is to begin, or the job has ended.
 asio::awaitable<void> Agent::wait_for_command() {
   while (!commands_.has_next()) {
-    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) workers_.group().note(*event);
   }
 }
@@ -139,7 +143,7 @@ asio::awaitable<void> Agent::run_round() {
   if (is_first) say_supervision(console_, workers_, guard_.pid());
   if (spec_.max_nodes > 1) say_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
-  start_workers(start);
+  if (!commands_.stop_command()) start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
   commands_.begin_stop();
@@ -147,7 +151,7 @@ asio::awaitable<void> Agent::run_round() {
   say_stop(console_, *commands_.stop_command(), workers_.group(), is_requested);
   const GroupEnded end = co_await workers_.end(commands_, stop_signal_);
   commands_.end_round();
-  zero_->tell(end);
+  zero_->report(end);
 }
 
 void Agent::start_workers(const StartRound& start) {
@@ -156,26 +160,26 @@ void Agent::start_workers(const StartRound& start) {
     started = workers_.start(start);
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.
-    zero_->tell(NodeFailed{start.round, error.code(), error.what()});
+    zero_->report(NodeFailed{start.round, error.code(), error.what()});
     return;
   }
-  zero_->tell(*started);
+  zero_->report(*started);
   service_.ready();
 }
 
 /// Until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch() {
   while (!commands_.stop_command()) {
-    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     WorkerGroup& group = workers_.group();
     group.note(*event);
-    if (is_fenced()) {  // what is seen now is the guard's work, not the workers'
-      zero_->end_fenced();
+    if (fence() != Fence::none) {  // what is seen now is the guard's work, not the workers'
+      zero_->report_fence();
       continue;
     }
     if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
-      zero_->tell(
+      zero_->report(
           WorkerEnded{workers_.facts().round, first_report(*group.workers()[exited->index])});
     }
     const auto* const signal = std::get_if<SignalCame>(&*event);
@@ -194,8 +198,8 @@ asio::awaitable<void> Agent::look_regularly() {
     look_timer_.expires_after(pause);
     co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
-    if (is_fenced()) {
-      zero_->end_fenced();
+    if (fence() != Fence::none) {
+      zero_->report_fence();
       continue;
     }
     awake_at_ = boot_time();
@@ -203,7 +207,7 @@ asio::awaitable<void> Agent::look_regularly() {
       console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
                        ", has taken its place.");
     }
-    zero_->look();
+    zero_->tick();
   }
 }
 
@@ -234,20 +238,17 @@ void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
 
 // --- Stopped for too long.
 
-/// Our loop turns every second, so it was stopped, or the machine slept.
-bool Agent::has_slept() const {
-  return boot_time() - awake_at_ >= kLease / 2;
+Fence Agent::fence() const {
+  FenceView view;
+  view.has_other_nodes = spec_.max_nodes > 1;
+  view.is_in_round = commands_.state() != NodeCommands::State::waiting;
+  view.is_lease_over = guard_.is_lease_over();
+  view.unlooked = boot_time() - awake_at_;
+  return look_at_fence(view);
 }
 
-/// The guard has heard nothing of us for a lease, and has killed the workers.
-bool Agent::is_fenced() const {
-  const bool in_round = commands_.state() != NodeCommands::State::waiting;
-  return spec_.max_nodes > 1 && in_round && guard_.is_lease_over();
-}
-
-/// What is wrong with this agent; empty: nothing, so it is node 0 that says nothing.
 std::string Agent::why_fenced() const {
-  if (!is_fenced() || !has_slept()) return "";
+  if (fence() != Fence::we_slept) return "";
   return "this agent did not run for " + format_seconds(boot_time() - awake_at_) +
          ": the other nodes have given it up, and its guard has killed its workers (fenced)";
 }
@@ -286,7 +287,7 @@ void Agent::request_stop(const SignalCame& came) {
   inbox_.push(came);
   if (StopRequests::counts(came.signal) && commands_.note_stop_request(came.signal, came.at))
     console_.warning(answer_stop_request(came.signal));
-  zero_->tell(StopRequested{came.signal});
+  zero_->report(StopRequested{came.signal});
 }
 
 }  // namespace ddp::launcher

@@ -17,6 +17,7 @@
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/service_manager.h"
 #include "launcher/os/stop_signals.h"
+#include "launcher/plan/fence.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/node_commands.h"
@@ -65,8 +66,7 @@ class Agent {
   void request_stop(const SignalCame& came);
   std::string answer(const std::string& request);
 
-  [[nodiscard]] bool has_slept() const;
-  [[nodiscard]] bool is_fenced() const;
+  [[nodiscard]] Fence fence() const;
   [[nodiscard]] std::string why_fenced() const;
 
   asio::io_context& io_;
@@ -77,7 +77,7 @@ class Agent {
   Guard guard_;  // before the writer's thread and the loop: it is to be small
   FileWriter writer_;
   Console console_;
-  Inbox<Event> inbox_;
+  Inbox<AgentEvent> inbox_;
   StopSignals signals_;
   ServiceManager service_;
   ControlSocket control_;

@@ -55,19 +55,19 @@ void Coordinator::start() {
   if (question_) asio::co_spawn(io_, ask_again(), rethrow);
 }
 
-void Coordinator::tell(const NodeEvent& event) {
+void Coordinator::report(const NodeEvent& event) {
   inbox_.push(NodeLinks::EventCame{0, event});
 }
 
 void Coordinator::tell_own_node(const NodeCommand& command) {
   // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
-  if (std::holds_alternative<StopRound>(command)) end_fenced();
+  if (std::holds_alternative<StopRound>(command)) report_fence();
   if (!take_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
 }
 
-void Coordinator::end_fenced() {
+void Coordinator::report_fence() {
   const std::string why = why_fenced_();
-  if (!why.empty()) tell(NodeFailed{round_->round().number(), exit_code::kNodeLost, why});
+  if (!why.empty()) report(NodeFailed{round_->decisions().number(), exit_code::kNodeLost, why});
 }
 
 std::string Coordinator::store_address() const {
@@ -84,8 +84,7 @@ asio::awaitable<void> Coordinator::ask_again() {
     const std::optional<Answer> answer = co_await ask_once(io_, *question_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal == nullptr) continue;
-    unable_node_ = *refusal;
-    inbox_.push(NodeLinks::NodeGone{-1, ""});  // nobody: it wakes run_job()
+    inbox_.push(NodeLinks::OtherNodeZero{*refusal});
     break;
   }
 }
@@ -104,7 +103,7 @@ asio::awaitable<void> Coordinator::run_job() {
     const RoundResult round = conclude();
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
-    note_decision(round, decision, policy.left());
+    take_decision(round, decision, policy.left());
     if (!decision.restart) break;
     co_await pause(decision);
     is_here = co_await gather(spec_.replace_timeout.value_or(std::chrono::milliseconds(0)));
@@ -118,7 +117,7 @@ asio::awaitable<void> Coordinator::run_job() {
 asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   const NodeWait::Rules rules{!round_, limit, spec_.last_call};
   NodeWait wait(rules, Clock::now());
-  while (!stop_signal_ && !(rules.is_first && unable_node_)) {
+  while (!stop_signal_ && !(rules.is_first && why_not_begun_)) {
     const Clock::time_point now = Clock::now();
     const bool is_reminder = wait.take_reminder(now);
     const NodeWait::Step step = wait.look(see_presence(), fence_, now);
@@ -134,8 +133,8 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 
 NodeWait::Presence Coordinator::see_presence() const {
   const NodeTable& table = links_.table();
-  const bool has_lost =
-      round_ && round_->round().has_lost_node() && table.present() < round_->round().nodes();
+  const bool has_lost = round_ && round_->decisions().has_lost_node() &&
+                        table.present() < round_->decisions().nodes();
   return {table.is_full(), table.is_enough(), has_lost, spec_.replace_timeout.has_value()};
 }
 
@@ -143,29 +142,29 @@ NodeWait::Presence Coordinator::see_presence() const {
 void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
   JobVerdict::NotBegun why;
   why.stop_signal = stop_signal_;
-  why.unable_node = unable_node_;
+  why.refusal = why_not_begun_;
   why.missing = links_.table().who_is_missing();
   why.waited = waited;
-  if (round_) why.lost_later = round_->round().lost_later();
+  if (round_) why.lost_later = round_->decisions().lost_later();
   verdict_.note_not_begun(why);
 }
 
 /// False: the round cannot begin, and the verdict says why.
 bool Coordinator::begin_round(const RestartPolicy& policy) {
   ask_timer_.cancel();
-  JobRound::Plan plan = JobRound::assign_ranks(links_, policy.round());
-  verdict_.begin_round(policy.round(), plan.world_size);
+  JobRound::Assignment assignment = JobRound::assign_ranks(links_, policy.round());
+  verdict_.begin_round(policy.round(), assignment.world_size);
   try {
-    if (policy.round() == 0) run_dir_ = choose_run_dir_(plan.world_size);
-    plan.start.master_port = store_.begin_round();
+    if (policy.round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
+    assignment.start.master_port = store_.begin_round();
   } catch (const Error& error) {
     verdict_.note_failure(error.what(), error.code());
     return false;
   }
-  plan.start.run_dir = run_dir_.string();
+  assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
   const JobRound::Parts parts{links_, store_, console_, spec_, lose_node};
-  round_.emplace(parts, policy, std::move(plan));
+  round_.emplace(parts, policy, std::move(assignment));
   round_->begin();
   return true;
 }
@@ -173,9 +172,9 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
 /// Until every node has ended its workers, or is lost. A job may run for weeks: what ends a round
 /// is an event, or the round's own deadline.
 asio::awaitable<void> Coordinator::watch() {
-  while (!round_->round().is_over()) {
+  while (!round_->decisions().is_over()) {
     std::optional<NodeLinks::Event> event =
-        co_await inbox_.next(round_->round().deadline().value_or(kNoDeadline));
+        co_await inbox_.next(round_->decisions().deadline().value_or(kNoDeadline));
     if (event) note(std::move(*event));
     round_->carry_out();
   }
@@ -183,15 +182,16 @@ asio::awaitable<void> Coordinator::watch() {
 
 void Coordinator::note(NodeLinks::Event event) {
   // Before what it leads to: an ending remembers who has joined.
-  if (round_ && !round_->round().is_over()) round_->note_joined();
+  if (round_ && !round_->decisions().is_over()) round_->note_joined();
   if (auto* const came = std::get_if<NodeLinks::EventCame>(&event)) {
     note_event(came->id, std::move(came->event));
   }
   if (const auto* const came = std::get_if<NodeLinks::NodeCame>(&event)) {
     const auto refusal = links_.admit(*came, round_.has_value());
-    const bool comes_last = refusal && came->hello.problem_code != 0 && !came->hello.asks;
-    if (comes_last && refusal->code == came->hello.problem_code) unable_node_ = refusal;
+    if (refusal && ends_job(came->hello, *refusal)) why_not_begun_ = refusal;
   }
+  if (const auto* const other = std::get_if<NodeLinks::OtherNodeZero>(&event))
+    why_not_begun_ = other->refusal;
   if (const auto* const gone = std::get_if<NodeLinks::NodeGone>(&event)) lose(gone->id, gone->how);
 }
 
@@ -209,7 +209,7 @@ void Coordinator::note_stop(const LinkedNode& node, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
   stop_signal_ = signal;
   const std::string where = node.link ? " at " + node.name() : "";
-  if (round_) round_->round().note_stop(node.id, where, signal, Clock::now());
+  if (round_) round_->decisions().note_stop(node.id, where, signal, Clock::now());
 }
 
 /// A node is gone: from the job, and with it the round in which it had a place.
@@ -218,22 +218,22 @@ void Coordinator::lose(int id, const std::string& how) {
   if (!node) return;
   if (!node->has_rank() || !round_) {
     console_.warning(name_node(node->asked_rank, node->host) +
-                     " has left before its first round: " + how);
+                     " has left while it waited for a round: " + how);
     return;
   }
   const Clock::time_point heard = node->link->last_heard();
   fence_ = std::max(fence_, heard + kFence);
-  if (round_->round().is_stopping()) console_.error(node->name() + " is lost: " + how);
-  round_->round().note_lost(node->rank, how, heard, Clock::now());
+  if (round_->decisions().is_stopping()) console_.error(node->name() + " is lost: " + how);
+  round_->decisions().note_lost(node->rank, how, heard, Clock::now());
 }
 
 RoundResult Coordinator::conclude() {
-  RoundResult round = round_->round().conclude(Clock::now(), see_presence().can_go_on());
+  RoundResult round = round_->decisions().conclude(Clock::now(), see_presence().can_go_on());
   verdict_.note_round(round);
   return round;
 }
 
-void Coordinator::note_decision(const RoundResult& round,
+void Coordinator::take_decision(const RoundResult& round,
                                 const RestartDecision& decision,
                                 int left) {
   if (!decision.restart) {
@@ -245,14 +245,13 @@ void Coordinator::note_decision(const RoundResult& round,
   if (stop_signal_) return;  // there is no next one
   const NodeWait::Presence nodes = see_presence();
   RestartFacts facts;
-  facts.next_round = round_->round().number() + 1;
+  facts.next_round = round_->decisions().number() + 1;
   facts.world_size = verdict_.value().world_size;
   facts.are_enough = nodes.are_enough;
   facts.await_another = nodes.awaits_another();
   facts.replace_timeout = spec_.replace_timeout.value_or(std::chrono::milliseconds(0));
   facts.fence = fence_ - Clock::now();
-  const bool is_free = spec_.lost_nodes_are_free && std::holds_alternative<NodeLost>(round.outcome);
-  if (!is_free) facts.restarts_left = left;
+  if (!decision.is_free) facts.restarts_left = left;
   console_.error(earlier + "; " + describe_restart(round, decision, facts));
 }
 

@@ -41,10 +41,10 @@ class Coordinator : public NodeZero {
               ChooseRunDir choose_run_dir);
 
   void start() override;
-  void tell(const NodeEvent& event) override;
-  void reply(const HeartbeatReply& reply) override { tell(reply); }
-  void look() override { tell_own_node(Heartbeat()); }
-  void end_fenced() override;
+  void report(const NodeEvent& event) override;
+  void reply(const HeartbeatReply& reply) override { report(reply); }
+  void tick() override { tell_own_node(Heartbeat()); }
+  void report_fence() override;
   JobEnd abandon(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
@@ -69,7 +69,7 @@ class Coordinator : public NodeZero {
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
   [[nodiscard]] NodeWait::Presence see_presence() const;
   void note_not_begun(std::chrono::milliseconds waited);
-  void note_decision(const RoundResult& round, const RestartDecision& decision, int left);
+  void take_decision(const RoundResult& round, const RestartDecision& decision, int left);
   [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;
@@ -88,8 +88,8 @@ class Coordinator : public NodeZero {
   std::optional<JobRound> round_;   // the newest; nothing: none has begun
   std::optional<int> stop_signal_;  // the newest signal that stops the job, whenever it came
   bool is_over_ = false;
-  std::optional<Refusal> unable_node_;  // why the job cannot begin
-  Clock::time_point fence_;             // no new round before
+  std::optional<Refusal> why_not_begun_;
+  Clock::time_point fence_;  // no new round before
   const Clock::time_point begin_ = Clock::now();
   JobVerdict verdict_;
 };

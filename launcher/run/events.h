@@ -31,12 +31,12 @@ struct GpuHoldersTold {
   std::vector<GpuHolder> holders;
 };
 
-using Event = std::variant<WorkerExited,
-                           OutputEnded,
-                           ChildChanged,
-                           SignalCame,
-                           KillCame,
-                           CommandCame,
-                           GpuHoldersTold>;
+using AgentEvent = std::variant<WorkerExited,
+                                OutputEnded,
+                                ChildChanged,
+                                SignalCame,
+                                KillCame,
+                                CommandCame,
+                                GpuHoldersTold>;
 
 }  // namespace ddp::launcher

@@ -10,14 +10,16 @@ namespace ddp::launcher {
 namespace {
 
 /// A source. Owners of the question: this, and who may give it up.
-asio::awaitable<void> pass_on(std::shared_ptr<GpuQuestion> question, Inbox<Event>& inbox) {
+asio::awaitable<void> pass_on(std::shared_ptr<GpuQuestion> question, Inbox<AgentEvent>& inbox) {
   GpuHoldersTold told;
   told.holders = co_await question->answer();
   inbox.push(std::move(told));
 }
 
 /// Null: it cannot be asked.
-std::shared_ptr<GpuQuestion> ask(asio::io_context& io, Inbox<Event>& inbox, WorkerGroup& group) {
+std::shared_ptr<GpuQuestion> ask(asio::io_context& io,
+                                 Inbox<AgentEvent>& inbox,
+                                 WorkerGroup& group) {
   try {
     auto question = std::make_shared<GpuQuestion>(io);
     group.exempt({question->pid()});
@@ -31,7 +33,7 @@ std::shared_ptr<GpuQuestion> ask(asio::io_context& io, Inbox<Event>& inbox, Work
 }  // namespace
 
 asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
-                                          Inbox<Event>& inbox,
+                                          Inbox<AgentEvent>& inbox,
                                           Console& console,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
@@ -40,7 +42,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
   std::shared_ptr<GpuQuestion> question = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // of the questions
   while (!commands.stop_command() && (question || next != kNoDeadline)) {
-    const std::optional<Event> event = co_await inbox.next(next);
+    const std::optional<AgentEvent> event = co_await inbox.next(next);
     if (!event) {
       question = ask(io, inbox, group);
       next = kNoDeadline;

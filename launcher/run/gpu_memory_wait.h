@@ -19,7 +19,7 @@ namespace ddp::launcher {
 /// holds any, for GpuMemoryWait::kLimit, or until `commands` want the round to end. Errors: none;
 /// what cannot be asked is not waited for. All references outlive it; `group` has no worker yet.
 asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
-                                          Inbox<Event>& inbox,
+                                          Inbox<AgentEvent>& inbox,
                                           Console& console,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,

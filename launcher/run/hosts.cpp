@@ -58,7 +58,7 @@ struct SignalCame {
   int signal = 0;
   Clock::time_point at;
 };
-using Event = std::variant<HostEnded, SignalCame>;
+using AgentEvent = std::variant<HostEnded, SignalCame>;
 
 /// One ssh and its streams.
 struct Connection {
@@ -137,7 +137,7 @@ class Starter {
   FileWriter writer_;
   Console console_;
   asio::io_context io_{1};
-  Inbox<Event> inbox_{io_};
+  Inbox<AgentEvent> inbox_{io_};
   StopSignals signals_;
   std::vector<std::unique_ptr<Connection>> connections_;
   std::size_t running_ = 0;
@@ -198,7 +198,7 @@ void Starter::start(Connection& connection, const Secret& token) {
 
 asio::awaitable<void> Starter::run_until_all_ended() {
   while (running_ > 0) {
-    const std::optional<Event> event = co_await inbox_.next(others_deadline_);
+    const std::optional<AgentEvent> event = co_await inbox_.next(others_deadline_);
     if (!event) {
       others_deadline_ = kNoDeadline;
       console_.warning("some agents have not ended with the others; they are stopped.");

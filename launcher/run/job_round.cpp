@@ -41,31 +41,31 @@ std::vector<Round::Node> describe_nodes(const std::vector<LinkedNode*>& nodes) {
 
 }  // namespace
 
-JobRound::Plan JobRound::assign_ranks(NodeLinks& links, int number) {
-  Plan plan;
-  plan.start.round = number;
-  plan.nodes = links.assign_ranks();
+JobRound::Assignment JobRound::assign_ranks(NodeLinks& links, int number) {
+  Assignment assignment;
+  assignment.start.round = number;
+  assignment.nodes = links.assign_ranks();
   std::vector<std::string> roles;
-  for (const LinkedNode* const node : plan.nodes) {
-    plan.start.workers_of_node.push_back(static_cast<int>(node->workers));
+  for (const LinkedNode* const node : assignment.nodes) {
+    assignment.start.workers_of_node.push_back(static_cast<int>(node->workers));
     roles.push_back(links.table().find(node->id).hello.role);
   }
-  plan.start.role_of_node = number_roles(roles);
-  const std::vector<int>& counts = plan.start.workers_of_node;
-  plan.world_size = std::reduce(counts.begin(), counts.end());
-  return plan;
+  assignment.start.role_of_node = number_roles(roles);
+  const std::vector<int>& counts = assignment.start.workers_of_node;
+  assignment.world_size = std::reduce(counts.begin(), counts.end());
+  return assignment;
 }
 
-JobRound::JobRound(Parts parts, const RestartPolicy& policy, Plan plan)
+JobRound::JobRound(Parts parts, const RestartPolicy& policy, Assignment assignment)
     : parts_(std::move(parts)),
-      plan_(std::move(plan)),
-      round_(make_rules(parts_.spec, policy), describe_nodes(plan_.nodes), Clock::now()) {}
+      assignment_(std::move(assignment)),
+      round_(make_rules(parts_.spec, policy), describe_nodes(assignment_.nodes), Clock::now()) {}
 
 void JobRound::begin() {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
-  for (const LinkedNode* const node : plan_.nodes) {
-    plan_.start.node_rank = node->rank;
-    parts_.links.send(*node, plan_.start);
+  for (const LinkedNode* const node : assignment_.nodes) {
+    assignment_.start.node_rank = node->rank;
+    parts_.links.send(*node, assignment_.start);
   }
 }
 

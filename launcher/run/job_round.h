@@ -30,17 +30,17 @@ class JobRound {
   };
 
   /// What the nodes are told; of each the node rank is still missing.
-  struct Plan {
+  struct Assignment {
     StartRound start;
     std::vector<LinkedNode*> nodes;  // by rank
     int world_size = 0;
   };
 
   /// Assigns the ranks of the next round to the nodes that are here.
-  static Plan assign_ranks(NodeLinks& links, int number);
+  static Assignment assign_ranks(NodeLinks& links, int number);
 
-  /// Precondition: the plan has its port. All references outlive it.
-  JobRound(Parts parts, const RestartPolicy& policy, Plan plan);
+  /// Precondition: the assignment has its port. All references outlive it.
+  JobRound(Parts parts, const RestartPolicy& policy, Assignment assignment);
 
   /// Tells every node to start its workers; the store answers none of them yet. To be called once.
   void begin();
@@ -53,15 +53,15 @@ class JobRound {
   void carry_out();
 
   /// The decisions.
-  [[nodiscard]] Round& round() { return round_; }
-  [[nodiscard]] const Round& round() const { return round_; }
+  [[nodiscard]] Round& decisions() { return round_; }
+  [[nodiscard]] const Round& decisions() const { return round_; }
 
  private:
   void carry_out(const Round::Action& action);
   void look_at_workers(Clock::time_point now);
 
   const Parts parts_;
-  Plan plan_;
+  Assignment assignment_;
   Round round_;
   LiveLine live_;
 };

@@ -40,8 +40,8 @@ struct LinkedNode {
   // Of the round.
   int rank = -1;  // of the node; -1: it waits for the next round
   std::size_t workers = 0;
-  std::int64_t begin_ns = 0;     // of its round, on its clock
-  Clock::time_point started_at;  // that is, when it told us
+  std::int64_t begin_ns = 0;                    // of its round, on its clock
+  std::optional<Clock::time_point> started_at;  // when it told us that; nothing: not yet
   std::vector<WorkerSample> samples;
 
   [[nodiscard]] bool has_rank() const { return rank >= 0; }
@@ -66,7 +66,11 @@ class NodeLinks {
     int id = 0;
     std::string how;
   };
-  using Event = std::variant<EventCame, NodeCame, NodeGone>;
+  /// Before the first round: another agent is node 0 already.
+  struct OtherNodeZero {
+    Refusal refusal;  // of that one to us
+  };
+  using Event = std::variant<EventCame, NodeCame, NodeGone, OtherNodeZero>;
   using TellOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {

@@ -32,7 +32,7 @@ class NodeWorkers {
   /// What of the agent they use. All of it outlives them.
   struct Parts {
     asio::io_context& io;
-    Inbox<Event>& inbox;
+    Inbox<AgentEvent>& inbox;
     Guard& guard;
     FileWriter& writer;
     Console& console;
@@ -64,8 +64,8 @@ class NodeWorkers {
   [[nodiscard]] Started start(const StartRound& start);
 
   /// Ends the round as `commands` say, but for those that are kept. `stop_signal`: the newest
-  /// signal by which the user stop_signal for it. Suspends: until no process of the round lives
-  /// here, or it is named in the result. Precondition: commands.stop_command().
+  /// one by which the user asked this node to stop the job. Suspends: until no process of the round
+  /// lives here, or it is named in the result. Precondition: commands.stop_command().
   asio::awaitable<GroupEnded> end(const NodeCommands& commands,
                                   std::optional<SignalCame> stop_signal);
 

@@ -26,16 +26,16 @@ class NodeZero {
   /// Commands come from now on, until the JobEnd.
   virtual void start() = 0;
 
-  virtual void tell(const NodeEvent& event) = 0;
+  virtual void report(const NodeEvent& event) = 0;
   virtual void reply(const HeartbeatReply& reply) = 0;
 
   /// To be called as often as the agent looks at its workers. Elsewhere: whether node 0 still
   /// lives; on node 0: the heartbeat to itself, by which it looks at all workers.
-  virtual void look() = 0;
+  virtual void tick() = 0;
 
   /// The guard has killed the workers, as nothing was heard for a lease: ends the job for this
   /// node.
-  virtual void end_fenced() = 0;
+  virtual void report_fence() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
   [[nodiscard]] virtual JobEnd abandon(const std::string& failure, int exit_code) = 0;

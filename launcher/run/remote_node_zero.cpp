@@ -8,18 +8,6 @@
 #include "launcher/plan/report.h"
 
 namespace ddp::launcher {
-namespace {
-
-/// How the job ends for this node alone.
-JobEnd own_end(int code, const std::string& text) {
-  JobEnd end;
-  end.exit_code = code;
-  end.report = clean("ddp-launch: " + text);
-  end.members = "\"decided_by\":\"launcher\"";
-  return end;
-}
-
-}  // namespace
 
 RemoteNodeZero::RemoteNodeZero(const JobSpec& spec,
                                const NodeCommands& commands,
@@ -45,11 +33,11 @@ void RemoteNodeZero::start() {
       },
       [this](const std::string& how) {
         connection_end_ = how;
-        look();
+        tick();
       });
 }
 
-void RemoteNodeZero::tell(const NodeEvent& event) {
+void RemoteNodeZero::report(const NodeEvent& event) {
   if (link_->is_open()) link_->send(encode(event));
 }
 
@@ -57,21 +45,21 @@ void RemoteNodeZero::reply(const HeartbeatReply& reply) {
   link_->send_heartbeat(encode(NodeEvent(reply)));
 }
 
-void RemoteNodeZero::look() {
-  end_if_left(false);
+void RemoteNodeZero::tick() {
+  end_alone_if_needed(false);
 }
 
-void RemoteNodeZero::end_fenced() {
-  end_if_left(true);
+void RemoteNodeZero::report_fence() {
+  end_alone_if_needed(true);
 }
 
 JobEnd RemoteNodeZero::abandon(const std::string& failure, int exit_code) {
-  tell(NodeFailed{commands_.round(), exit_code, failure});
-  return own_end(exit_code, failure);
+  report(NodeFailed{commands_.round(), exit_code, failure});
+  return describe_own_end(exit_code, failure);
 }
 
-/// What decides plan/lone_end: this node ends its part, when nobody tells it any more to.
-void RemoteNodeZero::end_if_left(bool guard_has_killed) {
+/// Asks plan/lone_end whether this node must end its part without node 0, and does so.
+void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
   if (commands_.job_end()) return;
   const Clock::time_point now = Clock::now();
   NodeZeroView view;
@@ -82,34 +70,20 @@ void RemoteNodeZero::end_if_left(bool guard_has_killed) {
   view.silence = now - link_->last_heard();
   view.silence_hint = link_->hint();
   view.guard_has_killed = guard_has_killed;
-  view.is_unheard = commands_.is_unheard(now);
+  view.is_stop_unanswered = commands_.is_stop_unanswered(now);
   view.requested_signal = commands_.requested_signal();
   std::optional<LoneEnd> end = end_without_node_zero(view, spec_.grace);
   if (!end) return;
-  link_->close();  // the reason for this may be of its own making
+  link_->close();  // first, so that nothing is obeyed that node 0 still sends
   end->stop.round = commands_.round();
-  const JobEnd job_end = describe(*end);
+  const std::optional<StopRound>& before = commands_.stop_command();
+  // A stop that is under way stays what it is: its line has been said, this one has not.
+  if (end->lost && before && !before->what.empty()) console_.error(end->stop.what);
+  const JobEnd job_end =
+      describe_lone_end(*end, before, commands_.world_size(), spec_, host_name());
   // As if node 0 had given these commands; it is not heard any more.
   take_command_(end->stop);
   take_command_(job_end);
-}
-
-JobEnd RemoteNodeZero::describe(const LoneEnd& end) const {
-  if (!end.lost) {
-    JobEnd own = own_end(end.exit_code, end.text);
-    if (end.stop.cause == StopCause::abandoned) own.state = RunState::stopped;
-    return own;
-  }
-  Verdict verdict;
-  verdict.outcome = *end.lost;
-  verdict.exit_code = end.exit_code;
-  verdict.world_size = commands_.world_size();
-  const std::optional<StopRound>& before = commands_.stop_command();
-  if (before && !before->what.empty()) {  // what had happened before is not forgotten
-    verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
-    console_.error(end.stop.what);
-  }
-  return describe_end(verdict, spec_, host_name(), 0);
 }
 
 }  // namespace ddp::launcher

@@ -29,18 +29,17 @@ class RemoteNodeZero : public NodeZero {
                  WhyFenced why_fenced);
 
   void start() override;
-  void tell(const NodeEvent& event) override;
+  void report(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override;
-  void look() override;
-  void end_fenced() override;
+  void tick() override;
+  void report_fence() override;
   JobEnd abandon(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
   [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
   void close() override { link_->close(); }
 
  private:
-  void end_if_left(bool guard_has_killed);
-  [[nodiscard]] JobEnd describe(const LoneEnd& end) const;
+  void end_alone_if_needed(bool guard_has_killed);
 
   const JobSpec& spec_;
   const NodeCommands& commands_;

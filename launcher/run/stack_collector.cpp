@@ -62,7 +62,7 @@ struct StackCollector::Spy {
 };
 
 StackCollector::StackCollector(asio::io_context& io,
-                               Inbox<Event>& inbox,
+                               Inbox<AgentEvent>& inbox,
                                Console& console,
                                WorkerGroup& group,
                                const JobSpec& spec)
@@ -154,7 +154,7 @@ asio::awaitable<void> StackCollector::end_spies() {
   // Their coroutines end by that; they may go away after them only.
   bool kills = false;
   while (!have_spies_ended()) {
-    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) group_.note(*event);
     kills = kills || (event && std::holds_alternative<KillCame>(*event));
   }
@@ -179,7 +179,7 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
   const Deadline deadline = Clock::now() + limit;
   while (group_.alive() > 0 && !(this->*is_done)() && Clock::now() < deadline) {
     const Deadline look = std::min<Deadline>(deadline, Clock::now() + kLookPause);
-    const std::optional<Event> event = co_await inbox_.next(look);
+    const std::optional<AgentEvent> event = co_await inbox_.next(look);
     if (!event) continue;
     group_.note(*event);
     if (std::holds_alternative<KillCame>(*event)) {

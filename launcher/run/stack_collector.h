@@ -26,7 +26,7 @@ class StackCollector {
 
   /// All arguments outlive it.
   StackCollector(asio::io_context& io,
-                 Inbox<Event>& inbox,
+                 Inbox<AgentEvent>& inbox,
                  Console& console,
                  WorkerGroup& group,
                  const JobSpec& spec);
@@ -51,7 +51,7 @@ class StackCollector {
   [[nodiscard]] Worker* worker_of(const StackSource& source) const;
 
   asio::io_context& io_;
-  Inbox<Event>& inbox_;
+  Inbox<AgentEvent>& inbox_;
   Console& console_;
   WorkerGroup& group_;
   const JobSpec& spec_;

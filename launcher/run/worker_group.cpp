@@ -29,7 +29,7 @@ std::string who(const Worker& worker) {
 }
 
 WorkerGroup::WorkerGroup(asio::io_context& io,
-                         Inbox<Event>& inbox,
+                         Inbox<AgentEvent>& inbox,
                          Guard& guard,
                          FileWriter& writer,
                          Console& console,
@@ -113,7 +113,7 @@ void WorkerGroup::start_one(const Placement& placement,
       added_environment(spec_, placement, facts_, worker->error_file.string(), worker->page.fd()));
   process.stdout_fd = worker->output->write_end();
   process.stderr_fd = worker->errors->write_end();
-  process.kept_fd = worker->page.fd();
+  process.inherited_fd = worker->page.fd();
   process.lock_fd = lock_fd_;
   if (cgroup_ != nullptr) process.cgroup_fd = cgroup_->fd();
   if (!spec_.cpu_sets.empty()) {
@@ -199,7 +199,7 @@ asio::awaitable<void> WorkerGroup::read_output(LogStream& stream) {
   inbox_.push(OutputEnded());
 }
 
-void WorkerGroup::note(const Event& event) {
+void WorkerGroup::note(const AgentEvent& event) {
   if (const auto* const exit = std::get_if<WorkerExited>(&event)) note_exit(*exit);
   if (std::holds_alternative<ChildChanged>(event)) reap_adopted();
 }
@@ -242,7 +242,7 @@ asio::awaitable<void> WorkerGroup::settle() {
   if (!earlier_children_.empty()) co_return;
   const Deadline deadline = Clock::now() + kSettleWait;
   while (keep_those_that_wait() > 0 && Clock::now() < deadline) {
-    const std::optional<Event> event = co_await inbox_.next(Clock::now() + kSettlePause);
+    const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
     const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
     const bool is_kill = event && std::holds_alternative<KillCame>(*event);
@@ -273,7 +273,7 @@ asio::awaitable<void> WorkerGroup::stop(GroupStop how) {
   bool killing = how.signal == SIGKILL;
   Deadline deadline = Clock::now() + (killing ? kKillWait : how.grace);
   while (running() > 0) {
-    const std::optional<Event> event = co_await inbox_.next(deadline);
+    const std::optional<AgentEvent> event = co_await inbox_.next(deadline);
     bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
     if (event) {
       note(*event);
@@ -306,7 +306,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
       break;  // what is left came from before us and is not ours to kill
     }
     if (Clock::now() >= deadline) break;
-    const std::optional<Event> event = co_await inbox_.next(Clock::now() + kScanPause);
+    const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kScanPause);
     if (event) note(*event);
     reap_adopted();
   }
@@ -347,7 +347,7 @@ asio::awaitable<void> WorkerGroup::drain() {
   Clock::duration waited{0};
   while (count(&LogStream::is_drained, false) > 0 && waited < kDrainWait) {
     const Clock::time_point begin = Clock::now();
-    const std::optional<Event> event = co_await inbox_.next(begin + kDrainPause);
+    const std::optional<AgentEvent> event = co_await inbox_.next(begin + kDrainPause);
     if (event) note(*event);
     if (count(&LogStream::is_held_back, true) == 0) {
       waited += Clock::now() - begin;
@@ -362,7 +362,7 @@ asio::awaitable<void> WorkerGroup::drain() {
   }
   // Their coroutines end by that; the group may go away after them only.
   while (count(&LogStream::is_drained, false) > 0) {
-    const std::optional<Event> event = co_await inbox_.next(kNoDeadline);
+    const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
   if (kept() == 0) mux_.finish();

@@ -68,7 +68,7 @@ class WorkerGroup {
   /// All arguments outlive the group. `earlier_children` are children from before we were
   /// ddp-launch (a shell's exec): not ours to kill.
   WorkerGroup(asio::io_context& io,
-              Inbox<Event>& inbox,
+              Inbox<AgentEvent>& inbox,
               Guard& guard,
               FileWriter& writer,
               Console& console,
@@ -94,7 +94,7 @@ class WorkerGroup {
   void use_cgroup(const JobCgroup& cgroup) { cgroup_ = &cgroup; }
 
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
-  void note(const Event& event);
+  void note(const AgentEvent& event);
 
   /// Keeps those for the next round that wait for it. Suspends: until all do that can, or somebody
   /// wants them ended; at most kSettleWait.
@@ -178,7 +178,7 @@ class WorkerGroup {
   void reap_adopted();
 
   asio::io_context& io_;
-  Inbox<Event>& inbox_;
+  Inbox<AgentEvent>& inbox_;
   Guard& guard_;
   FileWriter& writer_;
   Console& console_;

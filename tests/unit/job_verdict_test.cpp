@@ -78,12 +78,12 @@ TEST(JobVerdict, APolicyThatGivesUpHasACodeOfItsOwn) {
   JobVerdict verdict = after(failed_round(7));
   verdict.note_last_round(decision);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kNoRestart);
-  EXPECT_EQ(verdict.value().policy, "no round saved anything");
+  EXPECT_EQ(verdict.value().why_last_round, "no round saved anything");
 
   decision.exit_code = 7;  // the root cause's own: there is nothing to explain
   verdict = after(failed_round(7));
   verdict.note_last_round(decision);
-  EXPECT_EQ(verdict.value().policy, "");
+  EXPECT_EQ(verdict.value().why_last_round, "");
 
   verdict = after(RoundResult());
   verdict.note_last_round(decision);
@@ -93,7 +93,7 @@ TEST(JobVerdict, APolicyThatGivesUpHasACodeOfItsOwn) {
 TEST(JobVerdict, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
   JobVerdict::NotBegun why = why_not();
   why.stop_signal = SIGINT;
-  why.unable_node = Refusal{127, "node 1 has no such program"};
+  why.refusal = Refusal{127, "node 1 has no such program"};
   JobVerdict stopped;
   stopped.note_not_begun(why);
   EXPECT_EQ(stopped.value().exit_code, 130);
@@ -118,7 +118,7 @@ TEST(JobVerdict, ALaterRoundThatDoesNotBeginLeavesTheLastOnesRootCause) {
   verdict.note_restart();
   verdict.note_not_begun(why_not());
   EXPECT_EQ(verdict.value().exit_code, 7);
-  EXPECT_EQ(verdict.value().policy, "no other node came within 15s");
+  EXPECT_EQ(verdict.value().why_last_round, "no other node came within 15s");
   EXPECT_TRUE(verdict.value().earlier_rounds.empty());  // it is the last one
 }
 
@@ -131,7 +131,7 @@ TEST(JobVerdict, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
   verdict.note_not_begun(why);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kNodeLost);
   EXPECT_EQ(std::get<NodeLost>(verdict.value().outcome).node_rank, 1);
-  EXPECT_EQ(verdict.value().policy, "too few nodes are left");
+  EXPECT_EQ(verdict.value().why_last_round, "too few nodes are left");
   EXPECT_EQ(verdict.value().earlier_rounds.size(), 1U);
 }
 

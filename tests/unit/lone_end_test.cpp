@@ -25,7 +25,7 @@ NodeZeroView from_row(int row) {
   if (row <= 1) view.why_fenced = "this agent did not run for 7 s";
   if (row <= 2) view.connection_end = "Connection reset by peer";
   if (row <= 3) view.silence = 6s;
-  view.is_unheard = true;
+  view.is_stop_unanswered = true;
   view.requested_signal = SIGINT;
   return view;
 }

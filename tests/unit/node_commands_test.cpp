@@ -43,11 +43,11 @@ NodeCommands book_at(At at) {
   if (at == At::waiting) return book;
   if (at == At::end_kept) book.take(end_by(7));
   if (at == At::end_kept) return book;
-  EXPECT_EQ(book.take(start_of(3)), Meaning::kept);
+  EXPECT_EQ(book.take(start_of(3)), Meaning::noted);
   if (at == At::start_kept) return book;
   EXPECT_EQ(book.begin_round(), start_of(3));
   if (at == At::running) return book;
-  EXPECT_EQ(book.take(stop_of(3)), Meaning::kept);
+  EXPECT_EQ(book.take(stop_of(3)), Meaning::noted);
   if (at == At::stop_kept) return book;
   book.begin_stop();
   if (at == At::stopping) return book;
@@ -67,7 +67,7 @@ struct Row {
 
 // Row by row, the table of node_commands.h.
 TEST(NodeCommands, EveryOrderHasItsMeaningInEveryState) {
-  constexpr Meaning kKept = Meaning::kept;
+  constexpr Meaning kKept = Meaning::noted;
   constexpr Meaning kIgnored = Meaning::ignored;
   constexpr Meaning kNonsense = Meaning::nonsense;
   constexpr Meaning kKill = Meaning::kill;
@@ -146,22 +146,22 @@ TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
   const NodeCommands::Time begin{100s};
   NodeCommands book = book_at(At::running);
   book.note_stop_request(SIGTERM, begin);
-  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "once is a wish, not a command";
+  EXPECT_FALSE(book.is_stop_unanswered(begin + 1h)) << "once is a wish, not a command";
   book.note_stop_request(SIGTERM, begin + 50ms);
-  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "a wrapper delivers it twice";
+  EXPECT_FALSE(book.is_stop_unanswered(begin + 1h)) << "a wrapper delivers it twice";
   book.note_stop_request(SIGTERM, begin + 200ms);
-  EXPECT_FALSE(book.is_unheard(begin + 1100ms)) << "node 0 has a second to answer";
-  EXPECT_TRUE(book.is_unheard(begin + 1200ms));
+  EXPECT_FALSE(book.is_stop_unanswered(begin + 1100ms)) << "node 0 has a second to answer";
+  EXPECT_TRUE(book.is_stop_unanswered(begin + 1200ms));
   NodeCommands answered = book;
   answered.take(stop_of(3));
-  EXPECT_FALSE(answered.is_unheard(begin + 1h));
+  EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h));
   answered.begin_stop();
   answered.end_round();
-  EXPECT_FALSE(answered.is_unheard(begin + 1h)) << "that was answered";
+  EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h)) << "that was answered";
   answered.note_stop_request(SIGTERM, begin + 2h);
   answered.note_stop_request(SIGTERM, begin + 3h);
-  EXPECT_FALSE(answered.is_unheard(begin + 3h));
-  EXPECT_TRUE(answered.is_unheard(begin + 3h + 1s));
+  EXPECT_FALSE(answered.is_stop_unanswered(begin + 3h));
+  EXPECT_TRUE(answered.is_stop_unanswered(begin + 3h + 1s));
 }
 
 TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
@@ -172,7 +172,7 @@ TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
   book.note_stop_request(SIGTERM, begin);
   book.note_stop_request(SIGTERM, begin + 500ms);
   book.end_round();
-  EXPECT_FALSE(book.is_unheard(begin + 1h)) << "other nodes may still be ending theirs";
+  EXPECT_FALSE(book.is_stop_unanswered(begin + 1h)) << "other nodes may still be ending theirs";
 }
 
 /// The agent's loop, one step at a time.

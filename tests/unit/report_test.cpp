@@ -226,5 +226,28 @@ TEST(Report, MembersAreThoseOfEveryWorker) {
   EXPECT_EQ(members.at("root_cause").at("what"), "exit code 3");
 }
 
+TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
+  LoneEnd end;
+  end.exit_code = 201;
+  end.stop.cause = StopCause::node_lost;
+  end.lost = NodeLost{0, "a, 10.0.0.1", "silent for 5.1 s", {}};
+  StopRound before;
+  before.what = "rank 3 (pid 17) has failed: exit code 7";
+  const JobEnd lost = describe_lone_end(end, before, 2, JobSpec(), "b");
+  EXPECT_EQ(lost.exit_code, 201);
+  EXPECT_EQ(lost.state, RunState::failed);
+  EXPECT_THAT(lost.report,
+              AllOf(HasSubstr("silent for 5.1 s"),
+                    HasSubstr("the round was being ended, as rank 3 (pid 17) has failed")));
+
+  LoneEnd abandoned;
+  abandoned.exit_code = 130;
+  abandoned.stop.cause = StopCause::abandoned;
+  abandoned.text = "SIGINT came twice: this node leaves it.";
+  const JobEnd left = describe_lone_end(abandoned, std::nullopt, 2, JobSpec(), "b");
+  EXPECT_EQ(left.state, RunState::stopped);
+  EXPECT_EQ(left.report, "ddp-launch: SIGINT came twice: this node leaves it.\n");
+}
+
 }  // namespace
 }  // namespace ddp::launcher

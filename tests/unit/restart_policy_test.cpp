@@ -139,6 +139,17 @@ TEST(RestartPolicy, ExternalProgramsNeedNoCheckpoint) {
     EXPECT_TRUE(policy.decide(failed(1)).restart);
 }
 
+TEST(RestartPolicy, WhatAllWorkersHaveFinishedIsNotDoneAgain) {
+  RoundResult round;
+  round.outcome = NodeLost{1, "b", "silent", {}};
+  round.exit_code = 201;
+  round.is_done = true;
+  const RestartDecision decision = RestartPolicy(RestartLimits{3, 30s, true}).decide(round);
+  EXPECT_FALSE(decision.restart);
+  EXPECT_EQ(decision.exit_code, 201);
+  EXPECT_EQ(decision.reason, "every worker had finished before the node was lost");
+}
+
 TEST(RestartPolicy, NothingIsStartedBesideWhatCouldNotBeKilled) {
   RoundResult round = failed(1);
   round.unkilled = {"pid 5"};

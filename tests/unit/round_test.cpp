@@ -465,7 +465,7 @@ TEST(RoundTable, Row7ALostNodeWhoseWorkersHadAllFinishedIsNotDoneAgain) {
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(0))});
   const RoundResult result = rig.result();
-  EXPECT_FALSE(result.has_nodes);
+  EXPECT_TRUE(result.is_done);
   EXPECT_EQ(result.exit_code, exit_code::kNodeLost);
 }
 
@@ -482,7 +482,7 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(7))});
   EXPECT_EQ(rig.round.lost_later()->node_rank, 1);
-  EXPECT_FALSE(rig.round.has_lost_node());
+  EXPECT_TRUE(rig.round.has_lost_node());
   const RoundResult result = rig.result();
   EXPECT_EQ(result.kept, 0);
   EXPECT_TRUE(result.unkilled.empty());

@@ -1,0 +1,35 @@
+// Whether this node was fenced: its guard has heard nothing of its agent, or of node 0, for a
+// lease, and has killed its workers. Pure. What is seen of the workers from then on is the guard's
+// work.
+//
+//   the guard's lease    our agent did not run      what it is
+//   is not over          -                          not fenced
+//   is over              for less than kSlept       node 0 says nothing (plan/lone_end)
+//   is over              for kSlept or more         we were stopped: the others have given us up
+//
+// The agent looks once a second: kSlept without a look is not the delay of a busy machine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace ddp::launcher {
+
+enum class Fence : std::uint8_t { none, node_zero_silent, we_slept };
+
+inline constexpr std::chrono::seconds kSlept{2};
+
+struct FenceView {
+  bool has_other_nodes = false;
+  bool is_in_round = false;    // workers of this node may live
+  bool is_lease_over = false;  // by the guard's clock
+  std::chrono::nanoseconds unlooked{
+      0};  // since the agent looked last, sleep of the machine included
+};
+
+constexpr Fence look_at_fence(const FenceView& view) {
+  if (!view.has_other_nodes || !view.is_in_round || !view.is_lease_over) return Fence::none;
+  return view.unlooked >= kSlept ? Fence::we_slept : Fence::node_zero_silent;
+}
+
+}  // namespace ddp::launcher
