@@ -591,7 +591,7 @@ std::vector<JobKey> training_keys() {
        .default_value = "{}",
        .help = "what a Python script calls the entries of its checkpoint, as {epoch: start_epoch, "
                "model: "
-               "net, optimizer: opt, scheduler: sched}; epoch may be a number"},
+               "net, optimizer: opt, scheduler: sched}; epoch, how many are done, may be a number"},
       {.path = "checkpoint.trust",
        .type = JobType::boolean,
        .default_value = "false",

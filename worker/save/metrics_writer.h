@@ -1,7 +1,8 @@
 // The run's numbers: metrics.jsonl, metrics.csv and TensorBoard's event file, from one record each.
 // Promises: a record is one whole line, visible at once; numbers read back bit-equal; a run that
-// goes on at step S first drops the records after S, so that no step stands there twice; a failing
-// disk is reported once and training goes on.
+// goes on at step S first drops the records after S, so that no step stands there twice, and one
+// whose records count epochs from 0, as they once did, has them counted from 1; a failing disk is
+// reported once and training goes on.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 namespace ddp::worker {
 
 struct StepRecord {
-  std::int64_t epoch = 0;  // from 0
+  std::int64_t epoch = 0;  // done before it, here and below; in the files the first is 1
   std::int64_t step = 0;   // steps done; the first is 1
   double loss = 0;         // of that step, over all ranks
   double lr = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/batch_plan.h"
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/failpoint.h"
 #include "common/log.h"
@@ -80,7 +81,7 @@ Position Keeper::restore(const SumNames& names) {
   is_from_memory_ = true;
   if (checkpoints_) mark_best();
   if (parts_.group.is_root()) {
-    std::cout << "goes on at step " << position.step << ", epoch " << position.epoch + 1
+    std::cout << "goes on at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", with what rank " << *newest << " has kept in memory" << std::endl;
   }
   return position;
@@ -109,7 +110,7 @@ Position Keeper::restore_from_disk(const SumNames& names) {
       worker::restore(parts_.group, checkpoint ? &*checkpoint : nullptr, names, parts_.shared);
   if (checkpoint) {
     planned_steps_ = checkpoint->head.planned;
-    std::cout << "resumes at step " << position.step << ", epoch " << position.epoch + 1
+    std::cout << "resumes at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", from " << checkpoint->path.string() << std::endl;
   }
   return position;

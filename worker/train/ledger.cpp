@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/epoch_number.h"
 #include "worker/train/console.h"
 
 namespace ddp::worker {
@@ -38,7 +39,7 @@ void Ledger::open(const Position& position, std::int64_t steps) {
 
 void Ledger::note_step(const Position& position, double lr) const {
   ProgressPage& page = parts_.page;
-  page.epoch.store(position.epoch, std::memory_order_relaxed);
+  page.epoch.store(epoch_number(position.epoch), std::memory_order_relaxed);
   page.step.store(position.step, std::memory_order_relaxed);
   page.samples.store(position.step * parts_.job.batch.whole, std::memory_order_relaxed);
   page.lr.store(lr, std::memory_order_relaxed);
