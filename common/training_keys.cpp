@@ -583,9 +583,8 @@ std::vector<JobKey> training_keys() {
       {.path = "checkpoint.resume",
        .type = JobType::text,
        .default_value = "auto",
-       .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, a file "
-               "latest or "
-               "best), or a .pt file that a Python script saved"},
+       .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, or "
+               "RUN/best or RUN/latest), or a .pt file that a Python script saved"},
       {.path = "checkpoint.keys",
        .type = JobType::text_map,
        .default_value = "{}",

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/git_commit.h"
 #include "common/log.h"
@@ -241,8 +242,9 @@ RoundFacts round_facts(const Session& session,
 
 /// As a line of metrics.jsonl, which has the same names and numbers.
 std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
-  boost::json::object line{
-      {"checkpoint", checkpoint.string()}, {"epoch", record.epoch}, {"step", record.step}};
+  boost::json::object line{{"checkpoint", checkpoint.string()},
+                           {"epoch", epoch_number(record.epoch)},
+                           {"step", record.step}};
   for (const auto& [name, value] : record.test) {
     line.emplace("test_" + name,
                  std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr));
@@ -452,7 +454,8 @@ int evaluate_task(const Session& session,
   if (group.is_root()) {
     const LoadedCheckpoint checkpoint = find_checkpoint(request.checkpoint, job.checkpoint.trust);
     put_evaluated(checkpoint, job.identity, task->model());
-    record.epoch = checkpoint.head.epoch;
+    // Between two epochs it is of the one before.
+    record.epoch = checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
     record.step = checkpoint.head.step;
     path = checkpoint.path;
   }
