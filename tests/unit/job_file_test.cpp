@@ -6,6 +6,7 @@
 
 #include "common/batch_plan.h"
 #include "common/error.h"
+#include "common/home_path.h"
 #include "common/job_keys.h"
 #include "common/job_rules.h"
 #include "common/print_job.h"
@@ -87,6 +88,19 @@ TEST(JobSchema, LaterLayersWin) {
                                 {"train.epochs=3", "train.epochs=5"});
   EXPECT_EQ(job.integer("train.epochs"), 5);
   EXPECT_EQ(job.setting("train.epochs").origin, "train.epochs=5");
+}
+
+TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
+  const JobValues job =
+      resolve("data: {name: own, root: ~/mnist, batch: 8, args: {more: ~/more, glob: a~}}\n",
+              {"model.weights=~/w.pt", "data.args.other=~/other", "output=~"});
+  const std::string home = expand_home("~");
+  ASSERT_NE(home, "~");
+  EXPECT_EQ(job.text("data.root"), home + "/mnist");
+  EXPECT_EQ(job.text("model.weights"), home + "/w.pt");
+  EXPECT_EQ(job.text("output"), home);
+  EXPECT_EQ(job.text_map("data.args"),
+            (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
 }
 
 TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
