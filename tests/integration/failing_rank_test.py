@@ -118,6 +118,28 @@ class OwnExceptions(FailingRank):
                 self.assertIn("lost a peer", self.error_of(0)["message"])
 
 
+class Refusals(FailingRank):
+    def test_what_rank_0_or_all_refuse_is_said_once_and_leaves_nothing(self):
+        worker = self.bin / "ddp-worker"
+        self.run_program(worker, "job.yaml", "output=made", "train.epochs=1", "data.train_size=64")
+        made = self.folder / "made" / "job"
+        for what, keys in {
+            "data.root .*/nowhere does not exist": ("data.name=mnist", f"data.root={self.folder}/nowhere"),
+            "model.weights: /nowhere.pt: No such file or directory": ("model.weights=/nowhere.pt",),
+            r"conv1.weight: F32 \[24, 1, 5, 5\] in the file, F32 \[6, 1, 5, 5\] in the model": ("model.name=lenet", f"model.weights={made}/best"),
+            "was made with model.name: convnet, this job has lenet": ("model.name=lenet", f"checkpoint.resume={made}"),
+            "cannot load checkpoint /nowhere: there is no such file": ("checkpoint.resume=/nowhere",),
+            "data.augment: it makes images of 1x14x14 .*does not take them": ("model.name=lenet", "data.augment=[{resize: {height: 14, width: 14}}]"),
+        }.items():
+            with self.subTest(what):
+                ranks = self.start_ranks(worker, 3, *keys, "data.train_size=64")
+                self.assertEqual([running.finish() for running in ranks], [2, 97, 97], [running.text for running in ranks])
+                self.assertRegex(ranks[0].text, what)
+                for rank in (1, 2):
+                    self.assertNotIn("ddp-worker: ", ranks[rank].text.replace(f"ddp-worker: rank {rank} of 3", ""))
+                self.assertFalse((self.folder / "runs" / "job").exists())
+
+
 class Terminate(FailingRank):
     """An exception that leaves a thread, or a function that is noexcept: no SIGABRT, no core."""
 

@@ -23,6 +23,7 @@
 #include "worker/train/last_words.h"
 #include "worker/train/predict.h"
 #include "worker/train/preview.h"
+#include "worker/train/refusal.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
 #include "worker/train/uncaught.h"
@@ -178,6 +179,8 @@ void run(int argc, char** argv, const Registry& registry) {
                                          : train(session);
     if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
       log::info("train.time_limit is over");
+  } catch (const Refused& refused) {
+    code = refused.code();
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }
