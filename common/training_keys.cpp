@@ -585,6 +585,11 @@ std::vector<JobKey> training_keys() {
        .default_value = "auto",
        .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, or "
                "RUN/best or RUN/latest), or a .pt file that a Python script saved"},
+      {.path = "checkpoint.allow",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .help = "keys and sections that may differ from those of the checkpoint that "
+               "checkpoint.resume names, as [optimizer.lr, schedule]; each difference is said"},
       {.path = "checkpoint.keys",
        .type = JobType::text_map,
        .default_value = "{}",

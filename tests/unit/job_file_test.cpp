@@ -121,6 +121,19 @@ TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
   EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
 }
 
+TEST(JobSchema, WhatMayDifferFromACheckpointIsNamedByKeysAndSections) {
+  const std::string path = "checkpoint.resume=runs/a/best";
+  const std::string batch = "data: {batch: 8}\n";
+  EXPECT_EQ(problems_of(batch, {path, "checkpoint.allow=[optimizer.lr, schedule, eval.watch]"}),
+            "");
+  EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimizer.lrr]"}),
+              HasSubstr("optimizer.lrr: unknown key, did you mean \"lr\"?"));
+  EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimiser]"}),
+              HasSubstr("optimiser: unknown key, did you mean \"optimizer\"?"));
+  EXPECT_THAT(problems_of(batch, {"checkpoint.allow=[optimizer]"}),
+              HasSubstr("checkpoint.resume is auto. Give the path, as runs/digits/best."));
+}
+
 TEST(JobSchema, NumbersAreReadStrictly) {
   for (const char* const bad : {"010",
                                 "1e3",
