@@ -617,6 +617,12 @@ std::vector<JobKey> training_keys() {
        .default_value = "true",
        .may_differ = true,
        .help = "write metrics.jsonl"},
+      {.path = "metrics.command",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "program and arguments that rank 0 starts, which gets the lines of metrics.jsonl on "
+               "its standard input, as [python3, deploy/tracking/mlflow_hook.py]"},
   };
 }
 // clang-format on

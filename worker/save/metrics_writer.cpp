@@ -15,6 +15,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/units.h"
+#include "worker/save/metrics_command.h"
 
 namespace ddp::worker {
 namespace {
@@ -211,7 +212,7 @@ struct MetricsWriter::Record {
 };
 
 MetricsWriter::MetricsWriter(const MetricsRequest& request)
-    : columns_(columns_of(request)), test_names_(request.test_names) {
+    : columns_(columns_of(request)), test_names_(request.test_names), command_(request.command) {
   const auto open = [&](const Format& format) {
     if (drop_later(format, request)) has_resumed_step_ = true;
     return OutputFile(request.directory, format.name, OutputFile::Mode::append);
@@ -281,6 +282,7 @@ void MetricsWriter::write(const EvaluationRecord& record) {
 }
 
 void MetricsWriter::append(const Record& record) {
+  if (command_ != nullptr) command_->feed(to_json_line(record.kind, record.fields));
   if (jsonl_) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
       file->write(to_json_line(record.kind, record.fields));

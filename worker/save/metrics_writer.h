@@ -18,6 +18,8 @@
 
 namespace ddp::worker {
 
+class MetricsCommand;
+
 struct StepRecord {
   std::int64_t epoch = 0;  // done before it, here and below; in the files the first is 1
   std::int64_t step = 0;   // steps done; the first is 1
@@ -62,6 +64,7 @@ struct MetricsRequest {
   // What the columns of the CSV are made of; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
+  MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
 };
 
 /// Used by rank 0 alone, from one thread.
@@ -84,6 +87,7 @@ class MetricsWriter {
   bool has_resumed_step_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
+  MetricsCommand* command_ = nullptr;
 
   std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
   std::optional<OutputFile> csv_;

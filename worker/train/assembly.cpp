@@ -13,7 +13,9 @@
 #include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/git_commit.h"
+#include "common/job_keys.h"
 #include "common/log.h"
+#include "common/print_job.h"
 #include "worker/data/rectangles.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
@@ -254,6 +256,22 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
   return boost::json::serialize(line);
 }
 
+/// Once a process, on rank 0; null: there is none.
+MetricsCommand* start_metrics_command(const Session& session, const OwnedDir* run_dir) {
+  const std::vector<std::string>& command = session.job.texts("metrics.command");
+  if (run_dir == nullptr || command.empty()) return nullptr;
+  if (!session.metrics_command) session.metrics_command = std::make_unique<MetricsCommand>(command);
+  return session.metrics_command.get();
+}
+
+/// Every key of the job and its text, without secrets.
+std::string keys_json(const JobValues& job) {
+  boost::json::object keys;
+  for (const JobKey& key : job_keys())
+    keys.emplace(key.path, to_text(key, job.setting(key.path).value));
+  return boost::json::serialize(keys);
+}
+
 std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
   std::vector<std::string> names;
   for (const NamedTensor& one : tensors)
@@ -409,7 +427,9 @@ int train_task(const Session& session,
                  plan.steps_per_epoch,
                  train_names(tally.names()),
                  tested,
-                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule())});
+                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule()),
+                 start_metrics_command(session, run_dir),
+                 keys_json(session.job)});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,

@@ -293,7 +293,8 @@ int train(const Session& session) {
                                  session.page,
                                  session.stop_requested,
                                  session.plays_rank,
-                                 session.own_run_dir},
+                                 session.own_run_dir,
+                                 session.metrics_command},
                          past);
     } catch (const PeerError& loss) {
       if (!waits_after(loss, session.page)) throw;
