@@ -230,6 +230,9 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request)
   if (request.tensorboard) {
     attempt(events_, "the TensorBoard file", [&](auto& file) {
       file.emplace(request.directory, request.resumed_step);
+      if (request.job_text.empty()) return;
+      file->write_text(
+          request.resumed_step, "job/text_summary", "```yaml\n" + request.job_text + "```\n");
     });
   }
 }

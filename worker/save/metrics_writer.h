@@ -64,6 +64,7 @@ struct MetricsRequest {
   // What the columns of the CSV are made of; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
+  std::string job_text{};             // for TensorBoard: the job; may be empty
   MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
 };
 

@@ -31,6 +31,7 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     request.epoch_is_open = position.step_in_epoch > 0;
     request.train_names = parts_.train_names;
     request.test_names = parts_.test_names;
+    request.job_text = parts_.job_text;
     request.command = parts_.command;
     if (parts_.command != nullptr) parts_.command->feed(job_line(position, steps));
     metrics_.emplace(request);

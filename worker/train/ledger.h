@@ -36,6 +36,7 @@ class Ledger {
     std::vector<std::string> train_names{};  // of what epochs' records hold
     std::vector<std::string> test_names{};
     RoundFacts round{};
+    std::string job_text{};
     MetricsCommand* command = nullptr;  // likewise
     std::string keys{};                 // for it: the job's, as a JSON object
   };
