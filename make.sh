@@ -40,6 +40,7 @@ Variables
   DDP_PYTHON          a Python that imports torch, torchvision, numpy, safetensors and tensorboard, for the interop tests
   DDP_PYTHON_TORCH1   one that imports torch 1.13 and numpy, for one of them
   DDP_PYTHON_DETECTOR one that imports what DDP_PYTHON does, pycocotools and ultralytics, for another
+  DDP_PYTHON_TRACKING one that imports mlflow, for a test of deploy/tracking
   DDP_BUILD_WORKER    OFF: the launcher alone, without LibTorch
   DDP_CUDA            ON: for GPUs, with NVIDIA's libraries; OFF: without. Else by whether this machine has an NVIDIA driver
 TEXT
@@ -54,6 +55,7 @@ readonly python_wheels=("torch==$torch_version" "$cuda_headers" numpy safetensor
 readonly torch1_version=1.13.1
 readonly dali_wheels=(nvidia-dali-cuda130==2.4.0)
 readonly docs_wheels=(mkdocs-material==9.8.1 mkdocs==1.6.1)
+readonly tracking_wheels=(mlflow-skinny==3.17.2)
 readonly others_wheels=(accelerate==1.15.0 lightning==2.6.6 transformers==5.23.0 tqdm==4.70.1)
 # The field's package of detectors and COCO's judge. Its wishes would get another torch, so all that it needs is named.
 readonly detector_wheels=(--no-deps ultralytics==8.4.190 pycocotools==2.0.11 ultralytics-thop==2.2.3 opencv-python-headless matplotlib psutil
@@ -311,6 +313,29 @@ get_detector() {
     fill_python "$target" 520 'import pycocotools.cocoeval, ultralytics' "${detector_wheels[@]}"
 }
 
+# Where runs are kept track of; its client keeps them in files here.
+need_tracking() {
+  [[ "$build_worker" != OFF && -z "${DDP_PYTHON_TRACKING:-}" ]] || return 0
+  [[ "$(cat "$cache/tracking/complete" 2>/dev/null)" != "${tracking_wheels[*]}" ]] || return 0
+  alone_in_cache get_tracking || say "no Python with mlflow, so its test will be skipped"
+}
+
+python_tracking() {
+  if [[ -n "${DDP_PYTHON_TRACKING:-}" ]]; then
+    printf '%s' "$DDP_PYTHON_TRACKING"
+  elif [[ -e "$cache/tracking/complete" ]]; then
+    printf '%s' "$cache/tracking/bin/python"
+  fi
+}
+
+get_tracking() {
+  local target="$cache/tracking" log="$cache/pip.log"
+  [[ "$(cat "$target/complete" 2>/dev/null)" != "${tracking_wheels[*]}" ]] || return 0
+  say "getting ${tracking_wheels[*]} for a test of deploy/tracking (15 MB to load, 120 MB in $target), once per machine"
+  new_python python3 "$target" || return 1
+  fill_python "$target" 120 'import mlflow' "${tracking_wheels[@]}"
+}
+
 # Libraries of others beside the tests' torch, in an environment of their own.
 get_others() {
   local target="$cache/others-$torch_version" log="$cache/pip.log" python
@@ -427,12 +452,13 @@ run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
   # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps
   # for a second before it ends, which is later than most promises.
-  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
     --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -n "$(python_torch1)" ]] || arguments+=(--missing torch1)
   [[ -n "$(python_detector)" ]] || arguments+=(--missing detector)
+  [[ -n "$(python_tracking)" ]] || arguments+=(--missing tracking)
   [[ -d ../shared/data ]] || arguments+=(--missing data)
   [[ "$preset" == release ]] || arguments+=(--missing plain)
   local kind
@@ -485,6 +511,7 @@ check_part() {
   need_python
   need_torch1
   need_detector
+  need_tracking
   case "$*" in
     lint) lint ;;
     kills) kill_often ;;
@@ -658,6 +685,7 @@ case "$command" in
     need_python
     need_torch1
     need_detector
+    need_tracking
     build_tests
     run_tests release
     ;;

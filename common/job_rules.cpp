@@ -139,6 +139,7 @@ class Rules {
       problems_.push_back(where("checkpoint.keys") + ": " + part + ": " + name +
                           " is not a name for one of epoch, model, optimizer and scheduler.");
     }
+    check_allowed();
     const std::string& scale = job_.text("amp.loss_scale");
     if (scale != "dynamic" && !is_positive(scale)) {
       problems_.push_back(where("amp.loss_scale") + ": " + scale +
@@ -149,6 +150,22 @@ class Rules {
         problems_.push_back(where("optimizer.lr_factors") + ": " + pattern + ": " + factor +
                             " is not a number above 0.");
       }
+    }
+  }
+
+  /// What may differ from a checkpoint is told by names that exist.
+  void check_allowed() {
+    const std::vector<std::string>& allowed = job_.texts("checkpoint.allow");
+    for (const std::string& name : allowed) {
+      if (find_job_key(name) == nullptr && !is_job_section(name))
+        problems_.push_back(where("checkpoint.allow") + ": " + describe_unknown_key(name));
+    }
+    const std::string& resume = job_.text("checkpoint.resume");
+    if (!allowed.empty() && (resume == "auto" || resume == "never")) {
+      problems_.push_back(where("checkpoint.allow") +
+                          ": is about the checkpoint that checkpoint.resume=PATH names, and "
+                          "checkpoint.resume is " +
+                          resume + ". Give the path, as runs/digits/best.");
     }
   }
 

@@ -17,7 +17,7 @@ namespace {
 // What a run may change when it goes on: how far it goes, what it tells and keeps, how long it
 // waits. None of it is part of what is trained; and who was stopped by a number that is not finite
 // may go on without such steps. The ranks of a round agree on all of it.
-constexpr std::array<std::string_view, 20> kMayChange{"name",
+constexpr std::array<std::string_view, 21> kMayChange{"name",
                                                       "train.epochs",
                                                       "train.max_steps",
                                                       "train.time_limit",
@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, 20> kMayChange{"name",
                                                       "checkpoint.interval",
                                                       "checkpoint.keep",
                                                       "checkpoint.resume",
+                                                      "checkpoint.allow",
                                                       "checkpoint.keys",
                                                       "data.max_bad",
                                                       "data.workers",

@@ -52,8 +52,8 @@ struct ProgressPage {
   std::atomic<Phase> phase{Phase::none};
   std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
   std::atomic<std::uint32_t> collectives{0};  // that it is inside of: it waits for other ranks
-  std::atomic<std::int64_t> epoch{0};
-  std::atomic<std::int64_t> step{0};  // optimizer steps done
+  std::atomic<std::int64_t> epoch{0};         // the running one, from 1; 0: untold
+  std::atomic<std::int64_t> step{0};          // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
   std::atomic<std::int64_t> samples{0};  // of the whole job, since the start of the run
   std::atomic<double> loss{0};

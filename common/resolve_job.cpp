@@ -1,12 +1,15 @@
 #include "common/resolve_job.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "common/error.h"
+#include "common/home_path.h"
 #include "common/job_keys.h"
 #include "common/job_rules.h"
 #include "common/join_words.h"
@@ -32,32 +35,23 @@ std::vector<std::string_view> names_inside(std::string_view section) {
   return names;
 }
 
-bool is_section(std::string_view path) {
-  return std::any_of(job_keys().begin(), job_keys().end(), [path](const JobKey& key) {
-    return key.path.size() > path.size() && key.path.starts_with(path) &&
-           key.path[path.size()] == '.';
-  });
-}
+/// Keys whose texts are paths, or arguments that may be some.
+constexpr std::array<std::string_view, 8> kPaths{"output",
+                                                 "data.root",
+                                                 "data.args",
+                                                 "model.weights",
+                                                 "checkpoint.resume",
+                                                 "launch.program",
+                                                 "launch.log_dir",
+                                                 "launch.token_file"};
 
-std::string describe_unknown(std::string_view path) {
-  const std::string_view section = section_of(path);
-  const std::vector<std::string_view> allowed = names_inside(section);
-  std::string text = std::string(path) + ": unknown key";
-  if (const std::optional<std::string> word = did_you_mean(leaf_of(path), allowed)) {
-    text += ", did you mean \"" + *word + "\"?";
-  } else {
-    // The right word in the wrong section, as "epochs" at the top.
-    std::vector<std::string_view> leaves;
-    for (const JobKey& key : job_keys())
-      leaves.push_back(leaf_of(key.path));
-    const std::optional<std::string> leaf = did_you_mean(leaf_of(path), leaves);
-    for (const JobKey& key : job_keys()) {
-      if (!leaf || leaf_of(key.path) != *leaf) continue;
-      return text + ", did you mean \"" + std::string(key.path) + "\"?";
-    }
-    text += ".";
+void expand_home_in(const JobKey& key, JobValue& value) {
+  if (std::ranges::find(kPaths, key.path) == kPaths.end()) return;
+  if (auto* const path = std::get_if<std::string>(&value)) *path = expand_home(*path);
+  if (auto* const map = std::get_if<TextMap>(&value)) {
+    for (auto& [name, text] : *map)
+      text = expand_home(text);
   }
-  return text + " Allowed: " + join_words(allowed) + ".";
 }
 
 JobValue default_of(const JobKey& key) {
@@ -96,13 +90,14 @@ void read_section(const YamlDocument& file,
     if (const JobKey* const key = find_job_key(path)) {
       JobValue value;
       const std::optional<std::string> problem = read_job_value(*key, entry.value, value);
+      expand_home_in(*key, value);
       if (problem)
         problems.push_back(locate(file.name, entry.value.mark) + ": " + *problem);
       else
         job.set(path,
                 {value, locate(file.name, entry.value.mark), origins_of(file, *key, entry.value)});
-    } else if (!is_section(path)) {
-      problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown(path));
+    } else if (!is_job_section(path)) {
+      problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown_key(path));
     } else if (entry.value.kind == YamlNode::Kind::map) {
       read_section(file, entry.value, path, job, problems);
     } else if (entry.value.kind != YamlNode::Kind::null) {
@@ -141,9 +136,11 @@ bool apply_map_entry(const JobOverride& given, JobValues& job) {
     const std::string name = given.path.substr(prefix.size());
     TextMap map = job.text_map(key.path);
     map[name] = given.value;
+    JobValue value = map;
+    expand_home_in(key, value);
     TextMap origins = job.setting(key.path).origins;
     origins[name] = given.origin;
-    job.set(key.path, {map, given.origin, origins});
+    job.set(key.path, {value, given.origin, origins});
     return true;
   }
   return false;
@@ -153,12 +150,12 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
   const JobKey* const key = find_job_key(given.path);
   if (key == nullptr) {
     if (apply_map_entry(given, job)) return;
-    if (is_section(given.path)) {
+    if (is_job_section(given.path)) {
       problems.push_back(given.origin + ": " + given.path +
                          ": is a section, not a value. Give one of its keys: " +
                          join_words(names_inside(given.path)) + ".");
     } else {
-      problems.push_back(given.origin + ": " + describe_unknown(given.path));
+      problems.push_back(given.origin + ": " + describe_unknown_key(given.path));
     }
     return;
   }
@@ -167,6 +164,7 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
   if (problems.size() != before) return;
   JobValue value;
   const std::optional<std::string> problem = read_job_value(*key, node, value);
+  expand_home_in(*key, value);
   if (problem)
     problems.push_back(given.origin + ": " + *problem);
   else
@@ -174,6 +172,34 @@ void apply_override(const JobOverride& given, JobValues& job, std::vector<std::s
 }
 
 }  // namespace
+
+bool is_job_section(std::string_view path) {
+  return std::any_of(job_keys().begin(), job_keys().end(), [path](const JobKey& key) {
+    return key.path.size() > path.size() && key.path.starts_with(path) &&
+           key.path[path.size()] == '.';
+  });
+}
+
+std::string describe_unknown_key(std::string_view path) {
+  const std::string_view section = section_of(path);
+  const std::vector<std::string_view> allowed = names_inside(section);
+  std::string text = std::string(path) + ": unknown key";
+  if (const std::optional<std::string> word = did_you_mean(leaf_of(path), allowed)) {
+    text += ", did you mean \"" + *word + "\"?";
+  } else {
+    // The right word in the wrong section, as "epochs" at the top.
+    std::vector<std::string_view> leaves;
+    for (const JobKey& key : job_keys())
+      leaves.push_back(leaf_of(key.path));
+    const std::optional<std::string> leaf = did_you_mean(leaf_of(path), leaves);
+    for (const JobKey& key : job_keys()) {
+      if (!leaf || leaf_of(key.path) != *leaf) continue;
+      return text + ", did you mean \"" + std::string(key.path) + "\"?";
+    }
+    text += ".";
+  }
+  return text + " Allowed: " + join_words(allowed) + ".";
+}
 
 std::optional<JobOverride> parse_override(const std::string& argument) {
   const std::size_t equals = argument.find('=');

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "common/job_values.h"
 #include "common/yaml.h"
@@ -31,6 +32,12 @@ JobValues resolve_job(const YamlDocument* file, std::span<const JobOverride> ove
 
 /// Every key with its default, without a look at the rules between them.
 const JobValues& default_job();
+
+/// Whether it has keys inside, as "optimizer".
+bool is_job_section(std::string_view path);
+
+/// "optimizer.momentun: unknown key, did you mean "momentum"? Allowed: ...".
+std::string describe_unknown_key(std::string_view path);
 
 /// Errors: UsageError with every open choice that is not a word of ddp-worker's own.
 void require_built_in(const JobValues& job);

@@ -583,15 +583,19 @@ std::vector<JobKey> training_keys() {
       {.path = "checkpoint.resume",
        .type = JobType::text,
        .default_value = "auto",
-       .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, a file "
-               "latest or "
-               "best), or a .pt file that a Python script saved"},
+       .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, or "
+               "RUN/best or RUN/latest), or a .pt file that a Python script saved"},
+      {.path = "checkpoint.allow",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .help = "keys and sections that may differ from those of the checkpoint that "
+               "checkpoint.resume names, as [optimizer.lr, schedule]; each difference is said"},
       {.path = "checkpoint.keys",
        .type = JobType::text_map,
        .default_value = "{}",
        .help = "what a Python script calls the entries of its checkpoint, as {epoch: start_epoch, "
                "model: "
-               "net, optimizer: opt, scheduler: sched}; epoch may be a number"},
+               "net, optimizer: opt, scheduler: sched}; epoch, how many are done, may be a number"},
       {.path = "checkpoint.trust",
        .type = JobType::boolean,
        .default_value = "false",
@@ -613,6 +617,12 @@ std::vector<JobKey> training_keys() {
        .default_value = "true",
        .may_differ = true,
        .help = "write metrics.jsonl"},
+      {.path = "metrics.command",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "program and arguments that rank 0 starts, which gets the lines of metrics.jsonl on "
+               "its standard input, as [python3, deploy/tracking/mlflow_hook.py]"},
   };
 }
 // clang-format on

@@ -204,6 +204,23 @@ std::string show_source(std::string_view text, Mark mark) {
   return "\n    " + line + "\n    " + std::string(column, ' ') + "^";
 }
 
+std::string_view line_of(std::string_view text, int number) {
+  for (int line = 1; line < number; ++line)
+    text.remove_prefix(std::min(text.find('\n'), text.size() - 1) + 1);
+  return text.substr(0, text.find('\n'));
+}
+
+/// Where a tab stands in the indentation of the line, or of the one before it. The parser has a
+/// number of words for what comes of it.
+std::optional<Mark> find_tab(std::string_view text, int line) {
+  for (int number = line; number > std::max(line - 2, 0); --number) {
+    const std::string_view one = line_of(text, number);
+    const std::size_t tab = one.substr(0, one.find_first_not_of(" \t")).find('\t');
+    if (tab != std::string_view::npos) return Mark{number, static_cast<int>(tab) + 1};
+  }
+  return {};
+}
+
 void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t offset) {
   Mark mark;
   mark.line = 1 + static_cast<int>(
@@ -277,7 +294,13 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
     }
   } catch (const YAML::Exception& error) {
     const Mark mark = error.mark.is_null() ? Mark{} : to_mark(error.mark);
-    document.problems.push_back(locate(name, mark) + ": " + error.msg + show_source(text, mark));
+    const std::optional<Mark> tab = find_tab(text, mark.line);
+    const Mark place = tab.value_or(mark);
+    document.problems.push_back(
+        locate(name, place) + ": " +
+        (tab ? "a tab in the indentation, which is spaces in YAML. Replace it by spaces"
+             : error.msg) +
+        show_source(text, place));
   } catch (const TooMuch& limit) {
     document.problems.push_back(locate(name, limit.mark) + ": " + limit.what);
   }

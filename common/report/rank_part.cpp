@@ -103,7 +103,7 @@ std::string table_of(const RunRecord& run) {
   const std::string when =
       newest.numbers.empty()
           ? ""
-          : element("p", "Means over epoch " + std::to_string(newest.epoch + 1) + ".", "soft");
+          : element("p", "Means over epoch " + std::to_string(newest.epoch) + ".", "soft");
   const std::string rest =
       ranks > kMostRows
           ? element("p", "and " + std::to_string(ranks - kMostRows) + " more ranks", "soft")

@@ -28,7 +28,7 @@ Row cells_of(const RunRecord& run, bool is_best) {
         watch.metric.starts_with("test_") ? watch.metric.substr(5) : watch.metric;
     result = half + " " + metric_number(watch.metric, one.number(watch.metric)) +
              (is_best ? " (best)" : "");
-    epoch = std::to_string(one.epoch + 1);
+    epoch = std::to_string(one.epoch);
   }
   const double rate = throughput_of(run);
   const std::optional<double> time = time_of(run);

@@ -64,7 +64,7 @@ std::string head_part(const RunRecord& run) {
   html += "<div class=\"tiles\">\n";
   if (best) {
     const RecordedEpoch& one = run.epochs[*best];
-    html += tile("best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch + 1),
+    html += tile("best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch),
                  metric_number(watch.metric, one.number(watch.metric)));
   }
   const auto whole = std::ranges::count(run.epochs, true, &RecordedEpoch::is_whole);
@@ -134,7 +134,7 @@ std::vector<ChartMark> marks_of(const RunRecord& run) {
     const RecordedEpoch& one = run.epochs[*best];
     marks.push_back({ChartMark::Kind::best,
                      static_cast<double>(one.step),
-                     "best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch + 1),
+                     "best " + spoken(watch.metric) + ", epoch " + std::to_string(one.epoch),
                      ""});
   }
   if (const std::int64_t step = last_step(run); step > 0)
@@ -247,7 +247,7 @@ std::string epochs_part(const RunRecord& run) {
   for (std::size_t i = 0; i < run.epochs.size(); ++i) {
     if (i < first && i != best) continue;
     const RecordedEpoch& one = run.epochs[i];
-    std::vector<std::string> row{std::to_string(one.epoch + 1) + (i == best ? " (best)" : ""),
+    std::vector<std::string> row{std::to_string(one.epoch) + (i == best ? " (best)" : ""),
                                  grouped(one.step)};
     for (const std::string& name : columns)
       row.push_back(metric_number(name, one.number(name)));

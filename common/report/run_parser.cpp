@@ -131,7 +131,7 @@ void parse_start(const json::object& line, std::int64_t step, RunRecord& run) {
 }
 
 void parse_ranks(const json::object& line, std::int64_t step, RunRecord& run) {
-  RecordedRanks ranks{integer_in(line, "epoch").value_or(0), step, {}};
+  RecordedRanks ranks{integer_in(line, "epoch").value_or(1), step, {}};
   for (const auto& [name, value] : line)
     if (value.is_array()) ranks.numbers.emplace(name, numbers_of(value.as_array()));
   // Of an epoch that was interrupted and went on there are two.
@@ -191,7 +191,10 @@ void MetricsParser::add_epoch(std::string_view kind, const Numbers& numbers) {
   const std::optional<std::int64_t> step = find_integer(numbers, "step");
   if (!step || run_.epochs.size() >= kMostEpochs) return;
   RecordedEpoch epoch;
-  epoch.epoch = find_integer(numbers, "epoch").value_or(0);
+  epoch.epoch = find_integer(numbers, "epoch").value_or(1);
+  // In a file of former times the first epoch is 0.
+  if (epoch.epoch == 0) first_epoch_ = 0;
+  epoch.epoch += 1 - first_epoch_;
   epoch.step = *step;
   epoch.is_whole = kind == "epoch";
   epoch.numbers = numbers;

@@ -33,6 +33,7 @@ class MetricsParser {
 
   RunRecord& run_;
   std::int64_t stride_ = 1;
+  std::int64_t first_epoch_ = 1;
   std::vector<std::string> columns_;  // of the CSV
 };
 

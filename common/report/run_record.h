@@ -22,7 +22,7 @@ struct RecordedStep {
 };
 
 struct RecordedEpoch {
-  std::int64_t epoch = 0;  // from 0
+  std::int64_t epoch = 1;  // from 1
   std::int64_t step = 0;
   bool is_whole = true;  // false: an evaluation in the middle of it
   Numbers numbers;       // as in metrics.jsonl: "train_loss", "test_accuracy", "images_per_s"
@@ -32,7 +32,7 @@ struct RecordedEpoch {
 
 /// What each rank measured in an epoch, by rank: "step_ms", "data_wait_ms", "forward_ms".
 struct RecordedRanks {
-  std::int64_t epoch = 0;
+  std::int64_t epoch = 1;
   std::int64_t step = 0;
   std::map<std::string, std::vector<double>> numbers;
 };

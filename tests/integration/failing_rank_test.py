@@ -73,6 +73,8 @@ class OwnExceptions(FailingRank):
     MISFIT = "c10::Error: The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
     OF_LIBTORCH = {
         "shapes": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x784 and 3x5)",
+        "layer": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x140 and 784x10) "
+                 "(in linear: aten::linear of [16, 140] with weight [10, 784], bias [10])",
         "scalar": "c10::Error: grad can be implicitly created only for scalar outputs",
         "metric": MISFIT,
         "augment": MISFIT,
@@ -116,6 +118,28 @@ class OwnExceptions(FailingRank):
                 self.assertEqual(error["message"], f"{self.TYPES.get(where, 'failing::Refusal')}: no {where} in step 5")
                 self.assertEqual(error["extraInfo"]["rank"], 1)
                 self.assertIn("lost a peer", self.error_of(0)["message"])
+
+
+class Refusals(FailingRank):
+    def test_what_rank_0_or_all_refuse_is_said_once_and_leaves_nothing(self):
+        worker = self.bin / "ddp-worker"
+        self.run_program(worker, "job.yaml", "output=made", "train.epochs=1", "data.train_size=64")
+        made = self.folder / "made" / "job"
+        for what, keys in {
+            "data.root .*/nowhere does not exist": ("data.name=mnist", f"data.root={self.folder}/nowhere"),
+            "model.weights: /nowhere.pt: No such file or directory": ("model.weights=/nowhere.pt",),
+            r"conv1.weight: F32 \[24, 1, 5, 5\] in the file, F32 \[6, 1, 5, 5\] in the model": ("model.name=lenet", f"model.weights={made}/best"),
+            "was made with model.name: convnet, this job has lenet": ("model.name=lenet", f"checkpoint.resume={made}"),
+            "cannot load checkpoint /nowhere: there is no such file": ("checkpoint.resume=/nowhere",),
+            "data.augment: it makes images of 1x14x14 .*does not take them": ("model.name=lenet", "data.augment=[{resize: {height: 14, width: 14}}]"),
+        }.items():
+            with self.subTest(what):
+                ranks = self.start_ranks(worker, 3, *keys, "data.train_size=64")
+                self.assertEqual([running.finish() for running in ranks], [2, 97, 97], [running.text for running in ranks])
+                self.assertRegex(ranks[0].text, what)
+                for rank in (1, 2):
+                    self.assertNotIn("ddp-worker: ", ranks[rank].text.replace(f"ddp-worker: rank {rank} of 3", ""))
+                self.assertFalse((self.folder / "runs" / "job").exists())
 
 
 class Terminate(FailingRank):

@@ -105,6 +105,7 @@ class FailingModel : public ImageModel {
                                                   request.classes))) {}
 
   at::Tensor forward(at::Tensor x) override {
+    if (failure() == "layer" && steps_ + 1 >= kStep) x = x.slice(2, 0, 5);
     at::Tensor scores = linear_(x.flatten(1));
     if (!is_training() || ++steps_ != kStep) return scores;
     const std::string where = failure();

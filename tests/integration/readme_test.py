@@ -107,6 +107,7 @@ class Readme(ProcessTest):
             "DDP_PYTHON": sys.executable,
             "DDP_PYTHON_TORCH1": sys.executable,
             "DDP_PYTHON_DETECTOR": sys.executable,
+            "DDP_PYTHON_TRACKING": sys.executable,
         }
         (self.folder / "torch/torch/lib").mkdir(parents=True)
         (self.folder / "torch/torch/lib/libtorch_cpu.so").touch()

@@ -231,6 +231,37 @@ class OtherJobs(SavesTest):
                 self.assertLess(seconds - start, 1)
 
 
+    def test_what_is_allowed_to_differ_is_said_and_goes_on(self):
+        self.worker("output=made", "train.epochs=1")
+        resume = ("train.epochs=2", f"checkpoint.resume={self.folder}/made/job/latest")
+        other = ("optimizer.lr=0.01", "schedule.name=constant", "schedule.warmup=0")
+        text = self.worker("output=refused", *resume, *other, expect=2)
+        self.assertIn("was made with optimizer.lr: 0.003, this job has 0.01. Use the same value, or allow the change: "
+                      "checkpoint.allow=[optimizer.lr].\n", text)  # fmt: skip
+        self.assertFalse((self.folder / "refused" / "job").exists())
+        text = self.worker("output=allowed", *resume, *other, "checkpoint.allow=[optimizer.lr, schedule]")
+        self.assertRegex(text, r"resumes at step 20, epoch 2, from \S+step-000020\n  optimizer.lr: 0.003 -> 0.01\n"
+                               r"  schedule.name: cosine -> constant\n  schedule.warmup: 0.5 -> 0\n")  # fmt: skip
+        self.assertEqual({record["lr"] for record in records(self.folder / "allowed/job", "step")}, {0.01})
+        # Once it has begun, the run is its own: what is left of it needs no more leave.
+        text = self.worker("output=allowed", "train.epochs=3", *other, "checkpoint.resume=auto")
+        self.assertIn("resumes at step 40, epoch 3", text)
+        self.assertNotIn("->", text)
+
+    def test_an_optimizer_that_is_allowed_to_differ_begins_with_what_is_there(self):
+        self.worker("output=made", "train.epochs=1", "optimizer.ema_decay=null")
+        resume = ("train.epochs=2", f"checkpoint.resume={self.folder}/made/job", "checkpoint.allow=[optimizer]")
+        text = self.worker("output=sgd", *resume, "optimizer.name=sgd", "optimizer.lr=0.01")
+        self.assertRegex(text, r"  optimizer.ema_decay: null -> 0.9\n  optimizer.lr: 0.003 -> 0.01\n  optimizer.name: adamw -> sgd\n"
+                               r"  of the optimizer's 17 tensors 17 are not in the checkpoint and start anew\n")  # fmt: skip
+        # The averages begin at the weights: the first step after it is as good as the last one before.
+        before, after = (records(self.folder / name / "job", "epoch")[-1]["test_loss"] for name in ("made", "sgd"))
+        self.assertLess(after, before)
+        text = self.worker("output=more", *resume, "data.train_size=320", "checkpoint.allow=[data, optimizer]", expect=2)
+        self.assertIn("was made with 20 steps an epoch, this job has 10. Use the same data, or start a new run from its weights "
+                      f"alone: model.weights={self.folder}/made/job/checkpoints/step-000020.\n", text)  # fmt: skip
+
+
 class TimeLimit(SavesTest):
     """train.time_limit: a stop with a checkpoint, whatever the job does just then."""
 

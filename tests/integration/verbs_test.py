@@ -45,7 +45,7 @@ class Export(VerbTest):
         watch = ("eval.watch.metric=loss", "eval.watch.mode=max")  # the first is the best
         there = self.train(*watch)
         by_name = {}
-        for name in ("latest", "best", "", "step-000040", ".."):
+        for name in ("latest", "best", "", "step-000040", "..", "../latest", "../best", "../step-000040"):
             self.worker("export", there / name, "-o", "out.safetensors")
             by_name[name] = (self.folder / "out.safetensors").read_bytes()
         steps = {step: (there / step / "model.safetensors").read_bytes() for step in ("step-000020", "step-000040", "step-000060")}
@@ -56,11 +56,13 @@ class Export(VerbTest):
         self.assertEqual(ends[".."], raw["step-000060"])
         self.assertEqual(ends["step-000040"], raw["step-000040"])
         self.assertEqual(ends["best"], raw["step-000020"])
+        for name in ("latest", "best", "step-000040"):
+            self.assertEqual(ends[f"../{name}"], ends[name])
         self.assertEqual(len(set(raw.values())), 3)
         # Where weights and checkpoints are taken, too.
-        text = self.worker("job.yaml", "name=other", f"model.weights={there / 'best'}", "train.epochs=1")
+        text = self.worker("job.yaml", "name=other", f"model.weights={there.parent / 'best'}", "train.epochs=1")
         self.assertIn("step-000020/model.safetensors", text)
-        text = self.worker("job.yaml", "name=third", f"checkpoint.resume={there.parent}", "train.epochs=4", *watch)
+        text = self.worker("job.yaml", "name=third", f"checkpoint.resume={there.parent / 'latest'}", "train.epochs=4", *watch)
         self.assertIn("resumes at step 60, epoch 4", text)
 
     def test_a_damaged_one_is_one_line_and_of_a_run_the_next_is_taken(self):
@@ -163,12 +165,12 @@ class Eval(VerbTest):
         """What the run's epochs say of the test set, by step."""
         lines = (self.folder / "runs" / run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
         epochs = [record for record in map(json.loads, lines) if record["kind"] == "epoch"]
-        return {record["step"]: {key: value for key, value in record.items() if key.startswith("test_")} for record in epochs}
+        return {record["step"]: {key: value for key, value in record.items() if key == "epoch" or key.startswith("test_")} for record in epochs}
 
     def told(self, text):
         line = next(line for line in text.splitlines() if "{" in line)
         record = json.loads(line[line.index("{") :])
-        return {key: value for key, value in record.items() if key.startswith("test_")}
+        return {key: value for key, value in record.items() if key == "epoch" or key.startswith("test_")}
 
     def test_it_equals_what_the_run_recorded_for_each_checkpoint(self):
         for name, keys in (("plain", ()), ("average", ("optimizer.ema_decay=0.8", "eval.metrics=[top-5]", "model.name=lenet"))):

@@ -129,7 +129,7 @@ void save_checkpoint(const Arguments& arguments) {
 void write_metrics(const Arguments& arguments) {
   const std::int64_t resumed = std::stoll(arguments.at(1));
   const OwnedDir directory = OwnedDir::require(arguments.at(0));
-  MetricsWriter writer({.directory = directory, .resumed_step = resumed});
+  MetricsWriter writer({.directory = directory, .resumed_step = resumed, .job_text = "name: a\n"});
   for (std::int64_t step = resumed + 1; step <= std::stoll(arguments.at(2)); ++step) {
     const std::int64_t epoch = (step - 1) / 10;
     const double loss = 1 / static_cast<double>(step + resumed);

@@ -12,6 +12,7 @@ import unittest
 import numpy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+from tensorboard.util.tensor_util import make_ndarray
 
 from files_tool import files_tool
 
@@ -57,12 +58,20 @@ class Metrics(unittest.TestCase):
         self.assertEqual(set(self.accumulator.Tags()["scalars"]), tags)
         self.assertEqual([step for step, _ in self.points("accuracy/test")], [10, 20, 30])
 
+    def test_tensorboard_has_the_job_as_text(self):
+        (tag,) = self.accumulator.Tags()["tensors"]
+        self.assertEqual(tag, "job/text_summary")
+        self.assertEqual(self.accumulator.SummaryMetadata(tag).plugin_data.plugin_name, "text")
+        first, second = self.accumulator.Tensors(tag)
+        self.assertEqual((first.step, second.step), (0, 20))
+        self.assertEqual(make_ndarray(second.tensor_proto).tolist(), [b"```yaml\nname: a\n```\n"])
+
     def test_every_checksum_is_right(self):
         files = sorted(self.folder.glob("events.out.tfevents.*"))
         self.assertEqual(len(files), 2)
-        # Version and START, then one event for each step and epoch. The reader checks both checksums of every record.
+        # Version, START and the job, then one event for each step and epoch. The reader checks both checksums of every record.
         counts = [sum(1 for _ in LegacyEventFileLoader(str(file)).Load()) for file in files]
-        self.assertEqual(counts, [2 + 25 + 2, 2 + 10 + 1])
+        self.assertEqual(counts, [2 + 1 + 25 + 2, 2 + 1 + 10 + 1])
 
     def test_jsonl_and_csv_hold_the_same_numbers_bit_for_bit(self):
         records = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]

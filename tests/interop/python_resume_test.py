@@ -180,7 +180,7 @@ class PythonResume(unittest.TestCase):
         said = "initial_lr 0.03 (this job: 0.02), weight_decay 0 (this job: 0.0001), momentum 0.8 (this job: 0.9), nesterov 1 (this job: 0)"
         self.assertIn(said, text)
         self.assertIn("resumes at step 30, epoch 4", text)
-        self.assertIn("its scheduler has made 1 steps, and this run goes on with epoch 3", text)
+        self.assertIn("its scheduler has made 1 steps, and this run goes on with epoch 4", text)
 
     def test_what_is_missing_or_does_not_fit_is_one_refusal(self):
         self.save_and_go_on(make_optimizer=lambda model: torch.optim.Adam(model.parameters()))

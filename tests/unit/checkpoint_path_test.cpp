@@ -61,6 +61,10 @@ TEST_F(CheckpointPath, EveryWayToNameOneIsUnderstood) {
   EXPECT_EQ(step_behind(run_.path()), 3);
   EXPECT_EQ(step_behind(there_), 3);
   EXPECT_EQ(step_behind(there_ / ""), 3);
+  EXPECT_EQ(step_behind(run_.path() / "latest"), 3);
+  EXPECT_EQ(step_behind(run_.path() / "best"), 1);
+  EXPECT_EQ(step_behind(run_.path() / "step-000002"), 2);
+  EXPECT_TRUE(is_checkpoint_path(run_.path() / "best"));
   EXPECT_THAT(warnings_, IsEmpty());
   std::filesystem::rename(there_ / "step-000002", scratch_.path() / "moved");
   EXPECT_EQ(step_behind(scratch_.path() / "moved"), 2) << "a manifest makes it one";
@@ -90,6 +94,11 @@ TEST_F(CheckpointPath, OneThatIsNamedAndDamagedIsRefused) {
 TEST_F(CheckpointPath, WhatIsNoCheckpointIsSaidWithWhatToGive) {
   EXPECT_THAT(refusal(scratch_.path() / "none"), HasSubstr("there is no such file or directory"));
   EXPECT_THAT(refusal(scratch_.path()), HasSubstr("holds no checkpoint"));
+  std::filesystem::remove(there_ / "best");
+  EXPECT_THAT(
+      refusal(run_.path() / "best"),
+      AllOf(HasSubstr("run/checkpoints/best: there is no such file"), HasSubstr("as RUN/best.")));
+  scratch_.write("run/checkpoints/best", "step-000001\n");
   EXPECT_THAT(refusal(there_ / "step-000007"), HasSubstr("no such file"));
   scratch_.write("some.txt", "hello");
   EXPECT_THAT(refusal(scratch_.path() / "some.txt"), HasSubstr("neither a directory nor a file"));

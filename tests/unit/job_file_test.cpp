@@ -6,6 +6,7 @@
 
 #include "common/batch_plan.h"
 #include "common/error.h"
+#include "common/home_path.h"
 #include "common/job_keys.h"
 #include "common/job_rules.h"
 #include "common/print_job.h"
@@ -89,6 +90,19 @@ TEST(JobSchema, LaterLayersWin) {
   EXPECT_EQ(job.setting("train.epochs").origin, "train.epochs=5");
 }
 
+TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
+  const JobValues job =
+      resolve("data: {name: own, root: ~/mnist, batch: 8, args: {more: ~/more, glob: a~}}\n",
+              {"model.weights=~/w.pt", "data.args.other=~/other", "output=~"});
+  const std::string home = expand_home("~");
+  ASSERT_NE(home, "~");
+  EXPECT_EQ(job.text("data.root"), home + "/mnist");
+  EXPECT_EQ(job.text("model.weights"), home + "/w.pt");
+  EXPECT_EQ(job.text("output"), home);
+  EXPECT_EQ(job.text_map("data.args"),
+            (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
+}
+
 TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
   const std::string problems =
       problems_of("epoch: 3\noptimizer:\n  momentun: 0.9\n  lr: -1\ntrain: {epochs: 3.7}\n",
@@ -105,6 +119,19 @@ TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {
   EXPECT_THAT(problems,
               HasSubstr("train.epohcs=2: train.epohcs: unknown key, did you mean \"epochs\"?"));
   EXPECT_THAT(problems, HasSubstr("data=3: data: is a section"));
+}
+
+TEST(JobSchema, WhatMayDifferFromACheckpointIsNamedByKeysAndSections) {
+  const std::string path = "checkpoint.resume=runs/a/best";
+  const std::string batch = "data: {batch: 8}\n";
+  EXPECT_EQ(problems_of(batch, {path, "checkpoint.allow=[optimizer.lr, schedule, eval.watch]"}),
+            "");
+  EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimizer.lrr]"}),
+              HasSubstr("optimizer.lrr: unknown key, did you mean \"lr\"?"));
+  EXPECT_THAT(problems_of(batch, {path, "checkpoint.allow=[optimiser]"}),
+              HasSubstr("optimiser: unknown key, did you mean \"optimizer\"?"));
+  EXPECT_THAT(problems_of(batch, {"checkpoint.allow=[optimizer]"}),
+              HasSubstr("checkpoint.resume is auto. Give the path, as runs/digits/best."));
 }
 
 TEST(JobSchema, NumbersAreReadStrictly) {

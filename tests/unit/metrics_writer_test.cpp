@@ -54,16 +54,16 @@ TEST(MetricsWriter, WritesTheRecordsOfTheDesign) {
   EXPECT_THAT(
       lines_of(scratch, "metrics.jsonl"),
       ElementsAre(
-          R"({"kind":"step","epoch":1,"step":20,"loss":0.05,"lr":0.05,"images_per_s":12000})",
-          R"({"kind":"epoch","epoch":1,"step":20,"train_loss":0.25,"train_accuracy":0.5,)"
+          R"({"kind":"step","epoch":2,"step":20,"loss":0.05,"lr":0.05,"images_per_s":12000})",
+          R"({"kind":"epoch","epoch":2,"step":20,"train_loss":0.25,"train_accuracy":0.5,)"
           R"("test_loss":0.125,"test_accuracy":0.9875,"images_per_s":11000,"seconds":1.5})"));
   EXPECT_THAT(lines_of(scratch, "metrics.csv"),
               ElementsAre("kind,epoch,step,loss,lr,train_loss,train_accuracy,test_loss,"
                           "test_accuracy,images_per_s,"
                           "seconds,forward_ms,backward_ms,communication_ms,overlap_ms,loss_scale,"
                           "skipped_steps,data_wait_ms",
-                          "step,1,20,0.05,0.05,,,,,12000,,,,,,,,",
-                          "epoch,1,20,,,0.25,0.5,0.125,0.9875,11000,1.5,,,,,,,"));
+                          "step,2,20,0.05,0.05,,,,,12000,,,,,,,,",
+                          "epoch,2,20,,,0.25,0.5,0.125,0.9875,11000,1.5,,,,,,,"));
 }
 
 TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
@@ -80,7 +80,7 @@ TEST(MetricsWriter, WhatIsNotEvaluatedOrNotFiniteIsNull) {
   EXPECT_THAT(json[0], HasSubstr("\"loss\":null"));
   EXPECT_THAT(json[1], HasSubstr("\"test_loss\":null,\"test_accuracy\":null"));
   const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
-  EXPECT_THAT(csv[1], HasSubstr("step,0,1,nan,"));
+  EXPECT_THAT(csv[1], HasSubstr("step,1,1,nan,"));
   EXPECT_THAT(csv[2], HasSubstr("0.25,0.5,,,11000"));
 }
 
@@ -101,13 +101,13 @@ TEST(MetricsWriter, AnotherTaskHasItsOwnColumnsAndPartsOfALossHaveNone) {
   EXPECT_THAT(
       lines_of(scratch, "metrics.jsonl"),
       ElementsAre(
-          R"({"kind":"evaluation","epoch":0,"step":5,"test_loss":2,"test_map50":0.25,"test_loss/box":1.5})",
-          R"({"kind":"epoch","epoch":0,"step":10,"train_loss":3,"test_loss":1,"test_map50":0.5,)"
+          R"({"kind":"evaluation","epoch":1,"step":5,"test_loss":2,"test_map50":0.25,"test_loss/box":1.5})",
+          R"({"kind":"epoch","epoch":1,"step":10,"train_loss":3,"test_loss":1,"test_map50":0.5,)"
           R"("images_per_s":11000,"seconds":1.5,"queue":7})"));
   const std::vector<std::string> csv = lines_of(scratch, "metrics.csv");
   EXPECT_THAT(csv[0],
               HasSubstr("kind,epoch,step,loss,lr,train_loss,test_loss,test_map50,images_per_s,"));
-  EXPECT_THAT(csv[1], HasSubstr("evaluation,0,5,,,,2,0.25,,"));
+  EXPECT_THAT(csv[1], HasSubstr("evaluation,1,5,,,,2,0.25,,"));
 }
 
 TEST(MetricsWriter, NumbersReadBackBitEqual) {
@@ -129,7 +129,7 @@ TEST(MetricsWriter, NumbersReadBackBitEqual) {
   const std::vector<std::string> json = lines_of(scratch, "metrics.jsonl");
   ASSERT_THAT(csv, SizeIs(numbers.size() + 1));
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    EXPECT_EQ(std::strtod(csv[i + 1].c_str() + std::string("step,0,1,").size(), nullptr),
+    EXPECT_EQ(std::strtod(csv[i + 1].c_str() + std::string("step,1,1,").size(), nullptr),
               numbers[i]);
     const std::string key = "\"loss\":";
     EXPECT_EQ(std::strtod(json[i].c_str() + json[i].find(key) + key.size(), nullptr), numbers[i]);
@@ -152,16 +152,43 @@ TEST(MetricsWriter, ARunThatGoesOnDropsTheRecordsItWillWriteAgain) {
   }
   const auto is_from = [](const std::string& start) { return testing::StartsWith(start); };
   EXPECT_THAT(lines_of(scratch, "metrics.jsonl"),
-              ElementsAre(is_from(R"({"kind":"step","epoch":0,"step":5,)"),
-                          is_from(R"({"kind":"step","epoch":0,"step":10,)"),
-                          is_from(R"({"kind":"epoch","epoch":0,"step":10,)"),
-                          is_from(R"({"kind":"step","epoch":1,"step":15,)")));
+              ElementsAre(is_from(R"({"kind":"step","epoch":1,"step":5,)"),
+                          is_from(R"({"kind":"step","epoch":1,"step":10,)"),
+                          is_from(R"({"kind":"epoch","epoch":1,"step":10,)"),
+                          is_from(R"({"kind":"step","epoch":2,"step":15,)")));
   EXPECT_THAT(lines_of(scratch, "metrics.csv"),
               ElementsAre(is_from("kind,epoch,step"),
-                          is_from("step,0,5,"),
-                          is_from("step,0,10,"),
-                          is_from("epoch,0,10,"),
-                          is_from("step,1,15,")));
+                          is_from("step,1,5,"),
+                          is_from("step,1,10,"),
+                          is_from("epoch,1,10,"),
+                          is_from("step,2,15,")));
+}
+
+TEST(MetricsWriter, RecordsThatCountEpochsFromZeroAreCountedFromOneWhenTheRunGoesOn) {
+  const Scratch scratch;
+  const OwnedDir directory = OwnedDir::require(scratch.path());
+  const std::string header =
+      "kind,epoch,step,loss,lr,train_loss,train_accuracy,test_loss,test_accuracy,images_per_s,"
+      "seconds,forward_ms,backward_ms,communication_ms,overlap_ms,loss_scale,skipped_steps,"
+      "data_wait_ms\n";
+  scratch.write("metrics.jsonl",
+                R"({"kind":"step","epoch":0,"step":10,"loss":0.1})"
+                "\n"
+                R"({"kind":"epoch","epoch":0,"step":10,"train_loss":0.1})"
+                "\n"
+                R"({"kind":"step","epoch":1,"step":20,"loss":0.1})"
+                "\n"
+                R"({"kind":"step","epoch":2,"step":30,"loss":0.1})"
+                "\n");
+  scratch.write("metrics.csv",
+                header + "step,0,10,0.1,\nepoch,0,10,\nstep,1,20,0.1,\nstep,2,30,\n");
+  for (int i = 0; i < 2; ++i)
+    MetricsWriter({.directory = directory, .tensorboard = false, .resumed_step = 20});
+  EXPECT_THAT(lines_of(scratch, "metrics.jsonl"),
+              ElementsAre(R"({"kind":"step","epoch":1,"step":10,"loss":0.1})",
+                          R"({"kind":"epoch","epoch":1,"step":10,"train_loss":0.1})",
+                          R"({"kind":"step","epoch":2,"step":20,"loss":0.1})"));
+  EXPECT_EQ(scratch.read("metrics.csv"), header + "step,1,10,0.1,\nepoch,1,10,\nstep,2,20,0.1,\n");
 }
 
 TEST(MetricsWriter, TheRecordOfAnEpochThatIsStillOpenIsDropped) {
@@ -188,8 +215,8 @@ TEST(MetricsWriter, ALineThatACrashCutOffGoes) {
   }
   const std::string json = scratch.read("metrics.jsonl");
   const std::string csv = scratch.read("metrics.csv");
-  scratch.write("metrics.jsonl", json + R"({"kind":"step","epoch":0,"step":1)");
-  scratch.write("metrics.csv", csv + "step,0,1");
+  scratch.write("metrics.jsonl", json + R"({"kind":"step","epoch":1,"step":1)");
+  scratch.write("metrics.csv", csv + "step,1,1");
   const MetricsWriter again({.directory = directory, .tensorboard = false, .resumed_step = 10});
   EXPECT_EQ(scratch.read("metrics.jsonl"), json);
   EXPECT_EQ(scratch.read("metrics.csv"), csv);

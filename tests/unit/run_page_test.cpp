@@ -45,9 +45,9 @@ RunRecord small_run() {
   run.steps = {{1, 2.5, 0.1, 100}, {2, 1.5, 0.1, 100}, {3, kNaN, 0.1, 100}};
   run.steps_written = 3;
   run.epochs = {
-      {0, 2, true, {{"train_loss", 2}, {"test_loss", 1}, {"test_accuracy", 0.9}, {"seconds", 1}}},
-      {1, 4, true, {{"train_loss", kNaN}, {"test_loss", kNaN}, {"test_accuracy", kNaN}}}};
-  run.ranks = {{0, 2, {{"step_ms", {10, 12}}, {"data_wait_ms", {0.1, 0.2}}}}};
+      {1, 2, true, {{"train_loss", 2}, {"test_loss", 1}, {"test_accuracy", 0.9}, {"seconds", 1}}},
+      {2, 4, true, {{"train_loss", kNaN}, {"test_loss", kNaN}, {"test_accuracy", kNaN}}}};
+  run.ranks = {{1, 2, {{"step_ms", {10, 12}}, {"data_wait_ms", {0.1, 0.2}}}}};
   RecordedRound start;
   start.ranks = {"a, cpu", "b, cpu"};
   run.starts = {start, start};
@@ -121,7 +121,7 @@ TEST(RunPage, WhateverHasANameIsEscaped) {
 
 TEST(RunPage, OneOfManyRanksAndClassesStaysSmall) {
   RunRecord run = small_run();
-  run.ranks = {{0, 2, {{"step_ms", std::vector<double>(10'000, 5)}}}};
+  run.ranks = {{1, 2, {{"step_ms", std::vector<double>(10'000, 5)}}}};
   run.starts[1].ranks.assign(10'000, "host");
   RecordedClasses classes;
   classes.names.assign(RecordedClasses::kMost, "class");

@@ -23,9 +23,9 @@ RunRecord parse_metrics(const std::vector<std::string>& lines) {
 
 TEST(RunParser, StepsEpochsAndEvaluationsAreRead) {
   const RunRecord run = parse_metrics(
-      {R"({"kind":"step","epoch":0,"step":20,"loss":1.5,"lr":0.1,"images_per_s":100})",
-       R"({"kind":"evaluation","epoch":0,"step":25,"test_loss":0.5})",
-       R"({"kind":"epoch","epoch":0,"step":40,"train_loss":1,"test_accuracy":0.5,"seconds":2})"});
+      {R"({"kind":"step","epoch":1,"step":20,"loss":1.5,"lr":0.1,"images_per_s":100})",
+       R"({"kind":"evaluation","epoch":1,"step":25,"test_loss":0.5})",
+       R"({"kind":"epoch","epoch":1,"step":40,"train_loss":1,"test_accuracy":0.5,"seconds":2})"});
   ASSERT_EQ(run.steps.size(), 1U);
   EXPECT_EQ(run.steps[0].step, 20);
   EXPECT_EQ(run.steps[0].loss, 1.5);
@@ -36,15 +36,23 @@ TEST(RunParser, StepsEpochsAndEvaluationsAreRead) {
   EXPECT_EQ(time_of(run), 2);
 }
 
+TEST(RunParser, EpochsOfAnOlderRunAreCountedFromOneToo) {
+  const RunRecord run = parse_metrics({R"({"kind":"epoch","epoch":0,"step":40,"train_loss":1})",
+                                       R"({"kind":"epoch","epoch":1,"step":80,"train_loss":1})"});
+  ASSERT_EQ(run.epochs.size(), 2U);
+  EXPECT_EQ(run.epochs[0].epoch, 1);
+  EXPECT_EQ(run.epochs[1].epoch, 2);
+}
+
 TEST(RunParser, WhatIsNotUnderstoodIsLeftOut) {
   const RunRecord run = parse_metrics({"",
                                        "nonsense",
                                        "[1,2]",
-                                       R"({"kind":"step","epoch":0,"st)",
+                                       R"({"kind":"step","epoch":1,"st)",
                                        R"({"kind":"step","step":-3,"loss":1})",
                                        R"({"kind":"step","step":1e300,"loss":1})",
                                        R"({"kind":"step","step":"7","loss":1})",
-                                       R"({"kind":"epoch","epoch":0})",
+                                       R"({"kind":"epoch","epoch":1})",
                                        R"({"kind":7,"step":3})",
                                        R"({"kind":"step","step":4,"loss":null,"lr":"x"})",
                                        std::string(100'000, '[')});
@@ -58,7 +66,7 @@ TEST(RunParser, AMillionStepsAreThinned) {
   RunRecord run;
   MetricsParser parser(run);
   for (int i = 1; i <= 1'000'000; ++i)
-    parser.add_json(R"({"kind":"step","epoch":0,"step":)" + std::to_string(i) + R"(,"loss":1})");
+    parser.add_json(R"({"kind":"step","epoch":1,"step":)" + std::to_string(i) + R"(,"loss":1})");
   EXPECT_EQ(run.steps_written, 1'000'000);
   EXPECT_LE(run.steps.size(), MetricsParser::kMostSteps);
   EXPECT_GE(run.steps.size(), MetricsParser::kMostSteps / 2 - 1);
@@ -70,10 +78,10 @@ TEST(RunParser, TheCsvTellsTheSame) {
   RunRecord run;
   MetricsParser parser(run);
   for (const char* const line : {"kind,epoch,step,loss,lr,train_loss,test_accuracy",
-                                 "step,0,20,1.5,0.1,,",
-                                 "step,0,21,nan,0.1,,",
-                                 "step,0",
-                                 "epoch,0,40,,,1.25,0.5,extra"})
+                                 "step,1,20,1.5,0.1,,",
+                                 "step,1,21,nan,0.1,,",
+                                 "step,1",
+                                 "epoch,1,40,,,1.25,0.5,extra"})
     parser.add_csv(line);
   ASSERT_EQ(run.steps.size(), 2U);
   EXPECT_EQ(run.steps[0].loss, 1.5);
@@ -88,12 +96,12 @@ TEST(RunParser, ARoundDropsWhatEarlierOnesToldOfLaterSteps) {
   for (const char* const line :
        {R"({"kind":"round","round":0,"step":0,"ranks":["a","b"],"watch":"accuracy",)"
         R"("higher_is_better":true})",
-        R"({"kind":"ranks","epoch":0,"step":10,"step_ms":[1,2]})",
+        R"({"kind":"ranks","epoch":1,"step":10,"step_ms":[1,2]})",
         R"({"kind":"save","step":10})",
-        R"({"kind":"ranks","epoch":1,"step":20,"step_ms":[1,null]})",
+        R"({"kind":"ranks","epoch":2,"step":20,"step_ms":[1,null]})",
         R"({"kind":"save","step":20})",
         R"({"kind":"round","round":1,"step":10,"ranks":["a"]})",
-        R"({"kind":"ranks","epoch":1,"step":20,"step_ms":[3]})",
+        R"({"kind":"ranks","epoch":2,"step":20,"step_ms":[3]})",
         R"({"kind":"ranks","epo)"})
     parse_round_line(line, run);
   EXPECT_EQ(run.starts.size(), 2U);
@@ -104,10 +112,10 @@ TEST(RunParser, ARoundDropsWhatEarlierOnesToldOfLaterSteps) {
 }
 
 TEST(RunParser, TheBestIsWhatTheRunWatches) {
-  RunRecord run = parse_metrics({R"({"kind":"epoch","epoch":0,"step":1,"test_loss":2,"test_f":1})",
-                                 R"({"kind":"epoch","epoch":1,"step":2,"test_loss":1,"test_f":3})",
-                                 R"({"kind":"epoch","epoch":2,"step":3,"test_loss":3,"test_f":3})",
-                                 R"({"kind":"epoch","epoch":3,"step":4,"test_loss":null})"});
+  RunRecord run = parse_metrics({R"({"kind":"epoch","epoch":1,"step":1,"test_loss":2,"test_f":1})",
+                                 R"({"kind":"epoch","epoch":2,"step":2,"test_loss":1,"test_f":3})",
+                                 R"({"kind":"epoch","epoch":3,"step":3,"test_loss":3,"test_f":3})",
+                                 R"({"kind":"epoch","epoch":4,"step":4,"test_loss":null})"});
   EXPECT_EQ(watch_of(run).metric, "test_loss");
   EXPECT_EQ(best_of(run, watch_of(run)), 1U);
   parse_round_line(R"({"kind":"round","step":0,"watch":"f","higher_is_better":true,"ranks":["a"]})",

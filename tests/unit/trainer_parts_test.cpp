@@ -208,7 +208,7 @@ TEST_F(SnapshotTest, WhatAnEvaluationHasChangedSinceComesBack) {
   loaded.head.later = later_values(shared, position);
   factor.fill_(7);
   const std::unique_ptr<Group> alone = make_alone();
-  const Position back = restore(*alone, &loaded, {}, shared);
+  const Position back = restore(*alone, &loaded, Origin::same_job, {}, shared);
   EXPECT_EQ(back.watch, position.watch);
   EXPECT_EQ(back.result, 0.5);
   EXPECT_EQ(factor.item<double>(), 0.1);

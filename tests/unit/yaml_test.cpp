@@ -114,6 +114,19 @@ TEST(Yaml, BombsAreRefusedQuickly) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
+TEST(Yaml, ATabInTheIndentationIsCalledOne) {
+  const char* const called = ": a tab in the indentation, which is spaces in YAML.";
+  EXPECT_THAT(parse_yaml("data:\n\tname: digits\n\tbatch: 64\n", "f").problems,
+              ElementsAre(HasSubstr(std::string("f:2:1") + called)));
+  EXPECT_THAT(parse_yaml("data:\n  name: digits\n\tbatch: 64\n", "f").problems,
+              ElementsAre(HasSubstr(std::string("f:3:1") + called)));
+  EXPECT_THAT(parse_yaml("data:\n  name: digits\n \tbatch: 64\n", "f").problems,
+              ElementsAre(HasSubstr(std::string("f:3:2") + called)));
+  EXPECT_THAT(parse_yaml("data:\t{batch:\t64}\n", "f").problems, IsEmpty());
+  EXPECT_THAT(parse_yaml("a: \tx\nb: [1\n", "f").problems,
+              ElementsAre(Not(HasSubstr("indentation"))));
+}
+
 TEST(Yaml, OnlySmallRegularFilesAreRead) {
   const Scratch scratch;
   const std::filesystem::path folder = scratch.path();

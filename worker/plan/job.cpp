@@ -165,6 +165,7 @@ CheckpointJob make_checkpoint(const JobValues& values) {
   checkpoint.interval = values.duration("checkpoint.interval");
   checkpoint.keep = static_cast<int>(values.integer("checkpoint.keep"));
   checkpoint.resume = values.text("checkpoint.resume");
+  checkpoint.allow = values.texts("checkpoint.allow");
   checkpoint.keys = values.text_map("checkpoint.keys");
   checkpoint.trust = values.flag("checkpoint.trust");
   return checkpoint;

@@ -169,6 +169,7 @@ struct CheckpointJob {
   std::chrono::milliseconds interval{0};
   int keep = 3;
   std::string resume = "auto";
+  std::vector<std::string> allow{};  // keys and sections that may differ from the checkpoint's
   TextMap keys{};  // of a Python checkpoint: epoch, model, optimizer, scheduler to its own names
   bool trust = false;  // checkpoints and weights of other users
 };

@@ -27,22 +27,6 @@ struct VerbRule {
 constexpr std::size_t kMany = 1'000'000;
 
 constexpr VerbRule kVerbs[] = {
-    {"preview",
-     Verb::preview,
-     "preview JOB.yaml [KEY=VALUE ...] [-o PNG]",
-     "draws what the model is going to see"},
-    {"export",
-     Verb::export_weights,
-     "export CKPT -o FILE.safetensors|FILE.pt [--ema]",
-     "writes the weights, for Python and others",
-     1,
-     1},
-    {"inspect",
-     Verb::inspect,
-     "inspect CKPT [OTHER] [--json]",
-     "says what is in it, verified; or what differs; .safetensors and .pt files too",
-     1,
-     2},
     {"eval",
      Verb::evaluate,
      "eval CKPT JOB.yaml [KEY=VALUE ...] [--json]",
@@ -56,6 +40,22 @@ constexpr VerbRule kVerbs[] = {
      "names the class of each image; with a detector the objects in it, which -o draws",
      2,
      kMany},
+    {"inspect",
+     Verb::inspect,
+     "inspect CKPT [OTHER] [--json]",
+     "says what is in it, verified; or what differs; .safetensors and .pt files too",
+     1,
+     2},
+    {"export",
+     Verb::export_weights,
+     "export CKPT -o FILE.safetensors|FILE.pt [--ema]",
+     "writes the weights, for Python and others",
+     1,
+     1},
+    {"preview",
+     Verb::preview,
+     "preview JOB.yaml [KEY=VALUE ...] [-o PNG]",
+     "draws what the model is going to see"},
 };
 
 /// Flags that not every verb takes, and the words of those that do; "train": no word at all.
@@ -269,8 +269,8 @@ std::string help_text() {
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
-          "Verbs. CKPT is the directory of a checkpoint or of a run (its newest whole one), or a "
-          "file latest or best.\n";
+          "Verbs. CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, "
+          "or best or latest of a run: RUN/best.\n";
   for (const VerbRule& rule : kVerbs)
     text << "  ddp-worker " << rule.usage << "\n      " << rule.what << "\n";
   text << "  ddp-worker fetch mnist DIR\n      gets a published data set; ddp-worker fetch "

@@ -15,11 +15,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostOfName = 64;  // bytes of a file that holds a checkpoint's name
+constexpr const char* kFolder = "checkpoints";  // of a run
+constexpr std::size_t kMostOfName = 64;         // bytes of a file that holds a checkpoint's name
 
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
+}
+
+/// Of a run's directory the checkpoints below it are meant: RUN/best is RUN/checkpoints/best.
+fs::path with_folder(const fs::path& path) {
+  const fs::path name = path.filename();
+  const bool is_name = name == "best" || name == "latest" || step_of(name.string());
+  const fs::path below = path.parent_path() / kFolder;
+  std::error_code ignored;
+  return is_name && !fs::exists(path, ignored) && is_folder(below) ? below / name : path;
 }
 
 /// What a file `latest` or `best` says; nothing for any other file.
@@ -66,28 +76,32 @@ LoadedCheckpoint load_newest(const fs::path& directory,
     }
   }
   if (paths.empty())
-    throw UsageError(directory.string() +
-                     " holds no checkpoint: no manifest.json, and no directory step-N. Give the "
-                     "directory of a run or of a checkpoint, or its file latest or best.");
+    throw UsageError(
+        directory.string() +
+        " holds no checkpoint: no manifest.json, and no directory step-N. Give the "
+        "directory of a run or of a checkpoint, or best or latest of a run, as RUN/best.");
   throw UsageError(reasons);
 }
 
 }  // namespace
 
-bool is_checkpoint_path(const fs::path& path) {
+bool is_checkpoint_path(const fs::path& given) {
+  const fs::path path = with_folder(given);
   return is_folder(path) || read_name(path);
 }
 
-LoadedCheckpoint find_checkpoint(const fs::path& path,
+LoadedCheckpoint find_checkpoint(const fs::path& given,
                                  bool trust,
                                  std::vector<std::string>& warnings) {
+  const fs::path path = with_folder(given);
   if (!is_folder(path)) {
     if (const std::optional<std::string> name = read_name(path))
       return load_checkpoint(path.parent_path() / *name, trust);
     std::error_code ignored;
     if (!fs::exists(path, ignored))
       throw UsageError("cannot load checkpoint " + path.string() +
-                       ": there is no such file or directory.");
+                       ": there is no such file or directory. Give the directory of a run or of a "
+                       "checkpoint, or best or latest of a run, as RUN/best.");
     throw UsageError("cannot load checkpoint " + path.string() +
                      ": it is neither a directory nor a file that names one, as latest and best "
                      "do.");
@@ -95,7 +109,7 @@ LoadedCheckpoint find_checkpoint(const fs::path& path,
   std::error_code ignored;
   if (step_of(path.filename().string()) || fs::exists(path / "manifest.json", ignored))
     return load_checkpoint(path, trust);
-  const fs::path below = path / "checkpoints";
+  const fs::path below = path / kFolder;
   return load_newest(is_folder(below) ? below : path, trust, warnings);
 }
 

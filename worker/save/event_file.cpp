@@ -30,7 +30,20 @@ namespace summary_field {
 constexpr protozero::pbf_tag_type kValue = 1;
 constexpr protozero::pbf_tag_type kTag = 1;
 constexpr protozero::pbf_tag_type kSimpleValue = 2;
+constexpr protozero::pbf_tag_type kTensor = 8;
+constexpr protozero::pbf_tag_type kMetadata = 9;
+constexpr protozero::pbf_tag_type kPluginData = 1;  // of the metadata
+constexpr protozero::pbf_tag_type kPluginName = 1;  // of that
 }  // namespace summary_field
+// Of tensor.proto and tensor_shape.proto.
+namespace tensor_field {
+constexpr protozero::pbf_tag_type kType = 1;
+constexpr std::int32_t kString = 7;
+constexpr protozero::pbf_tag_type kShape = 2;
+constexpr protozero::pbf_tag_type kDim = 2;
+constexpr protozero::pbf_tag_type kSize = 1;
+constexpr protozero::pbf_tag_type kTexts = 8;
+}  // namespace tensor_field
 namespace session_field {
 constexpr protozero::pbf_tag_type kStatus = 1;
 constexpr std::int32_t kStart = 1;
@@ -120,6 +133,32 @@ void EventFile::write(std::int64_t step, std::span<const Scalar> scalars) {
       value.add_string(summary_field::kTag, scalar.tag.data(), scalar.tag.size());
       value.add_float(summary_field::kSimpleValue, static_cast<float>(scalar.value));
     }
+  }
+  append(bytes);
+}
+
+void EventFile::write_text(std::int64_t step, const std::string& tag, const std::string& text) {
+  std::string bytes;
+  {
+    protozero::pbf_writer event(bytes);
+    event.add_double(event_field::kWallTime, wall_time());
+    event.add_int64(event_field::kStep, step);
+    protozero::pbf_writer summary(event, event_field::kSummary);
+    protozero::pbf_writer value(summary, summary_field::kValue);
+    value.add_string(summary_field::kTag, tag);
+    {
+      protozero::pbf_writer tensor(value, summary_field::kTensor);
+      tensor.add_enum(tensor_field::kType, tensor_field::kString);
+      {
+        protozero::pbf_writer shape(tensor, tensor_field::kShape);
+        protozero::pbf_writer dim(shape, tensor_field::kDim);
+        dim.add_int64(tensor_field::kSize, 1);
+      }
+      tensor.add_string(tensor_field::kTexts, text);
+    }
+    protozero::pbf_writer metadata(value, summary_field::kMetadata);
+    protozero::pbf_writer plugin(metadata, summary_field::kPluginData);
+    plugin.add_string(summary_field::kPluginName, "text");
   }
   append(bytes);
 }

@@ -32,6 +32,9 @@ class EventFile {
   /// Errors: SystemError.
   void write(std::int64_t step, std::span<const Scalar> scalars);
 
+  /// For TensorBoard's page of texts, in Markdown. Errors: SystemError.
+  void write_text(std::int64_t step, const std::string& tag, const std::string& text);
+
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
 
  private:

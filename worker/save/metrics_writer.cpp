@@ -4,17 +4,18 @@
 #include <boost/json.hpp>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/units.h"
+#include "worker/save/metrics_command.h"
 
 namespace ddp::worker {
 namespace {
@@ -54,7 +55,6 @@ std::vector<std::string> columns_of(const MetricsRequest& request) {
     columns.emplace_back(figure.name);
   return columns;
 }
-constexpr std::size_t kStepColumn = 2;  // behind kind and epoch
 
 // Numbers as they read back; `missing` for what is not there.
 std::string encode(const Value& value, std::string_view missing) {
@@ -94,6 +94,7 @@ std::string to_csv_line(std::string_view kind,
 }
 
 struct LineHead {
+  std::int64_t epoch = 0;
   std::int64_t step = 0;
   bool is_epoch = false;
   bool is_evaluation = false;
@@ -104,54 +105,69 @@ std::optional<LineHead> read_json_head(std::string_view line) {
   const boost::json::value record = boost::json::parse(line, error);
   if (error || !record.is_object()) return {};
   const boost::json::value* const step = record.get_object().if_contains("step");
-  if (step == nullptr || !step->is_int64()) return {};
+  const boost::json::value* const epoch = record.get_object().if_contains("epoch");
+  if (step == nullptr || !step->is_int64() || epoch == nullptr || !epoch->is_int64()) return {};
   const boost::json::value* const kind = record.get_object().if_contains("kind");
   const auto is_kind = [kind](const char* name) { return kind != nullptr && *kind == name; };
-  return LineHead{step->get_int64(), is_kind("epoch"), is_kind("evaluation")};
+  return LineHead{epoch->get_int64(), step->get_int64(), is_kind("epoch"), is_kind("evaluation")};
 }
 
 std::optional<LineHead> read_csv_head(std::string_view line) {
   const bool is_epoch = line.starts_with("epoch,");
   const bool is_evaluation = line.starts_with("evaluation,");
-  for (std::size_t i = 0; i < kStepColumn; ++i) {
+  std::array<std::int64_t, 2> numbers{};  // epoch and step stand behind the kind
+  for (std::int64_t& number : numbers) {
     const std::size_t comma = line.find(',');
     if (comma == std::string_view::npos) return {};
     line.remove_prefix(comma + 1);
+    const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), number);
+    if (error != std::errc()) return {};
   }
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), step);
-  if (error != std::errc()) return {};
-  return LineHead{step, is_epoch, is_evaluation};
+  return LineHead{numbers[0], numbers[1], is_epoch, is_evaluation};
 }
 
-using HeadReader = std::function<std::optional<LineHead>(std::string_view)>;
+// What drop_later must know of a file.
+struct Format {
+  const char* name;
+  std::string header;
+  std::string_view before_epoch;  // what stands before the number of a line's epoch
+  std::optional<LineHead> (*read_head)(std::string_view line);
+};
+
+// The epoch of the line, counted from 1 in place of 0.
+std::string count_from_one(std::string_view line, const Format& format, std::int64_t epoch) {
+  const std::size_t from = line.find(format.before_epoch) + format.before_epoch.size();
+  const std::size_t to = line.find(',', from);
+  return std::string(line.substr(0, from)) + std::to_string(epoch_number(epoch)) +
+         std::string(line.substr(to));
+}
 
 bool is_kept(const LineHead& head, const MetricsRequest& request) {
   if (head.step != request.resumed_step) return head.step < request.resumed_step;
   return !(head.is_epoch && request.epoch_is_open) && !(head.is_evaluation && request.step_is_open);
 }
 
-// Drops what the run will write again, and a line that a crash cut off. Returns whether the record
-// of the resumed step is there.
-bool drop_later(const std::string& name,
-                const MetricsRequest& request,
-                std::string_view header,
-                const HeadReader& read_head) {
+// Drops what the run will write again, and a line that a crash cut off. A file that has an epoch 0
+// was written when they counted from 0. Returns whether the record of the resumed step is there.
+bool drop_later(const Format& format, const MetricsRequest& request) {
   constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  const std::string old = read_file(request.directory, name, kAll).value_or("");
-  std::string kept(header);
+  const std::string old = read_file(request.directory, format.name, kAll).value_or("");
+  std::string kept = format.header;
   bool has_step = false;
+  bool is_from_zero = false;
   std::string_view rest = old;
-  if (rest.starts_with(header)) rest.remove_prefix(header.size());
+  if (rest.starts_with(format.header)) rest.remove_prefix(format.header.size());
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
     const std::string_view line = rest.substr(0, end + 1);
-    const std::optional<LineHead> head = read_head(line.substr(0, end));
-    if (head && is_kept(*head, request)) kept += line;
+    const std::optional<LineHead> head = format.read_head(line.substr(0, end));
+    if (head && head->epoch == 0) is_from_zero = true;
+    if (head && is_kept(*head, request))
+      kept += is_from_zero ? count_from_one(line, format, head->epoch) : std::string(line);
     if (head && head->step == request.resumed_step && !head->is_epoch && !head->is_evaluation)
       has_step = true;
     rest.remove_prefix(end + 1);
   }
-  if (kept != old) replace_file(request.directory, name, kept);
+  if (kept != old) replace_file(request.directory, format.name, kept);
   return has_step;
 }
 
@@ -196,24 +212,27 @@ struct MetricsWriter::Record {
 };
 
 MetricsWriter::MetricsWriter(const MetricsRequest& request)
-    : columns_(columns_of(request)), test_names_(request.test_names) {
-  const auto open = [&](const char* name, std::string_view header, const HeadReader& read_head) {
-    if (drop_later(name, request, header, read_head)) has_resumed_step_ = true;
-    return OutputFile(request.directory, name, OutputFile::Mode::append);
+    : columns_(columns_of(request)), test_names_(request.test_names), command_(request.command) {
+  const auto open = [&](const Format& format) {
+    if (drop_later(format, request)) has_resumed_step_ = true;
+    return OutputFile(request.directory, format.name, OutputFile::Mode::append);
   };
   if (request.jsonl) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
-      file = open("metrics.jsonl", "", read_json_head);
+      file = open({"metrics.jsonl", "", "\"epoch\":", read_json_head});
     });
   }
   if (request.csv) {
     attempt(csv_, "metrics.csv", [&](auto& file) {
-      file = open("metrics.csv", csv_header(columns_), read_csv_head);
+      file = open({"metrics.csv", csv_header(columns_), ",", read_csv_head});
     });
   }
   if (request.tensorboard) {
     attempt(events_, "the TensorBoard file", [&](auto& file) {
       file.emplace(request.directory, request.resumed_step);
+      if (request.job_text.empty()) return;
+      file->write_text(
+          request.resumed_step, "job/text_summary", "```yaml\n" + request.job_text + "```\n");
     });
   }
 }
@@ -222,7 +241,7 @@ void MetricsWriter::write(const StepRecord& record) {
   Record row{
       "step",
       record.step,
-      {{"epoch", record.epoch},
+      {{"epoch", epoch_number(record.epoch)},
        {"step", record.step},
        {"loss", record.loss},
        {"lr", record.lr},
@@ -238,7 +257,8 @@ void MetricsWriter::write(const StepRecord& record) {
 }
 
 void MetricsWriter::write(const EpochRecord& record) {
-  Record row{"epoch", record.step, {{"epoch", record.epoch}, {"step", record.step}}, {}};
+  Record row{
+      "epoch", record.step, {{"epoch", epoch_number(record.epoch)}, {"step", record.step}}, {}};
   row.add("train_", record.train);
   row.show(record.train, "/train");
   row.scalars.push_back({"images_per_s/epoch", record.images_per_s});
@@ -256,12 +276,16 @@ void MetricsWriter::write(const EpochRecord& record) {
 }
 
 void MetricsWriter::write(const EvaluationRecord& record) {
-  Record row{"evaluation", record.step, {{"epoch", record.epoch}, {"step", record.step}}, {}};
+  Record row{"evaluation",
+             record.step,
+             {{"epoch", epoch_number(record.epoch)}, {"step", record.step}},
+             {}};
   row.add_test(test_names_, record.test);
   append(row);
 }
 
 void MetricsWriter::append(const Record& record) {
+  if (command_ != nullptr) command_->feed(to_json_line(record.kind, record.fields));
   if (jsonl_) {
     attempt(jsonl_, "metrics.jsonl", [&](auto& file) {
       file->write(to_json_line(record.kind, record.fields));

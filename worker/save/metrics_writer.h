@@ -1,7 +1,8 @@
 // The run's numbers: metrics.jsonl, metrics.csv and TensorBoard's event file, from one record each.
 // Promises: a record is one whole line, visible at once; numbers read back bit-equal; a run that
-// goes on at step S first drops the records after S, so that no step stands there twice; a failing
-// disk is reported once and training goes on.
+// goes on at step S first drops the records after S, so that no step stands there twice, and one
+// whose records count epochs from 0, as they once did, has them counted from 1; a failing disk is
+// reported once and training goes on.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,10 @@
 
 namespace ddp::worker {
 
+class MetricsCommand;
+
 struct StepRecord {
-  std::int64_t epoch = 0;  // from 0
+  std::int64_t epoch = 0;  // done before it, here and below; in the files the first is 1
   std::int64_t step = 0;   // steps done; the first is 1
   double loss = 0;         // of that step, over all ranks
   double lr = 0;
@@ -61,6 +64,8 @@ struct MetricsRequest {
   // What the columns of the CSV are made of; names with a '/' have none.
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
+  std::string job_text{};             // for TensorBoard: the job; may be empty
+  MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
 };
 
 /// Used by rank 0 alone, from one thread.
@@ -83,6 +88,7 @@ class MetricsWriter {
   bool has_resumed_step_ = false;
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
+  MetricsCommand* command_ = nullptr;
 
   std::optional<OutputFile> jsonl_;  // nothing: switched off, or given up after a failure
   std::optional<OutputFile> csv_;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/log.h"
@@ -64,7 +65,7 @@ void RoundFile::begin(const RoundFacts& facts, std::int64_t step) {
 }
 
 void RoundFile::write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers) {
-  json::object line{{"kind", "ranks"}, {"epoch", epoch}, {"step", step}};
+  json::object line{{"kind", "ranks"}, {"epoch", epoch_number(epoch)}, {"step", step}};
   for (const auto& [name, values] : numbers)
     line.emplace(name, finite(values));
   append(json::serialize(line));

@@ -37,7 +37,7 @@ class RoundFile {
 
   /// First of all: training begins, or goes on, after `step` steps.
   void begin(const RoundFacts& facts, std::int64_t step);
-  /// Of an epoch, at its end.
+  /// Of an epoch, at its end; `epoch` are done before it.
   void write_ranks(std::int64_t epoch, std::int64_t step, const RankNumbers& numbers);
   /// A checkpoint of that step is written.
   void write_save(std::int64_t step);

@@ -10,9 +10,12 @@
 #include <numeric>
 #include <optional>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/git_commit.h"
+#include "common/job_keys.h"
 #include "common/log.h"
+#include "common/print_job.h"
 #include "worker/data/rectangles.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
@@ -29,10 +32,12 @@
 #include "worker/train/bad_data.h"
 #include "worker/train/console.h"
 #include "worker/train/optimizer.h"
+#include "worker/train/refusal.h"
 #include "worker/train/run_pictures.h"
 #include "worker/train/sampling.h"
 #include "worker/train/task_setup.h"
 #include "worker/train/trainer.h"
+#include "worker/train/uncaught.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {
@@ -122,8 +127,7 @@ std::unique_ptr<Task> make_task_to_go_on(Job& job,
   if (!reads_weights || !has_checkpoint(job.checkpoint, run_dir, session.self.run_id)) throw;
   job.model.weights.reset();
   std::unique_ptr<Task> task = make_task(job, data, session.registry, group);
-  log::warning(std::string("model.weights: ") + error.what() +
-               "; this run goes on with the weights of its checkpoint");
+  log::warning(std::string("this run goes on with the weights of its checkpoint: ") + error.what());
   return task;
 }
 
@@ -142,12 +146,13 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Loade
   model.eval();
   try {
     (void)forward.run(batch, Forward::Mode::evaluation);
-  } catch (const c10::Error& error) {
+  } catch (const Error& error) {
+    if (error.code() != kUncaught) throw;
     const std::string size = std::to_string(data.shape[1]);
     throw UsageError("data.augment: it makes images of " + shape_text(shape) + " from those of " +
                      data.name + ", which are " + shape_text(data.shape) +
-                     ", and model.name=" + job.model.name + " does not take them (" +
-                     message_of(error) + "). End the list with {resize: {height: " + size +
+                     ", and model.name=" + job.model.name + " does not take them (" + error.what() +
+                     "). End the list with {resize: {height: " + size +
                      ", width: " + std::to_string(data.shape[2]) + "}}, or take another model.");
   }
   model.train();
@@ -241,13 +246,30 @@ RoundFacts round_facts(const Session& session,
 
 /// As a line of metrics.jsonl, which has the same names and numbers.
 std::string to_json(const EvaluationRecord& record, const std::filesystem::path& checkpoint) {
-  boost::json::object line{
-      {"checkpoint", checkpoint.string()}, {"epoch", record.epoch}, {"step", record.step}};
+  boost::json::object line{{"checkpoint", checkpoint.string()},
+                           {"epoch", epoch_number(record.epoch)},
+                           {"step", record.step}};
   for (const auto& [name, value] : record.test) {
     line.emplace("test_" + name,
                  std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr));
   }
   return boost::json::serialize(line);
+}
+
+/// Once a process, on rank 0; null: there is none.
+MetricsCommand* start_metrics_command(const Session& session, const OwnedDir* run_dir) {
+  const std::vector<std::string>& command = session.job.texts("metrics.command");
+  if (run_dir == nullptr || command.empty()) return nullptr;
+  if (!session.metrics_command) session.metrics_command = std::make_unique<MetricsCommand>(command);
+  return session.metrics_command.get();
+}
+
+/// Every key of the job and its text, without secrets.
+std::string keys_json(const JobValues& job) {
+  boost::json::object keys;
+  for (const JobKey& key : job_keys())
+    keys.emplace(key.path, to_text(key, job.setting(key.path).value));
+  return boost::json::serialize(keys);
 }
 
 std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
@@ -303,7 +325,9 @@ int train_task(const Session& session,
   const DataFacts& facts = data.train->facts();
   const bool can_survive = worker::can_survive(group, device, session.page);
   Job job = wanted;
-  const std::unique_ptr<Task> task = make_task_to_go_on(job, session, facts, run_dir, group);
+  std::unique_ptr<Task> task;
+  refuse_once(group,
+              problem_of([&] { task = make_task_to_go_on(job, session, facts, run_dir, group); }));
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);
@@ -351,7 +375,7 @@ int train_task(const Session& session,
                                   std::move(test.augments),
                                   device.device));
   const Forward forward(*task, precision, device.device);
-  require_takes_augmented(forward, job, train_loader);
+  refuse_once(group, problem_of([&] { require_takes_augmented(forward, job, train_loader); }));
   std::optional<RunPictures> drawn;
   if (run_dir != nullptr) drawn.emplace(*task, data.train, data.test->facts(), *run_dir);
   RunPictures* const pictures = drawn ? &*drawn : nullptr;
@@ -403,7 +427,10 @@ int train_task(const Session& session,
                  plan.steps_per_epoch,
                  train_names(tally.names()),
                  tested,
-                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule())});
+                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule()),
+                 to_yaml(session.job),
+                 start_metrics_command(session, run_dir),
+                 keys_json(session.job)});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,
@@ -442,20 +469,24 @@ int evaluate_task(const Session& session,
   const DataFacts& facts = data.train->facts();
   Job bare = job;
   bare.model.weights.reset();  // those of the checkpoint come in their place
-  const std::unique_ptr<Task> task = make_task(bare, facts, session.registry, group);
+  std::unique_ptr<Task> task;
+  refuse_once(group, problem_of([&] { task = make_task(bare, facts, session.registry, group); }));
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);
   group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
   EvaluationRecord record;
   std::filesystem::path path;
-  if (group.is_root()) {
-    const LoadedCheckpoint checkpoint = find_checkpoint(request.checkpoint, job.checkpoint.trust);
-    put_evaluated(checkpoint, job.identity, task->model());
-    record.epoch = checkpoint.head.epoch;
-    record.step = checkpoint.head.step;
-    path = checkpoint.path;
-  }
+  refuse_once(group, problem_of([&] {
+                if (!group.is_root()) return;
+                const LoadedCheckpoint checkpoint =
+                    find_checkpoint(request.checkpoint, job.checkpoint.trust);
+                put_evaluated(checkpoint, job.identity, task->model());
+                // Between two epochs it is of the one before.
+                record.epoch = checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
+                record.step = checkpoint.head.step;
+                path = checkpoint.path;
+              }));
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
   TestPlan test = plan_test(job, *data.test, device.device, group, session.page);

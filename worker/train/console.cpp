@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "common/epoch_number.h"
+
 namespace ddp::worker {
 namespace {
 
@@ -61,8 +63,8 @@ std::string batch_line(const BatchPlan& batch, int world_size, int first_world_s
 }
 
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
-  std::string text =
-      fmt::format("epoch {}/{} | train{}", record.epoch + 1, epochs, to_text(record.train));
+  std::string text = fmt::format(
+      "epoch {}/{} | train{}", epoch_number(record.epoch), epochs, to_text(record.train));
   if (!record.test.empty()) text += " | test" + to_text(record.test);
   text += fmt::format(" | {:.0f} images/s | {:.1f} s", record.images_per_s, record.seconds);
   if (record.data_wait) text += fmt::format(", data wait {:.1f} %", *record.data_wait * 100);
@@ -122,7 +124,7 @@ std::string final_table(const std::vector<EpochRecord>& records,
     text += fmt::format("  {:>{}}", head, head.size());
   text += fmt::format("  {:>8}\n", "images/s");
   for (const EpochRecord& record : records) {
-    text += fmt::format("{:>5}", record.epoch + 1);
+    text += fmt::format("{:>5}", epoch_number(record.epoch));
     for (const std::string& head : heads) {
       const std::size_t space = head.find(' ');
       const bool is_train = head.starts_with("train ");

@@ -22,6 +22,7 @@
 #include "worker/data/shared_set.h"
 #include "worker/dist/pause.h"
 #include "worker/dist/round_over.h"
+#include "worker/train/refusal.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
@@ -250,22 +251,14 @@ std::string load(const Registry& registry,
                  Group& group,
                  ProgressPage& page,
                  LoadedData& data) {
-  const auto attempt = [](const auto& action) {
-    try {
-      action();
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
-  };
   c10d::Store* const store = group.store();
   if (store == nullptr) {
-    return attempt([&] { data.sources = read_here(registry, job); });
+    return problem_of([&] { data.sources = read_here(registry, job); });
   }
   NodeTurn turn(*store, page, job, group.rank());
   std::string problem;
   try {
-    problem = attempt([&] { load_in_turn(registry, job, turn, data); });
+    problem = problem_of([&] { load_in_turn(registry, job, turn, data); });
   } catch (const std::exception& error) {
     // It leaves by another error than those that all ranks hear of: nobody needs to wait for it.
     store->set(kFailed,
@@ -290,26 +283,12 @@ void offer_data(const DataJob& job, Group& group, const LoadedData& data) {
   (void)take_turn(*group.store(), turn_id(job), group.rank());
 }
 
-std::optional<int> load_data(const Registry& registry,
-                             const DataJob& job,
-                             Group& group,
-                             ProgressPage& page,
-                             LoadedData& data) {
-  const std::string problem = load(registry, job, group, page, data);
-  const std::vector<std::string> problems = gather_texts(group, problem);
-  const auto first = std::find_if(
-      problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
-  if (first == problems.end()) return {};
-  const bool is_said =
-      problem.empty() || (first - problems.begin() < group.rank() && problem.starts_with(*first));
-  if (!is_said) throw UsageError(problem);
-  try {
-    (void)gather_texts(group,
-                       "");  // ends when the rank that says it has left: it must be the first
-  } catch (const PeerError&) {
-    // As expected.
-  }
-  return exit_code::kLostPeer;  // a victim
+void load_data(const Registry& registry,
+               const DataJob& job,
+               Group& group,
+               ProgressPage& page,
+               LoadedData& data) {
+  refuse_once(group, load(registry, job, group, page, data));
 }
 
 std::string describe_data(const Sources& data) {

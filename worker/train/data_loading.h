@@ -28,13 +28,13 @@ void offer_data(const DataJob& job, Group& group, const LoadedData& data);
 /// built-in sets that are kept in memory, and the others take its memory; it goes first with sets
 /// of files, so that the others find their names in the node's memory. Nobody waits inside of a
 /// collective, however long it takes, nor for a rank of its node that was killed. A problem is
-/// known to all before anyone leaves. Blocks: until all ranks have loaded theirs. Returns an exit
-/// code when another rank says what is wrong. Errors: UsageError; PeerError.
-std::optional<int> load_data(const Registry& registry,
-                             const DataJob& job,
-                             Group& group,
-                             ProgressPage& page,
-                             LoadedData& data);
+/// known to all before anyone leaves. Blocks: until all ranks have loaded theirs. Errors:
+/// UsageError; Refused where another rank says what is wrong; PeerError.
+void load_data(const Registry& registry,
+               const DataJob& job,
+               Group& group,
+               ProgressPage& page,
+               LoadedData& data);
 
 /// What must be equal on all ranks: sets of other lengths would hang in the last step, and other
 /// images or labels be learned without a word.

@@ -2,6 +2,12 @@
 
 #include <torch/torch.h>
 
+#include <string>
+
+#include "common/error.h"
+#include "worker/train/failing_layer.h"
+#include "worker/train/uncaught.h"
+
 namespace ddp::worker {
 
 /// `batch` is on the device of the model, and gets the numbers that it takes.
@@ -11,6 +17,13 @@ Outputs Forward::outputs_of(Batch& batch) const {
   for (const at::Tensor& output : task_.forward(batch))
     outputs.push_back(precision_.output(output));
   return outputs;
+}
+
+void Forward::throw_with_layer(const c10::Error& error, Batch& batch) const try {
+  throw_as_own(error);
+} catch (const Error& own) {
+  const std::string where = failing_layer(task_.model(), [&] { (void)outputs_of(batch); });
+  throw Error(own.what() + (where.empty() ? "" : " (in " + where + ")"), own.code());
 }
 
 Outputs Forward::outputs(const Batch& batch) const {
@@ -24,7 +37,11 @@ Pass Forward::run(const Batch& batch, Mode mode, std::optional<std::uint64_t> se
   pass.batch = batch.to(device_);
   if (seed) pass.batch = task_.vary(pass.batch, *seed);
   const Autocast low = precision_.autocast();
-  pass.outputs = outputs_of(pass.batch);
+  try {
+    pass.outputs = outputs_of(pass.batch);
+  } catch (const c10::Error& error) {
+    throw_with_layer(error, pass.batch);
+  }
   // parallel: data may have moved them.
   const at::Device there = pass.outputs.empty() ? device_ : pass.outputs[0].device();
   if (there != device_) pass.batch = pass.batch.to(there);

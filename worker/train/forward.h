@@ -1,6 +1,8 @@
 // One pass of a batch through the task, in the numbers of the job's precision.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -35,6 +37,8 @@ class Forward {
 
  private:
   [[nodiscard]] Outputs outputs_of(Batch& batch) const;
+  /// As throw_as_own(), with the layer that the pass fails in.
+  [[noreturn]] void throw_with_layer(const c10::Error& error, Batch& batch) const;
 
   Task& task_;
   Precision& precision_;

@@ -9,15 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "common/batch_plan.h"
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/failpoint.h"
 #include "common/log.h"
 #include "common/one_line.h"
 #include "worker/dist/replica_check.h"
+#include "worker/plan/resume_check.h"
 #include "worker/save/checkpoint_path.h"
+#include "worker/train/finite_check.h"
 #include "worker/train/policy_stop.h"
 #include "worker/train/python_import.h"
+#include "worker/train/refusal.h"
 
 namespace ddp::worker {
 namespace {
@@ -25,23 +28,56 @@ namespace {
 // Training goes on when a disk is full for a while; a run whose last hours exist nowhere must not.
 constexpr int kMaxMissed = 5;
 
-// Errors: UsageError with every key in which the checkpoint's job differs from this one.
-void require_same_job(const LoadedCheckpoint& checkpoint, const Job& job) {
-  const std::string made = checkpoint.path.string() + ": was made with ";
+constexpr const char* kWeightsAlone = "or start a new run from its weights alone: model.weights=";
+
+// In which keys the checkpoint's job differs from this one; all are allowed. Errors: UsageError
+// with every one that is not, and when the steps of both are not the same.
+std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoint,
+                                               const Job& job,
+                                               std::int64_t steps_per_epoch) {
+  const CheckpointHead& head = checkpoint.head;
+  const std::string path = checkpoint.path.string();
+  const std::string made = path + ": was made with ";
+  std::vector<JobDifference> differences =
+      find_differences(head.job, job.identity, job.checkpoint.allow);
   std::vector<std::string> problems;
-  for (const auto& [path, value] : job.identity) {
-    if (is_about_batch(path)) continue;  // the whole batch is what counts
-    const auto saved = checkpoint.head.job.find(path);
-    if (saved == checkpoint.head.job.end() || saved->second == value) continue;
-    problems.push_back(made + path + ": " + one_line(saved->second) + ", this job has " + value +
-                       ". Use the same value, or checkpoint.resume=never.");
+  for (const JobDifference& one : differences) {
+    if (one.is_allowed) continue;
+    problems.push_back(
+        made + one.path + ": " + one_line(one.before) + ", this job has " + one_line(one.now) +
+        ". Use the same value, or allow the change: " + "checkpoint.allow=[" + one.path + "].");
   }
-  if (checkpoint.head.batch != job.batch.whole) {
-    problems.push_back(made + "a whole batch of " + std::to_string(checkpoint.head.batch) +
-                       ", this job has " + std::to_string(job.batch.whole) +
-                       ". Set data.batch, or checkpoint.resume=never.");
+  if (head.batch != job.batch.whole) {
+    problems.push_back(made + "a whole batch of " + std::to_string(head.batch) + ", this job has " +
+                       std::to_string(job.batch.whole) + ". Set data.batch, " + kWeightsAlone +
+                       path + ".");
+  } else if (!differences.empty() &&
+             head.epoch * steps_per_epoch + head.step_in_epoch != head.step) {
+    problems.push_back(
+        made +
+        std::to_string((head.step - head.step_in_epoch) / std::max<std::int64_t>(head.epoch, 1)) +
+        " steps an epoch, this job has " + std::to_string(steps_per_epoch) +
+        ". Use the same data, " + kWeightsAlone + path + ".");
   }
   if (!problems.empty()) throw UsageError(problems);
+  return differences;
+}
+
+/// One line each, and what the optimizer does not find in the checkpoint.
+void say(const std::vector<JobDifference>& differences,
+         const LoadedCheckpoint& checkpoint,
+         const std::vector<NamedTensor>& optimizer) {
+  for (const JobDifference& one : differences)
+    std::cout << "  " << one.path << ": " << one_line(one.before) << " -> " << one_line(one.now)
+              << std::endl;
+  if (differences.empty()) return;
+  const auto fresh = std::ranges::count_if(optimizer, [&](const NamedTensor& one) {
+    return checkpoint.optimizer.find(one.name) == nullptr &&
+           !FiniteCheck::names().contains(one.name);
+  });
+  if (fresh > 0)
+    std::cout << "  of the optimizer's " << optimizer.size() << " tensors " << fresh
+              << " are not in the checkpoint and start anew" << std::endl;
 }
 
 }  // namespace
@@ -80,7 +116,7 @@ Position Keeper::restore(const SumNames& names) {
   is_from_memory_ = true;
   if (checkpoints_) mark_best();
   if (parts_.group.is_root()) {
-    std::cout << "goes on at step " << position.step << ", epoch " << position.epoch + 1
+    std::cout << "goes on at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", with what rank " << *newest << " has kept in memory" << std::endl;
   }
   return position;
@@ -89,7 +125,9 @@ Position Keeper::restore(const SumNames& names) {
 Position Keeper::restore_from_disk(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
-  if (parts_.group.is_root()) {
+  std::vector<JobDifference> differences;
+  const std::string problem = problem_of([&] {
+    if (!parts_.group.is_root()) return;
     // Whatever the job says of its start: what this run has saved since comes first.
     const bool has_path = job.resume != "auto" && job.resume != "never";
     if (checkpoints_) {
@@ -103,14 +141,21 @@ Position Keeper::restore_from_disk(const SumNames& names) {
       mark_best();  // whoever saved last may have been killed before, or the best be damaged by now
     }
     if (!checkpoint && has_path) checkpoint = load_named();
-  }
-  if (checkpoint) require_same_job(*checkpoint, parts_.job);
+    if (checkpoint)
+      differences = allowed_differences(*checkpoint, parts_.job, parts_.steps_per_epoch);
+  });
+  refuse_once(parts_.group, problem);
   const Position position =
-      worker::restore(parts_.group, checkpoint ? &*checkpoint : nullptr, names, parts_.shared);
+      worker::restore(parts_.group,
+                      checkpoint ? &*checkpoint : nullptr,
+                      differences.empty() ? Origin::same_job : Origin::other_job,
+                      names,
+                      parts_.shared);
   if (checkpoint) {
     planned_steps_ = checkpoint->head.planned;
-    std::cout << "resumes at step " << position.step << ", epoch " << position.epoch + 1
+    std::cout << "resumes at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", from " << checkpoint->path.string() << std::endl;
+    say(differences, *checkpoint, parts_.shared.optimizer);
   }
   return position;
 }

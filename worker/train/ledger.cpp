@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
 #include <cmath>
 #include <iostream>
 #include <limits>
 #include <string_view>
 #include <utility>
 
+#include "common/epoch_number.h"
+#include "worker/save/metrics_command.h"
 #include "worker/train/console.h"
 
 namespace ddp::worker {
@@ -26,6 +31,9 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     request.epoch_is_open = position.step_in_epoch > 0;
     request.train_names = parts_.train_names;
     request.test_names = parts_.test_names;
+    request.job_text = parts_.job_text;
+    request.command = parts_.command;
+    if (parts_.command != nullptr) parts_.command->feed(job_line(position, steps));
     metrics_.emplace(request);
     rounds_.emplace(*parts_.run_dir);
     rounds_->begin(parts_.round, position.step);
@@ -36,9 +44,22 @@ void Ledger::open(const Position& position, std::int64_t steps) {
   restart_clock(position);
 }
 
+std::string Ledger::job_line(const Position& position, std::int64_t steps) const {
+  boost::json::object line{{"kind", "job"},
+                           {"name", parts_.job.name},
+                           {"run_dir", parts_.run_dir->path().string()},
+                           {"step", position.step},
+                           {"steps", steps},
+                           {"world_size", parts_.group.world_size()},
+                           {"versions", parts_.round.versions},
+                           {"commit", parts_.round.commit}};
+  line.emplace("job", boost::json::parse(parts_.keys));
+  return boost::json::serialize(line) + "\n";
+}
+
 void Ledger::note_step(const Position& position, double lr) const {
   ProgressPage& page = parts_.page;
-  page.epoch.store(position.epoch, std::memory_order_relaxed);
+  page.epoch.store(epoch_number(position.epoch), std::memory_order_relaxed);
   page.step.store(position.step, std::memory_order_relaxed);
   page.samples.store(position.step * parts_.job.batch.whole, std::memory_order_relaxed);
   page.lr.store(lr, std::memory_order_relaxed);

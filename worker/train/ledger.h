@@ -36,6 +36,9 @@ class Ledger {
     std::vector<std::string> train_names{};  // of what epochs' records hold
     std::vector<std::string> test_names{};
     RoundFacts round{};
+    std::string job_text{};
+    MetricsCommand* command = nullptr;  // likewise
+    std::string keys{};                 // for it: the job's, as a JSON object
   };
 
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
@@ -76,6 +79,9 @@ class Ledger {
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  /// For metrics.command: what begins, or goes on.
+  [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
 
   Parts parts_;
   std::optional<MetricsWriter> metrics_;  // rank 0 only

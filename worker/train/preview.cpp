@@ -153,7 +153,7 @@ int preview(const Session& session, const std::filesystem::path& path) {
   require_known(session.registry, job);
   const std::unique_ptr<Group> alone = make_alone();
   LoadedData loaded;
-  (void)load_data(session.registry, job.data, *alone, session.page, loaded);
+  load_data(session.registry, job.data, *alone, session.page, loaded);
   const Sources& data = loaded.sources;
   const std::vector<Cell> cells = draw_samples(session, job, *data.train);
   if (cells.empty())

@@ -1,5 +1,6 @@
 #include "worker/train/program.h"
 
+#include <fmt/format.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <csignal>
 #include <iostream>
+#include <memory>
 #include <optional>
 
 #include "common/error.h"
@@ -23,6 +25,7 @@
 #include "worker/train/last_words.h"
 #include "worker/train/predict.h"
 #include "worker/train/preview.h"
+#include "worker/train/refusal.h"
 #include "worker/train/session.h"
 #include "worker/train/stacks.h"
 #include "worker/train/uncaught.h"
@@ -110,6 +113,13 @@ std::optional<int> run_alone(const Options& options) {
   return {};
 }
 
+/// For metrics.command.
+std::string end_line(int code) {
+  const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
+  const char* const state = code == exit_code::kOk ? "finished" : is_stop ? "stopped" : "failed";
+  return fmt::format("{{\"kind\":\"end\",\"state\":\"{}\",\"exit_code\":{}}}\n", state, code);
+}
+
 void handle_stop_signals(ProgressPage& page) {
   page_of_handler = &page;
   struct sigaction action {};
@@ -131,6 +141,7 @@ void run(int argc, char** argv, const Registry& registry) {
   // These live to the very end: a signal, or the way out of an error, may need them.
   std::optional<MappedProgressPage> page;
   std::optional<RunDir> own_run_dir;
+  std::unique_ptr<MetricsCommand> metrics_command;
   int code = exit_code::kInternal;
   try {
     const Options options = parse_options(argc, argv);
@@ -169,7 +180,8 @@ void run(int argc, char** argv, const Registry& registry) {
                           **page,
                           stop_requested,
                           options.as_rank.has_value(),
-                          own_run_dir};
+                          own_run_dir,
+                          metrics_command};
     code =
         checkpoint                       ? predict(session, *checkpoint, options)
         : options.verb == Verb::evaluate ? evaluate(session, options.files.at(0), options.is_json)
@@ -178,9 +190,12 @@ void run(int argc, char** argv, const Registry& registry) {
                                          : train(session);
     if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
       log::info("train.time_limit is over");
+  } catch (const Refused& refused) {
+    code = refused.code();
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }
+  if (metrics_command) metrics_command->finish(end_line(code));
   try {
     if (own_run_dir) write_result(own_run_dir->directory(), code, "\"decided_by\":\"worker\"");
     if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code)) {

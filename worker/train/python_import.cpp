@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "common/log.h"
 #include "common/one_line.h"
@@ -214,9 +215,10 @@ class Import {
     const std::int64_t made = *file_.scheduler_steps;
     if (made == file_.epoch || made == steps()) return;
     log::warning(where_ + ": its scheduler has made " + std::to_string(made) +
-                 " steps, and this run goes on with epoch " + std::to_string(file_.epoch) +
-                 " (from 0), after " + std::to_string(steps()) +
-                 " steps. If the file means another epoch, say checkpoint.keys={epoch: NUMBER}.");
+                 " steps, and this run goes on with epoch " +
+                 std::to_string(epoch_number(file_.epoch)) + ", after " + std::to_string(steps()) +
+                 " steps. If the file means another, say checkpoint.keys={epoch: NUMBER}, how many "
+                 "are done.");
   }
 
   void warn_of_settings() const {

@@ -165,19 +165,12 @@ std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const 
   return group;
 }
 
-/// The data set, the same on every rank. Returns the exit code when it cannot be used. Errors:
-/// UsageError; PeerError.
-std::optional<int> load_alike(const Session& session,
-                              const Job& job,
-                              Group& group,
-                              LoadedData& data) {
+/// The data set, the same on every rank. Errors: UsageError; Refused; PeerError.
+void load_alike(const Session& session, const Job& job, Group& group, LoadedData& data) {
   session.page.phase = Phase::loading;
-  if (const std::optional<int> code =
-          load_data(session.registry, job.data, group, session.page, data))
-    return code;
+  load_data(session.registry, job.data, group, session.page, data);
   group.agree("data", describe_data(data.sources));
   require_sizes(job.data, data.sources);
-  return {};
 }
 
 }  // namespace
@@ -205,7 +198,7 @@ int check_job(const Session& session) {
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> alone = make_alone();
   LoadedData loaded;
-  (void)load_data(session.registry, job.data, *alone, session.page, loaded);
+  load_data(session.registry, job.data, *alone, session.page, loaded);
   const Sources& data = loaded.sources;
   require_sizes(job.data, data);
   const std::unique_ptr<Task> task = build_or_refuse(session, job, data.train->facts(), *alone);
@@ -263,7 +256,7 @@ int train_together(
   keep_batch(job, session.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
-  if (const std::optional<int> code = load_alike(session, job, group, past.data)) return *code;
+  load_alike(session, job, group, past.data);
   // Beyond this point every rank holds the same data set.
   return train_task(session, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
@@ -300,7 +293,8 @@ int train(const Session& session) {
                                  session.page,
                                  session.stop_requested,
                                  session.plays_rank,
-                                 session.own_run_dir},
+                                 session.own_run_dir,
+                                 session.metrics_command},
                          past);
     } catch (const PeerError& loss) {
       if (!waits_after(loss, session.page)) throw;
@@ -320,7 +314,7 @@ int evaluate(const Session& session, const std::filesystem::path& checkpoint, bo
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> group = join_ranks(session, job, device);
   LoadedData data;
-  if (const std::optional<int> code = load_alike(session, job, *group, data)) return *code;
+  load_alike(session, job, *group, data);
   const int code = evaluate_task(session, job, device, data.sources, {checkpoint, is_json}, *group);
   group->close();
   return code;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include "common/progress_page.h"
 #include "common/run_dir.h"
 #include "worker/dist/device.h"
+#include "worker/save/metrics_command.h"
 #include "worker/train/registry.h"
 
 namespace ddp::worker {
@@ -26,6 +28,7 @@ struct Session {
   const std::atomic<bool>& stop_requested;  // set by a signal
   bool plays_rank = false;             // alone, with the share of rank `self.rank`; writes nothing
   std::optional<RunDir>& own_run_dir;  // filled on rank 0 when no agent of ours chose a directory
+  std::unique_ptr<MetricsCommand>& metrics_command;  // filled on rank 0 when training begins
 };
 
 /// Joins the ranks, loads data and model, trains. Returns the exit code.

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <span>
 
+#include "worker/save/tensor_copy.h"
 #include "worker/train/bulk_copy.h"
 #include "worker/train/finite_check.h"
 
@@ -126,6 +128,33 @@ Position share(Group& group,
   return to_position(row, names);
 }
 
+/// "fc.weight" of "fc.weight.ema"; nothing where the name ends otherwise.
+std::optional<std::string> without(const std::string& suffix, const std::string& name) {
+  if (!name.ends_with(suffix)) return {};
+  return name.substr(0, name.size() - suffix.size());
+}
+
+/// Of another job's optimizer: what is there by name, type and shape.
+void copy_what_is_there(const TensorFile& file,
+                        const std::vector<NamedTensor>& model,
+                        std::vector<NamedTensor>& tensors) {
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* const saved = file.find(name);
+    const bool fits = saved != nullptr && saved->shape == tensor.sizes() &&
+                      saved->dtype == dtype_name(tensor.scalar_type());
+    if (fits) {
+      tensor.copy_(to_tensor(*saved));
+      continue;
+    }
+    for (const char* const suffix : {".ema", ".master"}) {
+      const std::optional<std::string> weight = without(suffix, name);
+      const auto found =
+          weight ? std::ranges::find(model, *weight, &NamedTensor::name) : model.end();
+      if (found != model.end()) tensor.copy_(found->tensor);
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors) {
@@ -203,22 +232,28 @@ std::map<std::string, std::vector<double>> later_values(const SharedState& share
 
 Position restore(Group& group,
                  const LoadedCheckpoint* checkpoint,
+                 Origin origin,
                  const SumNames& names,
                  SharedState& shared) {
   const at::NoGradGuard no_grad;
   if (checkpoint == nullptr) return share(group, 0, nullptr, names, shared);
   std::vector<NamedTensor> optimizer = optimizer_and_judge(shared);
   copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
-  copy_from(checkpoint->optimizer,
-            (checkpoint->path / "optimizer.safetensors").string(),
-            optimizer,
-            FiniteCheck::names());
+  if (origin == Origin::same_job) {
+    copy_from(checkpoint->optimizer,
+              (checkpoint->path / "optimizer.safetensors").string(),
+              optimizer,
+              FiniteCheck::names());
+  } else {
+    copy_what_is_there(checkpoint->optimizer, shared.model, optimizer);
+  }
   for (const auto& [name, tensor] : shared.judge) {
     const auto size = static_cast<std::size_t>(tensor.numel());
     if (const auto* const later = find_later(checkpoint->head, name, size))
       tensor.copy_(at::tensor(*later, at::kDouble));
   }
-  const Position position = position_of(*checkpoint, names);
+  Position position = position_of(*checkpoint, names);
+  if (origin == Origin::other_job) position.watch = {};
   return share(group, 0, &position, names, shared);
 }
 

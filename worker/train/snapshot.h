@@ -71,11 +71,20 @@ std::vector<NamedTensor> copies(const std::vector<NamedTensor>& tensors);
 /// All ranks call it. Errors: PeerError.
 void broadcast_tensor(Group& group, const at::Tensor& tensor, int from = 0);
 
+/// Whose checkpoint it is.
+enum class Origin {
+  same_job,
+  other_job,  // of the optimizer's state it may lack some, and its best is none of this job's
+};
+
 /// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
-/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Errors:
-/// UsageError with the list of tensors that do not fit (rank 0); PeerError.
+/// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Of
+/// another job's, what the optimizer has and the checkpoint has not stays as it is made; averages
+/// and masters begin at the weights. Errors: UsageError with the list of tensors that do not fit
+/// (rank 0); PeerError.
 Position restore(Group& group,
                  const LoadedCheckpoint* checkpoint,
+                 Origin origin,
                  const SumNames& names,
                  SharedState& shared);
 

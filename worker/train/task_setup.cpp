@@ -3,6 +3,7 @@
 #include <ATen/Context.h>
 
 #include <iostream>
+#include <system_error>
 #include <vector>
 
 #include "common/error.h"
@@ -36,8 +37,14 @@ TaskRequest request_for(const Job& job,
 
 /// A file of weights, or the model of a checkpoint. Errors: UsageError.
 std::filesystem::path weights_file(const std::filesystem::path& path, bool trust) {
-  if (!is_checkpoint_path(path)) return path;
-  return find_checkpoint(path, trust).path / "model.safetensors";
+  std::error_code ignored;
+  if (is_checkpoint_path(path)) return find_checkpoint(path, trust).path / "model.safetensors";
+  if (!std::filesystem::exists(path, ignored)) {
+    throw UsageError("model.weights: " + path.string() +
+                     ": No such file or directory. Give a .safetensors or .pt file, a checkpoint, "
+                     "or best or latest of a run, as RUN/best.");
+  }
+  return path;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "common/epoch_number.h"
 #include "common/error.h"
 #include "worker/train/console.h"
 #include "worker/train/policy_stop.h"
@@ -231,7 +232,8 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   if (const End end = compare_after_hooks()) return end;
   parts_.ledger.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
-    return diverged(parts_.group, "the test loss of epoch " + std::to_string(position_.epoch + 1));
+    return diverged(parts_.group,
+                    "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
   const bool is_judged = position_.result.has_value();  // these very weights, before
   position_.result = parts_.judge.result_of(test);

@@ -1,0 +1,29 @@
+// Whether a job may go on from what another one saved: in which keys the two differ, and which of
+// these differences `checkpoint.allow` takes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/job_values.h"
+
+namespace ddp::worker {
+
+struct JobDifference {
+  std::string path;
+  std::string before;  // in the checkpoint
+  std::string now;
+  bool is_allowed = false;
+
+  bool operator==(const JobDifference&) const = default;
+};
+
+/// In the order of the keys. `before` and `now` are job_identity(); a key that the checkpoint does
+/// not know is none. `allowed` are keys and whole sections. Keys of the batch are left out: the
+/// whole batch is what counts, whoever says it.
+std::vector<JobDifference> find_differences(const TextMap& before,
+                                            const TextMap& now,
+                                            const std::vector<std::string>& allowed);
+
+}  // namespace ddp::worker
