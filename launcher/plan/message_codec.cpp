@@ -193,6 +193,7 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("naps", m.naps, kNotNegative);
   io.field("faults", m.faults, kNotNegative);
   io.field("io_bytes", m.io_bytes, kNotNegative);
+  io.field("resident", m.resident_bytes, kNotNegative);
 }
 
 template <typename Io>
@@ -207,6 +208,8 @@ void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("steps_total", m.steps_total, kEither);
   io.field("samples", m.samples, kEither);
   io.field("loss", m.loss);
+  io.field("lr", m.lr);
+  io.field("checkpoint_step", m.checkpoint_step, kEither);
   io.field("written", m.written_ns, kEither);
   io.field("activity", m.activity);
   io.field("output_bytes", m.output_bytes, kNotNegative);

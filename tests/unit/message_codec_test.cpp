@@ -73,8 +73,10 @@ WorkerSample a_sample() {
   sample.steps_total = 3;
   sample.samples = 4;
   sample.loss = 0.5;
+  sample.lr = 0.1;
+  sample.checkpoint_step = 6;
   sample.written_ns = 1'000'000'000'000'000'000;
-  sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10};
+  sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10, 11};
   sample.in_collective = true;
   sample.output_bytes = 7;
   sample.waits_since = 8ns;
