@@ -15,6 +15,7 @@
 #include "launcher/plan/messages.h"
 #include "launcher/plan/node_wait.h"
 #include "launcher/plan/restart_policy.h"
+#include "launcher/plan/web/job_view.h"
 #include "launcher/run/console.h"
 #include "launcher/run/job_round.h"
 #include "launcher/run/job_verdict.h"
@@ -48,6 +49,9 @@ class Coordinator : public NodeZero {
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
+
+  /// How the job is, as far as node 0 knows it: nodes, ranks, rounds.
+  [[nodiscard]] JobView look_at_job() const;
 
   /// A round that replaces a lost node waits until that node's guard has surely done its work.
   static constexpr std::chrono::seconds kFence = NodeLinks::kLease + std::chrono::seconds(2);

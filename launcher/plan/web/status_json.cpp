@@ -30,7 +30,8 @@ json::object describe(const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
   json::object object{
       {"rank", sample.rank}, {"node", rank.node_rank}, {"pid", rank.pid}, {"ended", rank.ended}};
-  if (!rank.ended) object["state"] = text(std::string(1, sample.activity.state));
+  const bool has_state = sample.activity.state != '?';
+  if (!rank.ended && has_state) object["state"] = text(std::string(1, sample.activity.state));
   if (sample.activity.resident_bytes > 0) object["resident_bytes"] = sample.activity.resident_bytes;
   if (!rank.last_line.empty()) object["last_line"] = text(rank.last_line);
   if (!sample.has_page) return object;
