@@ -96,7 +96,7 @@ asio::awaitable<void> WebPage::look_regularly() {
 
 void WebPage::look() {
   job_ = look_();
-  history_.note(Clock::now().time_since_epoch(), job_);
+  history_.note(job_);
   parts_.reset();
   texts_.fill(nullptr);
 }

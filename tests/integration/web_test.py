@@ -5,6 +5,7 @@
 
 import contextlib
 import http.client
+import importlib.util
 import json
 import os
 import pathlib
@@ -16,6 +17,7 @@ import sys
 import time
 import unittest
 
+import browser
 import processes
 
 EVENTS = b"GET /events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
@@ -242,8 +244,105 @@ class Clients(Job):
         self.assertEqual(other.finish(), 143, other.text)
 
 
+class Metrics(Job):
+    """/metrics, by Prometheus' own parser."""
+
+    def test_prometheus_reads_them(self):
+        from prometheus_client.parser import text_string_to_metric_families as read
+
+        job = self.start_job("train", "100000", "0.01", workers=3)
+        self.wait_for_status(job, lambda status: all("step_seconds" in rank for rank in status["workers"]), "times of steps")
+        answer, text = self.ask("/metrics")
+        self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
+        families = {family.name: family for family in read(text)}
+        self.assertEqual({sample.labels["rank"] for sample in families["ddp_rank_step"].samples}, {"0", "1", "2"})
+        self.assertEqual(families["ddp_samples"].type, "counter")
+        self.assertEqual(families["ddp_world_size"].samples[0].value, 3)
+        for sample in families["ddp_rank_step_seconds"].samples:
+            self.assertGreater(sample.value, 0.005)
+        self.assertTrue(all(family.documentation for family in families.values()))
+        self.stop(job)
+
+
+class Page(Job):
+    """The real page of a real job in a real browser."""
+
+    def setUp(self):
+        super().setUp()
+        self.browser = self.enterContext(browser.Browser(dict(os.environ)))
+
+    def open_page(self):
+        self.browser.look(1280)
+        self.browser.open(f"http://127.0.0.1:{self.port}/")
+
+    def text_of(self, part):
+        return self.browser.value(f"document.getElementById({part!r}).innerText")
+
+    def test_it_shows_the_job_and_goes_on(self):
+        job = self.start_job("print", "<b>ready</b>", "train", "100000", "0.01", workers=4)
+        self.open_page()
+        self.browser.wait_for("document.querySelectorAll('#ranks tbody tr').length == 4")
+        # What is there at first is loaded with it; curves come by events.
+        self.browser.wait_for("document.querySelectorAll('#charts svg').length >= 4")
+        step = "Number(document.querySelector('#ranks tbody tr td:nth-child(5)').innerText.replace(/[^0-9].*/, ''))"
+        self.browser.wait_for(f"window.before = {step}")
+        self.browser.wait_for(f"{step} > window.before")
+        self.assertIn("running", self.text_of("head"))
+        self.assertIn("<b>ready</b>", self.text_of("ranks"))  # as text
+        self.assertEqual(self.browser.value("document.querySelectorAll('#ranks b').length"), 0)
+        self.assertEqual(self.browser.complaints(), [])
+        self.stop(job)
+
+    def test_it_says_how_the_job_ended(self):
+        job = self.start_job("train", "100000", "0.01")
+        self.open_page()
+        self.browser.wait_for("document.querySelectorAll('#ranks tbody tr').length == 2")
+        self.browser.wait_for("isOver === false && source && source.readyState == 1")
+        self.wait_for_status(job, lambda status: status["workers"][1]["pid"], "the pid of rank 1")
+        victim = self.status()["workers"][1]["pid"]
+        os.kill(victim, signal.SIGKILL)
+        self.assertEqual(job.finish(), 137)
+        self.browser.wait_for("isOver")
+        self.assertIn("exit code 137", self.text_of("head"))
+        self.assertIn("rank 1", self.text_of("head"))
+        self.assertFalse(self.browser.value("lost.classList.contains('shown')"))
+
+    def test_it_says_that_the_agent_is_gone(self):
+        job = self.start_job("train", "100000", "0.01")
+        self.open_page()
+        self.browser.wait_for("source && source.readyState == 1")
+        os.kill(job.process.pid, signal.SIGKILL)
+        job.finish()
+        self.browser.wait_for("lost.classList.contains('shown')")
+        self.assertIn("does not answer", self.browser.value("lost.innerText"))
+
+    def test_no_window_is_too_narrow(self):
+        job = self.start_job("train", "100000", "0.01", workers=4)
+        self.open_page()
+        self.browser.wait_for("document.querySelectorAll('#charts svg').length >= 4")
+        colours = set()
+        for width, dark in ((360, False), (360, True), (1280, False), (2400, True)):
+            self.browser.look(width, dark=dark)
+            self.assertEqual(self.browser.value("document.documentElement.scrollWidth"), width)
+            colours.add(self.browser.value("getComputedStyle(document.body).backgroundColor"))
+        self.assertEqual(len(colours), 2)
+        self.stop(job)
+
+
+def what_is_missing(suite):
+    """Why these tests cannot run here; empty: they can."""
+    if suite == "Access" and os.geteuid() != 0:
+        return "only root can be another user"
+    if suite == "Page" and browser.PROGRAM is None:
+        return "no chromium here"
+    if suite == "Metrics" and importlib.util.find_spec("prometheus_client") is None:
+        return "no Python package prometheus_client here"
+    return ""
+
+
 if __name__ == "__main__":
-    if "Access" in sys.argv and os.geteuid() != 0:
-        print("skipped: only root can be another user")
+    missing = what_is_missing(sys.argv[1])
+    if missing:
+        print(f"skipped: {missing}")
         sys.exit(77)
     unittest.main(argv=[sys.argv[0], *sys.argv[1:]])

@@ -7,15 +7,13 @@
 namespace ddp::launcher {
 namespace {
 
-using std::chrono::seconds;
-
 TEST(JobHistory, KnowsWhatAStepTakes) {
   JobHistory history;
   JobView job;
   for (int second = 0; second <= 30; ++second) {
     job = a_job(100 + 100 * second);
     job.ranks[1].sample.written_ns *= 2;  // its clock says twice as long
-    history.note(seconds(second), job);
+    history.note(job);
   }
   ASSERT_TRUE(job.ranks[0].step_seconds && job.ranks[1].step_seconds && job.samples_per_second);
   EXPECT_DOUBLE_EQ(*job.ranks[0].step_seconds, 0.01);
@@ -33,7 +31,7 @@ TEST(JobHistory, KnowsWhoWaitsForOthers) {
     job = a_job(100 + second);
     job.ranks[0].sample.in_collective = true;
     job.ranks[1].sample.in_collective = second % 2 == 0;
-    history.note(seconds(second), job);
+    history.note(job);
   }
   EXPECT_NEAR(*job.ranks[0].waiting, 1, 0.01);
   EXPECT_NEAR(*job.ranks[1].waiting, 0.5, 0.05);
@@ -44,11 +42,11 @@ TEST(JobHistory, ARoundThatBeginsAnewDropsWhatLayBehindIt) {
   JobHistory history;
   for (const int step : {100, 200, 300}) {
     JobView job = a_job(step);
-    history.note(seconds(step), job);
+    history.note(job);
   }
   JobView job = a_job(150);
   job.round = 1;
-  history.note(seconds(400), job);
+  history.note(job);
   const auto& points = history.curves().loss.points();
   ASSERT_EQ(points.size(), 2U);
   EXPECT_EQ(points[0].x, 100);
@@ -79,7 +77,7 @@ TEST(JobHistory, MarksAreBounded) {
     JobView job = a_job(i);
     for (JobView::Rank& rank : job.ranks)
       rank.sample.checkpoint_step = i;
-    history.note(seconds(i), job);
+    history.note(job);
   }
   EXPECT_LE(history.marks().size(), JobHistory::kMostMarks);
 }

@@ -7,7 +7,6 @@
 namespace ddp::launcher {
 namespace {
 
-using std::chrono::seconds;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
@@ -18,7 +17,7 @@ PageParts parts_after(int looks, const std::function<void(JobView&)>& change = {
   for (int second = 0; second < looks; ++second) {
     job = a_job(100 + 10 * second);
     if (change) change(job);
-    history.note(seconds(second), job);
+    history.note(job);
   }
   return page_parts(job, history);
 }

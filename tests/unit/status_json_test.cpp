@@ -34,6 +34,12 @@ TEST(StatusJson, WhatIsNotKnownIsNotThere) {
       Not(testing::AnyOf(HasSubstr("step"), HasSubstr("resident"), HasSubstr("exit_code"))));
 }
 
+TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
+  JobView job = a_job(200);
+  job.ranks[0].pid = 0;
+  EXPECT_THAT(status_json(job), HasSubstr("\"pid\":null"));
+}
+
 TEST(StatusJson, WhateverWorkersWriteItIsJson) {
   JobView job = a_job(200);
   job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();

@@ -70,20 +70,21 @@ std::optional<double> JobHistory::Pace::note(std::chrono::nanoseconds at, std::i
   return time.count() / static_cast<double>(grown);
 }
 
-void JobHistory::note(std::chrono::nanoseconds now, JobView& job) {
+void JobHistory::note(JobView& job) {
   if (job.round != round_ || tracks_.size() != job.ranks.size()) {
     tracks_.assign(job.ranks.size(), Track());
     samples_ = Pace();
   }
   note_ranks(job);
-  const JobView::Rank* const leading = leading_rank(job);
-  if (leading != nullptr) {
-    const std::optional<double> seconds = samples_.note(now, leading->sample.samples);
+  const JobView::Rank* const first = first_with_page(job);
+  if (first != nullptr) {
+    const std::chrono::nanoseconds told_at(first->sample.written_ns);
+    const std::optional<double> seconds = samples_.note(told_at, first->sample.samples);
     if (seconds) job.samples_per_second = 1 / *seconds;
-    note_marks(job, *leading);
-    note_curves(job, *leading);
+    note_marks(job, *first);
+    note_curves(job, *first);
   }
-  if (leading != nullptr || job.round == 0) round_ = job.round;
+  if (first != nullptr || job.round == 0) round_ = job.round;
 }
 
 void JobHistory::note_ranks(JobView& job) {
@@ -91,7 +92,7 @@ void JobHistory::note_ranks(JobView& job) {
     JobView::Rank& rank = job.ranks[i];
     Track& track = tracks_[i];
     if (!rank.sample.has_page || rank.ended) continue;
-    // By the page's own clock, when the step was done: looks come when they come.
+    // By the clock of the page, when the step was done.
     rank.step_seconds =
         track.steps.note(std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.step);
     track.looks = std::min(track.looks + 1, kWaitLooks);
@@ -100,8 +101,8 @@ void JobHistory::note_ranks(JobView& job) {
   }
 }
 
-void JobHistory::note_marks(const JobView& job, const JobView::Rank& leading) {
-  const auto step = static_cast<double>(leading.sample.step);
+void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
+  const auto step = static_cast<double>(first.sample.step);
   std::vector<ChartMark>& marks = marks_;
   if (job.round != round_) {
     // What was made of later steps is not part of this run any more.
@@ -111,7 +112,7 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& leading) {
     marks.push_back(
         {ChartMark::Kind::restart, step, "round " + std::to_string(job.round) + " begins", ""});
   }
-  const std::int64_t saved = leading.sample.checkpoint_step;
+  const std::int64_t saved = first.sample.checkpoint_step;
   if (saved >= 0 && saved != checkpoint_step_) {
     marks.push_back({ChartMark::Kind::save,
                      static_cast<double>(saved),
@@ -122,11 +123,11 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& leading) {
   if (marks.size() > kMostMarks) halve(marks);
 }
 
-void JobHistory::note_curves(const JobView& job, const JobView::Rank& leading) {
-  if (leading.sample.step <= 0) return;  // nothing was learned yet
-  const auto step = static_cast<double>(leading.sample.step);
-  curves_.loss.add(step, leading.sample.loss);
-  curves_.lr.add(step, leading.sample.lr);
+void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
+  if (first.sample.step <= 0) return;  // nothing was learned yet
+  const auto step = static_cast<double>(first.sample.step);
+  curves_.loss.add(step, first.sample.loss);
+  curves_.lr.add(step, first.sample.lr);
   if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
   Spread steps;
   Spread waiting;

@@ -34,8 +34,8 @@ class JobHistory {
   static constexpr std::size_t kMostMarks = 400;
 
   /// Takes one look in, about once a second, and adds to it what takes more than one: step times,
-  /// waiting, throughput. `now` counts from any fixed point.
-  void note(std::chrono::nanoseconds now, JobView& job);
+  /// waiting, throughput. Times are those that the pages tell: looks come when they come.
+  void note(JobView& job);
 
   struct Curves {
     Series loss;
@@ -72,8 +72,8 @@ class JobHistory {
     int looks = 0;
   };
   void note_ranks(JobView& job);
-  void note_marks(const JobView& job, const JobView::Rank& leading);
-  void note_curves(const JobView& job, const JobView::Rank& leading);
+  void note_marks(const JobView& job, const JobView::Rank& first);
+  void note_curves(const JobView& job, const JobView::Rank& first);
 
   int round_ = 0;
   std::int64_t checkpoint_step_ = -1;

@@ -16,13 +16,14 @@ std::string_view to_text(JobView::State state) {
   return "over";
 }
 
-const JobView::Rank* leading_rank(const JobView& job) {
-  const JobView::Rank* leading = nullptr;
+const JobView::Rank* first_with_page(const JobView& job) {
+  const JobView::Rank* first = nullptr;
   for (const JobView::Rank& rank : job.ranks) {
     if (!rank.sample.has_page) continue;
-    if (leading == nullptr || rank.sample.step > leading->sample.step) leading = &rank;
+    if (!rank.ended) return &rank;
+    if (first == nullptr) first = &rank;
   }
-  return leading;
+  return first;
 }
 
 }  // namespace ddp::launcher

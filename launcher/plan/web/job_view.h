@@ -25,7 +25,7 @@ struct JobView {
   struct Rank {
     WorkerSample sample;  // the newest
     int node_rank = 0;
-    std::int64_t pid = 0;
+    std::int64_t pid = 0;  // 0: it was not started yet
     bool ended = false;
     std::optional<double> step_seconds = {};  // of one step, lately (plan/web/job_history)
     std::optional<double> waiting = {};  // share of looks, lately, that found it in a collective
@@ -54,7 +54,8 @@ struct JobView {
 
 std::string_view to_text(JobView::State state);
 
-/// Of the rank that has done the most steps; null: no rank has a progress page.
-const JobView::Rank* leading_rank(const JobView& job);
+/// Who speaks for the job: the lowest rank that has a progress page, of those that run if any does;
+/// null: there is none.
+const JobView::Rank* first_with_page(const JobView& job);
 
 }  // namespace ddp::launcher

@@ -69,8 +69,8 @@ std::string head_part(const JobView& job) {
   if (!job.run_dir.empty()) where += ", " + job.run_dir;
   html += element("p", where, "soft");
   html += "<div class=\"tiles\">\n";
-  const JobView::Rank* const leading = leading_rank(job);
-  if (leading != nullptr) html += step_tiles(*leading);
+  const JobView::Rank* const first = first_with_page(job);
+  if (first != nullptr) html += step_tiles(*first);
   if (job.samples_per_second)
     html += tile("samples per second", number("%.4g", *job.samples_per_second));
   const auto alive =
@@ -79,14 +79,14 @@ std::string head_part(const JobView& job) {
   html += tile("round, of at most " + std::to_string(job.max_restarts + 1),
                std::to_string(job.round + 1));
   html += tile("since the start", time_text(job.uptime));
-  const bool is_training = leading != nullptr && leading->step_seconds &&
-                           leading->sample.steps_total > leading->sample.step;
+  const bool is_training =
+      first != nullptr && first->step_seconds && first->sample.steps_total > first->sample.step;
   if (is_training && job.state == JobView::State::running) {
-    const std::int64_t left = leading->sample.steps_total - leading->sample.step;
-    html += tile("to go", time_text(static_cast<double>(left) * *leading->step_seconds));
+    const std::int64_t left = first->sample.steps_total - first->sample.step;
+    html += tile("to go", time_text(static_cast<double>(left) * *first->step_seconds));
   }
-  if (leading != nullptr && leading->sample.checkpoint_step >= 0)
-    html += tile("newest checkpoint, step", grouped(leading->sample.checkpoint_step));
+  if (first != nullptr && first->sample.checkpoint_step >= 0)
+    html += tile("newest checkpoint, step", grouped(first->sample.checkpoint_step));
   html += "</div>\n";
   if (!job.report.empty())
     html +=
@@ -99,6 +99,11 @@ ChartCurve curve(std::string name, const Series& series, int color, double times
   for (ChartPoint& point : curve.points)
     point.y *= times;
   return curve;
+}
+
+/// Programs that are not ours rarely tell of it.
+bool has_waited(const Series& series) {
+  return std::ranges::any_of(series.points(), [](const ChartPoint& point) { return point.y > 0; });
 }
 
 std::string charts_part(const JobHistory& history) {
@@ -119,10 +124,12 @@ std::string charts_part(const JobHistory& history) {
             {curve("slowest rank", curves.slowest_step, 1, 1 / kMillisecond),
              curve("fastest rank", curves.fastest_step, 0, 1 / kMillisecond)},
             true) +
-      chart("Waiting for other ranks, % of the time",
-            {curve("rank that waits most", curves.most_waiting, 1, 100),
-             curve("rank that waits least", curves.least_waiting, 0, 100)},
-            true) +
+      (has_waited(curves.most_waiting)
+           ? chart("Waiting for other ranks, % of the time",
+                   {curve("rank that waits most", curves.most_waiting, 1, 100),
+                    curve("rank that waits least", curves.least_waiting, 0, 100)},
+                   true)
+           : "") +
       chart("Learning rate", {curve("learning rate", curves.lr, 4)}, true) +
       chart("Resident memory, MiB",
             {curve("largest rank", curves.largest_resident, 1, 1 / kMebibyte),
@@ -149,7 +156,7 @@ std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_
   const bool has_memory = !rank.ended && sample.activity.resident_bytes > 0;
   return {std::to_string(sample.rank),
           std::to_string(rank.node_rank),
-          std::to_string(rank.pid),
+          rank.pid == 0 ? "" : std::to_string(rank.pid),
           escape(phase_text(rank)),
           step,
           rank.step_seconds ? step_time(*rank.step_seconds) : "",
@@ -160,8 +167,9 @@ std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_
 
 std::string ranks_part(const JobView& job) {
   if (job.ranks.empty()) return element("p", "The job waits for its nodes.", "soft");
-  const JobView::Rank* const leading = leading_rank(job);
-  const std::int64_t first_step = leading != nullptr ? leading->sample.step : 0;
+  std::int64_t first_step = 0;
+  for (const JobView::Rank& rank : job.ranks)
+    first_step = std::max(first_step, rank.sample.step);
   std::vector<std::vector<std::string>> rows;
   for (const JobView::Rank& rank : job.ranks) {
     if (rows.size() == kMostRankRows) break;

@@ -94,8 +94,12 @@ const std::vector<RankFamily>& families() {
 void append_training(std::string& text, const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  single(text, "ddp_epoch", "gauge", "Epoch of the rank that leads.", real(sample.epoch));
-  single(text, "ddp_step", "gauge", "Optimizer steps of the rank that leads.", real(sample.step));
+  single(text, "ddp_epoch", "gauge", "Epoch of the lowest rank that runs.", real(sample.epoch));
+  single(text,
+         "ddp_step",
+         "gauge",
+         "Optimizer steps of the lowest rank that runs.",
+         real(sample.step));
   single(text, "ddp_steps_planned", "gauge", "Steps of the run.", real(sample.steps_total));
   single(text,
          "ddp_samples_total",
@@ -130,7 +134,7 @@ std::string prometheus_text(const JobView& job) {
   single(text, "ddp_max_restarts", "gauge", "Rounds after the first.", job.max_restarts);
   single(text, "ddp_world_size", "gauge", "Ranks of the round.", job.world_size);
   single(text, "ddp_nodes", "gauge", "Nodes of the round.", static_cast<double>(job.nodes.size()));
-  if (const JobView::Rank* const rank = leading_rank(job)) append_training(text, *rank);
+  if (const JobView::Rank* const rank = first_with_page(job)) append_training(text, *rank);
   if (job.samples_per_second) {
     single(text,
            "ddp_samples_per_second",

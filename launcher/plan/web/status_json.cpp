@@ -29,7 +29,8 @@ json::string text(std::string_view text) {
 json::object describe(const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
   json::object object{
-      {"rank", sample.rank}, {"node", rank.node_rank}, {"pid", rank.pid}, {"ended", rank.ended}};
+      {"rank", sample.rank}, {"node", rank.node_rank}, {"pid", nullptr}, {"ended", rank.ended}};
+  if (rank.pid != 0) object["pid"] = rank.pid;
   const bool has_state = sample.activity.state != '?';
   if (!rank.ended && has_state) object["state"] = text(std::string(1, sample.activity.state));
   if (sample.activity.resident_bytes > 0) object["resident_bytes"] = sample.activity.resident_bytes;
