@@ -283,7 +283,7 @@ JobView Coordinator::look_at_job() const {
   job.max_restarts = spec_.max_restarts;
   job.world_size = verdict_.value().world_size;
   job.earlier_rounds = verdict_.value().earlier_rounds;
-  if (round_ && !round_->round().is_over()) look_at_round(job, links_, round_->round());
+  if (round_) look_at_round(job, links_, round_->round());
   return job;
 }
 

@@ -27,11 +27,12 @@ void take_samples(JobView& job, const Node& node) {
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
   job.state = round.is_stopping() ? JobView::State::stopping : JobView::State::running;
+  if (round.is_over()) job.state = JobView::State::waiting;  // for the next one, or its end
   for (const RankState& state : round.ranks()) {
     JobView::Rank& rank = job.ranks.emplace_back();
     rank.sample.rank = state.rank;
     rank.pid = state.pid;
-    rank.ended = state.ended;
+    rank.ended = state.ended || round.is_over();
   }
   int first_rank = 0;
   for (const Node* const node : by_rank(links)) {

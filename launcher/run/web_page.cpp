@@ -74,10 +74,14 @@ void WebPage::start() {
 void WebPage::close(const JobEnd& end) {
   if (std::exchange(is_closed_, true)) return;
   timer_.cancel();
-  look();
+  // All else stays as the newest look has found it: the nodes are gone by now.
   job_.state = JobView::State::over;
   job_.exit_code = end.exit_code;
+  job_.was_stopped = end.state == RunState::stopped;
   job_.report = end.report;
+  for (JobView::Rank& rank : job_.ranks)
+    rank.ended = true;
+  parts_.reset();
   std::string last;
   for (std::size_t i = 0; i < parts().size(); ++i)
     last += server_sent_event(kPagePartIds[i], parts()[i]);

@@ -135,6 +135,8 @@ class Readme(ProcessTest):
         command = re.sub(r"ddp-launch (?=configs/(cifar10|coco128))", r"\g<0>--dry-run ", command)
         command = re.sub(r"\bPREFIX\b", str(self.folder / "prefix"), command)
         command = re.sub(r" \.\.\.$", " job.yaml", command)
+        # Any port.
+        command = command.replace("--web 8080", "--web 0")
         # A GPU.
         command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
         if OTHER_HOSTS.search(command):

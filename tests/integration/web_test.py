@@ -305,6 +305,8 @@ class Page(Job):
         self.browser.wait_for("isOver")
         self.assertIn("exit code 137", self.text_of("head"))
         self.assertIn("rank 1", self.text_of("head"))
+        self.assertEqual(self.browser.value("document.querySelectorAll('#ranks tbody tr').length"), 2)
+        self.assertRegex(self.text_of("ranks"), r"ended\s")
         self.assertFalse(self.browser.value("lost.classList.contains('shown')"))
 
     def test_it_says_that_the_agent_is_gone(self):

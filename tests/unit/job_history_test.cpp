@@ -24,6 +24,27 @@ TEST(JobHistory, KnowsWhatAStepTakes) {
   EXPECT_DOUBLE_EQ(history.curves().loss.points().back().x, 3100);
 }
 
+TEST(JobHistory, APageThatWasOpenedAloneTellsNothing) {
+  JobHistory history;
+  JobView job = a_job(0);
+  for (JobView::Rank& rank : job.ranks)
+    rank.sample.loss = 0;
+  history.note(job);
+  const std::chrono::hours boot(24);  // its clock counts from there
+  for (const int step : {10, 20}) {
+    job = a_job(step);
+    for (JobView::Rank& rank : job.ranks) {
+      rank.sample.written_ns += std::chrono::nanoseconds(boot).count();
+      if (step == 10) rank.sample.loss = 0;
+    }
+    history.note(job);
+  }
+  EXPECT_DOUBLE_EQ(*job.ranks[0].step_seconds, 0.01);
+  EXPECT_DOUBLE_EQ(*job.samples_per_second, 6400);
+  ASSERT_EQ(history.curves().loss.points().size(), 1U);
+  EXPECT_EQ(history.curves().loss.points()[0].y, 0.25);
+}
+
 TEST(JobHistory, KnowsWhoWaitsForOthers) {
   JobHistory history;
   JobView job;

@@ -67,6 +67,12 @@ TEST(PageParts, SayHowItEnded) {
     job.report = "root cause: rank 3";
   });
   EXPECT_THAT(parts[0], AllOf(HasSubstr("exit code 7"), HasSubstr("root cause: rank 3")));
+  const PageParts stopped = parts_after(20, [](JobView& job) {
+    job.state = JobView::State::over;
+    job.exit_code = 143;
+    job.was_stopped = true;
+  });
+  EXPECT_THAT(stopped[0], HasSubstr("badge stopped\">stopped, exit code 143<"));
 }
 
 TEST(LivePage, HasItsPartsAndOneScript) {

@@ -56,6 +56,8 @@ void Series::add(double x, double y) {
 }
 
 std::optional<double> JobHistory::Pace::note(std::chrono::nanoseconds at, std::int64_t count) {
+  if (at.count() == 0 || count <= 0)
+    return std::nullopt;  // the page was opened, and not yet written
   if (!old_ || count < newer_.count || at < newer_.at) {
     old_ = newer_ = Look{at, count};
     return std::nullopt;
@@ -126,7 +128,9 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
 void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
   if (first.sample.step <= 0) return;  // nothing was learned yet
   const auto step = static_cast<double>(first.sample.step);
-  curves_.loss.add(step, first.sample.loss);
+  // Until a loss was logged, the page has 0.
+  const bool has_loss = first.sample.loss != 0 || !curves_.loss.points().empty();
+  if (has_loss) curves_.loss.add(step, first.sample.loss);
   curves_.lr.add(step, first.sample.lr);
   if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
   Spread steps;

@@ -41,6 +41,7 @@ struct JobView {
   std::int64_t pid = 0;  // of node 0's agent
   State state = State::waiting;
   std::optional<int> exit_code;  // once it is over
+  bool was_stopped = false;      // likewise: by the user
   std::string report;            // likewise; empty after a good end
   int round = 0;
   int max_restarts = 0;

@@ -38,7 +38,9 @@ std::string badge(const JobView& job) {
   if (job.state != JobView::State::over)
     return element("span", to_text(job.state), "badge running");
   if (job.exit_code == 0) return element("span", "finished", "badge finished");
-  return element("span", "exit code " + std::to_string(job.exit_code.value_or(0)), "badge failed");
+  const std::string code = "exit code " + std::to_string(job.exit_code.value_or(0));
+  if (job.was_stopped) return element("span", "stopped, " + code, "badge stopped");
+  return element("span", code, "badge failed");
 }
 
 std::string step_tiles(const JobView::Rank& rank) {
