@@ -71,7 +71,7 @@ readonly build_packages=(
   libyaml-cpp-dev libspdlog-dev libfmt-dev libsodium-dev libxxhash-dev zlib1g-dev liblzma-dev libcurl4-gnutls-dev libprotozero-dev
   libjpeg62-turbo-dev libpng-dev libwebp-dev
   python3 python3-pip python3-venv)
-readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml python3-jsonschema zsh fish mandoc)
+readonly test_packages=(libgtest-dev libgmock-dev iproute2 nftables openssh-server openssh-client libfaketime systemd python3-yaml python3-jsonschema python3-prometheus-client chromium zsh fish mandoc)
 readonly lint_packages=(clang-format-14 shellcheck git)
 readonly slurm_packages=(munge slurmctld slurmd slurm-client)
 readonly fuzz_packages=(clang-16 libclang-rt-16-dev)

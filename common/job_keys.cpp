@@ -191,6 +191,11 @@ std::vector<JobKey> launch_keys() {
        .may_differ = true,
        .help = "file with a secret that only this job's nodes know; null: the secret of DDP_TOKEN, "
                "or none"},
+      {.path = "launch.web",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "[ADDRESS:]PORT of the page about the job, on node 0; null: none"},
       {.path = "launch.module",
        .type = JobType::boolean,
        .default_value = "false",

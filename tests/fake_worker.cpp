@@ -17,6 +17,7 @@
 //   session            leave session and group
 //   progress STEP      open and set the page
 //   collective         the page says that it is inside of one
+//   train N T          N steps of T seconds each, told by the page
 //   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished
 //   reason             "reason N" on stdout: why the page says that we are to stop
@@ -74,6 +75,23 @@ ddp::ProgressPage& open_page() {
     (*page)->saves_on_stop = 1;  // as ddp-worker does
   }
   return **page;
+}
+
+/// 64 images a step, a loss that falls, a checkpoint every 20 steps.
+void train(long steps, double seconds) {
+  ddp::ProgressPage& told = open_page();
+  told.phase = ddp::Phase::training;
+  told.steps_total = steps;
+  for (long step = told.step + 1; step <= steps; ++step) {
+    ::usleep(static_cast<useconds_t>(seconds * 1e6));
+    told.epoch = 1 + (step - 1) * 10 / steps;
+    told.loss = 2.3 / (1 + 0.1 * static_cast<double>(step)) + 0.05;
+    told.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(steps));
+    told.samples = 64 * step;
+    if (step % 20 == 0) told.checkpoint_step = step;
+    told.step = step;
+    ddp::touch(told);
+  }
 }
 
 /// One write, so that a second signal that comes meanwhile does not land inside the line.
@@ -221,6 +239,9 @@ class Script {
     } else if (verb == "progress") {
       open_page().phase = ddp::Phase::training;
       open_page().step = std::stol(take());
+    } else if (verb == "train") {
+      const long steps = std::stol(take());
+      train(steps, std::stod(take()));
     } else if (verb == "collective") {
       open_page().collectives = 1;
     } else if (verb == "checkpoint") {

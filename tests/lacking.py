@@ -3,10 +3,12 @@
 Each word is found out here by trying it, so that a test that is skipped without its reason being true fails ./make.sh test.
 """
 
+import importlib.util
 import os
 import pathlib
 import platform
 import re
+import shutil
 import socket
 import subprocess
 
@@ -67,6 +69,8 @@ THERE = {
     "ipv6": has_ipv6,
     "cores": lambda: physical_cores() >= 2,
     "linux-6.14": lambda: kernel() >= (6, 14),
+    "chromium": lambda: bool(shutil.which("chromium") or shutil.which("chromium-browser")),
+    "prometheus": lambda: importlib.util.find_spec("prometheus_client") is not None,
     "kmsg": lambda: pathlib.Path("/dev/kmsg").exists(),
     "cgroup-cpu": lambda: may_make_cgroup("cpu"),
     "cgroup-memory": lambda: may_make_cgroup("memory"),

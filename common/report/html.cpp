@@ -141,6 +141,10 @@ std::string html_table(const std::vector<std::string>& heads,
   return html + "</tbody></table></div>\n";
 }
 
+std::string_view page_style() {
+  return kStyle;
+}
+
 std::string html_page(std::string_view title, std::string_view body) {
   // The policy is for what escape() might ever miss: nothing runs and nothing is loaded.
   return "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

@@ -26,6 +26,9 @@ std::string html_table(const std::vector<std::string>& heads,
 /// dark, wide or narrow, as the browser asks. `title` is escaped here.
 std::string html_page(std::string_view title, std::string_view body);
 
+/// The style sheet of our pages: colours by what they say, in light and dark.
+std::string_view page_style();
+
 // Numbers for people.
 /// "0.0862", "12.3", "1.23e-05"; "-" where it is not finite.
 std::string short_number(double value);

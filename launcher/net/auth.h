@@ -36,6 +36,9 @@ bool is_proof(std::string_view proof,
               Prover prover,
               const Transcript& transcript);
 
+/// Whether two secrets are equal, in a time that tells no more than their length.
+bool is_same_secret(std::string_view left, std::string_view right);
+
 /// The kKeyBytes of the frames that `sender` sends after this handshake.
 std::string derive_key(std::string_view token, Prover sender, const Transcript& transcript);
 

@@ -37,19 +37,23 @@ std::string text_of(const std::string& address, int port) {
   return (is_v6 ? "[" + address + "]:" : address + ":") + std::to_string(port);
 }
 
-[[noreturn]] void refuse(const std::string& address, int wanted, int port, int error) {
+[[noreturn]] void refuse(
+    const std::string& address, int wanted, int port, int error, const PortUse& use) {
   const std::string owner = error == EADDRINUSE ? owner_of_port(port) : "";
   const std::string text = "cannot listen at " + text_of(address, wanted) + ": " +
-                           system_message("bind", "port of the job", error) +
+                           system_message("bind", use.name, error) +
                            (owner.empty() ? "" : ", " + owner);
-  if (error != EADDRINUSE && error != EACCES) throw SystemError(text);
-  const std::string advice = text + ". Give another --master-port, or 0 for a free one.";
-  if (error == EADDRINUSE) throw PortTaken(advice, exit_code::kRendezvous);
-  throw SystemError(advice, exit_code::kRendezvous);
+  if (error != EADDRINUSE && error != EACCES) throw SystemError(text, use.other_code);
+  const std::string advice = text + ". Give another " + use.flag + ", or 0 for a free one.";
+  if (error == EADDRINUSE) throw PortTaken(advice, use.taken_code);
+  throw SystemError(advice, use.taken_code);
 }
 
 /// Without sockets: the kernel's choice for one address is taken at another.
-Listeners try_to_listen(asio::io_context& io, const ListenAddresses& where, int wanted) {
+Listeners try_to_listen(asio::io_context& io,
+                        const ListenAddresses& where,
+                        int wanted,
+                        const PortUse& use) {
   Listeners listeners;
   listeners.port = wanted;
   std::vector<std::string> all = where.basic;
@@ -69,7 +73,7 @@ Listeners try_to_listen(asio::io_context& io, const ListenAddresses& where, int 
     if (error == EADDRINUSE && wanted == 0) return {};
     // A node without IPv6, or an address of another node.
     const bool is_absent = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-    if (!is_absent || i == 0) refuse(all[i], wanted, listeners.port, error);
+    if (!is_absent || i == 0) refuse(all[i], wanted, listeners.port, error, use);
   }
   if (has_own) return listeners;
   throw SystemError("the master address " + text_of(where.own[0], listeners.port) +
@@ -80,14 +84,17 @@ Listeners try_to_listen(asio::io_context& io, const ListenAddresses& where, int 
 
 }  // namespace
 
-Listeners listen_at(asio::io_context& io, const ListenAddresses& where, int port) {
+Listeners listen_at(asio::io_context& io,
+                    const ListenAddresses& where,
+                    int port,
+                    const PortUse& use) {
   for (int i = 0; i < kTries; ++i) {
-    Listeners listeners = try_to_listen(io, where, port);
+    Listeners listeners = try_to_listen(io, where, port, use);
     if (!listeners.acceptors.empty()) return listeners;
   }
   throw SystemError("no port is free both in IPv4 and in IPv6 after " + std::to_string(kTries) +
-                        " tries. Give one by --master-port.",
-                    exit_code::kRendezvous);
+                        " tries. Give one by " + use.flag + ".",
+                    use.taken_code);
 }
 
 Listeners listen_for_job(asio::io_context& io,

@@ -22,6 +22,18 @@ struct Listeners {
   int port = 0;
 };
 
+/// What a port is for, to say what to do where it cannot be had.
+struct PortUse {
+  const char* name;
+  const char* flag;
+  int taken_code;  // of the program, when somebody else has it
+  int other_code;
+};
+inline constexpr PortUse kJobPort{
+    "port of the job", "--master-port", exit_code::kRendezvous, exit_code::kInternal};
+inline constexpr PortUse kPagePort{
+    "port of the page", "--web", exit_code::kUsage, exit_code::kUsage};
+
 /// Those of a job with this master address: where plan/listen_addresses says; `notice` takes a line
 /// for the user. Blocks: while a host name is resolved. Errors: as listen_at().
 Listeners listen_for_job(asio::io_context& io,
@@ -31,8 +43,11 @@ Listeners listen_for_job(asio::io_context& io,
                          const std::function<void(const std::string&)>& notice);
 
 /// `port`: 0 for a free one. An address that this node lacks is left out, but for the first one.
-/// Errors: PortTaken, 202 (with its owner); SystemError, 202 when the port may not be taken, or
-/// none of `where.own` is of this node.
-Listeners listen_at(asio::io_context& io, const ListenAddresses& where, int port);
+/// Errors: PortTaken, use.taken_code (with its owner); SystemError, the same code when the port may
+/// not be taken, 202 when none of `where.own` is of this node.
+Listeners listen_at(asio::io_context& io,
+                    const ListenAddresses& where,
+                    int port,
+                    const PortUse& use = kJobPort);
 
 }  // namespace ddp::launcher

@@ -68,7 +68,9 @@ bool waits_for_child(const Activity& activity) {
 
 Activity glance_at(pid_t pid) {
   Activity activity;
-  activity.state = look_at(pid).state;
+  const ProcessState state = look_at(pid);
+  activity.state = state.state;
+  activity.resident_bytes = state.resident_bytes;
   if (activity.state == 'S' || activity.state == 'D') activity.waits_in = wait_channel(pid);
   return activity;
 }
@@ -78,10 +80,12 @@ Activity watch_closely(pid_t pid) {
   pid_t acting = pid;
   bool is_wrapper = waits_for_child(activity);
   std::vector<pid_t> family{pid};
+  activity.resident_bytes = 0;
   for (std::size_t i = 0; i < family.size(); ++i) {
     const ProcessState state = look_at(family[i]);
     activity.ticks += state.cpu_ticks + state.children_ticks;
     activity.faults += state.faults;
+    activity.resident_bytes += state.resident_bytes;
     activity.io_bytes += io_bytes(family[i]);
     const std::vector<pid_t> children = children_of(family[i], kMostThreads);
     if (is_wrapper && !children.empty()) {

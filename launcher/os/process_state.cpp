@@ -32,10 +32,12 @@ ProcessState read_stat(const char* path) {
   long reaped_user = 0;
   long reaped_system = 0;
   unsigned long long started = 0;
-  // state, ppid, session (6th), minflt (10th), utime to cstime (14th to 17th), starttime (22nd):
-  // proc(5).
+  long resident = 0;
+  // state, ppid, session (6th), minflt (10th), utime to cstime (14th to 17th), starttime (22nd),
+  // rss (24th): proc(5).
   constexpr const char* kFields =
-      " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu";
+      " %c %d %*d %d %*d %*d %*u %lu %*u %*u %*u %lu %lu %ld %ld %*d %*d %*d %*d %llu "
+      "%*u %ld";
   const int got = std::sscanf(close + 1,
                               kFields,
                               &read.state,
@@ -46,12 +48,15 @@ ProcessState read_stat(const char* path) {
                               &system,
                               &reaped_user,
                               &reaped_system,
-                              &started);
-  if (got != 9) return found;
+                              &started,
+                              &resident);
+  if (got != 10) return found;
   read.cpu_ticks = user + system;
   read.children_ticks = static_cast<std::uint64_t>(reaped_user + reaped_system);
   read.faults = faults;
   read.started = started;
+  static const long kPage = ::sysconf(_SC_PAGESIZE);
+  read.resident_bytes = static_cast<std::uint64_t>(resident) * static_cast<std::uint64_t>(kPage);
   return read;
 }
 

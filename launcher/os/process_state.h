@@ -19,6 +19,7 @@ struct ProcessState {
   std::uint64_t children_ticks = 0;  // of the children that it has reaped
   std::uint64_t faults = 0;          // minor page faults of all its threads
   std::uint64_t started = 0;         // in clock ticks since boot
+  std::uint64_t resident_bytes = 0;
 };
 
 ProcessState look_at(pid_t pid);

@@ -15,13 +15,14 @@ namespace ddp::launcher {
 /// Of a process with all that it has started. A wrapper that waits for its child (a shell, an outer
 /// launcher) is looked through: state and channel are those of the child's main thread.
 struct Activity {
-  char state = '?';              // of the main thread: R, S, D, T, ... (proc(5))
-  std::string waits_in;          // the kernel function it waits in (proc(5), wchan), or empty
-  std::uint64_t main_ticks = 0;  // CPU time of that thread, in clock ticks
-  std::uint64_t ticks = 0;       // of all threads and processes
-  std::uint64_t naps = 0;        // how often that thread has begun to wait
-  std::uint64_t faults = 0;      // minor page faults of all: memory that is new to them
-  std::uint64_t io_bytes = 0;    // read and written by all: files, pipes
+  char state = '?';                  // of the main thread: R, S, D, T, ... (proc(5))
+  std::string waits_in;              // the kernel function it waits in (proc(5), wchan), or empty
+  std::uint64_t main_ticks = 0;      // CPU time of that thread, in clock ticks
+  std::uint64_t ticks = 0;           // of all threads and processes
+  std::uint64_t naps = 0;            // how often that thread has begun to wait
+  std::uint64_t faults = 0;          // minor page faults of all: memory that is new to them
+  std::uint64_t io_bytes = 0;        // read and written by all: files, pipes
+  std::uint64_t resident_bytes = 0;  // of the process; looked at closely: of all. 0: not known
   bool operator==(const Activity&) const = default;
 };
 

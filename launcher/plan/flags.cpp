@@ -353,6 +353,14 @@ const std::vector<Flag>& table() {
            "lines per second and rank on the console, of streams that are also in a file (1000 on "
            "a terminal, else no limit)",
        .group = kOutput},
+      {.name = "web",
+       .key = "launch.web",
+       .placeholder = "[ADDRESS:]PORT",
+       .help =
+           "serve a page about the job, /metrics for Prometheus and /api/status there, on node 0; "
+           "0 is a free port. Without an address only this node reaches it; with one, everybody "
+           "who has the token",
+       .group = kOutput},
 
       {.name = "run-path",
        .value = none,

@@ -298,6 +298,7 @@ class Maker {
     take_store();
     take_survivors();
     take_logs();
+    take_web();
     warn_of_ignored();
   }
 
@@ -338,6 +339,15 @@ class Maker {
                                ": failed has no effect without rounds to restart in. Add "
                                "--max-restarts N.");
     }
+  }
+
+  void take_web() {
+    const std::string key = "launch.web";
+    const std::optional<std::string> text = job().maybe_text(key);
+    if (!text) return;
+    spec_.web = read_web_address(*text);
+    if (!spec_.web)
+      complain(key, *text + ": not a port. Give PORT or ADDRESS:PORT, the address in numbers.");
   }
 
   void take_logs() {

@@ -14,6 +14,7 @@
 #include "common/secret.h"
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/options.h"
+#include "launcher/plan/web/web_address.h"
 
 namespace ddp::launcher {
 
@@ -64,6 +65,7 @@ struct JobSpec {
   std::optional<std::chrono::milliseconds> hang_timeout;
   std::vector<std::vector<int>> cpu_sets;  // --numa-binding: by local rank; empty: not bound
   LogSpec logs;
+  std::optional<WebAddress> web;  // of the page about the job; nothing: none
 
   Environment environment;  // the launcher's own with launch.env over it
   JobValues job;

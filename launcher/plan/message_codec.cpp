@@ -193,27 +193,31 @@ void fields(Io& io, A<Activity> auto& m) {
   io.field("naps", m.naps, kNotNegative);
   io.field("faults", m.faults, kNotNegative);
   io.field("io_bytes", m.io_bytes, kNotNegative);
+  io.field("resident", m.resident_bytes, kNotNegative);
 }
 
+// By short names: those of kMostWorkersOfNode are to fit into a frame.
 template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("rank", m.rank, kRank);
   io.field("alive", m.alive);
   io.field("has_page", m.has_page);
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
-  io.field("in_collective", m.in_collective);
+  io.field("inside", m.in_collective);
   io.field("epoch", m.epoch, kEither);
   io.field("step", m.step, kEither);
-  io.field("steps_total", m.steps_total, kEither);
+  io.field("total", m.steps_total, kEither);
   io.field("samples", m.samples, kEither);
   io.field("loss", m.loss);
+  io.field("lr", m.lr);
+  io.field("saved", m.checkpoint_step, kEither);
   io.field("written", m.written_ns, kEither);
   io.field("activity", m.activity);
-  io.field("output_bytes", m.output_bytes, kNotNegative);
+  io.field("output", m.output_bytes, kNotNegative);
   io.field("ended_well", m.ended_well);
   io.field("ended_at", m.ended_at, kEither);
-  io.field("joined_store", m.joined_store);
-  io.field("waits_since", m.waits_since, kEither);
+  io.field("joined", m.joined_store);
+  io.field("waits", m.waits_since, kEither);
 }
 
 template <typename Io>

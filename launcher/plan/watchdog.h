@@ -31,7 +31,9 @@ struct WorkerSample {
   std::int64_t steps_total = 0;
   std::int64_t samples = 0;  // of the whole job
   double loss = 0;
-  std::int64_t written_ns = 0;  // when it last wrote its page, by the page
+  double lr = 0;
+  std::int64_t checkpoint_step = -1;  // -1: none yet
+  std::int64_t written_ns = 0;        // when it last wrote its page, by the page
   Activity activity;
   std::uint64_t output_bytes = 0;
   std::uint64_t store_writes = 0;                       // requests that changed our store

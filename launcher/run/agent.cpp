@@ -13,6 +13,7 @@
 #include "launcher/plan/signal_meaning.h"
 #include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
+#include "launcher/run/job_look.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
 #include "launcher/run/progress_probe.h"
@@ -78,8 +79,11 @@ Agent::Agent(asio::io_context& io,
   if (rendezvous.link) {
     zero_ = std::make_unique<RemoteNodeZero>(spec_, commands_, console_, rendezvous, take, why);
   } else {
-    zero_ =
+    auto coordinator =
         std::make_unique<Coordinator>(io_, console_, spec_, rendezvous, take, why, choose_run_dir);
+    const auto look = [this, &zero = *coordinator] { return look_at_job(zero); };
+    if (spec_.web) web_ = std::make_unique<WebPage>(io_, spec_, look);
+    zero_ = std::move(coordinator);
   }
 }
 
@@ -111,6 +115,10 @@ asio::awaitable<void> Agent::run_rounds() {
   control_.start();
   zero_->start();
   asio::co_spawn(io_, look_regularly(), rethrow);
+  if (web_) {
+    web_->start();
+    console_.info("page about the job: " + web_->url());
+  }
   while (true) {
     co_await wait_for_command();
     if (commands_.job_end()) break;
@@ -124,6 +132,7 @@ asio::awaitable<void> Agent::run_rounds() {
   signals_.close();
   service_.close();
   control_.close();
+  if (web_) web_->close(*commands_.job_end());
   zero_->close();
 }
 
@@ -264,6 +273,21 @@ std::string Agent::answer(const std::string& request) {
   if (request != "stop") return "unknown request";
   request_stop(SignalCame{SIGTERM, true, Clock::now()});  // whatever signals the user has listed
   return "stopping " + count_workers(group.alive()) + " of pid " + std::to_string(::getpid());
+}
+
+/// For its page, of node 0.
+JobView Agent::look_at_job(const Coordinator& coordinator) {
+  JobView job = coordinator.look_at_job();
+  const RoundFacts& facts = workers_.facts();
+  job.run_id = facts.run_id;
+  job.user_run_id = facts.user_run_id;
+  job.run_dir = facts.run_dir.string();
+  if (facts.master_port != 0)
+    job.endpoint = facts.master_addr + ":" + std::to_string(facts.master_port);
+  job.pid = ::getpid();
+  job.uptime = std::chrono::duration<double>(Clock::now() - facts.job_start).count();
+  add_last_lines(job, workers_.group());
+  return job;
 }
 
 /// At any time: also while nobody waits for it.

@@ -25,8 +25,11 @@
 #include "launcher/run/node_workers.h"
 #include "launcher/run/node_zero.h"
 #include "launcher/run/rendezvous.h"
+#include "launcher/run/web_page.h"
 
 namespace ddp::launcher {
+
+class Coordinator;
 
 class Agent {
  public:
@@ -65,6 +68,7 @@ class Agent {
   void note_signal(int signal);
   void request_stop(const SignalCame& came);
   std::string answer(const std::string& request);
+  [[nodiscard]] JobView look_at_job(const Coordinator& coordinator);
 
   [[nodiscard]] Fence fence() const;
   [[nodiscard]] std::string why_fenced() const;
@@ -84,6 +88,7 @@ class Agent {
   NodeWorkers workers_;
   NodeCommands commands_;
   std::unique_ptr<NodeZero> zero_;
+  std::unique_ptr<WebPage> web_;  // of node 0, where there is one
   asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   bool is_over_ = false;

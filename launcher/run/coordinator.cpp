@@ -10,6 +10,7 @@
 #include "common/units.h"
 #include "launcher/plan/report.h"
 #include "launcher/plan/restart_line.h"
+#include "launcher/run/job_look.h"
 
 namespace ddp::launcher {
 namespace {
@@ -273,6 +274,17 @@ asio::awaitable<void> Coordinator::end() {
   JobEnd others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));
   store_.close();
+}
+
+JobView Coordinator::look_at_job() const {
+  JobView job;
+  job.program = spec_.entry;
+  job.host = host_;
+  job.max_restarts = spec_.max_restarts;
+  job.world_size = verdict_.value().world_size;
+  job.earlier_rounds = verdict_.value().earlier_rounds;
+  if (round_) look_at_round(job, links_, round_->decisions());
+  return job;
 }
 
 JobEnd Coordinator::make_end(std::size_t most_workers) const {

@@ -17,6 +17,7 @@
 #include "launcher/plan/node_silence.h"
 #include "launcher/plan/node_wait.h"
 #include "launcher/plan/restart_policy.h"
+#include "launcher/plan/web/job_view.h"
 #include "launcher/run/console.h"
 #include "launcher/run/job_round.h"
 #include "launcher/run/node_links.h"
@@ -49,6 +50,9 @@ class Coordinator : public NodeZero {
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
+
+  /// How the job is, as far as node 0 knows it: nodes, ranks, rounds.
+  [[nodiscard]] JobView look_at_job() const;
 
  private:
   asio::awaitable<void> run_job();

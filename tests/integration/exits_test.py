@@ -67,6 +67,7 @@ CASES = (
     Case("stdout that nobody reads", is_deaf=True),
     Case("a terminal", on_terminal=True),
     Case("--hang-timeout", flags=("--hang-timeout", "60s")),
+    Case("--web", flags=("--web", "0")),
     Case("a silent client of the control socket", guest="control"),
     Case("a silent client of the store", guest="store"),
     Case("two nodes", nodes=2, ranks=1),

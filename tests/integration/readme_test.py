@@ -123,6 +123,8 @@ class Readme(ProcessTest):
         command = re.sub(r" \.\.\.$", " job.yaml", command)
         # It wants torch, which this test does without: newcomer_test.py runs it.
         command = re.sub(r"^python3 (\w+\.py).*", rf"{sys.executable} -m py_compile \1", command)
+        # Any port.
+        command = command.replace("--web 8080", "--web 0")
         # A GPU.
         command = command.replace("--nproc-per-node gpu", "--nproc-per-node 2").replace("device=cuda", "device=cpu")
         if TOGETHER.search(command):

@@ -1,0 +1,95 @@
+// Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
+// events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
+// this: kMostClients connections (a new one takes the place of the oldest that has not said yet
+// what it wants), kMostStreams of them streams, kAcceptsPerSecond new ones, kTimeout for a request
+// and for each answer, kHeaderBytes of it. A stream that reads slowly skips what is out of date: it
+// is sent the newest of each part when it has taken the last, and nothing is queued for it. Of a
+// request it reads the header alone: a body is never taken. Bytes of an answer belong to whoever
+// made it and to each client that is being sent it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "launcher/net/listeners.h"
+#include "launcher/net/store_access.h"
+#include "launcher/os/asio.h"
+#include "launcher/plan/web/web_request.h"
+
+namespace ddp::launcher {
+
+using SharedText = std::shared_ptr<const std::string>;  // owners: see above
+
+struct HttpAnswer {
+  int status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string headers = {};  // more of them, each with its line end
+  SharedText body;           // of a stream: none
+  bool is_stream = false;    // of events, from now on
+};
+
+class HttpServer {
+ public:
+  static constexpr std::size_t kMostClients = 64;
+  static constexpr std::size_t kMostStreams = 16;
+  static constexpr int kAcceptsPerSecond = 200;
+  static constexpr std::chrono::seconds kTimeout{5};
+  static constexpr std::uint32_t kHeaderBytes = 8 << 10;
+
+  using Answer = std::function<HttpAnswer(const WebRequest& request, const Peer& peer)>;
+
+  /// `parts`: how many texts a stream has. All arguments outlive it.
+  HttpServer(asio::io_context& io, Listeners listeners, std::size_t parts, Answer answer);
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  void start();
+
+  /// What streams are to be sent of a part, from its beginning for those that come later. An event
+  /// that was published before is not sent again.
+  void publish(std::size_t part, SharedText event);
+  [[nodiscard]] bool has_streams() const { return streams_ > 0; }
+  [[nodiscard]] int port() const { return port_; }
+
+  /// No client any more, so that the loop can end. Streams that have taken all before get `last`,
+  /// as far as the kernel takes it at once.
+  void close(const std::string& last);
+
+ private:
+  struct Client;
+  struct Part {
+    SharedText event;
+    std::uint64_t version = 0;
+  };
+  asio::awaitable<void> accept_all(tcp::acceptor& acceptor);
+  asio::awaitable<void> serve(std::shared_ptr<Client> client);
+  asio::awaitable<void> answer(std::shared_ptr<Client> client);
+  asio::awaitable<void> stream(std::shared_ptr<Client> client);
+  void admit(tcp::socket socket);
+  bool make_room();
+  Clock::duration pause_before_next();
+  void set_deadline(const std::shared_ptr<Client>& client, Clock::duration time);
+
+  asio::io_context& io_;
+  std::list<tcp::acceptor> acceptors_;
+  int port_ = 0;
+  const Answer answer_;
+  StoreAccess access_;
+  std::list<std::shared_ptr<Client>> clients_;  // the oldest first; their other owner: a coroutine
+  std::vector<Part> parts_;
+  std::uint64_t version_ = 0;
+  std::size_t streams_ = 0;
+  asio::steady_timer pause_;  // of all acceptors
+  Clock::time_point second_;  // that accepts_ counts in
+  int accepts_ = 0;
+  bool is_closed_ = false;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,151 @@
+#include "launcher/plan/web/job_history.h"
+
+#include <algorithm>
+#include <string>
+
+namespace ddp::launcher {
+namespace {
+
+/// Every second one, and so the last of an odd number.
+template <typename Value>
+void halve(std::vector<Value>& values) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < values.size(); i += 2)
+    values[kept++] = values[i];
+  values.resize(kept);
+}
+
+/// The smallest and the largest of what the ranks have.
+struct Spread {
+  double low = 0;
+  double high = 0;
+  bool is_there = false;
+
+  void add(double value) {
+    low = is_there ? std::min(low, value) : value;
+    high = is_there ? std::max(high, value) : value;
+    is_there = true;
+  }
+};
+
+void add_spread(const Spread& spread, double x, Series& low, Series& high) {
+  if (!spread.is_there) return;
+  low.add(x, spread.low);
+  high.add(x, spread.high);
+}
+
+}  // namespace
+
+void Series::add(double x, double y) {
+  while (!points_.empty() && points_.back().x > x) {
+    points_.pop_back();
+    looks_ = stride_;
+  }
+  const bool is_new = points_.empty() || looks_ >= stride_;
+  if (!points_.empty() && (!is_new || points_.back().x == x)) {
+    points_.back() = ChartPoint{x, y};
+    ++looks_;
+    return;
+  }
+  if (points_.size() >= kMostPoints) {
+    halve(points_);
+    stride_ *= 2;
+  }
+  points_.push_back(ChartPoint{x, y});
+  looks_ = 1;
+}
+
+std::optional<double> JobHistory::Pace::note(std::chrono::nanoseconds at, std::int64_t count) {
+  if (at.count() == 0 || count <= 0)
+    return std::nullopt;  // the page was opened, and not yet written
+  if (!old_ || count < newer_.count || at < newer_.at) {
+    old_ = newer_ = Look{at, count};
+    return std::nullopt;
+  }
+  const std::int64_t grown = count - old_->count;
+  const std::chrono::duration<double> time = at - old_->at;
+  if (at - newer_.at >= kWindow / 2) {
+    old_ = newer_;
+    newer_ = Look{at, count};
+  }
+  if (grown <= 0 || time.count() <= 0) return std::nullopt;
+  return time.count() / static_cast<double>(grown);
+}
+
+void JobHistory::note(JobView& job) {
+  if (job.round != round_ || tracks_.size() != job.ranks.size()) {
+    tracks_.assign(job.ranks.size(), Track());
+    samples_ = Pace();
+  }
+  note_ranks(job);
+  const JobView::Rank* const first = first_with_page(job);
+  if (first != nullptr) {
+    const std::chrono::nanoseconds told_at(first->sample.written_ns);
+    const std::optional<double> seconds = samples_.note(told_at, first->sample.samples);
+    if (seconds) job.samples_per_second = 1 / *seconds;
+    note_marks(job, *first);
+    note_curves(job, *first);
+  }
+  if (first != nullptr || job.round == 0) round_ = job.round;
+}
+
+void JobHistory::note_ranks(JobView& job) {
+  for (std::size_t i = 0; i < job.ranks.size(); ++i) {
+    JobView::Rank& rank = job.ranks[i];
+    Track& track = tracks_[i];
+    if (!rank.sample.has_page || rank.ended) continue;
+    // By the clock of the page, when the step was done.
+    rank.step_seconds =
+        track.steps.note(std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.step);
+    track.looks = std::min(track.looks + 1, kWaitLooks);
+    track.waiting += ((rank.sample.in_collective ? 1 : 0) - track.waiting) / track.looks;
+    rank.waiting = track.waiting;
+  }
+}
+
+void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
+  const auto step = static_cast<double>(first.sample.step);
+  std::vector<ChartMark>& marks = marks_;
+  if (job.round != round_) {
+    // What was made of later steps is not part of this run any more.
+    std::erase_if(marks, [step](const ChartMark& mark) {
+      return mark.kind == ChartMark::Kind::save && mark.x > step;
+    });
+    marks.push_back(
+        {ChartMark::Kind::restart, step, "round " + std::to_string(job.round) + " begins", ""});
+  }
+  const std::int64_t saved = first.sample.checkpoint_step;
+  if (saved >= 0 && saved != checkpoint_step_) {
+    marks.push_back({ChartMark::Kind::save,
+                     static_cast<double>(saved),
+                     "checkpoint of step " + std::to_string(saved),
+                     ""});
+  }
+  checkpoint_step_ = saved;
+  if (marks.size() > kMostMarks) halve(marks);
+}
+
+void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
+  if (first.sample.step <= 0) return;  // nothing was learned yet
+  const auto step = static_cast<double>(first.sample.step);
+  // Until a loss was logged, the page has 0.
+  const bool has_loss = first.sample.loss != 0 || !curves_.loss.points().empty();
+  if (has_loss) curves_.loss.add(step, first.sample.loss);
+  curves_.lr.add(step, first.sample.lr);
+  if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
+  Spread steps;
+  Spread waiting;
+  Spread resident;
+  for (const JobView::Rank& rank : job.ranks) {
+    if (rank.ended) continue;
+    if (rank.step_seconds) steps.add(*rank.step_seconds);
+    if (rank.waiting) waiting.add(*rank.waiting);
+    if (rank.sample.activity.resident_bytes > 0)
+      resident.add(static_cast<double>(rank.sample.activity.resident_bytes));
+  }
+  add_spread(steps, step, curves_.fastest_step, curves_.slowest_step);
+  add_spread(waiting, step, curves_.least_waiting, curves_.most_waiting);
+  add_spread(resident, step, curves_.smallest_resident, curves_.largest_resident);
+}
+
+}  // namespace ddp::launcher

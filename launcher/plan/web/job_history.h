@@ -1,0 +1,86 @@
+// What the page of a job knows of the time before now: curves over steps, where rounds began and
+// checkpoints were made, and what a step takes. Pure. Promises: memory is bounded, whatever the
+// length of the job: of a long curve every n-th point is kept, and its end.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/report/svg_chart.h"
+#include "launcher/plan/web/job_view.h"
+
+namespace ddp::launcher {
+
+/// y over x, as it comes. Where x goes back (a round begins anew), what lay behind it is dropped.
+class Series {
+ public:
+  static constexpr std::size_t kMostPoints = 400;
+
+  void add(double x, double y);
+  [[nodiscard]] const std::vector<ChartPoint>& points() const { return points_; }
+
+ private:
+  std::vector<ChartPoint> points_;
+  std::size_t stride_ = 1;  // looks for one point
+  std::size_t looks_ = 0;   // at the last point
+};
+
+class JobHistory {
+ public:
+  static constexpr std::chrono::seconds kWindow{10};  // that steps and samples are counted over
+  static constexpr int kWaitLooks = 30;               // over which waiting is averaged
+  static constexpr std::size_t kMostMarks = 400;
+
+  /// Takes one look in, about once a second, and adds to it what takes more than one: step times,
+  /// waiting, throughput. Times are those that the pages tell: looks come when they come.
+  void note(JobView& job);
+
+  struct Curves {
+    Series loss;
+    Series lr;
+    Series throughput;
+    Series slowest_step;  // seconds
+    Series fastest_step;
+    Series most_waiting;  // share
+    Series least_waiting;
+    Series largest_resident;  // bytes
+    Series smallest_resident;
+  };
+  [[nodiscard]] const Curves& curves() const { return curves_; }
+  [[nodiscard]] const std::vector<ChartMark>& marks() const { return marks_; }
+
+ private:
+  /// A count that grows, and when: its rate over the last kWindow, or half of that.
+  class Pace {
+   public:
+    /// Seconds for one; nothing: it has not grown, or only one look was taken.
+    std::optional<double> note(std::chrono::nanoseconds at, std::int64_t count);
+
+   private:
+    struct Look {
+      std::chrono::nanoseconds at{0};
+      std::int64_t count = 0;
+    };
+    std::optional<Look> old_;
+    Look newer_;
+  };
+  struct Track {
+    Pace steps;
+    double waiting = 0;
+    int looks = 0;
+  };
+  void note_ranks(JobView& job);
+  void note_marks(const JobView& job, const JobView::Rank& first);
+  void note_curves(const JobView& job, const JobView::Rank& first);
+
+  int round_ = 0;
+  std::int64_t checkpoint_step_ = -1;
+  std::vector<Track> tracks_;  // by rank
+  Pace samples_;
+  Curves curves_;
+  std::vector<ChartMark> marks_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,29 @@
+#include "launcher/plan/web/job_view.h"
+
+namespace ddp::launcher {
+
+std::string_view to_text(JobView::State state) {
+  switch (state) {
+    case JobView::State::waiting:
+      return "waiting";
+    case JobView::State::running:
+      return "running";
+    case JobView::State::stopping:
+      return "stopping";
+    case JobView::State::over:
+      break;
+  }
+  return "over";
+}
+
+const JobView::Rank* first_with_page(const JobView& job) {
+  const JobView::Rank* first = nullptr;
+  for (const JobView::Rank& rank : job.ranks) {
+    if (!rank.sample.has_page) continue;
+    if (!rank.ended) return &rank;
+    if (first == nullptr) first = &rank;
+  }
+  return first;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,62 @@
+// How the whole job is, as node 0 sees it at one moment: what its page, /api/status and /metrics
+// show. A value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "launcher/plan/watchdog.h"
+
+namespace ddp::launcher {
+
+struct JobView {
+  enum class State : std::uint8_t { waiting, running, stopping, over };
+
+  struct Node {
+    int rank = 0;
+    std::string host;
+    int first_rank = 0;  // of its workers
+    std::size_t workers = 0;
+  };
+
+  struct Rank {
+    WorkerSample sample;  // the newest
+    int node_rank = 0;
+    std::int64_t pid = 0;  // 0: it was not started yet
+    bool ended = false;
+    std::optional<double> step_seconds = {};  // of one step, lately (plan/web/job_history)
+    std::optional<double> waiting = {};  // share of looks, lately, that found it in a collective
+    std::string last_line = {};          // of its output; only node 0's own workers have it
+  };
+
+  std::string run_id;
+  std::string user_run_id;
+  std::string program;
+  std::string host;  // node 0's
+  std::string run_dir;
+  std::string endpoint;
+  std::int64_t pid = 0;  // of node 0's agent
+  State state = State::waiting;
+  std::optional<int> exit_code;  // once it is over
+  bool was_stopped = false;      // likewise: by the user
+  std::string report;            // likewise; empty after a good end
+  int round = 0;
+  int max_restarts = 0;
+  int world_size = 0;  // 0: no round has begun
+  double uptime = 0;   // seconds
+  std::optional<double> samples_per_second;
+  std::vector<Node> nodes;                  // of the round, by rank
+  std::vector<Rank> ranks;                  // by rank
+  std::vector<std::string> earlier_rounds;  // what they came to, a line each
+};
+
+std::string_view to_text(JobView::State state);
+
+/// Who speaks for the job: the lowest rank that has a progress page, of those that run if any does;
+/// null: there is none.
+const JobView::Rank* first_with_page(const JobView& job);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,23 @@
+// The parts of the page of a job, each as HTML that replaces the former one in the browser. Pure.
+// Promises: whatever comes from workers, nodes or the user is escaped; a part is of bounded length,
+// however many ranks there are.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+
+#include "launcher/plan/web/job_history.h"
+#include "launcher/plan/web/job_view.h"
+
+namespace ddp::launcher {
+
+inline constexpr std::array<std::string_view, 4> kPagePartIds{"head", "charts", "ranks", "rounds"};
+using PageParts = std::array<std::string, kPagePartIds.size()>;
+
+inline constexpr std::size_t kMostRankRows = 256;
+inline constexpr std::size_t kMostNodeRows = 64;
+
+PageParts page_parts(const JobView& job, const JobHistory& history);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,167 @@
+#include "launcher/plan/web/prometheus.h"
+
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "common/one_line.h"
+#include "common/progress_page.h"
+#include "common/units.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::string value_text(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value < 0 ? "-Inf" : "+Inf";
+  return format_number(value);
+}
+
+/// In quotes: backslash, quote and line end are escaped, and it is UTF-8.
+std::string label(std::string_view name, std::string_view value) {
+  std::string text = std::string(name) + "=\"";
+  for (const char character : one_line(value)) {
+    if (character == '\\' || character == '"') text += '\\';
+    text += character;
+  }
+  return text + "\"";
+}
+
+void head(std::string& text, std::string_view name, std::string_view type, std::string_view help) {
+  text += "# HELP " + std::string(name) + " " + std::string(help) + "\n";
+  text += "# TYPE " + std::string(name) + " " + std::string(type) + "\n";
+}
+
+void line(std::string& text, std::string_view name, const std::string& labels, double value) {
+  text += std::string(name) + (labels.empty() ? "" : "{" + labels + "}") + " " + value_text(value) +
+          "\n";
+}
+
+void single(std::string& text,
+            std::string_view name,
+            std::string_view type,
+            std::string_view help,
+            double value) {
+  head(text, name, type, help);
+  line(text, name, "", value);
+}
+
+/// A family with one line for each rank that has a value.
+struct RankFamily {
+  std::string_view name;
+  std::string_view help;
+  std::function<std::optional<double>(const JobView::Rank&)> value;
+};
+
+template <typename Value>
+std::optional<double> of_page(const JobView::Rank& rank, Value value) {
+  if (!rank.sample.has_page) return std::nullopt;
+  return static_cast<double>(value);
+}
+
+const std::vector<RankFamily>& families() {
+  using Rank = JobView::Rank;
+  static const std::vector<RankFamily> all{
+      {"ddp_rank_up",
+       "1 while the worker process lives.",
+       [](const Rank& rank) -> std::optional<double> { return rank.ended ? 0 : 1; }},
+      {"ddp_rank_step",
+       "Optimizer steps done.",
+       [](const Rank& rank) { return of_page(rank, rank.sample.step); }},
+      {"ddp_rank_step_seconds",
+       "Time of one step, over the last ten seconds.",
+       [](const Rank& rank) { return rank.step_seconds; }},
+      {"ddp_rank_waiting_ratio",
+       "Share of the last half minute in which the rank waited in a collective for other ranks.",
+       [](const Rank& rank) { return rank.waiting; }},
+      {"ddp_rank_resident_bytes",
+       "Resident memory of the worker process.",
+       [](const Rank& rank) -> std::optional<double> {
+         if (rank.ended || rank.sample.activity.resident_bytes == 0) return std::nullopt;
+         return static_cast<double>(rank.sample.activity.resident_bytes);
+       }},
+      {"ddp_rank_output_bytes_total",
+       "What the worker has written to stdout and stderr.",
+       [](const Rank& rank) -> std::optional<double> {
+         return static_cast<double>(rank.sample.output_bytes);
+       }},
+  };
+  return all;
+}
+
+void append_training(std::string& text, const JobView::Rank& rank) {
+  const WorkerSample& sample = rank.sample;
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  single(text, "ddp_epoch", "gauge", "Epoch of the lowest rank that runs.", real(sample.epoch));
+  single(text,
+         "ddp_step",
+         "gauge",
+         "Optimizer steps of the lowest rank that runs.",
+         real(sample.step));
+  single(text, "ddp_steps_planned", "gauge", "Steps of the run.", real(sample.steps_total));
+  single(text,
+         "ddp_samples_total",
+         "counter",
+         "Samples that the job has trained on.",
+         real(sample.samples));
+  single(text, "ddp_loss", "gauge", "Training loss.", sample.loss);
+  single(text, "ddp_learning_rate", "gauge", "Learning rate.", sample.lr);
+  single(text,
+         "ddp_checkpoint_step",
+         "gauge",
+         "Step of the newest checkpoint; -1: none yet.",
+         real(sample.checkpoint_step));
+}
+
+}  // namespace
+
+std::string prometheus_text(const JobView& job) {
+  std::string text;
+  head(text, "ddp_job_info", "gauge", "The job; always 1.");
+  line(text,
+       "ddp_job_info",
+       label("run", job.run_id) + "," + label("rdzv_id", job.user_run_id) + "," +
+           label("program", job.program) + "," + label("host", job.host),
+       1);
+  head(text, "ddp_job_state", "gauge", "1 for the state that the job is in.");
+  using enum JobView::State;
+  for (const JobView::State state : {waiting, running, stopping, over})
+    line(text, "ddp_job_state", label("state", to_text(state)), job.state == state ? 1 : 0);
+  single(text, "ddp_uptime_seconds", "gauge", "Since the job began.", job.uptime);
+  single(text, "ddp_round", "gauge", "Number of the round, from 0.", job.round);
+  single(text, "ddp_max_restarts", "gauge", "Rounds after the first.", job.max_restarts);
+  single(text, "ddp_world_size", "gauge", "Ranks of the round.", job.world_size);
+  single(text, "ddp_nodes", "gauge", "Nodes of the round.", static_cast<double>(job.nodes.size()));
+  if (const JobView::Rank* const rank = first_with_page(job)) append_training(text, *rank);
+  if (job.samples_per_second) {
+    single(text,
+           "ddp_samples_per_second",
+           "gauge",
+           "Throughput over the last ten seconds.",
+           *job.samples_per_second);
+  }
+  for (const RankFamily& family : families()) {
+    head(text, family.name, family.name.ends_with("_total") ? "counter" : "gauge", family.help);
+    for (const JobView::Rank& rank : job.ranks) {
+      const std::optional<double> value = family.value(rank);
+      if (!value) continue;
+      const std::string labels = label("rank", std::to_string(rank.sample.rank)) + "," +
+                                 label("node", std::to_string(rank.node_rank));
+      line(text, family.name, labels, *value);
+    }
+  }
+  head(text, "ddp_rank_phase", "gauge", "1 for the phase that the rank is in.");
+  for (const JobView::Rank& rank : job.ranks) {
+    if (!rank.sample.has_page) continue;
+    line(text,
+         "ddp_rank_phase",
+         label("rank", std::to_string(rank.sample.rank)) + "," +
+             label("phase", ddp::to_text(rank.sample.phase)),
+         1);
+  }
+  return text;
+}
+
+}  // namespace ddp::launcher

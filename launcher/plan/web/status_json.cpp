@@ -1,0 +1,92 @@
+#include "launcher/plan/web/status_json.h"
+
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/serialize.hpp>
+#include <cmath>
+
+#include "common/one_line.h"
+#include "common/progress_page.h"
+#include "launcher/plan/console_text.h"
+
+namespace ddp::launcher {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kLongestText = 4096;
+
+/// JSON knows no NaN.
+json::value number(double value) {
+  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
+}
+
+/// JSON is UTF-8, and a name or a line may be anything.
+json::string text(std::string_view text) {
+  return json::string(ddp::one_line(text, kLongestText));
+}
+
+json::object describe(const JobView::Rank& rank) {
+  const WorkerSample& sample = rank.sample;
+  json::object object{
+      {"rank", sample.rank}, {"node", rank.node_rank}, {"pid", nullptr}, {"ended", rank.ended}};
+  if (rank.pid != 0) object["pid"] = rank.pid;
+  const bool has_state = sample.activity.state != '?';
+  if (!rank.ended && has_state) object["state"] = text(std::string(1, sample.activity.state));
+  if (sample.activity.resident_bytes > 0) object["resident_bytes"] = sample.activity.resident_bytes;
+  if (!rank.last_line.empty()) object["last_line"] = text(rank.last_line);
+  if (!sample.has_page) return object;
+  object["phase"] = ddp::to_text(sample.phase);
+  object["epoch"] = sample.epoch;
+  object["step"] = sample.step;
+  object["steps_total"] = sample.steps_total;
+  object["samples"] = sample.samples;
+  object["loss"] = number(sample.loss);
+  object["lr"] = number(sample.lr);
+  object["checkpoint_step"] = sample.checkpoint_step;
+  object["in_collective"] = sample.in_collective;
+  if (rank.step_seconds) object["step_seconds"] = number(*rank.step_seconds);
+  if (rank.waiting) object["waiting"] = number(*rank.waiting);
+  return object;
+}
+
+}  // namespace
+
+std::string status_json(const JobView& job) {
+  json::array nodes;
+  for (const JobView::Node& node : job.nodes) {
+    nodes.push_back(json::object{{"node", node.rank},
+                                 {"host", text(node.host)},
+                                 {"first_rank", node.first_rank},
+                                 {"workers", node.workers}});
+  }
+  json::array workers;
+  for (const JobView::Rank& rank : job.ranks)
+    workers.push_back(describe(rank));
+  json::array earlier;
+  for (const std::string& line : job.earlier_rounds)
+    earlier.push_back(text(line));
+  json::object object{
+      {"run", text(job.run_id)},
+      {"rdzv_id", text(job.user_run_id)},
+      {"program", text(job.program)},
+      {"host", text(job.host)},
+      {"pid", job.pid},
+      {"run_dir", text(job.run_dir)},
+      {"endpoint", text(job.endpoint)},
+      {"state", to_text(job.state)},
+      {"round", job.round},
+      {"max_restarts", job.max_restarts},
+      {"world_size", job.world_size},
+      {"uptime", number(job.uptime)},
+      {"nodes", std::move(nodes)},
+      {"workers", std::move(workers)},
+      {"earlier_rounds", std::move(earlier)},
+  };
+  if (job.samples_per_second) object["samples_per_second"] = number(*job.samples_per_second);
+  if (job.exit_code) object["exit_code"] = *job.exit_code;
+  if (!job.report.empty()) object["report"] = json::string(clean_lines(job.report));
+  return json::serialize(object) + "\n";
+}
+
+}  // namespace ddp::launcher

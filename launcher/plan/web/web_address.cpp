@@ -1,0 +1,53 @@
+#include "launcher/plan/web/web_address.h"
+
+#include <arpa/inet.h>
+
+#include <array>
+#include <charconv>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr int kHighestPort = 65535;
+
+std::optional<int> read_port(std::string_view text) {
+  int port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, port);
+  if (error != std::errc() || stop != end || port < 0 || port > kHighestPort) return std::nullopt;
+  return port;
+}
+
+bool is_number(int family, const std::string& address) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return ::inet_pton(family, address.c_str(), bytes.data()) == 1;
+}
+
+}  // namespace
+
+bool WebAddress::is_loopback() const {
+  return address.empty() || address == "::1" || address.starts_with("127.");
+}
+
+std::optional<WebAddress> read_web_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  const bool has_address = colon != std::string_view::npos;
+  const std::optional<int> port = read_port(has_address ? text.substr(colon + 1) : text);
+  if (!port) return std::nullopt;
+  if (!has_address) return WebAddress{"", *port};
+  std::string address(text.substr(0, colon));
+  if (address == "localhost") return WebAddress{"", *port};
+  const bool is_bracketed = address.starts_with('[') && address.ends_with(']');
+  if (is_bracketed) address = address.substr(1, address.size() - 2);
+  if (!is_number(is_bracketed ? AF_INET6 : AF_INET, address)) return std::nullopt;
+  return WebAddress{address, *port};
+}
+
+std::string page_url(const WebAddress& where, int port, const std::string& host) {
+  std::string shown = where.address.empty() ? "127.0.0.1" : where.address;
+  if (shown == "0.0.0.0" || shown == "::") shown = host;
+  if (shown.find(':') != std::string::npos) shown = "[" + shown + "]";
+  return "http://" + shown + ":" + std::to_string(port) + "/";
+}
+
+}  // namespace ddp::launcher

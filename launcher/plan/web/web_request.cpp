@@ -1,0 +1,126 @@
+#include "launcher/plan/web/web_request.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+namespace ddp::launcher {
+namespace {
+
+struct Route {
+  std::string_view path;
+  WebPart part;
+};
+
+constexpr std::array<Route, 4> kRoutes{{
+    {"/", WebPart::page},
+    {"/events", WebPart::events},
+    {"/api/status", WebPart::status},
+    {"/metrics", WebPart::metrics},
+}};
+
+bool is_same_word(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  });
+}
+
+/// %41 is A. What is not such a pair stays as it is.
+std::string decode(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned value = 0;
+    const std::string_view digits = text.substr(std::min(i + 1, text.size()), 2);
+    const char* const end = digits.data() + digits.size();
+    const bool is_pair = text[i] == '%' && digits.size() == 2 &&
+                         std::from_chars(digits.data(), end, value, 16).ptr == end;
+    plain += is_pair ? static_cast<char>(value) : text[i];
+    if (is_pair) i += 2;
+  }
+  return plain;
+}
+
+bool is_address(int family, std::string_view text) {
+  std::array<unsigned char, sizeof(in6_addr)> bytes{};
+  return ::inet_pton(family, std::string(text).c_str(), bytes.data()) == 1;
+}
+
+}  // namespace
+
+std::optional<std::string> presented_token(const WebRequest& request) {
+  constexpr std::string_view kScheme = "Bearer ";
+  const std::string_view header = request.authorization;
+  if (header.size() > kScheme.size() && is_same_word(header.substr(0, kScheme.size()), kScheme))
+    return std::string(header.substr(kScheme.size()));
+  std::string_view query = request.target;
+  query.remove_prefix(std::min(query.find('?'), query.size()));
+  while (!query.empty()) {
+    query.remove_prefix(1);  // '?' or '&'
+    const std::string_view pair = query.substr(0, query.find('&'));
+    constexpr std::string_view kName = "token=";
+    if (pair.starts_with(kName)) return decode(pair.substr(kName.size()));
+    query.remove_prefix(pair.size());
+  }
+  return std::nullopt;
+}
+
+bool is_safe_host(std::string_view host) {
+  if (host.starts_with('[')) {
+    const std::size_t close = host.find(']');
+    return close != std::string_view::npos && is_address(AF_INET6, host.substr(1, close - 1));
+  }
+  host = host.substr(0, host.find(':'));
+  return is_same_word(host, "localhost") || is_address(AF_INET, host);
+}
+
+WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_token) {
+  const std::optional<std::string> token = presented_token(request);
+  const bool has_token = token && is_token(*token);
+  // A wrong token is said, whoever brings it: what works here would not work from elsewhere.
+  if (token && !has_token) return {401, {}, "This is not the token of the job."};
+  if (!has_token && !is_user) {
+    return {401,
+            {},
+            "Give the token of the job: /?token=TOKEN, or the header Authorization: Bearer TOKEN."};
+  }
+  if (!has_token && !is_safe_host(request.host)) {
+    return {403, {}, "Ask by an address or by localhost, or give the token of the job."};
+  }
+  if (request.method != "GET" && request.method != "HEAD")
+    return {405, {}, "Only GET and HEAD are served."};
+  const std::string_view path =
+      std::string_view(request.target).substr(0, request.target.find('?'));
+  for (const Route& route : kRoutes) {
+    if (route.path == path) return {200, route.part, ""};
+  }
+  return {404, {}, "There are /, /metrics, /api/status and /events."};
+}
+
+std::string_view reason_of(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return "Error";
+  }
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,58 @@
+#include "launcher/run/job_look.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace ddp::launcher {
+namespace {
+
+std::vector<LinkedNode*> by_rank(const NodeLinks& links) {
+  std::vector<LinkedNode*> nodes = links.with_rank();
+  std::ranges::sort(nodes, {}, &LinkedNode::rank);
+  return nodes;
+}
+
+void take_samples(JobView& job, const LinkedNode& node) {
+  for (const WorkerSample& sample : node.samples) {
+    const auto rank = static_cast<std::size_t>(sample.rank);
+    if (rank >= job.ranks.size()) continue;
+    job.ranks[rank].sample = sample;
+    job.ranks[rank].node_rank = node.rank;
+  }
+}
+
+}  // namespace
+
+void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
+  job.round = round.number();
+  job.state = round.is_stopping() ? JobView::State::stopping : JobView::State::running;
+  if (round.is_over()) job.state = JobView::State::waiting;  // for the next one, or its end
+  for (const RankState& state : round.ranks()) {
+    JobView::Rank& rank = job.ranks.emplace_back();
+    rank.sample.rank = state.rank;
+    rank.pid = state.pid;
+    rank.ended = state.ended || round.is_over();
+  }
+  int first_rank = 0;
+  for (const LinkedNode* const node : by_rank(links)) {
+    // A node before it may be lost, and its ranks with it.
+    if (!node->samples.empty()) first_rank = node->samples.front().rank;
+    job.nodes.push_back({node->rank, node->host, first_rank, node->workers});
+    first_rank += static_cast<int>(node->workers);
+    take_samples(job, *node);
+  }
+}
+
+void add_last_lines(JobView& job, const WorkerGroup& group) {
+  for (const auto& worker : group.workers()) {
+    const auto rank = static_cast<std::size_t>(worker->placement.rank);
+    if (rank >= job.ranks.size()) continue;
+    const std::vector<std::string> output = worker->output->tail();
+    const std::vector<std::string> errors = worker->errors->tail();
+    if (!errors.empty()) job.ranks[rank].last_line = errors.back();
+    if (!output.empty()) job.ranks[rank].last_line = output.back();
+  }
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,53 @@
+#include "launcher/plan/web/status_json.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "launcher/plan/status_answer.h"
+#include "tests/unit/job_view_of_test.h"
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(StatusJson, HasTheNamesOfStatus) {
+  const std::optional<JobAnswer> answer = read_answer(status_json(a_job(200)));
+  ASSERT_TRUE(answer);
+  EXPECT_EQ(answer->run, "0123456789abcdef");
+  EXPECT_EQ(answer->endpoint, "127.0.0.1:29500");
+  ASSERT_EQ(answer->workers.size(), 3U);
+  EXPECT_EQ(answer->workers[2].rank, "2");
+  EXPECT_EQ(answer->workers[2].step, "200");
+  EXPECT_EQ(answer->workers[2].checkpoint_step, "100");
+}
+
+TEST(StatusJson, WhatIsNotKnownIsNotThere) {
+  JobView job = a_job(200);
+  job.ranks[0].sample.has_page = false;
+  job.ranks[0].sample.activity.resident_bytes = 0;
+  job.ranks.resize(1);
+  EXPECT_THAT(
+      status_json(job),
+      Not(testing::AnyOf(HasSubstr("step"), HasSubstr("resident"), HasSubstr("exit_code"))));
+}
+
+TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
+  JobView job = a_job(200);
+  job.ranks[0].pid = 0;
+  EXPECT_THAT(status_json(job), HasSubstr("\"pid\":null"));
+}
+
+TEST(StatusJson, WhateverWorkersWriteItIsJson) {
+  JobView job = a_job(200);
+  job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();
+  job.ranks[1].last_line = "\xff\x1b[31m\"</script>\n";
+  const std::string text = status_json(job);
+  EXPECT_TRUE(read_answer(text)) << text;
+  EXPECT_THAT(text, HasSubstr("\"loss\":null"));
+}
+
+}  // namespace
+}  // namespace ddp::launcher
