@@ -74,7 +74,7 @@ class OwnExceptions(FailingRank):
     OF_LIBTORCH = {
         "shapes": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x784 and 3x5)",
         "layer": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x140 and 784x10) "
-                 "(in linear: aten::linear of [16, 140] with weight [10, 784], bias [10])",
+                 "(in linear: aten::addmm of [16, 140] with bias [10], weight [784, 10])",
         "scalar": "c10::Error: grad can be implicitly created only for scalar outputs",
         "metric": MISFIT,
         "augment": MISFIT,

@@ -31,7 +31,7 @@ TEST(FailingLayer, ItsPathAndTheShapesAreNamed) {
   const std::string text = failing_layer(net, [&] {
     net.block->fc(net.block->conv(torch::ones({2, 3, 8, 8})).flatten(1));
   });
-  EXPECT_EQ(text, "block.fc: aten::linear of [2, 288] with weight [2, 10], bias [2]");
+  EXPECT_EQ(text, "block.fc: aten::addmm of [2, 288] with bias [2], weight [10, 2]");
 }
 
 TEST(FailingLayer, WhatNoLayerFailsInHasNone) {

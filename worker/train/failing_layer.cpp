@@ -15,8 +15,9 @@ namespace {
 
 /// Of the pass that is watched on this thread.
 struct Watch {
-  std::map<const c10::TensorImpl*, std::string> names;  // of the parameters
-  int exceptions = 0;                                   // that are under way around the pass
+  std::map<const void*, std::string>
+      names;           // of the parameters, by their memory: views have it, too
+  int exceptions = 0;  // that are under way around the pass
   std::string found;
 };
 thread_local Watch* watch = nullptr;
@@ -24,6 +25,10 @@ thread_local Watch* watch = nullptr;
 std::string shape_of(const at::Tensor& tensor) {
   const std::string text = describe("", tensor.sizes());  // " [2, 4]"
   return text.substr(1);
+}
+
+const void* memory_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
 std::string layer_of(const std::string& parameter) {
@@ -44,7 +49,7 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
   for (const c10::IValue& input : function.inputs()) {
     if (!input.isTensor() || !input.toTensor().defined()) continue;
     const at::Tensor& tensor = input.toTensor();
-    const auto named = watch->names.find(tensor.unsafeGetTensorImpl());
+    const auto named = watch->names.find(memory_of(tensor));
     if (named == watch->names.end()) {
       others += (others.empty() ? "" : ", ") + shape_of(tensor);
       continue;
@@ -70,11 +75,12 @@ void end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
 }  // namespace
 
 std::string failing_layer(const torch::nn::Module& model, const std::function<void()>& again) {
-  for (const auto& module : model.modules())
+  // Itself it may be no shared_ptr.
+  for (const auto& module : model.modules(/*include_self=*/false))
     if (std::dynamic_pointer_cast<Norm>(module) != nullptr) return "";
   Watch mine;
   for (const auto& parameter : model.named_parameters())
-    mine.names.emplace(parameter.value().unsafeGetTensorImpl(), parameter.key());
+    mine.names.emplace(memory_of(parameter.value()), parameter.key());
   mine.exceptions = std::uncaught_exceptions();
   watch = &mine;
   const at::CallbackHandle handle = at::addThreadLocalCallback(
