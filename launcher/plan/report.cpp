@@ -16,6 +16,7 @@
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/error_file.h"
 #include "launcher/plan/hints.h"
+#include "launcher/plan/log_spec.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/rank_name.h"
 
@@ -260,6 +261,28 @@ RunState state_of(const Verdict& verdict) {
   return std::holds_alternative<Stopped>(verdict.outcome) ? RunState::stopped : RunState::failed;
 }
 
+/// Nobody has made a step of ddp-worker's, or written a checkpoint.
+bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
+  // Only of ddp-worker is it known what a page without a step means: other programs may count from
+  // 0, or count epochs, and have written into the directory what they like. One that has not opened
+  // its page has made no step either: it was refused, or stopped, before.
+  return spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
+         std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
+           return worker.step == 0 && worker.checkpoint_step < 0;
+         });
+}
+
+/// A mistake of the job that ddp-worker has found before the first step. Its line, on the console
+/// by then, says all: where, why and what to do.
+bool has_said_it(const Verdict& verdict, const JobSpec& spec, const WorkerReport& root) {
+  const bool is_refused = root.ending.status.signal == 0 &&
+                          root.ending.status.code == exit_code::kUsage &&
+                          has_no_step(verdict, spec);
+  // On several nodes that line stands on the console of one of them alone.
+  return is_refused && spec.max_nodes == 1 &&
+         plan_stream(spec.logs, spec.has_run_dir, root.local_rank, WorkerStream::errors).is_shown;
+}
+
 }  // namespace
 
 std::string summarize_round(const RoundResult& result, int round) {
@@ -285,7 +308,13 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   if (const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome)) {
     text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
   }
-  if (const auto* const failed = std::get_if<Failed>(&verdict.outcome)) {
+  const auto* const failed = std::get_if<Failed>(&verdict.outcome);
+  if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
+    const WorkerReport& root = verdict.workers[failed->root_cause];
+    text += "ddp-launch: " + name_worker(root, has_nodes) +
+            " has refused the job before its first step; exit code " +
+            std::to_string(verdict.exit_code) + ".\n";
+  } else if (failed != nullptr) {
     text += head + describe_root(verdict, *failed, has_nodes);
     const WorkerReport& root = verdict.workers[failed->root_cause];
     if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) {
@@ -408,13 +437,7 @@ JobEnd describe_end(const Verdict& verdict,
   end.members = to_json_members(verdict, spec, host, most_workers);
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr) end.error_text = verdict.workers[failed->root_cause].error_text;
-  // Only of ddp-worker is it known what a page without a step means: other programs may count from
-  // 0, or count epochs, and have written into the directory what they like. One that has not opened
-  // its page has made no step either: it was refused, or stopped, before.
-  end.no_step = spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
-                std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
-                  return worker.step == 0 && worker.checkpoint_step < 0;
-                });
+  end.no_step = has_no_step(verdict, spec);
   return end;
 }
 

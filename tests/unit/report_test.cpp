@@ -249,5 +249,32 @@ TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
   EXPECT_EQ(left.report, "ddp-launch: SIGINT came twice: this node leaves it.\n");
 }
 
+// What ddp-worker finds wrong with a job is one line, which it has printed.
+TEST(Report, ARefusedJobIsShort) {
+  const auto report_of =
+      [](const ExitStatus& status, std::int64_t step, bool own_worker, int nodes) {
+        Verdict verdict;
+        verdict.workers = {worker(0, status), worker(1, ExitStatus{0, SIGTERM, false})};
+        verdict.workers[0].step = step;
+        verdict.workers[0].pid = 17;
+        verdict.outcome = Failed{0, {1}, status.code};
+        verdict.exit_code = status.code;
+        JobSpec spec;
+        spec.own_worker = own_worker;
+        spec.max_nodes = nodes;
+        spec.logs.shown = {true, true};
+        spec.logs.redirects = spec.logs.tee = {0, 0};
+        return format_report(verdict, spec);
+      };
+  const ExitStatus refused{2, 0, false};
+  EXPECT_EQ(
+      report_of(refused, 0, true, 1),
+      "ddp-launch: rank 0 (pid 17) has refused the job before its first step; exit code 2.\n");
+  EXPECT_THAT(report_of(refused, 1, true, 1), HasSubstr("Root Cause"));
+  EXPECT_THAT(report_of(refused, 0, false, 1), HasSubstr("Root Cause"));
+  EXPECT_THAT(report_of(refused, 0, true, 2), HasSubstr("Root Cause"));
+  EXPECT_THAT(report_of(ExitStatus{1, 0, false}, 0, true, 1), HasSubstr("Root Cause"));
+}
+
 }  // namespace
 }  // namespace ddp::launcher
