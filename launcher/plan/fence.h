@@ -12,6 +12,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+
+#include "common/units.h"
 
 namespace ddp::launcher {
 
@@ -30,6 +33,12 @@ struct FenceView {
 constexpr Fence look_at_fence(const FenceView& view) {
   if (!view.has_other_nodes || !view.is_in_round || !view.is_lease_over) return Fence::none;
   return view.unlooked >= kSlept ? Fence::we_slept : Fence::node_zero_silent;
+}
+
+/// Why a node was fenced that has slept for so long; for people.
+inline std::string describe_sleep(std::chrono::nanoseconds slept) {
+  return "this agent did not run for " + format_seconds(slept) +
+         ": the other nodes have given it up, and its guard has killed its workers (fenced)";
 }
 
 }  // namespace ddp::launcher

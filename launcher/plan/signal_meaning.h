@@ -15,6 +15,13 @@ enum class SignalMeaning : std::uint8_t {
   passed_on,  // to the workers that handle it
 };
 
+/// Those that the agent takes. A stopped agent is a lost node to the others, so where there are
+/// some, a terminal must not stop it.
+inline std::vector<int> signals_to_take(std::vector<int> stop_signals, bool has_other_nodes) {
+  if (has_other_nodes) stop_signals.push_back(SIGTSTP);
+  return stop_signals;
+}
+
 /// `stop_signals`: that the user has listed; `saves`: workers write a checkpoint when they are told
 /// that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to save.
 inline SignalMeaning meaning_of(int signal, const std::vector<int>& stop_signals, bool saves) {

@@ -7,7 +7,6 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/units.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/signal_meaning.h"
@@ -29,20 +28,11 @@ RoundFacts first_facts(const Rendezvous& rendezvous,
                        const OwnedDir* log_dir) {
   RoundFacts facts;
   facts.run_id = rendezvous.welcome.run_id;
-  facts.agent_id = agent_id;
   facts.user_run_id = rendezvous.welcome.user_run_id;
+  facts.agent_id = agent_id;
   facts.job_start = Clock::now();
-  if (log_dir == nullptr) return facts;
-  facts.log_dir = log_dir->path();
-  log::info("logs in " + facts.log_dir.string());
+  if (log_dir != nullptr) facts.log_dir = log_dir->path();
   return facts;
-}
-
-/// A stopped agent is a lost node to the others, so a terminal must not stop it.
-std::vector<int> signals_of(const JobSpec& spec) {
-  std::vector<int> signals = spec.stop_signals;
-  if (spec.max_nodes > 1) signals.push_back(SIGTSTP);
-  return signals;
 }
 
 }  // namespace
@@ -64,7 +54,9 @@ Agent::Agent(asio::io_context& io,
       console_(
           writer_, lowest, is_colored(spec.logs, ::isatty(STDERR_FILENO) == 1, spec.environment)),
       inbox_(io),
-      signals_(io_, signals_of(spec), [this](int signal) { note_signal(signal); }),
+      signals_(io_,
+               signals_to_take(spec.stop_signals, spec.max_nodes > 1),
+               [this](int signal) { note_signal(signal); }),
       service_(io_, spec.environment),
       control_(
           io_, scratch_.path(), [this](const std::string& request) { return answer(request); }),
@@ -257,9 +249,7 @@ Fence Agent::fence() const {
 }
 
 std::string Agent::why_fenced() const {
-  if (fence() != Fence::we_slept) return "";
-  return "this agent did not run for " + format_seconds(boot_time() - awake_at_) +
-         ": the other nodes have given it up, and its guard has killed its workers (fenced)";
+  return fence() == Fence::we_slept ? describe_sleep(boot_time() - awake_at_) : "";
 }
 
 // --- From outside.
@@ -267,9 +257,9 @@ std::string Agent::why_fenced() const {
 /// Of `ddp-launch status|stop|logs`.
 std::string Agent::answer(const std::string& request) {
   WorkerGroup& group = workers_.group();
-  const RoundFacts& facts = workers_.facts();
-  if (request == "status") return describe_status(spec_, facts, commands_.world_size(), group);
-  if (request == "logs") return describe_logs(spec_, facts, commands_.world_size(), group);
+  const int world_size = commands_.world_size();
+  if (request == "status") return describe_status(spec_, workers_.facts(), world_size, group);
+  if (request == "logs") return describe_logs(spec_, workers_.facts(), world_size, group);
   if (request != "stop") return "unknown request";
   request_stop(SignalCame{SIGTERM, true, Clock::now()});  // whatever signals the user has listed
   return "stopping " + count_workers(group.alive()) + " of pid " + std::to_string(::getpid());
@@ -278,15 +268,7 @@ std::string Agent::answer(const std::string& request) {
 /// For its page, of node 0.
 JobView Agent::look_at_job(const Coordinator& coordinator) {
   JobView job = coordinator.look_at_job();
-  const RoundFacts& facts = workers_.facts();
-  job.run_id = facts.run_id;
-  job.user_run_id = facts.user_run_id;
-  job.run_dir = facts.run_dir.string();
-  if (facts.master_port != 0)
-    job.endpoint = facts.master_addr + ":" + std::to_string(facts.master_port);
-  job.pid = ::getpid();
-  job.uptime = std::chrono::duration<double>(Clock::now() - facts.job_start).count();
-  add_last_lines(job, workers_.group());
+  look_at_own_node(job, workers_.facts(), workers_.group());
   return job;
 }
 

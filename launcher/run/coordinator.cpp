@@ -101,7 +101,9 @@ asio::awaitable<void> Coordinator::run_job() {
     co_await watch();
     // No process of this round lives on any node that can be heard, or it is named, or waits for
     // the next round.
-    const RoundResult round = conclude();
+    const RoundResult round =
+        round_->decisions().conclude(Clock::now(), see_presence().can_go_on());
+    verdict_.note_round(round);
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
     take_decision(round, decision, policy.left());
@@ -226,12 +228,6 @@ void Coordinator::lose(int id, const std::string& how) {
   fence_ = std::max(fence_, heard + kFence);
   if (round_->decisions().is_stopping()) console_.error(node->name() + " is lost: " + how);
   round_->decisions().note_lost(node->rank, how, heard, Clock::now());
-}
-
-RoundResult Coordinator::conclude() {
-  RoundResult round = round_->decisions().conclude(Clock::now(), see_presence().can_go_on());
-  verdict_.note_round(round);
-  return round;
 }
 
 void Coordinator::take_decision(const RoundResult& round,

@@ -60,7 +60,6 @@ class Coordinator : public NodeZero {
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(const RestartPolicy& policy);
   asio::awaitable<void> watch();
-  RoundResult conclude();
   asio::awaitable<void> pause(RestartDecision decision);
   asio::awaitable<void> end();
 

@@ -1,6 +1,9 @@
 #include "launcher/run/job_look.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -44,7 +47,14 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   }
 }
 
-void add_last_lines(JobView& job, const WorkerGroup& group) {
+void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {
+  job.run_id = facts.run_id;
+  job.user_run_id = facts.user_run_id;
+  job.run_dir = facts.run_dir.string();
+  if (facts.master_port != 0)
+    job.endpoint = facts.master_addr + ":" + std::to_string(facts.master_port);
+  job.pid = ::getpid();
+  job.uptime = std::chrono::duration<double>(Clock::now() - facts.job_start).count();
   for (const auto& worker : group.workers()) {
     const auto rank = static_cast<std::size_t>(worker->placement.rank);
     if (rank >= job.ranks.size()) continue;

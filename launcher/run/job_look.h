@@ -12,7 +12,7 @@ namespace ddp::launcher {
 /// Fills in nodes, ranks and state of that round.
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round);
 
-/// Adds the newest line of each worker of this node.
-void add_last_lines(JobView& job, const WorkerGroup& group);
+/// Adds what this node knows of itself, and the newest line of each of its workers.
+void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group);
 
 }  // namespace ddp::launcher

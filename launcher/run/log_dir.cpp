@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/log.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/log_layout.h"
 
@@ -42,8 +43,10 @@ std::shared_ptr<const OwnedDir> make_log_dir(const JobSpec& spec, const std::str
   const fs::path own = base / log_dir_name(user_run_id, random_hex(kRandomBytes));
   try {
     // For its owner alone, as torchrun's: what workers print may be anything.
-    if (std::optional<OwnedDir> made = OwnedDir::make(own, S_IRWXU))
+    if (std::optional<OwnedDir> made = OwnedDir::make(own, S_IRWXU)) {
+      log::info("logs in " + made->path().string());
       return std::make_shared<const OwnedDir>(std::move(*made));
+    }
   } catch (const SystemError& refusal) {
     throw UsageError(std::string("log directory: ") + refusal.what() + kWhereYouCan);
   }
