@@ -353,6 +353,12 @@ const std::vector<Flag>& table() {
            "lines per second and rank on the console, of streams that are also in a file (1000 on "
            "a terminal, else no limit)",
        .group = kOutput},
+      {.name = "progress",
+       .value = plain,
+       .key = "launch.progress",
+       .help = "the line that tells how the job goes; auto: the last line of a terminal, rewritten "
+               "in place, elsewhere a line each 30s; plain: a line each 30s",
+       .group = kOutput},
 
       {.name = "run-path",
        .value = none,

@@ -81,6 +81,12 @@ void fields(Io& io, A<JobEnd> auto& m) {
 }
 
 template <typename Io>
+void fields(Io& io, A<LinePart> auto& m) {
+  io.field("importance", m.importance);
+  io.field("text", m.text);
+}
+
+template <typename Io>
 void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
@@ -207,6 +213,7 @@ void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("steps_total", m.steps_total, kEither);
   io.field("samples", m.samples, kEither);
   io.field("loss", m.loss);
+  io.field("lr", m.lr);
   io.field("written", m.written_ns, kEither);
   io.field("activity", m.activity);
   io.field("output_bytes", m.output_bytes, kNotNegative);

@@ -31,6 +31,7 @@ struct WorkerSample {
   std::int64_t steps_total = 0;
   std::int64_t samples = 0;  // of the whole job
   double loss = 0;
+  double lr = 0;
   std::int64_t written_ns = 0;  // when it last wrote its page, by the page
   Activity activity;
   std::uint64_t output_bytes = 0;

@@ -26,6 +26,7 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
     sample.steps_total = page.steps_total.load(std::memory_order_relaxed);
     sample.samples = page.samples.load(std::memory_order_relaxed);
     sample.loss = page.loss.load(std::memory_order_relaxed);
+    sample.lr = page.lr.load(std::memory_order_relaxed);
     sample.step = page.step.load(std::memory_order_relaxed);
     sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();

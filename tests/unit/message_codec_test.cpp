@@ -73,6 +73,7 @@ WorkerSample a_sample() {
   sample.steps_total = 3;
   sample.samples = 4;
   sample.loss = 0.5;
+  sample.lr = 0.25;
   sample.written_ns = 1'000'000'000'000'000'000;
   sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10};
   sample.in_collective = true;
@@ -86,7 +87,7 @@ std::vector<NodeCommand> commands() {
           AnnounceStop{2, "SIGTERM came"},
           StopRound{2, StopCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          Heartbeat{5, "epoch 1"}};
+          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}}};
 }
 
 std::vector<NodeEvent> events() {
@@ -131,6 +132,7 @@ TEST(MessageCodec, EveryEventSurvivesTheWay) {
   EXPECT_EQ(ended.kept_step, 17);
   const auto heartbeat = std::get<HeartbeatReply>(*decode_event(encode(events()[5])));
   EXPECT_EQ(heartbeat.samples[0].loss, 0.5);
+  EXPECT_EQ(heartbeat.samples[0].lr, 0.25);
   EXPECT_EQ(heartbeat.samples[0].activity, a_sample().activity);
   EXPECT_EQ(heartbeat.samples[0].waits_since, 8ns);
   EXPECT_EQ(heartbeat.samples[1].waits_since, std::nullopt);
