@@ -339,6 +339,13 @@ std::vector<JobKey> launch_keys() {
        .may_differ = true,
        .help = "lines per second and rank on the console, of streams that are also in a file; "
                "null: 1000 on a terminal, else no limit"},
+      {.path = "launch.progress",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "plain", "off"},
+       .may_differ = true,
+       .help = "the line that tells how the job goes; auto: the last line of a terminal, rewritten "
+               "in place, elsewhere a line each 30s; plain: a line each 30s; off: none"},
       {.path = "launch.signals_to_handle",
        .type = JobType::text,
        .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",

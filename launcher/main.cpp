@@ -34,6 +34,7 @@
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/manual.h"
 #include "launcher/plan/options.h"
+#include "launcher/plan/verbs.h"
 #include "launcher/run/agent.h"
 #include "launcher/run/ask_agents.h"
 #include "launcher/run/compare.h"
@@ -139,7 +140,11 @@ int main(int argc, char** argv) try {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   Environment environment = read_environment();
   Secret token = take_token(environment);
+  if (const auto request = parse_verb(arguments)) {
+    return answer(request->help ? verb_help(request->verb) : ask_agents(*request, environment));
+  }
   const Options options = parse_options(arguments, environment);
+  if (options.help && !options.command.empty()) return answer(verb_help(options.command));
   if (options.help) return answer(help_text());
   if (options.version) return answer("ddp-launch " DDP_VERSION "\n");
   if (options.man) return answer(manual_page());
@@ -151,7 +156,6 @@ int main(int argc, char** argv) try {
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();
   const bool is_doctor = options.command == "doctor";
-  if (!options.command.empty() && !is_doctor) return answer(ask_agents(options, environment));
   if (options.explain)
     return answer(explain(*options.explain, load_values_to_explain(options, environment)));
   const JobSpec spec = load_job(options, environment, token);

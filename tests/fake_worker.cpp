@@ -16,6 +16,7 @@
 //   sleep T            seconds
 //   session            leave session and group
 //   progress STEP      open and set the page
+//   steps N T          N steps of T seconds each, of 2N: with samples, epochs, loss and rate
 //   collective         the page says that it is inside of one
 //   train N T          N steps of T seconds each, told by the page
 //   checkpoint STEP    the page tells of this checkpoint
@@ -164,6 +165,21 @@ class Script {
     ::_exit(0);
   }
 
+  /// One epoch of two, 64 images in each step.
+  static void step_through(long steps, useconds_t pause) {
+    ddp::ProgressPage& shown = open_page();
+    shown.phase = ddp::Phase::training;
+    shown.steps_total = 2 * steps;
+    shown.lr = 0.05;
+    for (long step = 1; step <= steps; ++step) {
+      ::usleep(pause);
+      shown.step = step;
+      shown.samples = 64 * step;
+      shown.loss = 2.5 / static_cast<double>(step);
+      ddp::touch(shown);
+    }
+  }
+
   /// Each waits for SIGUSR2; nobody else is to send it anything.
   static void churn(int count) {
     constexpr std::size_t kAtATime = 40;
@@ -242,6 +258,9 @@ class Script {
     } else if (verb == "train") {
       const long steps = std::stol(take());
       train(steps, std::stod(take()));
+    } else if (verb == "steps") {
+      const long steps = std::stol(take());
+      step_through(steps, static_cast<useconds_t>(std::stod(take()) * 1e6));
     } else if (verb == "collective") {
       open_page().collectives = 1;
     } else if (verb == "checkpoint") {

@@ -46,11 +46,15 @@ bool is_same(int left, int right) {
 constexpr std::string_view kErase = "\r\x1b[K";  // to the start of the line, and all of it
 constexpr std::size_t kUsualWidth = 80;
 
-/// What fits into one line of the terminal: a line that wraps could not be erased.
-std::string_view fit(std::string_view text, int terminal) {
+std::size_t width_of(int terminal) {
   winsize size{};
-  const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return text.substr(0, (is_known ? size.ws_col : kUsualWidth) - 1);
+  const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return (is_known ? size.ws_col : kUsualWidth) - 1;
+}
+
+/// What fits into one line of the terminal: a line that wraps could not be erased.
+std::string_view cut(std::string_view text, int terminal) {
+  return text.substr(0, width_of(terminal));
 }
 
 /// What one write() takes of `bytes`.
@@ -271,7 +275,7 @@ void FileWriter::Lane::show(const Block& block) {
   std::string text(is_drawn_ ? kErase : "");
   text += block.bytes;
   is_drawn_ = !footer_.empty() && is_at_start_;
-  if (is_drawn_) text += fit(footer_, block.output->fd);
+  if (is_drawn_) text += cut(footer_, block.output->fd);
   put(*block.output, text);
 }
 
@@ -417,6 +421,10 @@ void FileWriter::show_footer(std::string text) {
   if (!has_terminal()) return;
   const Place& place = places_.at(kStderr);
   place.lane->push_footer(place.output, std::move(text));
+}
+
+std::size_t FileWriter::footer_width() {
+  return width_of(STDERR_FILENO);
 }
 
 std::size_t FileWriter::queued_bytes(Target target) const {

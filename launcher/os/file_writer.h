@@ -54,6 +54,8 @@ class FileWriter {
   /// Below all other lines of that terminal, cut to its width, until the next one; empty: none.
   /// Nothing without a terminal.
   void show_footer(std::string text);
+  /// In columns: what of it is shown.
+  [[nodiscard]] static std::size_t footer_width();
 
   /// Of the lane of `target`.
   [[nodiscard]] std::size_t queued_bytes(Target target) const;

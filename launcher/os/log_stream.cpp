@@ -214,12 +214,18 @@ void LogStream::fill_prefixes() {
 }
 
 void LogStream::note_tail(std::string_view line) {
+  ++lines_;
   line = line.substr(0, kTailBytes);
   if (tail_.size() < kTailLines) {
     tail_.emplace_back(line);
   } else {
     tail_[tail_next_++ % kTailLines].assign(line);
   }
+}
+
+std::filesystem::path LogStream::file() const {
+  if (!route_.log_file.directory) return {};
+  return route_.log_file.directory->path() / route_.log_file.name;
 }
 
 std::vector<std::string> LogStream::tail() const {

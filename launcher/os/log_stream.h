@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -71,6 +72,10 @@ class LogStream {
   /// True while it reads nothing because too much is queued for the writer.
   [[nodiscard]] bool is_held_back() const { return held_back_; }
   [[nodiscard]] bool is_shown() const { return route_.plan.is_shown; }
+  /// Where it is logged, absolute where its directory is; empty: nowhere.
+  [[nodiscard]] std::filesystem::path file() const;
+  /// How many lines have come so far, of which tail() is the end.
+  [[nodiscard]] std::uint64_t lines() const { return lines_; }
   /// Stdout or stderr.
   [[nodiscard]] FileWriter::Target console() const { return console_; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
@@ -119,6 +124,7 @@ class LogStream {
   ConsoleGate gate_;
   std::vector<std::string> tail_;  // a ring, once it is full
   std::size_t tail_next_ = 0;
+  std::uint64_t lines_ = 0;
   std::optional<StackReader> stacks_;
   // For the lines of one piece:
   std::string shown_prefix_;

@@ -1,18 +1,16 @@
 #include "launcher/plan/completion.h"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "common/error.h"
 #include "common/job_keys.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/help.h"
+#include "launcher/plan/verbs.h"
 
 namespace ddp::launcher {
 namespace {
-
-constexpr std::array<std::string_view, 5> kVerbs{"status", "stop", "logs", "doctor", "compare"};
 
 bool takes_value(const Flag& flag) {
   return flag.value != FlagValue::none && flag.value != FlagValue::optional;
@@ -52,8 +50,11 @@ std::vector<std::string> job_key_words() {
   return words;
 }
 
-std::string verbs() {
-  return join({kVerbs.begin(), kVerbs.end()});
+std::string verb_names() {
+  std::vector<std::string> names;
+  for (const Verb& verb : verbs())
+    names.emplace_back(verb.name);
+  return join(names);
 }
 
 /// In single quotes of a shell of the Bourne family.
@@ -118,7 +119,7 @@ std::string bash() {
          "    compopt -o filenames\n"
          "    COMPREPLY=($(compgen -f -- \"$word\"))\n"
          "    (( COMP_CWORD > 1 )) || COMPREPLY+=($(compgen -W '" +
-         verbs() +
+         verb_names() +
          "' -- \"$word\"))\n"
          "  fi\n"
          "}\n"
@@ -172,7 +173,7 @@ std::string zsh() {
          "}\n"
          "_ddp_launch_first() {\n"
          "  compadd -- " +
-         verbs() +
+         verb_names() +
          "\n"
          "  _files\n"
          "}\n"
@@ -193,7 +194,7 @@ std::string fish() {
       "  string match -qr '\\.ya?ml$' -- (commandline -opc)[2..]\n"
       "end\n"
       "complete -c ddp-launch -n __fish_is_first_arg -a " +
-      in_quotes(verbs()) + "\n";
+      in_quotes(verb_names()) + "\n";
   for (const Flag& flag : flags()) {
     lines += "complete -c ddp-launch -l " + std::string(flag.name);
     if (flag.letter != '\0') lines += std::string(" -s ") + flag.letter;

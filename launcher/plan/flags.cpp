@@ -361,6 +361,12 @@ const std::vector<Flag>& table() {
            "0 is a free port. Without an address only this node reaches it; with one, everybody "
            "who has the token",
        .group = kOutput},
+      {.name = "progress",
+       .value = plain,
+       .key = "launch.progress",
+       .help = "the line that tells how the job goes; auto: the last line of a terminal, rewritten "
+               "in place, elsewhere a line each 30s; plain: a line each 30s",
+       .group = kOutput},
 
       {.name = "run-path",
        .value = none,

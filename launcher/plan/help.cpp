@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "common/exit_code.h"
 #include "common/job_keys.h"
+#include "launcher/plan/verbs.h"
 
 namespace ddp::launcher {
 namespace {
@@ -13,12 +15,14 @@ constexpr std::size_t kWidth = 100;
 constexpr std::size_t kFlagColumn = 34;
 constexpr std::size_t kUsageColumn = 53;
 
-constexpr std::array kUsages{
-    Usage{"[FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS]", "train by a job file with ddp-worker"},
-    Usage{"[FLAGS] PROGRAM [ARGUMENTS...]", "start any program, as torchrun does"},
-    Usage{"status|stop|logs [RUN]", "look at a running job, stop it, or show its last lines"},
-    Usage{"doctor [FLAGS] [PROGRAM]", "look at the nodes of a job and the way between them"},
-    Usage{"compare RUN RUN... [--html FILE]", "a table of several runs, and a page"}};
+std::vector<Usage> make_usages() {
+  std::vector<Usage> usages{
+      {"[FLAGS] JOB.yaml [KEY=VALUE...] [FLAGS]", "train by a job file with ddp-worker"},
+      {"[FLAGS] PROGRAM [ARGUMENTS...]", "start any program, as torchrun does"}};
+  for (const Verb& verb : verbs())
+    usages.push_back({verb.words, verb.help});
+  return usages;
+}
 
 constexpr std::array kExamples{
     Usage{"job.yaml train.epochs=3", "the job file's launch: section says how"},
@@ -84,6 +88,7 @@ std::string list(std::span<const Usage> lines) {
 }  // namespace
 
 std::span<const Usage> usages() {
+  static const std::vector<Usage> kUsages = make_usages();
   return kUsages;
 }
 std::span<const Usage> examples() {

@@ -1,6 +1,7 @@
 #include "launcher/plan/live_line.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace ddp::launcher {
@@ -8,6 +9,25 @@ namespace {
 
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
+
+/// What a narrow terminal leaves out comes last.
+enum Importance {
+  kStep,
+  kLoss,
+  kPhase,
+  kLostRanks,
+  kLeft,
+  kImages,
+  kEpoch,
+  kSlowest,
+  kElapsed,
+  kRanks,
+  kEachRank,
+  kRound,
+  kLr,
+};
+
+constexpr double kLongestTime = 100.0 * 365 * 24 * 3600;  // seconds
 
 /// 9214 as "9,214".
 std::string with_commas(std::int64_t number) {
@@ -18,16 +38,25 @@ std::string with_commas(std::int64_t number) {
   return text;
 }
 
-std::string short_number(double value) {
+std::string print(const char* format, double value) {
   char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
+  std::snprintf(text, sizeof text, format, value);
   return text;
 }
 
-std::string count_ranks(std::span<const WorkerSample> samples) {
-  const auto alive = std::count_if(
+/// 0.0862: four decimals, unless they would say nothing.
+std::string loss_text(double loss) {
+  const double size = std::abs(loss);
+  return print(size == 0 || (size >= 0.001 && size < 100000) ? "%.4f" : "%.3g", loss);
+}
+
+std::int64_t count_alive(std::span<const WorkerSample> samples) {
+  return std::count_if(
       samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.alive; });
-  return std::to_string(alive) + " of " + std::to_string(samples.size()) + " ranks";
+}
+
+std::string count_ranks(std::span<const WorkerSample> samples) {
+  return std::to_string(count_alive(samples)) + " of " + std::to_string(samples.size()) + " ranks";
 }
 
 bool is_behind(const WorkerSample& left, const WorkerSample& right) {
@@ -46,64 +75,130 @@ std::string join_devices(const std::vector<std::string>& devices) {
 
 }  // namespace
 
-std::string LiveLine::describe(nanoseconds now, std::span<const WorkerSample> samples) {
-  if (samples.empty()) return "";
-  const bool is_ours = std::any_of(
-      samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.has_page; });
-  return is_ours ? describe_training(now, samples) : describe_external(now, samples);
+void GrowthRate::note(nanoseconds now, std::int64_t number) {
+  if (!counts_.empty() && number < counts_.back().number) counts_.clear();  // a run begins anew
+  counts_.push_back(Count{now, number});
+  // One that is as old as the window, or older, is kept.
+  while (counts_.size() > 2 && now - counts_[1].at >= window_)
+    counts_.pop_front();
 }
 
-std::string LiveLine::describe_training(nanoseconds now, std::span<const WorkerSample> samples) {
-  std::vector<WorkerSample> opened(samples.begin(), samples.end());
-  std::erase_if(opened, [](const WorkerSample& sample) { return !sample.has_page; });
-  const WorkerSample& first = *std::max_element(opened.begin(), opened.end(), is_behind);
-  const WorkerSample& last = *std::min_element(opened.begin(), opened.end(), is_behind);
-  const std::int64_t rate = images_per_second(now, first.samples);
-  std::string text;
-  if (!is_step(first.phase)) text = std::string(to_text(first.phase)) + ", ";
-  if (first.steps_total > 0) {
-    text += "epoch " + std::to_string(first.epoch) + ", step " + with_commas(first.step) + " of " +
-            with_commas(first.steps_total) + ", ";
-  } else if (first.step > 0) {
-    text += "step " + with_commas(first.step) + ", ";
-  }
-  if (first.step > 0) text += "loss " + short_number(first.loss) + ", ";
-  if (rate > 0) text += with_commas(rate) + " images/s, ";
-  text += count_ranks(samples);
-  if (last.step < first.step) {
-    text += ", slowest rank " + std::to_string(last.rank) + " (" + with_commas(last.step) + ")";
+std::optional<double> GrowthRate::per_second() const {
+  if (counts_.empty()) return std::nullopt;
+  const std::chrono::duration<double> time = counts_.back().at - counts_.front().at;
+  if (time < seconds(1)) return std::nullopt;
+  return static_cast<double>(counts_.back().number - counts_.front().number) / time.count();
+}
+
+std::string clock_text(nanoseconds time) {
+  const std::int64_t all = std::chrono::duration_cast<seconds>(time).count();
+  char text[64];
+  const auto hours = static_cast<long long>(all / 3600);
+  const int minutes = static_cast<int>(all / 60 % 60);
+  if (hours >= 24) {
+    std::snprintf(text, sizeof text, "%lldd %02lld:%02d", hours / 24, hours % 24, minutes);
+  } else if (hours > 0) {
+    std::snprintf(text, sizeof text, "%lld:%02d:%02d", hours, minutes, static_cast<int>(all % 60));
+  } else {
+    std::snprintf(text, sizeof text, "%d:%02d", minutes, static_cast<int>(all % 60));
   }
   return text;
 }
 
-std::string LiveLine::describe_external(nanoseconds now, std::span<const WorkerSample> samples) {
+std::vector<LinePart> LiveLine::describe(nanoseconds now,
+                                         nanoseconds elapsed,
+                                         std::span<const WorkerSample> samples) {
+  if (samples.empty()) return {};
+  const bool is_ours = std::any_of(
+      samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.has_page; });
+  Parts parts = is_ours ? describe_training(now, samples) : describe_external(now, samples);
+  if (parts.empty()) return parts;
+  if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
+  parts.push_back({kElapsed, "elapsed " + clock_text(elapsed)});
+  return parts;
+}
+
+/// Epoch and step, as far as the program tells them.
+void LiveLine::append_progress(Parts& parts, const WorkerSample& first) const {
+  if (first.steps_total > 0) {
+    std::int64_t epoch = first.epoch + 1;  // on the page they count from 0
+    std::string text = "epoch ";
+    if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
+    text += with_commas(epoch);
+    if (rules_.epochs > 0) text.append("/").append(with_commas(rules_.epochs));
+    parts.push_back({kEpoch, text});
+    const double share = static_cast<double>(first.step) / static_cast<double>(first.steps_total);
+    parts.push_back({kStep,
+                     "step " + with_commas(first.step) + "/" + with_commas(first.steps_total) +
+                         " (" + print("%.0f%%", std::floor(100 * share)) + ")"});
+  } else if (first.step > 0) {
+    parts.push_back({kStep, "step " + with_commas(first.step)});
+  }
+}
+
+LiveLine::Parts LiveLine::describe_training(nanoseconds now,
+                                            std::span<const WorkerSample> samples) {
+  std::vector<WorkerSample> opened(samples.begin(), samples.end());
+  std::erase_if(opened, [](const WorkerSample& sample) { return !sample.has_page; });
+  const WorkerSample& first = *std::max_element(opened.begin(), opened.end(), is_behind);
+  const WorkerSample& last = *std::min_element(opened.begin(), opened.end(), is_behind);
+  samples_.note(now, first.samples);
+  steps_.note(now, first.step);
+  const auto images = static_cast<std::int64_t>(samples_.per_second().value_or(0));
+  const double steps = steps_.per_second().value_or(0);
+  Parts parts;
+  if (!is_step(first.phase)) parts.push_back({kPhase, std::string(to_text(first.phase))});
+  append_progress(parts, first);
+  if (first.step > 0) parts.push_back({kLoss, "loss " + loss_text(first.loss)});
+  if (first.step > 0 && first.lr > 0) parts.push_back({kLr, "lr " + print("%.3g", first.lr)});
+  if (images > 0) parts.push_back({kImages, with_commas(images) + " images/s"});
+  const auto ranks = static_cast<std::int64_t>(samples.size());
+  if (images > 0 && ranks > 1)
+    parts.push_back({kEachRank, with_commas(images / ranks) + " per rank"});
+  const bool is_complete = count_alive(samples) == ranks;
+  if (ranks > 1 || !is_complete)
+    parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
+  if (last.step < first.step) {
+    const std::int64_t behind = first.step - last.step;
+    parts.push_back({kSlowest,
+                     "slowest rank " + std::to_string(last.rank) + " by " + with_commas(behind) +
+                         (behind == 1 ? " step" : " steps")});
+  }
+  const std::int64_t left = first.steps_total - first.step;
+  if (steps > 0 && left > 0) {
+    const double time = std::min(static_cast<double>(left) / steps, kLongestTime);
+    parts.push_back({kLeft, "ETA " + clock_text(seconds(static_cast<std::int64_t>(time)))});
+  }
+  return parts;
+}
+
+LiveLine::Parts LiveLine::describe_external(nanoseconds now,
+                                            std::span<const WorkerSample> samples) {
   const Output* quietest = nullptr;
   int quietest_rank = 0;
+  nanoseconds newest{0};
   for (const WorkerSample& sample : samples) {
     Output& output = outputs_.try_emplace(sample.rank, Output{0, now}).first->second;
     if (output.bytes != sample.output_bytes) output = Output{sample.output_bytes, now};
+    newest = std::max(newest, output.at);
     if (!sample.alive || (quietest != nullptr && quietest->at <= output.at)) continue;
     quietest = &output;
     quietest_rank = sample.rank;
   }
-  std::string text = count_ranks(samples) + " run";
-  if (quietest == nullptr) return text;
+  if (!rules_.has_other_nodes && rules_.progress != Progress::plain) {
+    if (!rules_.has_terminal || samples.size() < 2 || now - newest < kQuiet) return {};
+  }
+  Parts parts{{kStep, count_ranks(samples) + " run"}};
+  if (quietest == nullptr) return parts;
   const std::string rank = std::to_string(quietest_rank);
   const auto silence = std::chrono::duration_cast<seconds>(now - quietest->at);
-  if (quietest->bytes == 0) return text + ", no output of rank " + rank + " yet";
-  return text + ", " + with_commas(silence.count()) + " s since the last output of rank " + rank;
-}
-
-std::int64_t LiveLine::images_per_second(nanoseconds now, std::int64_t samples) {
-  if (!counts_.empty() && samples < counts_.back().samples) counts_.clear();  // a run begins anew
-  counts_.push_back(Count{now, samples});
-  // One that is as old as the window, or older, is kept.
-  while (counts_.size() > 2 && now - counts_[1].at >= kWindow)
-    counts_.pop_front();
-  const std::chrono::duration<double> time = now - counts_.front().at;
-  if (time < seconds(1)) return 0;
-  return static_cast<std::int64_t>(static_cast<double>(samples - counts_.front().samples) /
-                                   time.count());
+  if (quietest->bytes == 0) {
+    parts.push_back({kLoss, "no output of rank " + rank + " yet"});
+  } else {
+    parts.push_back(
+        {kLoss, with_commas(silence.count()) + " s since the last output of rank " + rank});
+  }
+  return parts;
 }
 
 std::string describe_node(const NodeView& node) {

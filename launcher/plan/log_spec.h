@@ -22,6 +22,9 @@ constexpr std::string_view to_text(WorkerStream stream) {
   return stream == WorkerStream::output ? "stdout" : "stderr";
 }
 
+/// --progress. Automatic: on a terminal in place, else a line of its own now and then.
+enum class Progress { automatic, plain, off };
+
 struct LogSpec {
   std::vector<std::string> warnings;
   std::string directory;            // --log-dir; empty: none
@@ -32,6 +35,7 @@ struct LogSpec {
   std::optional<std::string> prefix;                   // a template
   std::string color;                                   // auto, always, never
   bool fold = false;
+  Progress progress = Progress::automatic;
   std::optional<std::int64_t> console_limit;  // lines per second of a stream that has a file
 };
 

@@ -81,6 +81,12 @@ void fields(Io& io, A<JobEnd> auto& m) {
 }
 
 template <typename Io>
+void fields(Io& io, A<LinePart> auto& m) {
+  io.field("importance", m.importance);
+  io.field("text", m.text);
+}
+
+template <typename Io>
 void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);

@@ -14,6 +14,7 @@
 
 #include "common/progress_page.h"
 #include "common/run_dir.h"
+#include "launcher/plan/line_part.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/plan/worker_report.h"
 
@@ -126,8 +127,8 @@ struct JobEnd {
 
 /// Node 0 sends one a second; it is not a reply to any message.
 struct Heartbeat {
-  std::int64_t sent_ns = 0;  // node 0's steady clock
-  std::string line;          // how the job is, for the console
+  std::int64_t sent_ns = 0;    // node 0's steady clock
+  std::vector<LinePart> line;  // how the job is, for the console
   bool operator==(const Heartbeat&) const = default;
 };
 

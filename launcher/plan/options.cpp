@@ -19,7 +19,6 @@ namespace {
 
 namespace po = boost::program_options;
 
-constexpr std::string_view kCommands[] = {"status", "stop", "logs"};
 constexpr const char* kDoctor = "doctor";
 constexpr const char* kCompare = "compare";
 
@@ -73,8 +72,7 @@ class Parser {
   Parser(std::span<const std::string> arguments, const Environment& environment)
       : environment_(environment),
         is_doctor_(!arguments.empty() && arguments[0] == kDoctor),
-        split_(split_arguments(arguments.subspan(is_doctor_ ? 1 : 0), flags())),
-        is_first_word_(!arguments.empty() && !arguments[0].starts_with('-')) {}
+        split_(split_arguments(arguments.subspan(is_doctor_ ? 1 : 0), flags())) {}
 
   Options run() {
     options_.notes = split_.notes;
@@ -89,6 +87,7 @@ class Parser {
             .style(po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent)
             .run(),
         typed);
+    if (is_doctor_) options_.command = kDoctor;
     options_.help = typed["help"].as<bool>();
     options_.version = typed["version"].as<bool>();
     options_.man = typed["man"].as<bool>();
@@ -162,7 +161,6 @@ class Parser {
 
   void take_program() {
     std::vector<std::string> rest = split_.rest;
-    if (is_doctor_) options_.command = kDoctor;
     if (is_doctor_ && rest.empty()) options_.program = "true";  // any program will do
     if (is_doctor_ && rest.empty()) return;
     if (rest.empty()) {
@@ -173,7 +171,6 @@ class Parser {
           "[ARGUMENTS]; ddp-launch --help says more.");
       return;
     }
-    if (is_first_word_ && !is_doctor_ && take_command(rest)) return;
     if (rest.size() > 1 && is_job_file(rest[1]) && is_own_worker(rest[0])) {
       options_.program = rest[0];
       rest.erase(rest.begin());
@@ -196,24 +193,9 @@ class Parser {
     }
   }
 
-  bool take_command(const std::vector<std::string>& rest) {
-    if (std::find(std::begin(kCommands), std::end(kCommands), rest[0]) == std::end(kCommands)) {
-      return false;
-    }
-    const std::string file = " A program of that name is started as ./" + rest[0] + ".";
-    if (rest.size() > 2) {
-      problems_.push_back(rest[0] + " takes one job, got " + std::to_string(rest.size() - 1) +
-                          " words. Type ddp-launch " + rest[0] + " RUN." + file);
-    }
-    options_.command = rest[0];
-    if (rest.size() == 2) options_.command_run = rest[1];
-    return true;
-  }
-
   const Environment& environment_;
   const bool is_doctor_;  // its flags follow it
   SplitArguments split_;
-  const bool is_first_word_;  // what follows flags is a program, whatever its name
   Options options_;
   std::vector<std::string> problems_;
 };

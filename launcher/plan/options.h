@@ -27,16 +27,15 @@ struct Options {
   std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
-  std::string command;                  // status, stop, logs, doctor, compare: nothing is started
-  std::string command_run;              // which job; empty: the only one
-  std::vector<std::string> compared;    // by compare: directories of runs
-  std::optional<std::string> html;      // the page that compare writes
-  bool token_stdin = false;             // the token comes on stdin, whose end stops the job
-  std::optional<std::string> hosts;     // --hosts: agents are started by ssh
-  std::optional<std::string> hostfile;  // --hostfile
-  std::string ssh = "ssh";              // --ssh
-  std::optional<std::string> explain;   // the job key of --explain
-  std::vector<std::string> notes;       // how abbreviations were read
+  std::string command;                         // doctor, compare: nothing is started
+  std::vector<std::string> compared;           // by compare: directories of runs
+  std::optional<std::string> html;             // the page that compare writes
+  bool token_stdin = false;                    // the token comes on stdin, whose end stops the job
+  std::optional<std::string> hosts;            // --hosts: agents are started by ssh
+  std::optional<std::string> hostfile;         // --hostfile
+  std::string ssh = "ssh";                     // --ssh
+  std::optional<std::string> explain;          // the job key of --explain
+  std::vector<std::string> notes;              // how abbreviations were read
 };
 
 /// `arguments` is argv without the program's own name.

@@ -48,6 +48,13 @@ class Members {
     const bool is_sane = std::isfinite(into) && std::abs(into) < kLongestUptime;
     if (value == nullptr || error || !is_sane) is_good_ = false;
   }
+  void maybe_count(const char* name, std::uint64_t& into) {
+    const json::value* const value = find(name);
+    if (value == nullptr) return;
+    const std::int64_t* const number = value->if_int64();
+    if (number == nullptr || *number < 0) is_good_ = false;
+    if (is_good_) into = static_cast<std::uint64_t>(*number);
+  }
   void maybe_lines(const char* name, std::vector<std::string>& into) {
     for (const json::value& line : list(name)) {
       const json::string* const string = line.if_string();
@@ -87,8 +94,12 @@ std::optional<WorkerAnswer> read_worker(const json::value& value) {
   members.maybe_text("steps_total", worker.steps_total);
   members.maybe_text("loss", worker.loss);
   members.maybe_text("checkpoint_step", worker.checkpoint_step);
-  members.maybe_lines("stdout", worker.output);
-  members.maybe_lines("stderr", worker.errors);
+  members.maybe_lines("stdout", worker.output.tail);
+  members.maybe_lines("stderr", worker.errors.tail);
+  members.maybe_count("stdout_lines", worker.output.lines);
+  members.maybe_count("stderr_lines", worker.errors.lines);
+  members.maybe_text("stdout_file", worker.output.file);
+  members.maybe_text("stderr_file", worker.errors.file);
   if (!members.is_good()) return std::nullopt;
   return worker;
 }
@@ -142,12 +153,13 @@ std::string describe(const JobAnswer& job) {
   return text;
 }
 
-std::string describe_lines(const JobAnswer& job) {
+std::string describe_lines(const JobAnswer& job, const std::string& rank) {
   std::string text;
   for (const WorkerAnswer& worker : job.workers) {
-    for (const std::string& line : worker.output)
+    if (!rank.empty() && worker.rank != rank) continue;
+    for (const std::string& line : worker.output.tail)
       text += "[" + worker.rank + " stdout] " + line + "\n";
-    for (const std::string& line : worker.errors)
+    for (const std::string& line : worker.errors.tail)
       text += "[" + worker.rank + " stderr] " + line + "\n";
   }
   return text;

@@ -3,6 +3,7 @@
 // line, is of bounded length and moves no terminal.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,14 @@
 namespace ddp::launcher {
 
 inline constexpr std::size_t kLongestAnswer = std::size_t{4} << 20;  // 10,000 workers' status
+
+/// Stdout or stderr of a worker.
+struct StreamAnswer {
+  std::vector<std::string> tail;  // its last lines
+  std::uint64_t lines = 0;        // that have come so far
+  std::string file;               // empty: it has none
+  bool operator==(const StreamAnswer&) const = default;
+};
 
 /// Numbers stand here as they are shown; an empty text: the answer does not have it.
 struct WorkerAnswer {
@@ -24,8 +33,8 @@ struct WorkerAnswer {
   std::string steps_total;
   std::string loss;
   std::string checkpoint_step;
-  std::vector<std::string> output;  // the last lines of its stdout
-  std::vector<std::string> errors;  // ... and of its stderr
+  StreamAnswer output;
+  StreamAnswer errors;
   bool operator==(const WorkerAnswer&) const = default;
 };
 
@@ -49,7 +58,7 @@ std::optional<JobAnswer> read_answer(std::string_view text);
 std::string headline(const JobAnswer& job);
 /// The headline, and a line for each worker.
 std::string describe(const JobAnswer& job);
-/// The last lines of every worker.
-std::string describe_lines(const JobAnswer& job);
+/// The last lines of every worker, or of the one with that rank.
+std::string describe_lines(const JobAnswer& job, const std::string& rank = "");
 
 }  // namespace ddp::launcher

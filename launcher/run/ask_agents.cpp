@@ -1,112 +1,22 @@
 #include "launcher/run/ask_agents.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <filesystem>
-#include <iostream>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "launcher/net/control_socket.h"
-#include "launcher/os/scratch_dir.h"
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/status_answer.h"
+#include "launcher/run/follow_logs.h"
+#include "launcher/run/running_jobs.h"
+#include "launcher/run/watch_status.h"
 
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kLongestShown = 200;  // of a name, of a short answer
-
-struct RunningJob {
-  OwnDir directory;
-  JobAnswer status;
-};
-
-/// What agents leave that were killed together with their guard: an empty directory, but for a
-/// socket that nobody listens behind. Error files stay.
-void tidy(const OwnDir& place, const OwnDir& directory) {
-  const std::string name(ControlSocket::kName);
-  ::unlinkat(directory.fd(), name.c_str(), 0);
-  // Fails, as it should, when something is in it.
-  ::unlinkat(place.fd(), directory.path().filename().c_str(), AT_REMOVEDIR);
-}
-
-void warn(const std::string& text) {
-  std::cerr << "ddp-launch: " << text << "\n";
-}
-
-/// Only what is ours is looked at, through descriptors: in /tmp anybody may have put anything.
-std::vector<RunningJob> find_jobs(const Environment& environment) {
-  std::vector<RunningJob> jobs;
-  std::string warning;
-  const std::vector<OwnDir> places =
-      find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), warning);
-  if (!warning.empty()) warn(warning);
-  for (const OwnDir& place : places) {
-    for (const std::string& name : place.names()) {
-      std::optional<OwnDir> directory = place.enter(name);
-      if (!directory || !has_control_socket(*directory)) continue;
-      const std::optional<std::string> answer = ask(*directory, "status");
-      std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
-      const std::string run = "run " + one_line(name, kLongestShown);
-      if (status) {
-        jobs.push_back(RunningJob{std::move(*directory), std::move(*status)});
-      } else if (answer) {
-        warn(run + " does not answer properly: its agent is of another version");
-      } else if (is_abandoned(*directory)) {
-        tidy(place, *directory);
-      } else {
-        warn(run + " does not answer: its agent is stopped, or was killed");
-      }
-    }
-  }
-  return jobs;
-}
-
-constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
-
-/// As the program has printed it, or as a shell completes it.
-bool is_path_of(const std::string& run_dir, const std::string& typed) {
-  std::filesystem::path path = std::filesystem::absolute(typed).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();
-  return !run_dir.empty() && path == run_dir;
-}
-
-bool is_meant(const JobAnswer& job, const std::string& run) {
-  const bool is_prefix = run.size() >= kShortestPrefix && job.run.starts_with(run);
-  return is_prefix || job.user_run_id == run || job.pid == run || is_path_of(job.run_dir, run) ||
-         std::filesystem::path(job.run_dir).filename() == run;
-}
-
-std::string list(const std::vector<RunningJob>& jobs) {
-  std::string text;
-  for (const RunningJob& job : jobs)
-    text += "\n  " + headline(job.status);
-  return text;
-}
-
-/// The agents of one job.
-std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
-                               const std::string& run,
-                               const std::string& command) {
-  if (!run.empty()) {
-    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
-  }
-  const std::string wanted = command + (run.empty() ? "" : " " + run);
-  if (jobs.empty()) {
-    throw UsageError(wanted +
-                     ": no such job of yours runs on this node. ddp-launch status lists them.");
-  }
-  const bool is_one = std::ranges::all_of(
-      jobs, [&](const RunningJob& job) { return job.status.run == jobs.front().status.run; });
-  if (is_one) return jobs;
-  throw UsageError(wanted + ": " + std::to_string(jobs.size()) +
-                   " jobs are meant; name one by its id or pid:" + list(jobs));
-}
+constexpr std::size_t kLongestShown = 200;  // of a short answer
 
 std::string describe_all(const std::vector<RunningJob>& jobs) {
   std::string text;
@@ -115,32 +25,83 @@ std::string describe_all(const std::vector<RunningJob>& jobs) {
   return text;
 }
 
-/// What the agent says to `command`, for people.
-std::string put(const RunningJob& job, const std::string& command) {
+std::string to_json(const std::vector<RunningJob>& jobs) {
+  std::string text;
+  for (const RunningJob& job : jobs)
+    text += (text.empty() ? "" : ",\n") + job.json;
+  return "[" + text + "]\n";
+}
+
+/// What the agent says to `command`.
+std::string ask_or_throw(const RunningJob& job, const std::string& command) {
   const std::optional<std::string> answer = ask(job.directory, command);
-  const std::string agent = "the agent of " + headline(job.status);
-  if (!answer) throw SystemError(agent + " does not answer any more.");
-  if (command != "logs")
-    return one_line(*answer, kLongestShown) + "\n  " + headline(job.status) + "\n";
-  const std::optional<JobAnswer> logs = read_answer(*answer);
-  if (!logs) throw SystemError(agent + " does not answer properly: it is of another version.");
-  return describe_lines(*logs);
+  if (!answer)
+    throw SystemError("the agent of " + headline(job.status) + " does not answer any more.");
+  return *answer;
+}
+
+std::string stop(const RunningJob& job) {
+  return one_line(ask_or_throw(job, "stop"), kLongestShown) + "\n  " + headline(job.status) + "\n";
+}
+
+std::string show_logs(const std::vector<RunningJob>& jobs, const std::string& rank) {
+  std::string text;
+  for (const RunningJob& job : jobs) {
+    const std::optional<JobAnswer> logs = read_answer(ask_or_throw(job, "logs"));
+    if (!logs) {
+      throw SystemError("the agent of " + headline(job.status) +
+                        " does not answer properly: it is of another version.");
+    }
+    text += describe_lines(*logs, rank);
+  }
+  return text;
+}
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// `logs 3` is about rank 3 of the only job, unless a job is called so.
+void tell_rank_from_run(VerbRequest& request, const std::vector<RunningJob>& jobs) {
+  if (!request.rank.empty() || !is_number(request.run)) return;
+  const bool is_job = std::ranges::any_of(
+      jobs, [&](const RunningJob& job) { return is_meant(job.status, request.run); });
+  if (!is_job) request.rank = std::exchange(request.run, "");
+}
+
+/// Errors: UsageError when no agent here has that rank.
+void check_rank(const std::vector<RunningJob>& jobs, const std::string& rank) {
+  if (rank.empty()) return;
+  std::string known;
+  for (const RunningJob& job : jobs) {
+    for (const WorkerAnswer& worker : job.status.workers) {
+      if (worker.rank == rank) return;
+      known += (known.empty() ? "" : ", ") + worker.rank;
+    }
+  }
+  throw UsageError("logs: the job has no rank " + one_line(rank, kLongestShown) +
+                   " on this node. Its ranks here: " + (known.empty() ? "none yet" : known) + ".");
 }
 
 }  // namespace
 
-std::string ask_agents(const Options& options, const Environment& environment) {
+std::string ask_agents(VerbRequest request, const Environment& environment) {
   std::vector<RunningJob> jobs = find_jobs(environment);
-  const std::string& command = options.command;
-  if (command == "status" && options.command_run.empty())
-    return jobs.empty() ? "no job of yours runs on this node\n" : describe_all(jobs);
-  jobs = choose(std::move(jobs), options.command_run, command);
-  if (command == "status") return describe_all(jobs);
-  if (command == "stop") return put(jobs.front(), command);
-  std::string text;
-  for (const RunningJob& job : jobs)
-    text += put(job, command);
-  return text;
+  if (request.verb == "logs") tell_rank_from_run(request, jobs);
+  const bool is_of_all = request.verb == "status" && request.run.empty();
+  if (!is_of_all) jobs = choose(std::move(jobs), request.run, request.verb);
+  if (request.verb == "stop") return stop(jobs.front());
+  if (request.verb == "logs") {
+    check_rank(jobs, request.rank);
+    if (!request.follow) return show_logs(jobs, request.rank);
+    follow_logs(jobs, request.rank);
+    return "";
+  }
+  if (request.json) return to_json(jobs);
+  if (jobs.empty()) return "no job of yours runs on this node\n";
+  if (!request.watch) return describe_all(jobs);
+  watch_status(std::move(jobs), request.run, environment);
+  return "";
 }
 
 }  // namespace ddp::launcher

@@ -6,42 +6,62 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/log.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/plan/console_text.h"
+#include "launcher/plan/line_part.h"
+#include "launcher/plan/log_spec.h"
 
 namespace ddp::launcher {
 
 class Console {
  public:
   /// `writer` outlives it. Lines below `lowest` are not shown.
-  Console(FileWriter& writer, log::Level lowest, bool colors)
-      : writer_(writer), lowest_(lowest), colors_(colors) {}
+  Console(FileWriter& writer,
+          log::Level lowest,
+          bool colors,
+          Progress progress = Progress::automatic)
+      : writer_(writer), lowest_(lowest), colors_(colors), progress_(progress) {}
 
   void debug(const std::string& text) { say(log::Level::debug, text); }
   void info(const std::string& text) { say(log::Level::info, text); }
   void warning(const std::string& text) { say(log::Level::warning, text); }
   void error(const std::string& text) { say(log::Level::error, text); }
   /// How the job goes: on a terminal the last line, rewritten in place, else a line of its own each
-  /// kLivePause. It may come from another node: only text is shown of it.
-  void live(const std::string& line) {
-    if (log::Level::info < lowest_) return;
-    std::string text = line.empty() ? "" : head_of(log::Level::info);
-    append_clean(text, line);
-    if (writer_.has_terminal()) return writer_.show_footer(text);
+  /// kLivePause. It may come from another node: only text is shown of it. No parts: it is over.
+  void live(const std::vector<LinePart>& parts) {
+    if (!has_live_line()) return;
+    if (progress_ == Progress::automatic && writer_.has_terminal()) return show_in_place(parts);
     if (!live_at_) live_at_ = Clock::now();
-    if (line.empty() || Clock::now() - *live_at_ < kLivePause) return;
+    if (parts.empty() || Clock::now() - *live_at_ < kLivePause) return;
     live_at_ = Clock::now();
+    std::string text = head_of(log::Level::info);
+    append_clean(text, join(parts));
     print(text + "\n");
   }
   static constexpr std::chrono::seconds kLivePause{30};
+  static constexpr std::size_t kHeadWidth = 80;  // of a terminal that has room for our name
+
+  [[nodiscard]] bool has_live_line() const {
+    return progress_ != Progress::off && log::Level::info >= lowest_;
+  }
+  [[nodiscard]] bool has_terminal() const { return writer_.has_terminal(); }
 
   /// As it is, whatever the level.
   void print(const std::string& text) { writer_.write(FileWriter::kStderr, text); }
 
  private:
+  void show_in_place(const std::vector<LinePart>& parts) {
+    if (parts.empty()) return writer_.show_footer("");
+    const std::size_t width = writer_.footer_width();
+    std::string text = width + 1 >= kHeadWidth ? head_of(log::Level::info) : "";
+    append_clean(text, fit(parts, width - text.size()));
+    writer_.show_footer(text);
+  }
+
   void say(log::Level level, const std::string& text) {
     if (level >= lowest_) print(head_of(level) + text + "\n");
   }
@@ -56,6 +76,7 @@ class Console {
   FileWriter& writer_;
   log::Level lowest_;
   bool colors_;
+  Progress progress_;
   std::optional<Clock::time_point> live_at_;  // when its line was last shown, or first could be
 };
 

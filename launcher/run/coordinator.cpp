@@ -166,7 +166,7 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
   }
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
-  const JobRound::Parts parts{links_, store_, console_, spec_, lose_node};
+  const JobRound::Parts parts{links_, store_, console_, spec_, begin_, lose_node};
   round_.emplace(parts, policy, std::move(assignment));
   round_->begin();
   return true;

@@ -30,6 +30,16 @@ Round::Rules make_rules(const JobSpec& spec, const RestartPolicy& policy) {
   return rules;
 }
 
+LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int round) {
+  LiveLine::Rules rules;
+  rules.has_other_nodes = spec.max_nodes > 1;
+  rules.progress = spec.logs.progress;
+  rules.has_terminal = console.has_terminal();
+  if (spec.own_worker) rules.epochs = spec.job.integer("train.epochs");
+  rules.round = round;
+  return rules;
+}
+
 std::vector<Round::Node> describe_nodes(const std::vector<LinkedNode*>& nodes) {
   std::vector<Round::Node> described;
   for (const LinkedNode* const node : nodes) {
@@ -59,7 +69,8 @@ JobRound::Assignment JobRound::assign_ranks(NodeLinks& links, int number) {
 JobRound::JobRound(Parts parts, const RestartPolicy& policy, Assignment assignment)
     : parts_(std::move(parts)),
       assignment_(std::move(assignment)),
-      round_(make_rules(parts_.spec, policy), describe_nodes(assignment_.nodes), Clock::now()) {}
+      round_(make_rules(parts_.spec, policy), describe_nodes(assignment_.nodes), Clock::now()),
+      live_(make_live_rules(parts_.spec, parts_.console, policy.round())) {}
 
 void JobRound::begin() {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
@@ -116,7 +127,7 @@ void JobRound::carry_out() {
 void JobRound::carry_out(const Round::Action& action) {
   if (const auto* const tell = std::get_if<Round::TellNodes>(&action)) {
     const bool ends = std::holds_alternative<StopRound>(tell->command);
-    if (ends && parts_.spec.max_nodes > 1) parts_.links.show("");
+    if (ends) parts_.links.show({});
     parts_.links.send_all(tell->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(action)) {
@@ -146,8 +157,10 @@ void JobRound::look_at_workers(Clock::time_point now) {
     }
   }
   parts_.store.note_clients(samples, round_.began_at());
-  if (parts_.spec.max_nodes > 1)
-    parts_.links.show(live_.describe(now - round_.began_at(), samples));
+  if (parts_.spec.max_nodes > 1 || parts_.console.has_live_line()) {
+    const auto elapsed = now - parts_.job_began_at;
+    parts_.links.show(live_.describe(now - round_.began_at(), elapsed, samples));
+  }
   round_.note_samples(std::move(samples), now);
 }
 

@@ -26,6 +26,7 @@ class JobRound {
     StoreHost& store;
     Console& console;
     const JobSpec& spec;
+    Clock::time_point job_began_at;
     std::function<void(int id, const std::string& how)> lose;  // a node, which is to be told of
   };
 

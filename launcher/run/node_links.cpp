@@ -217,7 +217,7 @@ LinkedNode* NodeLinks::at(int node_rank) const {
   return nullptr;
 }
 
-void NodeLinks::show(const std::string& line) {
+void NodeLinks::show(const std::vector<LinePart>& line) {
   console_.live(line);
   line_ = line;
 }

@@ -118,7 +118,7 @@ class NodeLinks {
   /// One more than the one a second: its answer tells of the node's clock.
   void send_heartbeat(const LinkedNode& node);
   /// How the job goes: to everybody who looks at a console of it.
-  void show(const std::string& line);
+  void show(const std::vector<LinePart>& line);
 
   /// Suspends: until every node has the last command, our own last, or cannot be told.
   asio::awaitable<void> close(JobEnd own, JobEnd others);
@@ -140,7 +140,7 @@ class NodeLinks {
   Endpoint* endpoint_ = nullptr;                      // null: a job of one node
   std::unique_ptr<HandshakeServer> handshakes_;
   std::string own_address_;
-  std::string line_;
+  std::vector<LinePart> line_;
   asio::steady_timer heartbeat_timer_;
   bool is_closed_ = false;
   LineLimit refusals_;  // that are told of

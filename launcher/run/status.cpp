@@ -24,6 +24,11 @@ json::value number(double value) {
   return std::isfinite(value) ? json::value(value) : json::value(nullptr);  // JSON knows no NaN
 }
 
+void put_file(json::object& object, const char* name, const LogStream& stream) {
+  const std::filesystem::path file = stream.file();
+  if (!file.empty()) object[name] = std::filesystem::absolute(file).string();
+}
+
 json::object describe_worker(const Worker& worker) {
   json::object object{
       {"rank", worker.placement.rank},
@@ -36,6 +41,8 @@ json::object describe_worker(const Worker& worker) {
     object["state"] = std::string(1, look_at(worker.pid).state);
     object["uptime"] = seconds_since(worker.started_at);
   }
+  put_file(object, "stdout_file", *worker.output);
+  put_file(object, "stderr_file", *worker.errors);
   const ProgressPage& page = *worker.page;
   if (!is_opened(page)) return object;
   object["phase"] = to_text(page.phase.load(std::memory_order_relaxed));
@@ -96,8 +103,11 @@ std::string describe_logs(const JobSpec& spec,
   for (std::size_t lines = LogStream::kTailLines;; lines /= 2) {
     for (std::size_t i = 0; i < workers.size(); ++i) {
       const Worker& worker = *group.workers()[i];
-      workers[i].as_object()["stdout"] = lines_of(*worker.output, lines);
-      workers[i].as_object()["stderr"] = lines_of(*worker.errors, lines);
+      json::object& shown = workers[i].as_object();
+      shown["stdout"] = lines_of(*worker.output, lines);
+      shown["stderr"] = lines_of(*worker.errors, lines);
+      shown["stdout_lines"] = worker.output->lines();
+      shown["stderr_lines"] = worker.errors->lines();
     }
     std::string text = json::serialize(object);
     if (text.size() <= kLongestAnswer || lines == 0) return text;

@@ -168,7 +168,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
           if (pick(3) == 0) zero.send(end_by(9));
           break;
         default:
-          zero.send(Heartbeat{pick(1000), "played"});
+          zero.send(Heartbeat{pick(1000), {{0, "played"}}});
       }
       zero.live_for(std::chrono::milliseconds(pick(60)));
     }

@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   require(describe(*job).find('\x1b') == std::string::npos, "no colours in names");
   std::size_t lines = 0;
   for (const WorkerAnswer& worker : job->workers)
-    lines += worker.output.size() + worker.errors.size();
+    lines += worker.output.tail.size() + worker.errors.tail.size();
   check(describe_lines(*job), lines);
   return 0;
 }

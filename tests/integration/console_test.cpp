@@ -53,11 +53,12 @@ class Stderr {
  public:
   enum class Kind { terminal, pipe };
 
-  explicit Stderr(Kind kind) : saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
+  explicit Stderr(Kind kind, unsigned short columns = 40)
+      : saved_(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)) {
     int other = -1;
     int ends[2] = {-1, -1};
     if (kind == Kind::terminal) {
-      winsize size{24, 40, 0, 0};
+      winsize size{24, columns, 0, 0};
       EXPECT_EQ(::openpty(&reader_, &other, nullptr, nullptr, &size), 0);
     } else {
       EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
@@ -100,16 +101,16 @@ TEST(Console, TheLiveLineStaysBelowAllOthers) {
   {
     FileWriter writer;
     Console console(writer, log::Level::info, false);
-    console.live("step 1");
-    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 1")) << terminal.read().last();
+    console.live({{0, "step 1"}});
+    EXPECT_TRUE(terminal.shows_last("step 1")) << terminal.read().last();
     writer.write(FileWriter::kStderr, "[0] a line of a worker\n");
-    console.live("step 2");
-    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+    console.live({{0, "step 2"}});
+    EXPECT_TRUE(terminal.shows_last("step 2")) << terminal.read().last();
     writer.write(FileWriter::kStderr, "[1] another\n[0] and one more\n");
     console.info("a line of ours");
     EXPECT_TRUE(
         test::eventually([&] { return terminal.read().lines().size() == 4; }, test::kPatience));
-    EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+    EXPECT_TRUE(terminal.shows_last("step 2")) << terminal.read().last();
   }
   EXPECT_THAT(terminal.read().lines(),
               ElementsAre("[0] a line of a worker",
@@ -123,24 +124,26 @@ TEST(Console, AnUnfinishedLineIsLeftAlone) {
   Stderr terminal(Stderr::Kind::terminal);
   FileWriter writer;
   Console console(writer, log::Level::info, false);
-  console.live("step 1");
+  console.live({{0, "step 1"}});
   writer.write(FileWriter::kStderr, "Password: ");
   EXPECT_TRUE(terminal.shows_last("Password: ")) << terminal.read().last();
-  console.live("step 2");
+  console.live({{0, "step 2"}});
   writer.write(FileWriter::kStderr, "given\n");
-  EXPECT_TRUE(terminal.shows_last("ddp-launch: step 2")) << terminal.read().last();
+  EXPECT_TRUE(terminal.shows_last("step 2")) << terminal.read().last();
   EXPECT_THAT(terminal.read().lines(), ElementsAre("Password: given"));
 }
 
-TEST(Console, ALiveLineIsCutToTheTerminalAndIsText) {
+TEST(Console, ALiveLineFitsIntoTheTerminalAndIsText) {
   Stderr terminal(Stderr::Kind::terminal);
   FileWriter writer;
   Console console(writer, log::Level::info, false);
-  console.live(std::string(100, 'x'));
-  EXPECT_TRUE(terminal.shows_last("ddp-launch: " + std::string(27, 'x')));
-  console.live("a\nb\x1b[2Jc");
-  EXPECT_TRUE(terminal.shows_last("ddp-launch: a?bc")) << terminal.read().last();
-  console.live("");
+  console.live({{0, "step 1"}, {2, std::string(24, 'y')}, {1, "loss 0.5"}});
+  EXPECT_TRUE(terminal.shows_last("step 1, loss 0.5")) << terminal.read().last();
+  console.live({{0, std::string(100, 'x')}});  // there is nothing to leave out
+  EXPECT_TRUE(terminal.shows_last(std::string(39, 'x'))) << terminal.read().last();
+  console.live({{0, "a\nb\x1b[2Jc"}});
+  EXPECT_TRUE(terminal.shows_last("a?bc")) << terminal.read().last();
+  console.live({});
   EXPECT_TRUE(terminal.shows_last("")) << terminal.read().last();
 }
 
@@ -149,11 +152,32 @@ TEST(Console, WithoutATerminalTheLiveLineIsSilentForHalfAMinute) {
   {
     FileWriter writer;
     Console console(writer, log::Level::info, false);
-    console.live("step 1");
-    console.live("step 2");
+    console.live({{0, "step 1"}});
+    console.live({{0, "step 2"}});
   }
   EXPECT_THAT(pipe.read().lines(), IsEmpty());
   EXPECT_EQ(pipe.read().last(), "");
+}
+
+TEST(Console, AWideTerminalHasOurNameBeforeTheLiveLine) {
+  Stderr terminal(Stderr::Kind::terminal, 80);
+  FileWriter writer;
+  Console console(writer, log::Level::info, false);
+  console.live({{0, "step 1"}});
+  EXPECT_TRUE(terminal.shows_last("ddp-launch: step 1")) << terminal.read().last();
+}
+
+TEST(Console, PlainAndOffLeaveATerminalAlone) {
+  for (const Progress progress : {Progress::plain, Progress::off}) {
+    Stderr terminal(Stderr::Kind::terminal);
+    {
+      FileWriter writer;
+      Console console(writer, log::Level::info, false, progress);
+      console.live({{0, "step 1"}});
+      console.info("the end");
+    }
+    EXPECT_THAT(terminal.read().lines(), ElementsAre("ddp-launch: the end"));
+  }
 }
 
 TEST(Console, WhoWantsWarningsOnlyGetsNoLiveLine) {
@@ -161,7 +185,7 @@ TEST(Console, WhoWantsWarningsOnlyGetsNoLiveLine) {
   {
     FileWriter writer;
     Console console(writer, log::Level::warning, false);
-    console.live("step 1");
+    console.live({{0, "step 1"}});
     console.warning("careful");
   }
   EXPECT_THAT(terminal.read().lines(), ElementsAre("ddp-launch: careful"));

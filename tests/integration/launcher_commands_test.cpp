@@ -199,5 +199,125 @@ TEST_F(LauncherCommands, GarbageAndSilenceOnTheSocketHarmNobody) {
     ::close(client);
 }
 
+TEST_F(LauncherCommands, APathToTheRunDirectoryNamesTheJob) {
+  const auto runs = scratch() / "runs";
+  for (const std::string typed : {"fake_worker", "fake_worker/", "latest", "../runs/fake_worker"}) {
+    const auto job = start_job({"--output", runs.string(), DDP_FAKE_WORKER, "print", "on", "hold"});
+    ASSERT_TRUE(job->sees("[0:0] on"));
+    EXPECT_THAT(run({"stop", (runs / typed).string()}), HasSubstr("stopping 1 worker")) << typed;
+    EXPECT_EQ(job->wait(), 143);
+    std::filesystem::remove_all(runs);
+  }
+}
+
+TEST_F(LauncherCommands, StatusAsJsonIsTheAgentsAnswers) {
+  EXPECT_EQ(run({"status", "--json"}), "[]\n");
+  const auto job = start_job({DDP_FAKE_WORKER, "progress", "7", "print", "on", "hold"});
+  ASSERT_TRUE(job->sees("[0:0] on"));
+  const std::string text = run({"status", "--json"});
+  EXPECT_THAT(text, AllOf(testing::StartsWith("[{"), testing::EndsWith("}]\n")));
+  EXPECT_THAT(text, HasSubstr("\"step\":7"));
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherCommands, StatusIsWatchedUntilTheJobEnds) {
+  const auto job =
+      start_job({DDP_FAKE_WORKER, "progress", "7", "pid", "print", "on", "wait", "USR1", "finish"});
+  ASSERT_TRUE(job->sees("[0:0] on"));
+  const auto piped =
+      start(Command{.arguments = {DDP_LAUNCH, "status", "--watch"}, .environment = runtime()});
+  const std::string line = std::string(DDP_LAUNCH) + " status --watch";
+  const auto shown =
+      start(Command{.arguments = {"script", "-qefc", line, "/dev/null"}, .environment = runtime()});
+  EXPECT_TRUE(shown->sees("\x1b[2A\r\x1b[J")) << shown->out();  // it is drawn again in its place
+  EXPECT_TRUE(piped->sees("step 7/"));
+  send_signal(job->number_after("[0:0] pid "), SIGUSR1);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_EQ(piped->wait(), 0);
+  EXPECT_EQ(shown->wait(), 0);
+  EXPECT_THAT(piped->out(), AllOf(HasSubstr("ended\n"), testing::Not(HasSubstr("\x1b["))));
+}
+
+TEST_F(LauncherCommands, LogsAreFollowedToTheirLastLineWhereThereAreFiles) {
+  const auto job = start_job({"--nproc-per-node",
+                              "2",
+                              "--output",
+                              (scratch() / "runs").string(),
+                              DDP_FAKE_WORKER,
+                              "lines",
+                              "30",
+                              "old",
+                              "pid",
+                              "print",
+                              "on",
+                              "wait",
+                              "USR1",
+                              "lines",
+                              "500",
+                              "new",
+                              "partial",
+                              "last"});
+  ASSERT_TRUE(job->sees("[0:0] on") && job->sees("[0:1] on"));
+  const auto all =
+      start(Command{.arguments = {DDP_LAUNCH, "logs", "-f"}, .environment = runtime()});
+  const auto one =
+      start(Command{.arguments = {DDP_LAUNCH, "logs", "-f", "1"}, .environment = runtime()});
+  EXPECT_TRUE(all->sees("[0 stdout] on") && all->sees("[1 stdout] on")) << all->out();
+  EXPECT_TRUE(one->sees("[1 stdout] on")) << one->out();
+  send_signal(job->number_after("[0:0] pid "), SIGUSR1);
+  send_signal(job->number_after("[0:1] pid "), SIGUSR1);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_EQ(all->wait(), 0);
+  EXPECT_EQ(one->wait(), 0);
+  EXPECT_EQ(count(all->out(), " stdout] new "), 1000U);
+  EXPECT_EQ(count(one->out(), "[1 stdout] new "), 500U);
+  EXPECT_EQ(count(one->out(), "[0 stdout]"), 0U);
+  EXPECT_EQ(count(one->out(), "[1 stdout] old "), 18U);  // of 20 lines: a pid and `on`, too
+  EXPECT_THAT(one->out(), HasSubstr("[1 stdout] last [no newline]\n"));
+}
+
+TEST_F(LauncherCommands, LogsWithoutFilesAreFollowedLineByLine) {
+  const auto job = start_job({DDP_FAKE_WORKER,
+                              "pid",
+                              "print",
+                              "on",
+                              "wait",
+                              "USR1",
+                              "lines",
+                              "10",
+                              "new",
+                              "wait",
+                              "USR2",
+                              "finish"});
+  ASSERT_TRUE(job->sees("[0:0] on"));
+  const auto shown =
+      start(Command{.arguments = {DDP_LAUNCH, "logs", "--follow"}, .environment = runtime()});
+  EXPECT_TRUE(shown->sees("[0 stdout] on"));
+  send_signal(job->number_after("[0:0] pid "), SIGUSR1);
+  EXPECT_TRUE(shown->sees("[0 stdout] new 9")) << shown->out();
+  send_signal(job->number_after("[0:0] pid "), SIGUSR2);
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_EQ(shown->wait(), 0);
+  EXPECT_EQ(count(shown->out(), "[0 stdout] new "), 10U);
+  EXPECT_EQ(count(shown->out(), "[0 stdout] on"), 1U);
+}
+
+TEST_F(LauncherCommands, LogsOfOneRankAndOfNoSuchRank) {
+  const auto job = start_job(
+      {"--nproc-per-node", "2", "--rdzv-id", "mine", DDP_FAKE_WORKER, "print", "on", "hold"});
+  ASSERT_TRUE(job->sees("[0:0] on") && job->sees("[0:1] on"));
+  EXPECT_EQ(run({"logs", "mine", "1"}), "[1 stdout] on\n");
+  EXPECT_EQ(run({"logs", "0"}), "[0 stdout] on\n");
+  EXPECT_THAT(run({"logs", "7"}, 2), HasSubstr("no rank 7 on this node. Its ranks here: 0, 1."));
+  run({"stop"});
+  EXPECT_EQ(job->wait(), 143);
+}
+
+TEST_F(LauncherCommands, EveryVerbHasItsHelp) {
+  for (const std::string verb : {"status", "stop", "logs", "doctor", "compare"})
+    EXPECT_THAT(run({verb, "--help"}), testing::StartsWith("ddp-launch " + verb));
+}
+
 }  // namespace
 }  // namespace ddp::test

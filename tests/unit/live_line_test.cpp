@@ -34,79 +34,161 @@ WorkerSample external(int rank, std::uint64_t output_bytes, bool alive = true) {
 
 using Samples = std::vector<WorkerSample>;
 
-TEST(LiveLine, TellsHowTrainingGoes) {
-  LiveLine line;
-  (void)line.describe(
-      seconds(100),
-      Samples{training(0, 100, 10000), training(1, 100, 10000), training(2, 99, 9900)});
-  EXPECT_EQ(line.describe(
-                seconds(102),
-                Samples{training(0, 120, 28428), training(1, 120, 28428), training(2, 118, 28000)}),
-            "epoch 1, step 120 of 940, loss 0.213, 9,214 images/s, 3 of 3 ranks, slowest rank 2 "
-            "(118)");
+/// As it is shown where there is room.
+std::string text_of(LiveLine& line, seconds now, const Samples& samples) {
+  return join(line.describe(now, now, samples));
 }
 
-TEST(LiveLine, RanksInStepHaveNoSlowest) {
-  LiveLine line;
-  EXPECT_EQ(line.describe(seconds(1), Samples{training(0, 7, 0), training(1, 7, 0)}),
-            "epoch 1, step 7 of 940, loss 0.213, 2 of 2 ranks");
+LiveLine::Rules on_nodes() {
+  LiveLine::Rules rules;
+  rules.has_other_nodes = true;
+  return rules;
+}
+
+TEST(LiveLine, TellsHowTrainingGoes) {
+  LiveLine::Rules rules;
+  rules.epochs = 3;
+  rules.round = 2;
+  LiveLine line(rules);
+  Samples samples{training(0, 100, 10000), training(1, 100, 10000), training(2, 99, 9900)};
+  (void)text_of(line, seconds(100), samples);
+  samples = {training(0, 120, 28428), training(1, 120, 28428), training(2, 118, 28000)};
+  samples[0].lr = 0.05;
+  EXPECT_EQ(text_of(line, seconds(102), samples),
+            "epoch 2/3, step 120/940 (12%), loss 0.2135, lr 0.05, 9,214 images/s, 3,071 per rank, "
+            "3 of 3 ranks, slowest rank 2 by 2 steps, ETA 1:22, round 2, elapsed 1:42");
+}
+
+TEST(LiveLine, ANarrowTerminalHasWhatMattersMost) {
+  LiveLine line(LiveLine::Rules{.epochs = 10});
+  std::vector<WorkerSample> samples;
+  for (int rank = 0; rank < 8; ++rank)
+    samples.push_back(training(rank, 100, 100000));
+  (void)text_of(line, seconds(10), samples);
+  for (WorkerSample& sample : samples) {
+    sample.step = 132;
+    sample.samples = 204800;
+  }
+  samples[5].step = 131;
+  const std::vector<LinePart> parts = line.describe(seconds(18), seconds(18), samples);
+  EXPECT_EQ(fit(parts, 99),
+            "epoch 2/10, step 132/940 (14%), loss 0.2135, 13,100 images/s, slowest rank 5 by 1 "
+            "step, ETA 3:22");
+  EXPECT_EQ(fit(parts, 59), "step 132/940 (14%), loss 0.2135, 13,100 images/s, ETA 3:22");
+  EXPECT_EQ(fit(parts, 39), "step 132/940 (14%), loss 0.2135");
+}
+
+TEST(LiveLine, OneRankHasNoRanks) {
+  LiveLine line(LiveLine::Rules{});
+  EXPECT_EQ(text_of(line, seconds(1), {training(0, 7, 0)}),
+            "epoch 2, step 7/940 (0%), loss 0.2135, elapsed 0:01");
+  EXPECT_EQ(text_of(line, seconds(1), {training(0, 7, 0), training(1, 7, 0)}),
+            "epoch 2, step 7/940 (0%), loss 0.2135, 2 of 2 ranks, elapsed 0:01");
+}
+
+TEST(LiveLine, TheLastEpochStaysTheLastOne) {
+  LiveLine line(LiveLine::Rules{.epochs = 1});
+  EXPECT_THAT(text_of(line, seconds(1), {training(0, 940, 0)}),
+              HasSubstr("epoch 1/1, step 940/940 (100%)"));
 }
 
 TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
-  LiveLine line;
+  LiveLine line(LiveLine::Rules{});
   std::string text;
   std::int64_t samples = 0;
   for (int second = 0; second < 60; ++second) {
-    text = line.describe(seconds(second), Samples{training(0, second, samples)});
+    text = text_of(line, seconds(second), {training(0, second, samples)});
     samples += second < 30 ? 1000 : 50;  // it slows down
   }
   EXPECT_THAT(text, HasSubstr(", 50 images/s"));
-  text = line.describe(seconds(61), Samples{training(0, 1, 100)});  // begun anew
+  text = text_of(line, seconds(61), {training(0, 1, 100)});  // begun anew
   EXPECT_THAT(text, Not(HasSubstr("images/s")));
+  EXPECT_THAT(text, Not(HasSubstr("ETA")));
 }
 
 TEST(LiveLine, OtherPhasesAreNamed) {
-  LiveLine line;
+  LiveLine line(LiveLine::Rules{});
   WorkerSample sample = training(0, 0, 0);
   sample.phase = Phase::joining;
   sample.steps_total = 0;
-  EXPECT_EQ(line.describe(seconds(1), Samples{sample, external(1, 0)}), "joining, 2 of 2 ranks");
+  EXPECT_EQ(text_of(line, seconds(1), {sample, external(1, 0)}),
+            "joining, 2 of 2 ranks, elapsed 0:01");
   sample = training(0, 940, 0);
   sample.phase = Phase::evaluating;
-  EXPECT_EQ(line.describe(seconds(1), Samples{sample}),
-            "evaluating, epoch 1, step 940 of 940, loss 0.213, 1 of 1 ranks");
+  EXPECT_EQ(text_of(line, seconds(1), {sample}),
+            "evaluating, epoch 2, step 940/940 (100%), loss 0.2135, elapsed 0:01");
 }
 
 TEST(LiveLine, AProgramThatOnlyCountsItsStepsIsShownWithThem) {
-  LiveLine line;
+  LiveLine line(LiveLine::Rules{});
   WorkerSample sample = training(0, 1234, 0);
   sample.steps_total = 0;
-  EXPECT_EQ(line.describe(seconds(1), Samples{sample}), "step 1,234, loss 0.213, 1 of 1 ranks");
+  EXPECT_EQ(text_of(line, seconds(1), {sample}), "step 1,234, loss 0.2135, elapsed 0:01");
 }
 
-TEST(LiveLine, ALossThatIsNoNumberIsShownAsSuch) {
-  LiveLine line;
-  WorkerSample sample = training(0, 5, 0);
-  sample.loss = std::numeric_limits<double>::quiet_NaN();
-  EXPECT_THAT(line.describe(seconds(1), Samples{sample}), HasSubstr("loss nan"));
+TEST(LiveLine, LossesHaveFourDecimals) {
+  const std::vector<std::pair<double, std::string>> rows{
+      {0.08624, "loss 0.0862,"},
+      {2.302585, "loss 2.3026,"},
+      {0, "loss 0.0000,"},
+      {0.00001234, "loss 1.23e-05,"},
+      {-1.5, "loss -1.5000,"},
+      {1e20, "loss 1e+20,"},
+      {std::numeric_limits<double>::quiet_NaN(), "loss nan,"},
+      {std::numeric_limits<double>::infinity(), "loss inf,"},
+  };
+  for (const auto& [loss, text] : rows) {
+    LiveLine line(LiveLine::Rules{});
+    WorkerSample sample = training(0, 5, 0);
+    sample.loss = loss;
+    EXPECT_THAT(text_of(line, seconds(1), {sample}), HasSubstr(text));
+  }
 }
 
 TEST(LiveLine, OtherProgramsAreKnownByTheirOutput) {
-  LiveLine line;
-  EXPECT_EQ(line.describe(seconds(100), Samples{external(0, 0), external(1, 0)}),
-            "2 of 2 ranks run, no output of rank 0 yet");
-  EXPECT_EQ(line.describe(seconds(103), Samples{external(0, 9), external(1, 5)}),
-            "2 of 2 ranks run, 0 s since the last output of rank 0");
-  EXPECT_EQ(line.describe(seconds(115), Samples{external(0, 12), external(1, 5)}),
-            "2 of 2 ranks run, 12 s since the last output of rank 1");
-  EXPECT_EQ(line.describe(seconds(116), Samples{external(0, 12), external(1, 5, false)}),
-            "1 of 2 ranks run, 1 s since the last output of rank 0");
-  EXPECT_EQ(line.describe(seconds(117), Samples{external(0, 12, false), external(1, 5, false)}),
-            "0 of 2 ranks run");
+  LiveLine line(on_nodes());
+  EXPECT_EQ(text_of(line, seconds(100), {external(0, 0), external(1, 0)}),
+            "2 of 2 ranks run, no output of rank 0 yet, elapsed 1:40");
+  EXPECT_EQ(text_of(line, seconds(103), {external(0, 9), external(1, 5)}),
+            "2 of 2 ranks run, 0 s since the last output of rank 0, elapsed 1:43");
+  EXPECT_EQ(text_of(line, seconds(115), {external(0, 12), external(1, 5)}),
+            "2 of 2 ranks run, 12 s since the last output of rank 1, elapsed 1:55");
+  EXPECT_EQ(text_of(line, seconds(116), {external(0, 12), external(1, 5, false)}),
+            "1 of 2 ranks run, 1 s since the last output of rank 0, elapsed 1:56");
+  EXPECT_EQ(text_of(line, seconds(117), {external(0, 12, false), external(1, 5, false)}),
+            "0 of 2 ranks run, elapsed 1:57");
+}
+
+TEST(LiveLine, OnOneNodeOtherProgramsAreToldOfOnATerminalAndWhenTheyAreQuiet) {
+  const Samples two{external(0, 9), external(1, 5)};
+  LiveLine line(LiveLine::Rules{});
+  EXPECT_EQ(text_of(line, seconds(1), two), "");
+  EXPECT_EQ(text_of(line, seconds(5), two), "");
+  EXPECT_EQ(text_of(line, seconds(6), two),
+            "2 of 2 ranks run, 5 s since the last output of rank 0, elapsed 0:06");
+  EXPECT_EQ(text_of(line, seconds(7), {external(0, 9), external(1, 6)}), "");  // it prints again
+
+  LiveLine alone(LiveLine::Rules{});
+  LiveLine piped(LiveLine::Rules{.has_terminal = false});
+  LiveLine plain(LiveLine::Rules{.progress = Progress::plain, .has_terminal = false});
+  for (const seconds now : {seconds(1), seconds(20)}) {
+    EXPECT_EQ(text_of(alone, now, {external(0, 9)}), "");
+    EXPECT_EQ(text_of(piped, now, two), "");
+    EXPECT_NE(text_of(plain, now, two), "");
+  }
 }
 
 TEST(LiveLine, NothingToTellIsNoLine) {
-  EXPECT_EQ(LiveLine().describe(seconds(1), Samples{}), "");
+  LiveLine line(LiveLine::Rules{});
+  EXPECT_EQ(text_of(line, seconds(1), {}), "");
+}
+
+TEST(LiveLine, TimesAreAsAClockShowsThem) {
+  EXPECT_EQ(clock_text(seconds(0)), "0:00");
+  EXPECT_EQ(clock_text(seconds(75)), "1:15");
+  EXPECT_EQ(clock_text(seconds(3599)), "59:59");
+  EXPECT_EQ(clock_text(seconds(3 * 3600 + 62)), "3:01:02");
+  EXPECT_EQ(clock_text(seconds(51 * 3600 + 62)), "2d 03:01");
 }
 
 TEST(LiveLine, ANodeSaysWhatItRunsAndWhereItsLogsAre) {

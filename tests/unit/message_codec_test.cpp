@@ -88,7 +88,7 @@ std::vector<NodeCommand> commands() {
           AnnounceStop{2, "SIGTERM came"},
           StopRound{2, StopCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          Heartbeat{5, "epoch 1"}};
+          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}}};
 }
 
 std::vector<NodeEvent> events() {
@@ -149,6 +149,7 @@ TEST(MessageCodec, EveryEventSurvivesTheWay) {
   EXPECT_EQ(ended.kept_step, 17);
   const auto heartbeat = std::get<HeartbeatReply>(*decode_event(encode(events()[5])));
   EXPECT_EQ(heartbeat.samples[0].loss, 0.5);
+  EXPECT_EQ(heartbeat.samples[0].lr, 0.25);
   EXPECT_EQ(heartbeat.samples[0].activity, a_sample().activity);
   EXPECT_EQ(heartbeat.samples[0].waits_since, 8ns);
   EXPECT_EQ(heartbeat.samples[1].waits_since, std::nullopt);

@@ -93,7 +93,7 @@ TEST(NodeCommands, EveryOrderHasItsMeaningInEveryState) {
       EXPECT_EQ(book_at(row.at).take(stop_of(round, SIGKILL)), kIgnored);
       EXPECT_EQ(book_at(row.at).take(AnnounceStop{round, ""}), kIgnored);
     }
-    EXPECT_EQ(book_at(row.at).take(Heartbeat{5, ""}), kIgnored);
+    EXPECT_EQ(book_at(row.at).take(Heartbeat{5, {}}), kIgnored);
   }
 }
 
@@ -211,7 +211,7 @@ TEST(NodeCommands, AfterAnyOrdersAtAnyTimeAVerdictEndsTheStory) {
                                               stop_of(round),
                                               stop_of(round, SIGKILL),
                                               AnnounceStop{round, ""},
-                                              Heartbeat{round, ""},
+                                              Heartbeat{round, {}},
                                               end_by(round)};
       // A verdict is the last thing of most jobs.
       const int kind = pick(10) == 0 ? 5 : pick(5);

@@ -1,0 +1,107 @@
+#include "launcher/run/running_jobs.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "common/error.h"
+#include "launcher/net/control_socket.h"
+#include "launcher/plan/console_text.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kLongestShown = 200;  // of a name, of a short answer
+
+/// What agents leave that were killed together with their guard: an empty directory, but for a
+/// socket that nobody listens behind. Error files stay.
+void tidy(const OwnDir& place, const OwnDir& directory) {
+  const std::string name(ControlSocket::kName);
+  ::unlinkat(directory.fd(), name.c_str(), 0);
+  // Fails, as it should, when something is in it.
+  ::unlinkat(place.fd(), directory.path().filename().c_str(), AT_REMOVEDIR);
+}
+
+void warn(const std::string& text) {
+  std::cerr << "ddp-launch: " << text << "\n";
+}
+
+constexpr std::size_t kShortestPrefix = 4;  // of a random id; less may be a slip
+
+/// As the program has printed it, as a shell completes it, or by a link such as `latest`.
+bool is_path_of(const std::string& run_dir, const std::string& typed) {
+  if (run_dir.empty()) return false;
+  std::filesystem::path path = std::filesystem::absolute(typed).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code ignored;
+  return path == run_dir || std::filesystem::equivalent(path, run_dir, ignored);
+}
+
+std::string list(const std::vector<RunningJob>& jobs) {
+  std::string text;
+  for (const RunningJob& job : jobs)
+    text += "\n  " + headline(job.status);
+  return text;
+}
+
+}  // namespace
+
+std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
+  // Only what is ours is looked at, through descriptors: in /tmp anybody may have put anything.
+  std::vector<RunningJob> jobs;
+  std::string warning;
+  const std::vector<OwnDir> places =
+      find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), warning);
+  if (warns && !warning.empty()) warn(warning);
+  for (const OwnDir& place : places) {
+    for (const std::string& name : place.names()) {
+      std::optional<OwnDir> directory = place.enter(name);
+      if (!directory || !has_control_socket(*directory)) continue;
+      const std::optional<std::string> answer = ask(*directory, "status");
+      std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
+      const std::string run = "run " + one_line(name, kLongestShown);
+      if (status) {
+        jobs.push_back(RunningJob{std::move(*directory), std::move(*status), *answer});
+      } else if (answer && warns) {
+        warn(run + " does not answer properly: its agent is of another version");
+      } else if (!answer && is_abandoned(*directory)) {
+        tidy(place, *directory);
+      } else if (!answer && warns) {
+        warn(run + " does not answer: its agent is stopped, or was killed");
+      }
+    }
+  }
+  return jobs;
+}
+
+bool is_meant(const JobAnswer& job, const std::string& run) {
+  const bool is_prefix = run.size() >= kShortestPrefix && job.run.starts_with(run);
+  return is_prefix || job.user_run_id == run || job.pid == run || is_path_of(job.run_dir, run) ||
+         std::filesystem::path(job.run_dir).filename() == run;
+}
+
+std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
+                               const std::string& run,
+                               const std::string& command) {
+  if (!run.empty()) {
+    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
+  }
+  const std::string wanted = command + (run.empty() ? "" : " " + run);
+  if (jobs.empty()) {
+    throw UsageError(wanted +
+                     ": no such job of yours runs on this node. ddp-launch status lists them.");
+  }
+  const bool is_one = std::ranges::all_of(
+      jobs, [&](const RunningJob& job) { return job.status.run == jobs.front().status.run; });
+  if (is_one) return jobs;
+  throw UsageError(wanted + ": " + std::to_string(jobs.size()) +
+                   " jobs are meant; name one by its id or pid:" + list(jobs));
+}
+
+}  // namespace ddp::launcher

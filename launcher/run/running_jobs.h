@@ -1,0 +1,33 @@
+// The jobs of this user that have an agent on this node, found by their control sockets.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/identity.h"
+#include "launcher/os/scratch_dir.h"
+#include "launcher/plan/status_answer.h"
+
+namespace ddp::launcher {
+
+struct RunningJob {
+  OwnDir directory;
+  JobAnswer status;
+  std::string json;  // the same as the agent gave it
+};
+
+/// One for each agent. Blocks: ControlSocket::kTimeout for each one that does not answer; `warns`:
+/// a line on stderr for it.
+std::vector<RunningJob> find_jobs(const Environment& environment, bool warns = true);
+
+/// Whether `run` names the job: the beginning (4 characters or more) of its random id, the id that
+/// the user gave it, its run directory by name or by any path to it, or the agent's pid.
+bool is_meant(const JobAnswer& job, const std::string& run);
+
+/// The agents of the one job that `run` names; empty: of the only one. Errors: UsageError, with the
+/// list of what runs, where that is none or more than one job.
+std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
+                               const std::string& run,
+                               const std::string& command);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,54 @@
+#include "launcher/run/watch_status.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "common/streams.h"
+#include "launcher/os/asio.h"
+#include "launcher/plan/screen_block.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::chrono::seconds kPause(1);
+
+std::string fit_terminal(const std::string& text) {
+  winsize size{};
+  const bool is_known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  if (!is_known || size.ws_row == 0) return fit_block(text, 80, 24);
+  return fit_block(text, size.ws_col, size.ws_row);
+}
+
+}  // namespace
+
+void watch_status(std::vector<RunningJob> jobs,
+                  const std::string& run,
+                  const Environment& environment) {
+  asio::io_context io(1);
+  asio::steady_timer timer(io);
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const std::string meant = run.empty() ? "" : jobs.front().status.run;
+  std::size_t lines = 0;
+  while (!jobs.empty()) {
+    std::string text;
+    for (const RunningJob& job : jobs)
+      text += describe(job.status);
+    if (is_terminal) {
+      text = fit_terminal(text);
+      print(redraw(text, lines));
+      lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    } else {
+      print(text + "\n");
+    }
+    timer.expires_after(kPause);
+    timer.wait();
+    jobs = find_jobs(environment, false);
+    std::erase_if(jobs,
+                  [&](const RunningJob& job) { return !meant.empty() && job.status.run != meant; });
+  }
+  print("ended\n");
+}
+
+}  // namespace ddp::launcher

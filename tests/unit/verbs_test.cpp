@@ -1,0 +1,74 @@
+#include "launcher/plan/verbs.h"
+
+#include <gmock/gmock.h>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+namespace {
+
+using testing::HasSubstr;
+
+std::optional<VerbRequest> parse(const std::vector<std::string>& words) {
+  return parse_verb(words);
+}
+
+std::string problems_of(const std::vector<std::string>& words) {
+  try {
+    (void)parse(words);
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Verbs, AJobARankAndFlagsInAnyOrder) {
+  EXPECT_EQ(parse({"status"}), VerbRequest{.verb = "status"});
+  EXPECT_EQ(parse({"status", "--watch", "mine"}),
+            (VerbRequest{.verb = "status", .run = "mine", .watch = true}));
+  EXPECT_EQ(parse({"status", "mine", "-w"}),
+            (VerbRequest{.verb = "status", .run = "mine", .watch = true}));
+  EXPECT_EQ(parse({"status", "--json"}), (VerbRequest{.verb = "status", .json = true}));
+  EXPECT_EQ(parse({"stop", "runs/x/"}), (VerbRequest{.verb = "stop", .run = "runs/x/"}));
+  EXPECT_EQ(parse({"logs", "-f", "3"}), (VerbRequest{.verb = "logs", .run = "3", .follow = true}));
+  EXPECT_EQ(parse({"logs", "mine", "3", "--follow"}),
+            (VerbRequest{.verb = "logs", .run = "mine", .rank = "3", .follow = true}));
+}
+
+TEST(Verbs, WhatIsNotOneIsAProgram) {
+  for (const std::vector<std::string>& words : {std::vector<std::string>{},
+                                                {"./status"},
+                                                {"--standalone", "status"},
+                                                {"train.py", "status"},
+                                                {"doctor"},
+                                                {"compare", "a", "b"}})
+    EXPECT_FALSE(parse(words));
+}
+
+TEST(Verbs, MistakesAreToldTogether) {
+  EXPECT_THAT(problems_of({"stop", "a", "b"}), HasSubstr("stop takes one job, got 2 words"));
+  EXPECT_THAT(problems_of({"logs", "a", "1", "2"}),
+              HasSubstr("logs takes one job and one rank, got 3 words"));
+  EXPECT_THAT(problems_of({"status", "a", "b"}),
+              HasSubstr("A program of that name is started as ./status."));
+  EXPECT_THAT(problems_of({"stop", "--watch"}), HasSubstr("--watch is not a flag of it"));
+  EXPECT_THAT(problems_of({"status", "-f", "a", "b"}),
+              testing::AllOf(HasSubstr("-f is not a flag"), HasSubstr("got 2 words")));
+  EXPECT_THAT(problems_of({"status", "--watch", "--json"}), HasSubstr("do not go together"));
+  EXPECT_THAT(problems_of({"status", ""}), HasSubstr("empty"));
+}
+
+TEST(Verbs, EachHasItsHelp) {
+  for (const Verb& verb : verbs()) {
+    const std::string page = verb_help(verb.name);
+    EXPECT_THAT(page, HasSubstr("ddp-launch " + std::string(verb.words) + "\n"));
+    EXPECT_TRUE(verb.words.starts_with(verb.name));
+    for (const VerbFlag& flag : verb.flags)
+      EXPECT_THAT(page, HasSubstr(std::string(flag.name) + "  "));
+  }
+  EXPECT_EQ(parse({"stop", "a", "b", "--help"})->help, true);  // nothing else is looked at
+  EXPECT_EQ(parse({"logs", "-h"})->help, true);
+}
+
+}  // namespace
+}  // namespace ddp::launcher
