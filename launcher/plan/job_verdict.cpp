@@ -35,6 +35,7 @@ void JobVerdict::note_last_round(const RestartDecision& decision) {
 void JobVerdict::note_not_begun(const NotBegun& why) {
   if (why.stop_signal) {
     verdict_.outcome = Stopped{*why.stop_signal};
+    verdict_.hang.clear();
     verdict_.exit_code = exit_code::of_signal(*why.stop_signal);
   } else if (verdict_.world_size > 0) {
     note_no_nodes(why);

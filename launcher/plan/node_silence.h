@@ -4,7 +4,8 @@
 //   > kQuiet          said once the node is heard again
 //   > kLease          the node is lost: node 0 goes on without it; by then that node's guard, which
 //                     also hears nothing of node 0, has killed its workers
-//   kFence            a round that replaces the node may begin: its guard has surely done its work
+//   kReplaceAfter            a round that replaces the node may begin: its guard has surely done
+//   its work
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,7 @@ namespace ddp::launcher {
 
 inline constexpr std::chrono::seconds kHeartbeat{1};
 inline constexpr std::chrono::seconds kLease{5};
-inline constexpr std::chrono::seconds kFence = kLease + std::chrono::seconds(2);
+inline constexpr std::chrono::seconds kReplaceAfter = kLease + std::chrono::seconds(2);
 inline constexpr std::chrono::milliseconds kQuiet{2500};
 
 class NodeSilence {

@@ -4,8 +4,8 @@
 
 namespace ddp::launcher {
 
-NodeWait::Step NodeWait::look(const Presence& nodes, Time fence, Time now) {
-  if (now >= fence) {
+NodeWait::Step NodeWait::look(const Presence& nodes, Time not_before, Time now) {
+  if (now >= not_before) {
     const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
     if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;
     if (rules_.is_first && nodes.are_enough && !last_call_) last_call_ = now + rules_.last_call;
@@ -16,10 +16,10 @@ NodeWait::Step NodeWait::look(const Presence& nodes, Time fence, Time now) {
     if (now >= last_) return Step::give_up;
   }
   next_ = std::min(reminder_, last_call_.value_or(Time::max()));
-  // Behind a fence the limit may be over: then nobody is to be woken by it again and again.
+  // Before `not_before` the limit may be over: then nobody is to be woken by it again and again.
   const bool has_limit = !nodes.are_enough || nodes.awaits_another();
   if (has_limit && now < last_) next_ = std::min(next_, last_);
-  if (now < fence) next_ = std::min(next_, fence);
+  if (now < not_before) next_ = std::min(next_, not_before);
   return Step::wait;
 }
 

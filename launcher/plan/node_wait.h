@@ -3,8 +3,8 @@
 // The round begins as soon as all places are taken. With fewer nodes, but enough of them:
 //   the first round     after a last call, for those that are on their way
 //   a later round       at once; where a lost node may be replaced, at the limit
-// With too few nodes the round does not begin; at the limit node 0 gives up. No round begins before
-// the fence is over: until then workers of a lost node may still live.
+// With too few nodes the round does not begin; at the limit node 0 gives up. No round begins
+// before workers of a lost node have surely ended (`not_before`).
 #pragma once
 
 #include <chrono>
@@ -38,7 +38,7 @@ class NodeWait {
       : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
 
   /// To be called after each event, and at next().
-  Step look(const Presence& nodes, Time fence, Time now);
+  Step look(const Presence& nodes, Time not_before, Time now);
 
   /// When look() is to be called again though nothing happens.
   [[nodiscard]] Time next() const { return next_; }

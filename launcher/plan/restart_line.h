@@ -12,12 +12,12 @@ namespace ddp::launcher {
 /// What is known when a round is to be followed by another one.
 struct RestartFacts {
   int next_round = 1;
-  int world_size = 0;          // of the round that has ended
-  bool are_enough = true;      // nodes
-  bool await_another = false;  // in place of a lost one, though there are enough
+  int world_size = 0;           // of the round that has ended
+  bool are_enough = true;       // nodes
+  bool awaits_another = false;  // in place of a lost one, though there are enough
   std::chrono::milliseconds replace_timeout{0};
-  std::chrono::nanoseconds fence{0};  // until a lost node's workers are surely dead
-  std::optional<int> restarts_left;   // nothing: this one is free
+  std::chrono::nanoseconds until_replaceable{0};  // until a lost node's workers are surely dead
+  std::optional<int> restarts_left;               // nothing: this one is free
 };
 
 /// "round 1 starts in 2s, 2 of 3 ranks go on from step 7, 1 restart is left."

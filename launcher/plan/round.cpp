@@ -113,7 +113,7 @@ void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
       LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
   if (state_ != State::running) return;
   StopRound command;
-  command.signal = SIGKILL;  // no worker has begun to work with the others
+  if (!is_released_) command.signal = SIGKILL;  // no worker has begun to work with the others
   command.cause = StopCause::launch_failed;
   command.what = facts_.launch_failure->text;
   stop(command, now);

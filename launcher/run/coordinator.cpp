@@ -123,7 +123,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   while (!stop_signal_ && !(rules.is_first && why_not_begun_)) {
     const Clock::time_point now = Clock::now();
     const bool is_reminder = wait.take_reminder(now);
-    const NodeWait::Step step = wait.look(see_presence(), fence_, now);
+    const NodeWait::Step step = wait.look(see_presence(), replace_not_before_, now);
     if (step == NodeWait::Step::begin) co_return true;
     if (step == NodeWait::Step::give_up) break;
     if (is_reminder) console_.info(links_.table().who_is_missing());
@@ -225,7 +225,7 @@ void Coordinator::lose(int id, const std::string& how) {
     return;
   }
   const Clock::time_point heard = node->link->last_heard();
-  fence_ = std::max(fence_, heard + kFence);
+  replace_not_before_ = std::max(replace_not_before_, heard + kReplaceAfter);
   if (round_->decisions().is_stopping()) console_.error(node->name() + " is lost: " + how);
   round_->decisions().note_lost(node->rank, how, heard, Clock::now());
 }
@@ -245,9 +245,9 @@ void Coordinator::take_decision(const RoundResult& round,
   facts.next_round = round_->decisions().number() + 1;
   facts.world_size = verdict_.value().world_size;
   facts.are_enough = nodes.are_enough;
-  facts.await_another = nodes.awaits_another();
+  facts.awaits_another = nodes.awaits_another();
   facts.replace_timeout = spec_.replace_timeout.value_or(std::chrono::milliseconds(0));
-  facts.fence = fence_ - Clock::now();
+  facts.until_replaceable = replace_not_before_ - Clock::now();
   if (!decision.is_free) facts.restarts_left = left;
   console_.error(earlier + "; " + describe_restart(round, decision, facts));
 }

@@ -92,7 +92,7 @@ class Coordinator : public NodeZero {
   std::optional<int> stop_signal_;  // the newest signal that stops the job, whenever it came
   bool is_over_ = false;
   std::optional<Refusal> why_not_begun_;
-  Clock::time_point fence_;  // no new round before
+  Clock::time_point replace_not_before_;  // no new round before
   const Clock::time_point begin_ = Clock::now();
   JobVerdict verdict_;
 };

@@ -99,6 +99,12 @@ TEST(JobVerdict, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
   EXPECT_EQ(stopped.value().exit_code, 130);
   EXPECT_EQ(std::get<Stopped>(stopped.value().outcome).signal, SIGINT);
 
+  RoundResult hung = failed_round(124);
+  hung.hang = "rank 0 hangs";
+  JobVerdict after_hang = after(hung);
+  after_hang.note_not_begun(why);
+  EXPECT_EQ(after_hang.value().hang, "");
+
   why.stop_signal.reset();
   JobVerdict unable;
   unable.note_not_begun(why);

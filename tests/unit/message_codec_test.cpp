@@ -149,7 +149,7 @@ TEST(MessageCodec, EveryEventSurvivesTheWay) {
   EXPECT_EQ(ended.kept_step, 17);
   const auto heartbeat = std::get<HeartbeatReply>(*decode_event(encode(events()[5])));
   EXPECT_EQ(heartbeat.samples[0].loss, 0.5);
-  EXPECT_EQ(heartbeat.samples[0].lr, 0.25);
+  EXPECT_EQ(heartbeat.samples[0].lr, 0.1);
   EXPECT_EQ(heartbeat.samples[0].activity, a_sample().activity);
   EXPECT_EQ(heartbeat.samples[0].waits_since, 8ns);
   EXPECT_EQ(heartbeat.samples[1].waits_since, std::nullopt);

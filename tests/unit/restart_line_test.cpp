@@ -17,7 +17,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
   decision.pause = 2s;
   facts.restarts_left = 2;
   EXPECT_EQ(describe_restart(round, decision, facts), "round 1 starts in 2s, 2 restarts are left.");
-  facts.fence = 6s;
+  facts.until_replaceable = 6s;
   facts.restarts_left.reset();
   EXPECT_EQ(describe_restart(round, decision, facts),
             "round 1 starts in 6.0 s, when the lost node's workers are surely dead.");
@@ -28,7 +28,7 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
             "round 1 starts now, 2 of 3 ranks wait for it.");
   round.kept_step = 7;
   facts.replace_timeout = 60s;
-  facts.await_another = true;
+  facts.awaits_another = true;
   EXPECT_EQ(
       describe_restart(round, decision, facts),
       "round 1 starts when another node has come, or in 1min, 2 of 3 ranks go on from step 7.");
