@@ -644,7 +644,7 @@ class BadInput(WorkerTest):
         self.assert_said_once("train-images-idx3-ubyte", text)
         self.assertIn(f"found {16 + 60 * 784 - 100}", text)
         self.assertIn(f"expected {16 + 60 * 784}", text)
-        self.assertIn("rank      : 0", text)
+        self.assertRegex(text, r"rank 0 \(pid \d+\) has refused the job before its first step; exit code 2\.")
 
     def test_a_job_that_is_refused_before_its_first_step_leaves_no_directory(self):
         (self.folder / "bad.pt").write_bytes(b"x")
