@@ -169,6 +169,7 @@ class Script {
   static void step_through(long steps, useconds_t pause) {
     ddp::ProgressPage& shown = open_page();
     shown.phase = ddp::Phase::training;
+    shown.epoch = 1;
     shown.steps_total = 2 * steps;
     shown.lr = 0.05;
     for (long step = 1; step <= steps; ++step) {

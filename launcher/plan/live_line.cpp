@@ -121,12 +121,11 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
 /// Epoch and step, as far as the program tells them.
 void LiveLine::append_progress(Parts& parts, const WorkerSample& first) const {
   if (first.steps_total > 0) {
-    std::int64_t epoch = first.epoch + 1;  // on the page they count from 0
-    std::string text = "epoch ";
+    std::int64_t epoch = first.epoch;  // from 1; 0: untold
     if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
-    text += with_commas(epoch);
+    std::string text = "epoch " + with_commas(epoch);
     if (rules_.epochs > 0) text.append("/").append(with_commas(rules_.epochs));
-    parts.push_back({kEpoch, text});
+    if (epoch > 0) parts.push_back({kEpoch, text});
     const double share = static_cast<double>(first.step) / static_cast<double>(first.steps_total);
     parts.push_back({kStep,
                      "step " + with_commas(first.step) + "/" + with_commas(first.steps_total) +

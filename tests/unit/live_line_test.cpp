@@ -16,7 +16,7 @@ WorkerSample training(int rank, std::int64_t step, std::int64_t samples) {
   sample.rank = rank;
   sample.has_page = true;
   sample.phase = Phase::training;
-  sample.epoch = 1;
+  sample.epoch = 2;
   sample.step = step;
   sample.steps_total = 940;
   sample.samples = samples;
