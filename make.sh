@@ -236,7 +236,7 @@ source cmake/cuda_setup.sh
 # The tests against Python do without when it cannot be had: they are then skipped, with the reason, and counted.
 need_python() {
   [[ "$build_worker" != OFF && -z "${DDP_PYTHON:-}" ]] || return 0
-  [[ "$(cat "$cache/python-$torch_version/complete" 2>/dev/null)" != "${python_wheels[*]}" ]] || return 0
+  ! has_wheels "$cache/python-$torch_version" "${python_wheels[@]}" || return 0
   alone_in_cache get_python || say "no Python with torch, so the interop tests will be skipped"
 }
 
@@ -264,19 +264,25 @@ get_python() {
   fill_python "$target" 7000 'import numpy, safetensors, tensorboard, torch, torchvision; torch.ones(1)' "${python_wheels[@]}"
 }
 
+# The Python that the user named, else that of an environment in the cache; nothing: there is none.
+python_in() {
+  if [[ -n "$2" ]]; then
+    printf '%s' "$2"
+  elif [[ -e "$1/complete" ]]; then
+    printf '%s' "$1/bin/python"
+  fi
+}
+
+# Whether the environment $1 has been filled, with just these wheels.
+has_wheels() { [[ "$(cat "$1/complete" 2>/dev/null)" == "${*:2}" ]]; }
+
 # An old torch, whose client of the store is another. It has no wheels for a Python that is newer than 3.11.
 need_torch1() {
   [[ "$build_worker" != OFF && -z "$(python_torch1)" ]] || return 0
   alone_in_cache get_torch1 || say "no Python with torch $torch1_version, so its test will be skipped"
 }
 
-python_torch1() {
-  if [[ -n "${DDP_PYTHON_TORCH1:-}" ]]; then
-    printf '%s' "$DDP_PYTHON_TORCH1"
-  elif [[ -e "$cache/python-$torch1_version/complete" ]]; then
-    printf '%s' "$cache/python-$torch1_version/bin/python"
-  fi
-}
+python_torch1() { python_in "$cache/python-$torch1_version" "${DDP_PYTHON_TORCH1:-}"; }
 
 get_torch1() {
   local target="$cache/python-$torch1_version" log="$cache/pip.log"
@@ -289,21 +295,15 @@ get_torch1() {
 # COCO's judge and the field's package beside the tests' torch, whose detector ours is held against.
 need_detector() {
   [[ "$build_worker" != OFF && -z "${DDP_PYTHON_DETECTOR:-}" && -n "$(python_for_tests)" ]] || return 0
-  [[ "$(cat "$cache/detector-$torch_version/complete" 2>/dev/null)" != "${detector_wheels[*]}" ]] || return 0
+  ! has_wheels "$cache/detector-$torch_version" "${detector_wheels[@]}" || return 0
   alone_in_cache get_detector || say "no Python with pycocotools and ultralytics, so their test will be skipped"
 }
 
-python_detector() {
-  if [[ -n "${DDP_PYTHON_DETECTOR:-}" ]]; then
-    printf '%s' "$DDP_PYTHON_DETECTOR"
-  elif [[ -e "$cache/detector-$torch_version/complete" ]]; then
-    printf '%s' "$cache/detector-$torch_version/bin/python"
-  fi
-}
+python_detector() { python_in "$cache/detector-$torch_version" "${DDP_PYTHON_DETECTOR:-}"; }
 
 get_detector() {
   local target="$cache/detector-$torch_version" log="$cache/pip.log" python
-  [[ "$(cat "$target/complete" 2>/dev/null)" != "${detector_wheels[*]}" ]] || return 0
+  ! has_wheels "$target" "${detector_wheels[@]}" || return 0
   say "getting ultralytics and pycocotools for the detector's tests (150 MB to load, 520 MB in $target), once per machine"
   python="$(python_for_tests)"
   new_python "$python" "$target" || return 1
@@ -316,21 +316,15 @@ get_detector() {
 # Where runs are kept track of; its client keeps them in files here.
 need_tracking() {
   [[ "$build_worker" != OFF && -z "${DDP_PYTHON_TRACKING:-}" ]] || return 0
-  [[ "$(cat "$cache/tracking/complete" 2>/dev/null)" != "${tracking_wheels[*]}" ]] || return 0
+  ! has_wheels "$cache/tracking" "${tracking_wheels[@]}" || return 0
   alone_in_cache get_tracking || say "no Python with mlflow, so its test will be skipped"
 }
 
-python_tracking() {
-  if [[ -n "${DDP_PYTHON_TRACKING:-}" ]]; then
-    printf '%s' "$DDP_PYTHON_TRACKING"
-  elif [[ -e "$cache/tracking/complete" ]]; then
-    printf '%s' "$cache/tracking/bin/python"
-  fi
-}
+python_tracking() { python_in "$cache/tracking" "${DDP_PYTHON_TRACKING:-}"; }
 
 get_tracking() {
   local target="$cache/tracking" log="$cache/pip.log"
-  [[ "$(cat "$target/complete" 2>/dev/null)" != "${tracking_wheels[*]}" ]] || return 0
+  ! has_wheels "$target" "${tracking_wheels[@]}" || return 0
   say "getting ${tracking_wheels[*]} for a test of deploy/tracking (15 MB to load, 120 MB in $target), once per machine"
   new_python python3 "$target" || return 1
   fill_python "$target" 120 'import mlflow' "${tracking_wheels[@]}"
@@ -339,7 +333,7 @@ get_tracking() {
 # Libraries of others beside the tests' torch, in an environment of their own.
 get_others() {
   local target="$cache/others-$torch_version" log="$cache/pip.log" python
-  [[ "$(cat "$target/complete" 2>/dev/null)" != "${others_wheels[*]}" ]] || return 0
+  ! has_wheels "$target" "${others_wheels[@]}" || return 0
   say "getting ${others_wheels[*]} (100 MB to load, 300 MB in $target), once per machine"
   python="$(python_for_tests)"
   new_python "$python" "$target" || return 1
@@ -350,7 +344,7 @@ get_others() {
 # What makes a site of the pages, and nothing else.
 get_docs() {
   local target="$cache/docs" log="$cache/pip.log"
-  [[ "$(cat "$target/complete" 2>/dev/null)" != "${docs_wheels[*]}" ]] || return 0
+  ! has_wheels "$target" "${docs_wheels[@]}" || return 0
   say "getting ${docs_wheels[*]} (15 MB to load, 165 MB in $target), once per machine"
   new_python python3 "$target" || return 1
   fill_python "$target" 165 'import material, mkdocs' "${docs_wheels[@]}"
@@ -359,7 +353,7 @@ get_docs() {
 # A loader to compare with, whose numpy is its own.
 get_dali() {
   local target="$cache/dali" log="$cache/pip.log"
-  [[ "$(cat "$target/complete" 2>/dev/null)" != "${dali_wheels[*]}" ]] || return 0
+  ! has_wheels "$target" "${dali_wheels[@]}" || return 0
   say "getting ${dali_wheels[*]} to compare with (700 MB in $target), once per machine"
   new_python python3 "$target" || return 1
   fill_python "$target" 700 'import nvidia.dali, numpy' "${dali_wheels[@]}"
