@@ -16,9 +16,9 @@
 //   sleep T            seconds
 //   session            leave session and group
 //   progress STEP      open and set the page
-//   steps N T          N steps of T seconds each, of 2N: with samples, epochs, loss and rate
 //   collective         the page says that it is inside of one
-//   train N T          N steps of T seconds each, told by the page
+//   train N T          N steps of T seconds each, told by the page, in ten epochs
+//   steps N T          the same, of 2N steps in two epochs
 //   checkpoint STEP    the page tells of this checkpoint
 //   finish             phase finished
 //   reason             "reason N" on stdout: why the page says that we are to stop
@@ -78,16 +78,16 @@ ddp::ProgressPage& open_page() {
   return **page;
 }
 
-/// 64 images a step, a loss that falls, a checkpoint every 20 steps.
-void train(long steps, double seconds) {
+/// Of `planned` steps in `epochs`: 64 images a step, a falling loss, a checkpoint every 20 steps.
+void train(long steps, double seconds, long planned, long epochs) {
   ddp::ProgressPage& told = open_page();
   told.phase = ddp::Phase::training;
-  told.steps_total = steps;
+  told.steps_total = planned;
   for (long step = told.step + 1; step <= steps; ++step) {
     ::usleep(static_cast<useconds_t>(seconds * 1e6));
-    told.epoch = 1 + (step - 1) * 10 / steps;
+    told.epoch = 1 + (step - 1) * epochs / planned;
     told.loss = 2.3 / (1 + 0.1 * static_cast<double>(step)) + 0.05;
-    told.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(steps));
+    told.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(planned));
     told.samples = 64 * step;
     if (step % 20 == 0) told.checkpoint_step = step;
     told.step = step;
@@ -163,22 +163,6 @@ class Script {
     Script(block).run();
     std::cout << std::flush;
     ::_exit(0);
-  }
-
-  /// One epoch of two, 64 images in each step.
-  static void step_through(long steps, useconds_t pause) {
-    ddp::ProgressPage& shown = open_page();
-    shown.phase = ddp::Phase::training;
-    shown.epoch = 1;
-    shown.steps_total = 2 * steps;
-    shown.lr = 0.05;
-    for (long step = 1; step <= steps; ++step) {
-      ::usleep(pause);
-      shown.step = step;
-      shown.samples = 64 * step;
-      shown.loss = 2.5 / static_cast<double>(step);
-      ddp::touch(shown);
-    }
   }
 
   /// Each waits for SIGUSR2; nobody else is to send it anything.
@@ -258,10 +242,10 @@ class Script {
       open_page().step = std::stol(take());
     } else if (verb == "train") {
       const long steps = std::stol(take());
-      train(steps, std::stod(take()));
+      train(steps, std::stod(take()), steps, 10);
     } else if (verb == "steps") {
       const long steps = std::stol(take());
-      step_through(steps, static_cast<useconds_t>(std::stod(take()) * 1e6));
+      train(steps, std::stod(take()), 2 * steps, 2);
     } else if (verb == "collective") {
       open_page().collectives = 1;
     } else if (verb == "checkpoint") {
