@@ -441,13 +441,30 @@ configure_release() {
     "-DDDP_CUDA=$cuda" "-DDDP_CUDA_HEADERS=$cuda_headers_dir"
 }
 
-# Runs the tests of a preset, names those that were skipped, and ends with ctest's closing line.
+# Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps for a
+# second before it ends, which is later than most promises.
+run_ctest() {
+  local directory="$1"
+  shift
+  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --output-on-failure "$@"
+}
+
+# A test that fails beside the others and passes alone is unsteady: it is named and counted, and more than two are a failure.
+run_failed_again() {
+  local directory="$1" failed
+  failed="$(cat "$directory/Testing/Temporary/LastTestsFailed.log")" || return 1
+  (($(wc -l <<<"$failed") <= 2)) || return 1
+  echo "Tests that failed, run again alone:"
+  run_ctest "$directory" --rerun-failed || return 1
+  printf '\nUnsteady tests, which failed beside the others and passed alone: %s\n%s\n' "$(wc -l <<<"$failed")" "$failed"
+}
+
+# Runs the tests of a preset, names those that were skipped or unsteady, and ends with ctest's closing line.
 run_tests() {
   local preset="$1" directory="$PWD/build/$1" result=0
-  # Memory that cannot be had is an error to the program, as without the sanitizer, and not the end of it; and no process sleeps
-  # for a second before it ends, which is later than most promises.
-  DDP_PYTHON_TORCH1="$(python_torch1)" DDP_PYTHON_DETECTOR="$(python_detector)" DDP_PYTHON_TRACKING="$(python_tracking)" ASAN_OPTIONS=allocator_may_return_null=1 TSAN_OPTIONS=atexit_sleep_ms=0 ctest --test-dir "$directory" -LE 'gpu|slurm|others' --parallel "$(nproc)" --output-on-failure --no-tests=error \
-    --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" || result=1
+  rm -f "$directory/Testing/Temporary/LastTestsFailed.log"
+  run_ctest "$directory" --parallel "$(nproc)" --no-tests=error --output-junit "$directory/tests.xml" 2>&1 | tee "$directory/tests.log" ||
+    run_failed_again "$directory" || result=1
   local arguments=("$directory/tests.xml" tests/expected_skips)
   [[ -n "$(python_for_tests)" ]] || arguments+=(--missing python)
   [[ -n "$(python_torch1)" ]] || arguments+=(--missing torch1)

@@ -143,6 +143,27 @@ class MakeTest(unittest.TestCase):
         self.assertRegex(system.text, r"verify_torch: \S+/torch/lib/libtorch_cpu.so: missing")
         self.assertEqual(system.cached, ["lock", "pip.log"])
 
+    def test_failed_tests_run_again_alone_if_they_are_few(self):
+        self.assertEqual(self.run_failed_again(["7:A.B"], result=0), (0, ["7:A.B"]))
+        self.assertEqual(self.run_failed_again(["7:A.B", "8:A.C"], result=0), (0, ["7:A.B", "8:A.C"]))
+        self.assertEqual(self.run_failed_again(["7:A.B"], result=8), (1, []))
+        self.assertEqual(self.run_failed_again(["7:A.B", "8:A.C", "9:A.D"], result=0), (1, []))
+        self.assertEqual(self.run_failed_again(None, result=0), (1, []))
+
+    def run_failed_again(self, failed, result):
+        """Its exit code, and the tests that it calls unsteady, when ctest's second run ends with `result`."""
+        function = re.search(r"(?ms)^run_failed_again\(\) \{$.*?^\}$", (ROOT / "make.sh").read_text())[0]
+        with tempfile.TemporaryDirectory() as folder:
+            if failed is not None:
+                log = pathlib.Path(folder, "Testing", "Temporary", "LastTestsFailed.log")
+                log.parent.mkdir(parents=True)
+                log.write_text("".join(f"{name}\n" for name in failed))
+            script = f'set -euo pipefail\nrun_ctest() {{ return {result}; }}\n{function}\nrun_failed_again "$1" || exit 1'
+            run = subprocess.run(["bash", "-c", script, "make.sh", folder], capture_output=True, text=True, check=False)
+        count, names = (run.stdout.split("passed alone: ") + [""])[1].partition("\n")[::2]
+        self.assertEqual(count, str(len(names.split())) if names else "")
+        return run.returncode, names.split()
+
     def test_what_an_older_cache_lacks_is_added_to_it(self):
         text = (ROOT / "make.sh").read_text()
         wheels = re.search(r"(?m)^readonly python_wheels=\((.*)\)$", text)[1].replace('"', "")

@@ -69,6 +69,12 @@ TEST_F(MetricsCommandTest, OneThatDiesIsSaidOnce) {
   EXPECT_EQ(said.find("metrics.command"), said.rfind("metrics.command")) << said;
 }
 
+TEST_F(MetricsCommandTest, OneThatEndsBeforeItsLastLineIsSaidToHave) {
+  const std::string said =
+      said_of("read line; exit 0", std::vector<std::string>(1000, std::string(1000, 'x') + "\n"));
+  EXPECT_THAT(said, HasSubstr("metrics.command: sh: it ended before its last line. Training"));
+}
+
 TEST_F(MetricsCommandTest, AFailureAfterTheLastLineIsSaidToo) {
   EXPECT_THAT(said_of("cat >/dev/null; exit 4", {"a\n"}), HasSubstr("exit code 4"));
 }
@@ -87,7 +93,9 @@ TEST_F(MetricsCommandTest, OneThatIsNotThereIsSaidOnce) {
 }
 
 TEST_F(MetricsCommandTest, WhatItHasStartedGoesWithIt) {
-  EXPECT_THAT(said_of("(trap '' TERM; kill -STOP $(sh -c 'echo $PPID')) & echo $! >$1/pid", {}),
+  EXPECT_THAT(said_of("(trap '' TERM; kill -STOP $(sh -c 'echo $PPID')) & echo $! >$1/pid; "
+                      "cat >/dev/null",
+                      {}),
               IsEmpty());
   const std::string pid = scratch_.read("pid");
   ASSERT_FALSE(pid.empty());

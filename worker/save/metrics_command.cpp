@@ -74,7 +74,10 @@ void MetricsCommand::write(const std::string& line) {
     if (!taken) {
       const std::optional<std::string> ending =
           process_->wait_until(Process::Clock::now() + kLookEvery);
-      give_up(ending && !ending->empty() ? *ending : "it reads no more");
+      if (!ending)
+        give_up("it reads no more");
+      else
+        give_up(ending->empty() ? "it ended before its last line" : *ending);
       return;
     }
     rest.remove_prefix(*taken);
