@@ -62,7 +62,7 @@ svg .cell{fill:var(--s0)}svg .hit{fill:var(--s2)}svg text.count{fill:var(--ink);
 table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
 th,td{text-align:left;padding:3px 14px 3px 0;border-bottom:1px solid var(--line);vertical-align:top}
 th{color:var(--soft);font-weight:600;white-space:nowrap}
-td{overflow-wrap:anywhere;min-width:4em}td:first-child{overflow-wrap:normal}
+td{overflow-wrap:anywhere;min-width:5.5em}td:first-child{overflow-wrap:normal}
 tr.best td{font-weight:650;color:var(--good)}
 code,pre{font:13px/1.45 ui-monospace,monospace}
 pre{margin:6px 0;white-space:pre-wrap;overflow-wrap:anywhere}

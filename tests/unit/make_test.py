@@ -170,10 +170,12 @@ class MakeTest(unittest.TestCase):
         wheels = wheels.replace("$torch_version", "2.11.0")
         wheels = wheels.replace("$cuda_headers", re.search(r"(?m)^readonly cuda_headers=(.*)$", text)[1])
         commands = {"dpkg-query": ALL_INSTALLED, "cmake": "exit 0", "ctest": "exit 0"}
+        others = dict.fromkeys(("DDP_PYTHON_TORCH1", "DDP_PYTHON_DETECTOR", "DDP_PYTHON_TRACKING"), "/bin/false")  # are not asked for
         for pip, complete in (("exit 0", wheels), ('echo "ERROR: no network"; exit 1', "torch==2.11.0 numpy")):
             python = f'#!/bin/sh\ncase "$*" in *"pip install"*) echo "pip got $*" >"$(dirname "$0")/../asked"; {pip};; esac\n'
             cached = {"torch-2.11.0/complete": "", "python-1.13.1/complete": "", "python-2.11.0/complete": "torch==2.11.0 numpy"}
-            system = System(commands, "test", cached=cached | {"python-2.11.0/bin/python": python}, show=("asked", "complete"))
+            cached |= {"python-2.11.0/bin/python": python}
+            system = System(commands, "test", cached=cached, show=("asked", "complete"), **others)
             self.assertIn("make.sh: adding what is missing in ", system.text)
             self.assertTrue(system.shown["asked"].endswith(f" {wheels}\n"), system.shown)
             self.assertEqual(system.shown["complete"], complete)
