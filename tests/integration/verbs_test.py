@@ -182,6 +182,10 @@ class Eval(VerbTest):
                 checkpoint = self.folder / "runs" / name / "checkpoints" / f"step-{step:06}"
                 self.assertEqual(self.told(self.worker("eval", checkpoint, "job.yaml", *keys, "--json")), record)
             self.assertEqual(sorted(self.folder.rglob("*")), before, "nothing is written")
+        for place in ("", "/", "/latest", "/checkpoints", "/checkpoints/step-000060"):
+            text = self.worker("eval", f"runs/plain{place}")  # by the job file that the run keeps
+            self.assertIn("\nstep 60 | test loss ", text)
+        self.worker("eval", "runs/average", "model.name=mlp", expect=2)
         text = self.worker("eval", "runs/plain", "job.yaml")
         record = self.recorded("plain")[60]
         self.assertIn(f"\nstep 60 | test loss {record['test_loss']:.4f} accuracy {100 * record['test_accuracy']:.2f} %\n", text)
@@ -208,7 +212,8 @@ class Eval(VerbTest):
         for command in ((self.bin / "ddp-worker",), launch):
             text = self.run_program(*command, "eval", there / "latest", "job.yaml", expect=2)
             self.assertRegex(text, "ddp-worker: cannot load checkpoint .*model.safetensors: expected ")
-        self.assertIn("no job file", self.worker("eval", there, expect=2))
+        (self.folder / "runs/job/job.yaml").unlink()
+        self.assertIn("runs/job/checkpoints: no run keeps a job.yaml there.", self.worker("eval", there, expect=2))
 
 
 class Access(VerbTest):

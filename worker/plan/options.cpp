@@ -12,6 +12,7 @@
 namespace ddp::worker {
 namespace {
 
+namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 struct VerbRule {
@@ -29,8 +30,8 @@ constexpr std::size_t kMany = 1'000'000;
 constexpr VerbRule kVerbs[] = {
     {"eval",
      Verb::evaluate,
-     "eval CKPT JOB.yaml [KEY=VALUE ...] [--json]",
-     "evaluates it on the job's test set; val is the same",
+     "eval CKPT [JOB.yaml] [KEY=VALUE ...] [--json]",
+     "evaluates it on the test set of the job, or of the one that its run keeps; val is the same",
      1,
      1,
      "val"},
@@ -195,6 +196,17 @@ void take_argument(const std::string& argument,
   }
 }
 
+/// The job.yaml of the run whose directory, or whose checkpoint, `given` is; empty: there is none.
+fs::path kept_job_file(const fs::path& given) {
+  // RUN, RUN/checkpoints, RUN/checkpoints/best, and RUN/best, which stands for the latter.
+  fs::path run = (fs::absolute(given) / "").lexically_normal().parent_path();
+  std::error_code ignored;
+  if (fs::exists(run / "job.yaml", ignored)) return run / "job.yaml";
+  run = run.parent_path();
+  if (run.filename() == "checkpoints") run = run.parent_path();
+  return fs::exists(run / "job.yaml", ignored) ? run / "job.yaml" : fs::path();
+}
+
 }  // namespace
 
 Options parse_options(int argc, const char* const* argv) {
@@ -284,10 +296,17 @@ std::string help_text() {
 }
 
 JobValues load_job(const Options& options) {
-  if (!options.job_file) {
-    throw UsageError("no job file. Give one: ddp-worker JOB.yaml [KEY=VALUE ...], or see --help.");
+  const bool is_kept = !options.job_file && options.verb == Verb::evaluate;
+  const fs::path path =
+      is_kept ? kept_job_file(options.files.at(0)) : options.job_file.value_or(fs::path());
+  if (path.empty()) {
+    throw UsageError(is_kept ? options.files.at(0).string() +
+                                   ": no run keeps a job.yaml there. Give one: ddp-worker eval "
+                                   "CKPT JOB.yaml [KEY=VALUE ...]."
+                             : std::string("no job file. Give one: ddp-worker JOB.yaml [KEY=VALUE "
+                                           "...], or see --help."));
   }
-  const YamlDocument file = read_yaml_file(*options.job_file);
+  const YamlDocument file = read_yaml_file(path);
   return resolve_job(&file, options.overrides);
 }
 
