@@ -157,6 +157,9 @@ class Maker {
     spec_.master_addr = job().maybe_text("launch.master_addr").value_or(spec_.master_addr);
     if (spec_.master_addr.starts_with('[') && spec_.master_addr.ends_with(']')) {
       spec_.master_addr = spec_.master_addr.substr(1, spec_.master_addr.size() - 2);
+    } else if (std::ranges::count(spec_.master_addr, ':') == 1) {  // IPv6 has two or more
+      complain("launch.master_addr",
+               spec_.master_addr + ": holds a port. Give it as --master-port=PORT.");
     }
     spec_.local_addr = job().maybe_text("launch.local_addr").value_or("");
     const bool is_static = job().text("launch.rdzv_backend") == "static";

@@ -165,6 +165,9 @@ TEST(MakeJobSpec, AnEndpointIsReadWhole) {
   EXPECT_EQ(make({"--master-addr=[::1]", "p"}).master_addr, "::1");
   for (const char* const bad : {"h:", "h:x", "h:65536", "h:-1", "h:1x", "[::1"})
     EXPECT_THAT(problems_of({std::string("--rdzv-endpoint=") + bad, "p"}), HasSubstr(bad)) << bad;
+  EXPECT_EQ(make({"--master-addr=fe80::1", "p"}).master_addr, "fe80::1");
+  EXPECT_THAT(problems_of({"--master-addr=h:29500", "p"}),
+              HasSubstr("h:29500: holds a port. Give it as --master-port=PORT."));
 }
 
 TEST(MakeJobSpec, AStandaloneJobTakesAFreePortAndItsOwnId) {

@@ -50,8 +50,8 @@ Options parse_options(int argc, const char* const* argv);
 /// What --help prints.
 std::string help_text();
 
-/// The file under the overrides; of eval without one, that which the checkpoint's run keeps. Errors:
-/// UsageError.
+/// The file under the overrides; of eval without one, that which the checkpoint's run keeps.
+/// Errors: UsageError.
 JobValues load_job(const Options& options);
 
 }  // namespace ddp::worker
