@@ -298,7 +298,8 @@ std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
                      " since for a key that nobody sets"};
 }
 
-std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSample> samples) {
+std::vector<Finding> Watchdog::note_samples(nanoseconds now,
+                                            std::span<const WorkerSample> samples) {
   tracks_.resize(samples.size());
   forget_a_gap(now);
   std::vector<Finding> findings;

@@ -76,8 +76,8 @@ class Watchdog {
 
   /// Takes one look at all workers of the round. Warnings come once for each time that a worker
   /// freezes; at most one finding ends the job.
-  [[nodiscard]] std::vector<Finding> look(std::chrono::nanoseconds now,
-                                          std::span<const WorkerSample> samples);
+  [[nodiscard]] std::vector<Finding> note_samples(std::chrono::nanoseconds now,
+                                                  std::span<const WorkerSample> samples);
 
   /// Ranks that have been stopped for that long: the root cause when their peers give up.
   [[nodiscard]] std::vector<int> frozen(std::chrono::nanoseconds at_least = kFrozenFor) const;

@@ -95,8 +95,9 @@ GroupEnded describe_round(WorkerGroup& group,
   std::vector<Ending> endings;
   for (const auto& worker : group.workers()) {
     if (!worker->ending) {
-      ++end.kept;
-      end.kept_step = std::max<std::int64_t>(end.kept_step, survivor_page(*worker->page).step);
+      ++end.survivors;
+      end.survivor_step =
+          std::max<std::int64_t>(end.survivor_step, survivor_page(*worker->page).step);
       continue;
     }
     endings.push_back(*worker->ending);

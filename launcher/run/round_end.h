@@ -14,7 +14,7 @@ namespace ddp::launcher {
 WorkerReport first_report(const Worker& worker);
 
 /// What could not be killed counts as killed, and is not named in it. Precondition: no worker runs,
-/// but for those and the ones that are kept, which are counted. Blocks: for looks at files of the
+/// but for those and the survivors, which are counted. Blocks: for looks at files of the
 /// kernel.
 GroupEnded describe_round(WorkerGroup& group,
                           const JobSpec& spec,

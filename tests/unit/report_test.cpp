@@ -229,7 +229,7 @@ TEST(Report, MembersAreThoseOfEveryWorker) {
 TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
   LoneEnd end;
   end.exit_code = 201;
-  end.stop.cause = StopCause::node_lost;
+  end.stop.cause = RoundEndCause::node_lost;
   end.lost = NodeLost{0, "a, 10.0.0.1", "silent for 5.1 s", {}};
   StopRound before;
   before.what = "rank 3 (pid 17) has failed: exit code 7";
@@ -240,11 +240,11 @@ TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
               AllOf(HasSubstr("silent for 5.1 s"),
                     HasSubstr("the round was being ended, as rank 3 (pid 17) has failed")));
 
-  LoneEnd abandoned;
-  abandoned.exit_code = 130;
-  abandoned.stop.cause = StopCause::abandoned;
-  abandoned.text = "SIGINT came twice: this node leaves it.";
-  const JobEnd left = describe_lone_end(abandoned, std::nullopt, 2, JobSpec(), "b");
+  LoneEnd unanswered;
+  unanswered.exit_code = 130;
+  unanswered.stop.cause = RoundEndCause::stop_unanswered;
+  unanswered.text = "SIGINT came twice: this node leaves it.";
+  const JobEnd left = describe_lone_end(unanswered, std::nullopt, 2, JobSpec(), "b");
   EXPECT_EQ(left.state, RunState::stopped);
   EXPECT_EQ(left.report, "ddp-launch: SIGINT came twice: this node leaves it.\n");
 }
