@@ -11,9 +11,6 @@
 namespace ddp::launcher {
 namespace {
 
-// From the loss of node 0 to SIGKILL, at most: by then nobody can tell us that a new round begins.
-constexpr std::chrono::milliseconds kLostGrace(5000);
-
 LoneEnd end_by(RoundEndCause cause, int signal, int exit_code, const std::string& what) {
   LoneEnd end;
   end.stop.cause = cause;
@@ -39,7 +36,7 @@ std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
     return end_by(RoundEndCause::fenced, SIGKILL, exit_code::kNodeLost, view.why_fenced);
   if (!view.connection_end.empty()) {
     LoneEnd end = lose_node_zero(view, "its agent is gone (" + view.connection_end + ")", SIGTERM);
-    end.stop.grace = std::min(grace, kLostGrace);
+    end.stop.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
   if (view.guard_has_killed || view.silence > kLease) {

@@ -185,5 +185,20 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
   }
 }
 
+// A longer stop is under way when node 0 goes: its grace is not waited for.
+TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind) {
+  const auto agent = launch_node1("ignore TERM print ready hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<GroupStarted>());
+  ASSERT_TRUE(agent->sees("ready"));
+  StopRound stop = stop_of(0);
+  stop.grace = 10min;
+  zero_.send(stop);
+  ASSERT_TRUE(agent->sees("played; stopping 2 workers"));
+  zero_.leave();
+  EXPECT_EQ(agent->wait(), 201) << agent->err();
+}
+
 }  // namespace
 }  // namespace ddp::test
