@@ -463,6 +463,7 @@ JobEnd describe_lone_end(const LoneEnd& end,
   verdict.outcome = *end.lost;
   verdict.exit_code = end.exit_code;
   verdict.world_size = world_size;
+  verdict.rounds = end.stop.round + 1;
   if (before && !before->what.empty())
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
   return describe_end(verdict, spec, host, 0);

@@ -154,7 +154,6 @@ void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
 bool Coordinator::begin_round(const RestartPolicy& policy) {
   ask_timer_.cancel();
   JobRound::Assignment assignment = JobRound::assign_ranks(links_, policy.round());
-  verdict_.note_begun(policy.round(), assignment.world_size);
   try {
     if (policy.round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
@@ -162,6 +161,7 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
     verdict_.note_failure(error.what(), error.code());
     return false;
   }
+  verdict_.note_begun(policy.round(), assignment.world_size);
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
   const JobRound::Parts parts{links_, store_, console_, spec_, begin_, lose_node};

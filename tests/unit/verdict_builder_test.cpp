@@ -148,5 +148,15 @@ TEST(VerdictBuilder, TheLaunchersOwnFailureBlamesNoWorker) {
   EXPECT_TRUE(verdict.value().workers.empty());
 }
 
+TEST(VerdictBuilder, ARoundThatCannotBeginIsNotCounted) {
+  VerdictBuilder verdict;
+  verdict.note_failure("no room on the disk", exit_code::kInternal);
+  EXPECT_EQ(verdict.value().rounds, 0);
+  VerdictBuilder later = after(failed_round(7));
+  later.note_restart();
+  later.note_failure("port 29500 is taken", exit_code::kRendezvous);
+  EXPECT_EQ(later.value().rounds, 1);
+}
+
 }  // namespace
 }  // namespace ddp::launcher
