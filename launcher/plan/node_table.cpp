@@ -131,6 +131,11 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
                   agent_of(entry.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
+  if (own().problem_code != 0) {
+    const bool tells_ours = reader == Reader::ours;
+    return Refusal{own().problem_code,
+                   zero + (tells_ours ? ": " + own().problem : " cannot execute its program.")};
+  }
   if (hello.problem_code != 0) return Refusal{hello.problem_code, node + ": " + hello.problem};
   if (is_full() && !takes_spares_) {
     return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +

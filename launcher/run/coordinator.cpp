@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
+constexpr std::chrono::seconds kRefuseFor(2);  // nodes that wait for us try again within one
 
 }  // namespace
 
@@ -93,6 +94,7 @@ asio::awaitable<void> Coordinator::ask_again() {
 asio::awaitable<void> Coordinator::run_job() {
   RestartPolicy policy(
       RestartLimits{spec_.max_restarts, spec_.died_within, spec_.lost_nodes_are_free});
+  if (spec_.problem_code != 0) co_await refuse_nodes();
   bool are_here = co_await gather(spec_.join_timeout);
   while (are_here) {
     // All nodes have joined; node ranks are fixed.
@@ -113,6 +115,21 @@ asio::awaitable<void> Coordinator::run_job() {
   }
   // The verdict is the same on every node.
   co_await end();
+}
+
+/// This node cannot execute the program, so the job does not begin. Suspends: until all other nodes
+/// have heard it, those that come in time.
+asio::awaitable<void> Coordinator::refuse_nodes() {
+  why_not_begun_ = Refusal{spec_.problem_code, spec_.problem};
+  const Deadline deadline = Clock::now() + kRefuseFor;
+  int left = spec_.max_nodes - 1;
+  while (left > 0 && !stop_signal_) {
+    std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
+    const auto* const came = std::get_if<NodeLinks::NodeCame>(&*event);
+    if (came != nullptr && !came->hello.asks) --left;
+    note(std::move(*event));
+  }
 }
 
 /// Waits until the nodes of the next round are here. False: they are not, or the user stops the

@@ -57,6 +57,7 @@ class Coordinator : public NodeZero {
  private:
   asio::awaitable<void> run_job();
   asio::awaitable<void> ask_again();
+  asio::awaitable<void> refuse_nodes();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(const RestartPolicy& policy);
   asio::awaitable<void> watch();

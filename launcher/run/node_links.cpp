@@ -81,7 +81,8 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
       came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
   if (is_ourselves) refusal.reset();
   if (refusal || came.hello.asks) {
-    if (refusal) say_refused(refusal->text);
+    // Of a problem of ours the verdict tells.
+    if (refusal && rules_.own.problem_code == 0) say_refused(refusal->text);
     // Who knows the token may know the job; others hear what they have said themselves.
     const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
     const std::string answer =

@@ -244,5 +244,21 @@ TEST(NodeTable, WhoIsMissingIsNamed) {
   EXPECT_EQ(unnamed.who_is_missing(), "2 of 3 nodes are here: node 0 (a), b; missing: 1 more");
 }
 
+TEST(NodeTable, ANodeZeroThatLacksTheProgramRefusesEverybodyWhoFits) {
+  Hello zero = node("a");
+  zero.problem_code = 127;
+  zero.problem = "cannot find ./secret-name: no such file";
+  const NodeTable table(zero, false);
+  const auto refusal = table.why_not(node("b"));
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code, 127);
+  EXPECT_EQ(refusal->text, "node 0 (a): cannot find ./secret-name: no such file");
+  EXPECT_FALSE(ends_job(node("b"), *refusal)) << "it is not that node's fault";
+  const auto stranger = table.why_not(node("b"), NodeTable::Reader::anyone);
+  ASSERT_TRUE(stranger);
+  EXPECT_EQ(stranger->text, "node 0 (a) cannot execute its program.");
+  EXPECT_EQ(table.why_not(node("b", std::nullopt, 2))->code, 203) << "it is not of this job";
+}
+
 }  // namespace
 }  // namespace ddp::launcher
