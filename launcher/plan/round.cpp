@@ -59,7 +59,7 @@ Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
 
 void Round::note_store_joins(const std::vector<int>& ranks) {
   for (const int rank : ranks)
-    ranks_[static_cast<std::size_t>(rank)].joined = true;
+    ranks_[static_cast<std::size_t>(rank)].joined_store = true;
 }
 
 void Round::note_group_started(int node_rank, const GroupStarted& started, Time) {
@@ -162,7 +162,7 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   stop(command, now);
 }
 
-void Round::note_stop(int id, const std::string& where, int signal, Time now) {
+void Round::note_stop_request(int id, const std::string& where, int signal, Time now) {
   if (state_ == State::running) {
     facts_.user_signal = signal;
     StopRound command;
@@ -189,14 +189,14 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
   const nanoseconds at = now - begin_;
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
     WorkerSample& sample = samples[rank];
-    sample.joined_store = ranks_[rank].joined;
+    sample.joined_store = ranks_[rank].joined_store;
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
     if (waits) ranks_[rank].waited_at = at;
   }
   for (const Finding& finding : watchdog_.note_samples(at, samples)) {
     const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
-    if (!finding.ends_job) {
+    if (!finding.ends_round) {
       actions_.emplace_back(Warn{text + ". Others may wait for it."});
       continue;
     }
@@ -283,7 +283,7 @@ std::vector<WorkerReport> Round::take_reports() {
   for (auto& [rank, report] : reports_) {
     const int number = rank;
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
-    report.ending.joined_store = state.joined;
+    report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
     report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), number) != frozen_.end();

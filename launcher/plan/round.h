@@ -102,7 +102,7 @@ class Round {
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
   /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
   /// is " at node 1 (b)", or empty at our own node.
-  void note_stop(int id, const std::string& where, int signal, Time now);
+  void note_stop_request(int id, const std::string& where, int signal, Time now);
   /// All workers, by rank, as they are now.
   void note_samples(std::vector<WorkerSample> samples, Time now);
   /// To be called at deadline(), or after each event.

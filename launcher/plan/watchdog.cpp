@@ -240,7 +240,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   const bool may_wait = first.is_free && first.is_quick && first.is_inside &&
                         first.kind == WaitKind::peers && suspects.size() > 1;
   Finding finding;
-  finding.ends_job = true;
+  finding.ends_round = true;
   finding.rank = culprit->last.rank;
   const bool is_stuck = !first.is_free || !first.is_quick;
   finding.is_guess = is_tie || may_wait || (!has_each_a_page && is_one_with_page && !is_stuck);

@@ -12,12 +12,12 @@
 #include "launcher/plan/signal_meaning.h"
 #include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
+#include "launcher/run/group_end.h"
 #include "launcher/run/job_look.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
 #include "launcher/run/progress_probe.h"
 #include "launcher/run/remote_node_zero.h"
-#include "launcher/run/round_end.h"
 #include "launcher/run/status.h"
 
 namespace ddp::launcher {

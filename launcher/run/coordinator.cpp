@@ -218,16 +218,17 @@ void Coordinator::note(NodeLinks::Event event) {
 void Coordinator::note_event(int id, NodeEvent event) {
   LinkedNode* const node = links_.find(id);
   if (node == nullptr) return;
-  if (const auto* const asked = std::get_if<StopRequested>(&event)) note_stop(*node, asked->signal);
+  if (const auto* const asked = std::get_if<StopRequested>(&event))
+    note_stop_request(*node, asked->signal);
   if (const auto* const reply = std::get_if<HeartbeatReply>(&event)) node->note_reply(*reply);
   if (round_ && node->is_in_round()) round_->note(*node, std::move(event), Clock::now());
 }
 
-void Coordinator::note_stop(const LinkedNode& node, int signal) {
+void Coordinator::note_stop_request(const LinkedNode& node, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
   stop_signal_ = signal;
   const std::string where = node.link ? " at " + node.name() : "";
-  if (round_) round_->decisions().note_stop(node.id, where, signal, Clock::now());
+  if (round_) round_->decisions().note_stop_request(node.id, where, signal, Clock::now());
 }
 
 /// A node is gone: from the job, and with it the round in which it had a place.

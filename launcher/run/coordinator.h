@@ -66,7 +66,7 @@ class Coordinator : public NodeZero {
 
   void note(NodeLinks::Event event);
   void note_event(int id, NodeEvent event);
-  void note_stop(const LinkedNode& node, int signal);
+  void note_stop_request(const LinkedNode& node, int signal);
   void lose(int id, const std::string& how);
   void tell_own_node(const NodeCommand& command);
 

@@ -9,7 +9,7 @@
 #include "launcher/plan/node_silence.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/gpu_memory_wait.h"
-#include "launcher/run/round_end.h"
+#include "launcher/run/group_end.h"
 #include "launcher/run/stack_collector.h"
 
 namespace ddp::launcher {
@@ -138,7 +138,7 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
     if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
   }
   has_survivors_ = group_->survivors() > 0;
-  GroupEnded end = describe_round(*group_, parts_.spec, facts_, baseline_);
+  GroupEnded end = describe_group_end(*group_, parts_.spec, facts_, baseline_);
   end.unkilled = std::move(unkilled);
   has_error_files_ = has_error_files_ || names_error_files(end);
   co_return end;

@@ -210,7 +210,7 @@ class World {
       case Fault::Kind::user:
         send(target, [this, target] {
           note_reason("user");
-          round_->note_stop(target, "", SIGTERM, kBegin + now_);
+          round_->note_stop_request(target, "", SIGTERM, kBegin + now_);
         });
         break;
     }

@@ -99,7 +99,7 @@ struct Rig {
     round.note_node_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
   }
   void stop(int signal, nanoseconds at = 1s, int id = 0) {
-    round.note_stop(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
+    round.note_stop_request(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {

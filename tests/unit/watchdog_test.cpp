@@ -38,7 +38,7 @@ WorkerSample waiting(int rank, const std::string& where) {
 
 std::optional<Finding> end_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    if (finding.ends_job) return finding;
+    if (finding.ends_round) return finding;
   }
   return std::nullopt;
 }

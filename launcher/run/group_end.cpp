@@ -1,4 +1,4 @@
-#include "launcher/run/round_end.h"
+#include "launcher/run/group_end.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -85,10 +85,10 @@ WorkerReport first_report(const Worker& worker) {
   return report;
 }
 
-GroupEnded describe_round(WorkerGroup& group,
-                          const JobSpec& spec,
-                          const RoundFacts& facts,
-                          const Baseline& before) {
+GroupEnded describe_group_end(WorkerGroup& group,
+                              const JobSpec& spec,
+                              const RoundFacts& facts,
+                              const Baseline& before) {
   group.note_unkilled();
   GroupEnded end;
   end.round = facts.round;
