@@ -4,9 +4,10 @@
 //   worker: can_wait                    it trains, and holds all that another rank needs
 //   agent: is_ending                    the round is over: leave what waits for others
 //   worker: step, then waits            it has lost a peer and left its collectives
-//   agent: is_kept                      seen: it is told of the next round, or killed
+//   agent: is_survivor                  seen: it is told of the next round, or killed
 //   agent: who it is then, then round   it joins that round
-// Without is_kept nobody counts on the worker: it leaves with its error, as if there were no page.
+// Without is_survivor nobody counts on the worker: it leaves with its error, as if there were no
+// page.
 #pragma once
 
 #include <atomic>
@@ -23,7 +24,7 @@ struct SurvivorPage {
   std::atomic<std::uint32_t> can_wait{0};
   std::atomic<std::uint32_t> is_ending{0};
   std::atomic<std::uint32_t> waits{0};
-  std::atomic<std::uint32_t> is_kept{0};
+  std::atomic<std::uint32_t> is_survivor{0};
   std::atomic<std::int32_t> round{0};  // that it belongs to
   std::atomic<std::int64_t> step{0};   // whose state it holds then; -1: none
   std::atomic<std::int32_t> rank{0};

@@ -21,7 +21,6 @@
 #include "common/identity.h"
 #include "common/job_keys.h"
 #include "common/log.h"
-#include "common/report/report_file.h"
 #include "common/run_dir.h"
 #include "common/streams.h"
 #include "launcher/os/parent_pipe.h"
@@ -40,8 +39,8 @@
 #include "launcher/run/compare.h"
 #include "launcher/run/doctor/doctor.h"
 #include "launcher/run/dry_run.h"
+#include "launcher/run/final_report.h"
 #include "launcher/run/hosts.h"
-#include "launcher/run/job_end.h"
 #include "launcher/run/job_lock.h"
 #include "launcher/run/load_job.h"
 #include "launcher/run/rendezvous.h"
@@ -185,18 +184,11 @@ int main(int argc, char** argv) try {
               place.path,
               lock ? &*lock : nullptr,
               level_of(options, environment));
-  JobEnd end = agent.run();
+  const JobEnd end = agent.run();
   // Beyond this point nothing of this job lives on this node.
-  const bool has_node_zero_said_it = rendezvous.link && end.exit_code != exit_code::kNodeLost;
-  if (spec.shares_console && has_node_zero_said_it) end.report.clear();
-  const OwnedDir* const record = run_dir ? &run_dir->directory() : nullptr;
-  const int code = report(end, {record, agent.log_dir()}, environment, agent.console());
-  if (run_dir && end.no_step && run_dir->remove_unused(code, end.state)) {
-    log::info("no step was made: removed " + record->path().string());
-  } else if (run_dir && spec.own_worker) {
-    write_report(run_dir->directory());
-  }
-  return code;
+  const bool is_node_zero = !rendezvous.link;
+  const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};
+  return give_final_report(end, spec, is_node_zero, places, environment, agent.console());
 } catch (const std::exception& error) {
   return explain("ddp-launch", error);
 }

@@ -181,7 +181,7 @@ void LogStream::say_hidden() {
 
 void LogStream::look(Clock::time_point now) {
   if (drained_) return;
-  const ConsoleGate::Due due = gate_.look(queues(), bytes_, now);
+  const ConsoleGate::Due due = gate_.take_due(queues(), bytes_, now);
   if (due.bar) {
     fill_prefixes();
     show(splitter_.pending());

@@ -59,7 +59,7 @@ void ConsoleGate::note_bar(bool has_bar) {
   has_bar_ = has_bar;
 }
 
-ConsoleGate::Due ConsoleGate::look(const Queues& queues, std::uint64_t bytes, Time now) {
+ConsoleGate::Due ConsoleGate::take_due(const Queues& queues, std::uint64_t bytes, Time now) {
   begin(queues, now);
   Due due;
   if (has_bar_ && now - bar_at_ >= kBarPause) {

@@ -53,7 +53,7 @@ class ConsoleGate {
     bool bar = false;     // the newest state of the bar
     bool hidden = false;  // take_hidden()
   };
-  [[nodiscard]] Due look(const Queues& queues, std::uint64_t bytes, Time now);
+  [[nodiscard]] Due take_due(const Queues& queues, std::uint64_t bytes, Time now);
   /// When to look next; none: nothing waits.
   [[nodiscard]] std::optional<Time> next_look() const;
 

@@ -11,10 +11,7 @@
 namespace ddp::launcher {
 namespace {
 
-// From the loss of node 0 to SIGKILL, at most: by then nobody can tell us that a new round begins.
-constexpr std::chrono::milliseconds kLostGrace(5000);
-
-LoneEnd end_by(StopCause cause, int signal, int exit_code, const std::string& what) {
+LoneEnd end_by(RoundEndCause cause, int signal, int exit_code, const std::string& what) {
   LoneEnd end;
   end.stop.cause = cause;
   end.stop.signal = signal;
@@ -26,7 +23,7 @@ LoneEnd end_by(StopCause cause, int signal, int exit_code, const std::string& wh
 
 LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int signal) {
   const std::string what = view.name + " is lost: " + how;
-  LoneEnd end = end_by(StopCause::node_lost, signal, exit_code::kNodeLost, what);
+  LoneEnd end = end_by(RoundEndCause::node_lost, signal, exit_code::kNodeLost, what);
   end.lost = NodeLost{0, view.address, how, {}};
   return end;
 }
@@ -36,10 +33,10 @@ LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int sig
 std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
                                              std::chrono::milliseconds grace) {
   if (!view.why_fenced.empty())
-    return end_by(StopCause::fenced, SIGKILL, exit_code::kNodeLost, view.why_fenced);
+    return end_by(RoundEndCause::fenced, SIGKILL, exit_code::kNodeLost, view.why_fenced);
   if (!view.connection_end.empty()) {
     LoneEnd end = lose_node_zero(view, "its agent is gone (" + view.connection_end + ")", SIGTERM);
-    end.stop.grace = std::min(grace, kLostGrace);
+    end.stop.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
   if (view.guard_has_killed || view.silence > kLease) {
@@ -50,7 +47,7 @@ std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
   const int signal = view.requested_signal;
   const std::string what =
       signal_name(signal) + " came twice, and " + view.name + " does not end the job";
-  LoneEnd end = end_by(StopCause::abandoned, SIGKILL, exit_code::of_signal(signal), what);
+  LoneEnd end = end_by(RoundEndCause::stop_unanswered, SIGKILL, exit_code::of_signal(signal), what);
   end.text = what + ": this node leaves it.";
   return end;
 }

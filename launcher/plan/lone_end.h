@@ -2,21 +2,22 @@
 // what it sees, and carries out the answer as if node 0 had commanded it. The first row that
 // applies:
 //
-//   what is seen                                         cause        first signal     exit code
-//   1 this agent did not run for a while, and the   fenced       SIGKILL          201
+//   what is seen                                       cause            first signal    exit code
+//   1 this agent did not run for a while, and the      fenced           SIGKILL         201
 //     guard has killed its workers
-//   2 the connection to node 0's agent has ended         node_lost    SIGTERM, then    201
-//                                                                     SIGKILL after the grace,
-//                                                                     5 s at most
-//   3 nothing came from node 0 for a lease, by our own   node_lost    SIGKILL          201
-//     clock or the guard's
-//   4 the user has asked twice, and node 0, though it    abandoned    SIGKILL          128 + n
-//     is heard, commands nothing
+//   2 the connection to node 0's agent has ended       node_lost        SIGTERM, then   201
+//                                                                       SIGKILL after the grace,
+//                                                                       5 s at most
+//   3 nothing came from node 0 for a lease, by our     node_lost        SIGKILL         201
+//     own clock or the guard's
+//   4 the user has asked twice, and node 0, though     stop_unanswered  SIGKILL         128 + n
+//     it is heard, commands nothing
 //
 // Row 1 comes first since node 0 closes the connection to whom it has given up. In row 2 the
 // workers have time for a checkpoint: they still run, and no new round can begin before that time
-// is over. In rows 1 and 3 a new round may begin elsewhere at any moment, and no rank must live
-// twice.
+// is over. The guard sees to that even where a longer stop is under way: no heartbeat renews its
+// lease any more. In rows 1 and 3 a new round may begin elsewhere at any moment, and no rank must
+// live twice.
 #pragma once
 
 #include <chrono>

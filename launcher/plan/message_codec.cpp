@@ -64,11 +64,11 @@ void fields(Io& io, A<AnnounceStop> auto& m) {
 template <typename Io>
 void fields(Io& io, A<StopRound> auto& m) {
   io.field("round", m.round);
-  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(StopCause::job_ended)});
+  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(RoundEndCause::job_ended)});
   io.field("what", m.what);
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
-  io.field("keeps", m.keeps);
+  io.field("keeps", m.keeps_survivors);
 }
 
 template <typename Io>
@@ -93,7 +93,7 @@ void fields(Io& io, A<Heartbeat> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<Started> auto& m) {
+void fields(Io& io, A<GroupStarted> auto& m) {
   io.field("round", m.round);
   io.field("begin", m.begin_ns, kNotNegative);
   io.field("pids", m.pids, kPid);
@@ -174,8 +174,8 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("workers", m.workers);
   io.field("unkilled", m.unkilled);
   io.field("gpu_error", m.gpu_error);
-  io.field("kept", m.kept, Range{0, kMostWorkersOfNode});
-  io.field("kept_step", m.kept_step, kEither);
+  io.field("kept", m.survivors, Range{0, kMostWorkersOfNode});
+  io.field("kept_step", m.survivor_step, kEither);
 }
 
 template <typename Io>
@@ -252,7 +252,7 @@ constexpr std::string_view kType<JobEnd> = "verdict";
 template <>
 constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
-constexpr std::string_view kType<Started> = "started";
+constexpr std::string_view kType<GroupStarted> = "started";
 template <>
 constexpr std::string_view kType<WorkerEnded> = "worker-ended";
 template <>
@@ -298,7 +298,7 @@ bool is_sound(const StartRound& m) {
          std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMostWorkers;
 }
 template <>
-bool is_sound(const Started& m) {
+bool is_sound(const GroupStarted& m) {
   return m.pids.size() <= kMostWorkersOfNode;
 }
 template <>

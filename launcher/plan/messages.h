@@ -84,33 +84,34 @@ struct AnnounceStop {
   bool operator==(const AnnounceStop&) const = default;
 };
 
-/// Why a round is ended.
-enum class StopCause : std::uint8_t {
+/// Why a round is ended, for the agents and for people. (What its workers are told of it is their
+/// page's StopReason.)
+enum class RoundEndCause : std::uint8_t {
   all_ended,      // no worker is left
   user,           // a signal from outside
   worker_failed,  // the others are ended
   not_followed,   // some left after a checkpoint, and the others did not
   hang,           // every process that can prints its stacks first
   node_lost,
-  launch_failed,  // the launcher's own failure, here or on another node
-  fenced,         // this agent did not run, and its guard has killed its workers
-  abandoned,      // node 0 is heard, but does not do what the user has asked twice
-  job_ended,      // by node 0, in the middle of the round
+  launch_failed,    // the launcher's own failure, here or on another node
+  fenced,           // this agent did not run, and its guard has killed its workers
+  stop_unanswered,  // node 0 is heard, but does not do what the user has asked twice
+  job_ended,        // by node 0, in the middle of the round
 };
 
 /// End the workers of this node.
 struct StopRound {
   int round = 0;
-  StopCause cause = StopCause::all_ended;
+  RoundEndCause cause = RoundEndCause::all_ended;
   std::string what;                    // "rank 3 (pid 17) has failed: exit code 7"; for people
   int signal = 0;                      // the first that the workers get; SIGKILL: at once
   std::chrono::milliseconds grace{0};  // until SIGKILL
-  bool keeps = false;                  // workers that wait for the next round are left alone for it
+  bool keeps_survivors = false;        // workers that wait for the next round are left alone for it
   bool operator==(const StopRound&) const = default;
 
   /// What the workers are told by their pages. Only who is asked by the user has time to save.
-  [[nodiscard]] StopReason reason() const {
-    return cause == StopCause::user ? StopReason::preempt : StopReason::teardown;
+  [[nodiscard]] StopReason stop_reason() const {
+    return cause == RoundEndCause::user ? StopReason::preempt : StopReason::teardown;
   }
 };
 
@@ -137,11 +138,11 @@ using NodeCommand = std::variant<StartRound, AnnounceStop, StopRound, JobEnd, He
 // --- A node's events.
 
 /// All workers of the node have been started.
-struct Started {
+struct GroupStarted {
   int round = 0;
   std::int64_t begin_ns = 0;       // the node's steady clock: from here its times count
   std::vector<std::int64_t> pids;  // by local rank
-  bool operator==(const Started&) const = default;
+  bool operator==(const GroupStarted&) const = default;
 };
 
 /// One worker has ended. What its node can say about that comes with GroupEnded: until then the
@@ -151,14 +152,14 @@ struct WorkerEnded {
   WorkerReport worker;
 };
 
-/// No process of the round lives on this node, but for the unkilled and those that are kept.
+/// No process of the round lives on this node, but for the unkilled and the survivors.
 struct GroupEnded {
   int round = 0;
   std::vector<WorkerReport> workers;  // that ended, by local rank
   std::vector<std::string> unkilled;  // what could not be killed
   std::string gpu_error;              // a line of the kernel log; empty: the GPUs are well
-  int kept = 0;                       // workers that wait for the next round
-  std::int64_t kept_step = -1;        // the newest step whose state one of them holds
+  int survivors = 0;                  // workers that wait for the next round
+  std::int64_t survivor_step = -1;    // the newest step whose state one of them holds
 };
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused
@@ -186,6 +187,6 @@ struct HeartbeatReply {
 };
 
 using NodeEvent =
-    std::variant<Started, WorkerEnded, GroupEnded, NodeFailed, StopRequested, HeartbeatReply>;
+    std::variant<GroupStarted, WorkerEnded, GroupEnded, NodeFailed, StopRequested, HeartbeatReply>;
 
 }  // namespace ddp::launcher

@@ -53,7 +53,7 @@ NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
   stop.round = round_;
   stop.signal = SIGTERM;
   stop.grace = std::min<std::chrono::milliseconds>(grace_, kLease);
-  stop.cause = StopCause::job_ended;
+  stop.cause = RoundEndCause::job_ended;
   stop.what = "node 0 has ended the job in the middle of the round";
   stop_ = std::move(stop);
   return Meaning::noted;
@@ -76,7 +76,7 @@ void NodeCommands::end_round() {
 bool NodeCommands::note_stop_request(int signal, Time at) {
   requested_signal_ = signal;
   const int number = requests_.note(at);
-  return number == 1 && state_ == State::stopping && stop_->cause != StopCause::user;
+  return number == 1 && state_ == State::stopping && stop_->cause != RoundEndCause::user;
 }
 
 bool NodeCommands::is_stop_unanswered(Time now) const {

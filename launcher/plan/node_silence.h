@@ -24,7 +24,7 @@ class NodeSilence {
 
   /// To be called more often than the heartbeat, with when the node was heard last. Returns how
   /// long it had been quiet, once it is heard again.
-  std::optional<std::chrono::nanoseconds> look(Time heard, Time now) {
+  std::optional<std::chrono::nanoseconds> note_heard(Time heard, Time now) {
     const bool is_quiet = now - heard > kQuiet;
     if (is_quiet && !quiet_since_) quiet_since_ = heard;
     if (is_quiet || !quiet_since_) return std::nullopt;

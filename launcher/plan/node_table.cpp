@@ -81,8 +81,8 @@ bool ends_job(const Hello& hello, const Refusal& refusal) {
   return !hello.asks && hello.problem_code != 0 && refusal.code == hello.problem_code;
 }
 
-std::string name_node(std::optional<int> rank, const std::string& host) {
-  return rank ? "node " + std::to_string(*rank) + " (" + host + ")" : host;
+std::string name_node(std::optional<int> node_rank, const std::string& host) {
+  return node_rank ? "node " + std::to_string(*node_rank) + " (" + host + ")" : host;
 }
 
 std::string format_nodes(int min_nodes, int max_nodes) {
@@ -131,6 +131,11 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
                   agent_of(entry.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
+  if (own().problem_code != 0) {
+    const bool tells_ours = reader == Reader::ours;
+    return Refusal{own().problem_code,
+                   zero + (tells_ours ? ": " + own().problem : " cannot execute its program.")};
+  }
   if (hello.problem_code != 0) return Refusal{hello.problem_code, node + ": " + hello.problem};
   if (is_full() && !takes_spares_) {
     return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
@@ -164,12 +169,12 @@ void NodeTable::put_last(int id) {
     entry.comes_last = entry.comes_last || (entry.id == id && id != 0);
 }
 
-std::vector<int> NodeTable::assign_ranks() {
+std::vector<int> NodeTable::assign_node_ranks() {
   const auto places = static_cast<std::size_t>(own().max_nodes);
-  std::vector<NodeEntry*> by_rank(places, nullptr);
-  const auto take = [&by_rank](std::optional<int> rank, NodeEntry& entry) {
-    const bool is_free = rank && by_rank[static_cast<std::size_t>(*rank)] == nullptr;
-    if (is_free) by_rank[static_cast<std::size_t>(*rank)] = &entry;
+  std::vector<NodeEntry*> by_node_rank(places, nullptr);
+  const auto take = [&by_node_rank](std::optional<int> rank, NodeEntry& entry) {
+    const bool is_free = rank && by_node_rank[static_cast<std::size_t>(*rank)] == nullptr;
+    if (is_free) by_node_rank[static_cast<std::size_t>(*rank)] = &entry;
     return is_free;
   };
   std::size_t gap = 0;
@@ -179,19 +184,19 @@ std::vector<int> NodeTable::assign_ranks() {
       if (entry.comes_last == comes_last) group.push_back(&entry);
     }
     std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
-    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held, *entry); });
+    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held_node_rank, *entry); });
     for (NodeEntry* const entry : group) {
-      while (gap < places && by_rank[gap] != nullptr)
+      while (gap < places && by_node_rank[gap] != nullptr)
         ++gap;
-      if (gap < places) by_rank[gap] = entry;
+      if (gap < places) by_node_rank[gap] = entry;
     }
   }
   for (NodeEntry& entry : entries_)
-    entry.held.reset();
+    entry.held_node_rank.reset();
   std::vector<int> ids;
-  for (NodeEntry* const entry : by_rank) {
+  for (NodeEntry* const entry : by_node_rank) {
     if (entry == nullptr) continue;
-    entry->held = static_cast<int>(ids.size());
+    entry->held_node_rank = static_cast<int>(ids.size());
     ids.push_back(entry->id);
   }
   return ids;
@@ -202,7 +207,7 @@ std::string NodeTable::who_is_missing() const {
   std::size_t named = 0;
   for (const NodeEntry& entry : entries_) {
     if (++named > kMostNames) continue;
-    here += (here.empty() ? "" : ", ") + name_node(entry.rank(), entry.hello.host);
+    here += (here.empty() ? "" : ", ") + name_node(entry.shown_node_rank(), entry.hello.host);
   }
   if (named > kMostNames) here += ", ...";
   std::string missing;

@@ -1,4 +1,4 @@
-// Which nodes a job has: who may join, who has what rank, who is missing. Pure: node 0's
+// Which nodes a job has: who may join, who has what node rank, who is missing. Pure: node 0's
 // coordinator asks it, and tells it of whoever comes and goes.
 #pragma once
 
@@ -12,13 +12,15 @@ namespace ddp::launcher {
 
 /// A node as node 0 knows it.
 struct NodeEntry {
-  int id = 0;               // in order of joining; 0 is node 0 itself
-  Hello hello;              // with the rank that was asked for
-  std::optional<int> held;  // rank of the newest round in which it had a place
-  bool comes_last = false;  // others get a place first
+  int id = 0;                         // in order of joining; 0 is node 0 itself
+  Hello hello;                        // with the node rank that was asked for
+  std::optional<int> held_node_rank;  // in the newest round in which it had a place
+  bool comes_last = false;            // others get a place first
 
   /// For people.
-  [[nodiscard]] std::optional<int> rank() const { return held ? held : hello.node_rank; }
+  [[nodiscard]] std::optional<int> shown_node_rank() const {
+    return held_node_rank ? held_node_rank : hello.node_rank;
+  }
 };
 
 class NodeTable {
@@ -43,11 +45,11 @@ class NodeTable {
   /// there is no job.
   void put_last(int id);
 
-  /// Gives every node that has come a place, as far as there are places: ranks that were asked for
-  /// first, then those held before, and the others fill the gaps in order of joining; the same with
-  /// those that come last, in what is left. Gaps that are left, of nodes that are gone, are closed.
-  /// Returns the ids of those with a place, by node rank.
-  std::vector<int> assign_ranks();
+  /// Gives every node that has come a place, as far as there are places: node ranks that were asked
+  /// for first, then those held before, and the others fill the gaps in order of joining; the same
+  /// with those that come last, in what is left. Gaps that are left, of nodes that are gone, are
+  /// closed. Returns the ids of those with a place, by node rank.
+  std::vector<int> assign_node_ranks();
 
   /// Nodes that have come, those without a place included.
   [[nodiscard]] int present() const { return static_cast<int>(entries_.size()); }
@@ -71,8 +73,8 @@ class NodeTable {
 /// execute the program.
 [[nodiscard]] bool ends_job(const Hello& hello, const Refusal& refusal);
 
-/// "node 1 (b)", or "b" for one without a rank.
-std::string name_node(std::optional<int> rank, const std::string& host);
+/// "node 1 (b)", or "b" for one without a node rank.
+std::string name_node(std::optional<int> node_rank, const std::string& host);
 
 /// "2", or "1:4".
 std::string format_nodes(int min_nodes, int max_nodes);

@@ -4,7 +4,15 @@
 
 namespace ddp::launcher {
 
-NodeWait::Step NodeWait::look(const Presence& nodes, Time not_before, Time now) {
+NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
+                                          const Round* round,
+                                          bool replaces) {
+  const bool has_lost =
+      round != nullptr && round->has_lost_node() && table.present() < round->nodes();
+  return {table.is_full(), table.is_enough(), has_lost, replaces};
+}
+
+NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
   if (now >= not_before) {
     const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
     if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;

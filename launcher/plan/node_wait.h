@@ -10,6 +10,9 @@
 #include <chrono>
 #include <optional>
 
+#include "launcher/plan/node_table.h"
+#include "launcher/plan/round.h"
+
 namespace ddp::launcher {
 
 class NodeWait {
@@ -32,15 +35,19 @@ class NodeWait {
     /// There is, or will be, somebody for another round.
     [[nodiscard]] bool can_go_on() const { return are_enough || replaces; }
   };
+  /// Of the nodes of `table`, after `round`: the newest; null: none has begun. `replaces`: another
+  /// node may take the place of a lost one.
+  static Presence see_presence(const NodeTable& table, const Round* round, bool replaces);
+
   enum class Step { begin, wait, give_up };
 
   NodeWait(const Rules& rules, Time now)
       : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
 
   /// To be called after each event, and at next().
-  Step look(const Presence& nodes, Time not_before, Time now);
+  Step advance(const Presence& nodes, Time not_before, Time now);
 
-  /// When look() is to be called again though nothing happens.
+  /// When advance() is to be called again though nothing happens.
   [[nodiscard]] Time next() const { return next_; }
   /// It is time to say who is missing; true once for each time.
   [[nodiscard]] bool take_reminder(Time now);

@@ -11,9 +11,9 @@ namespace ddp::launcher {
 
 struct RankState {
   int rank = 0;
-  pid_t pid = 0;        // on its node
-  std::string address;  // of that node; empty: ours
-  bool joined = false;  // it, or a process that it started, has been a client of the store
+  pid_t pid = 0;              // on its node
+  std::string address;        // of that node; empty: ours
+  bool joined_store = false;  // it, or a process that it started, has been a client of the store
   bool ended = false;
   std::optional<std::chrono::nanoseconds> waited_at;  // in the store: when it was last seen to
 };

@@ -63,10 +63,10 @@ std::string what_happened(const WorkerReport& worker) {
 }
 
 /// As the line that announces the stop names a rank: "rank 2 (node 1, b, pid 17)".
-std::string name_worker(const WorkerReport& worker, bool has_nodes) {
+std::string name_worker(const WorkerReport& worker, bool has_other_nodes) {
   const int rank = worker.ending.rank;
-  return has_nodes ? name_rank(rank, worker.pid, worker.node_rank, worker.host)
-                   : name_rank(rank, worker.pid);
+  return has_other_nodes ? name_rank(rank, worker.pid, worker.node_rank, worker.host)
+                         : name_rank(rank, worker.pid);
 }
 
 std::string progress_of(const WorkerReport& worker) {
@@ -124,12 +124,12 @@ void add_words(std::string& text, const WorkerReport& worker) {
     add_lines(text, line);
 }
 
-std::string describe_root(const Verdict& verdict, const Failed& failed, bool has_nodes) {
+std::string describe_root(const Verdict& verdict, const Failed& failed, bool has_other_nodes) {
   const WorkerReport& root = verdict.workers[failed.root_cause];
   std::string text = "[0]:\n";
   add_field(text, "time", local_time(root.ended_at));
   add_field(text, "host", root.host);
-  if (has_nodes) add_field(text, "node", std::to_string(root.node_rank));
+  if (has_other_nodes) add_field(text, "node", std::to_string(root.node_rank));
   add_field(
       text,
       "rank",
@@ -166,10 +166,10 @@ std::string describe_other_stacks(const Verdict& verdict, int root, const std::s
   return text;
 }
 
-std::string describe_victim(const WorkerReport& worker, bool has_nodes) {
+std::string describe_victim(const WorkerReport& worker, bool has_other_nodes) {
   std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
-  return "  " + name_worker(worker, has_nodes) + ": " + what + "\n";
+  return "  " + name_worker(worker, has_other_nodes) + ": " + what + "\n";
 }
 
 std::span<const std::size_t> first_of(const std::vector<std::size_t>& victims) {
@@ -292,14 +292,14 @@ std::string summarize_round(const RoundResult& result, int round) {
     return head + describe_loss(*lost);
   }
   const Failed& failed = std::get<Failed>(result.outcome);
-  const bool has_nodes = std::ranges::any_of(
+  const bool has_other_nodes = std::ranges::any_of(
       result.workers, [](const WorkerReport& worker) { return worker.node_rank > 0; });
-  return head + name_worker(result.workers[failed.root_cause], has_nodes) + ", " +
+  return head + name_worker(result.workers[failed.root_cause], has_other_nodes) + ", " +
          why_root(result, failed);
 }
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec) {
-  const bool has_nodes = spec.max_nodes > 1;
+  const bool has_other_nodes = spec.max_nodes > 1;
   const std::string wide(kWidth, '=');
   const std::string thin(kWidth, '-');
   const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
@@ -311,11 +311,11 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
   if (failed != nullptr && has_said_it(verdict, spec, verdict.workers[failed->root_cause])) {
     const WorkerReport& root = verdict.workers[failed->root_cause];
-    text += "ddp-launch: " + name_worker(root, has_nodes) +
+    text += "ddp-launch: " + name_worker(root, has_other_nodes) +
             " has refused the job before its first step; exit code " +
             std::to_string(verdict.exit_code) + ".\n";
   } else if (failed != nullptr) {
-    text += head + describe_root(verdict, *failed, has_nodes);
+    text += head + describe_root(verdict, *failed, has_other_nodes);
     const WorkerReport& root = verdict.workers[failed->root_cause];
     if (const auto hint = hint_for(root.last_lines, spec.local_rank_flag)) {
       add_field(text, "hint", *hint);
@@ -323,7 +323,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : first_of(failed->victims)) {
       const WorkerReport& worker = verdict.workers[victim];
-      text += describe_victim(worker, has_nodes);
+      text += describe_victim(worker, has_other_nodes);
       // Where the root cause has no words of its own, those of what it led to are what is known.
       // So are those of a rank that nobody saw.
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
@@ -341,7 +341,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     add_field(text, "what", lost->how + "; what its workers did is not known");
     if (!lost->victims.empty()) text += thin + "\nFailures that followed:\n";
     for (const std::size_t victim : first_of(lost->victims))
-      text += describe_victim(verdict.workers[victim], has_nodes);
+      text += describe_victim(verdict.workers[victim], has_other_nodes);
     text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
@@ -456,13 +456,14 @@ JobEnd describe_lone_end(const LoneEnd& end,
                          const std::string& host) {
   if (!end.lost) {
     JobEnd own = describe_own_end(end.exit_code, end.text);
-    if (end.stop.cause == StopCause::abandoned) own.state = RunState::stopped;
+    if (end.stop.cause == RoundEndCause::stop_unanswered) own.state = RunState::stopped;
     return own;
   }
   Verdict verdict;
   verdict.outcome = *end.lost;
   verdict.exit_code = end.exit_code;
   verdict.world_size = world_size;
+  verdict.rounds = end.stop.round + 1;
   if (before && !before->what.empty())
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
   return describe_end(verdict, spec, host, 0);

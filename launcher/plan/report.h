@@ -1,5 +1,5 @@
 // The one report of a job, for people (torchrun's labels, which people grep for) and for programs
-// (result.json). Pure; run/job_end prints and writes it.
+// (result.json). Pure; run/final_report prints and writes it.
 #pragma once
 
 #include <optional>

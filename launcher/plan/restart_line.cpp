@@ -16,13 +16,13 @@ std::string when(const RestartDecision& decision, const RestartFacts& facts) {
   return decision.pause.count() == 0 ? "now" : "in " + format_duration(decision.pause);
 }
 
-/// ", 2 of 3 ranks go on from step 7"; empty: none is kept.
+/// ", 2 of 3 ranks go on from step 7"; empty: no worker has survived.
 std::string describe_kept(const RoundResult& round, int world_size) {
-  if (round.kept == 0) return "";
+  if (round.survivors == 0) return "";
   const std::string who =
-      ", " + std::to_string(round.kept) + " of " + std::to_string(world_size) + " ranks ";
-  return who + (round.kept_step < 0 ? "wait for it"
-                                    : "go on from step " + std::to_string(round.kept_step));
+      ", " + std::to_string(round.survivors) + " of " + std::to_string(world_size) + " ranks ";
+  return who + (round.survivor_step < 0 ? "wait for it"
+                                        : "go on from step " + std::to_string(round.survivor_step));
 }
 
 }  // namespace

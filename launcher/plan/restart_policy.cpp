@@ -26,7 +26,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
     decision.reason = "every worker had finished before the node was lost";
     return decision;
   }
-  if (!round.has_nodes) {
+  if (!round.can_go_on) {
     decision.reason = "too few nodes are left";
     return decision;
   }
@@ -39,7 +39,7 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
     return decision;
   }
   stuck_rounds_ =
-      round.has_page && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
+      round.tells_checkpoints && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
   checkpoint_step_ = std::max(checkpoint_step_, round.checkpoint_step);
   if (used_ == limits_.max_restarts && !decision.is_free) {
     decision.reason = "all " + std::to_string(used_) + " restarts are used up";

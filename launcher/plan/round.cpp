@@ -42,40 +42,40 @@ bool has_done_well(const WorkerReport& report) {
 Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
     : rules_(rules), begin_(begin), watchdog_(rules.watch) {
   for (Node& node : nodes) {
-    Member member;
-    member.first_worker = ranks_.size();
+    NodeState state;
+    state.first_worker = ranks_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
       RankState rank;
       rank.rank = static_cast<int>(ranks_.size());
       rank.address = node.address;
       ranks_.push_back(std::move(rank));
     }
-    member.node = std::move(node);
-    nodes_.push_back(std::move(member));
+    state.node = std::move(node);
+    nodes_.push_back(std::move(state));
   }
 }
 
 // --- Events.
 
-void Round::note_joined(const std::vector<int>& ranks) {
+void Round::note_store_joins(const std::vector<int>& ranks) {
   for (const int rank : ranks)
-    ranks_[static_cast<std::size_t>(rank)].joined = true;
+    ranks_[static_cast<std::size_t>(rank)].joined_store = true;
 }
 
-void Round::note_started(int node_rank, const Started& started, Time) {
-  Member* const node = find(node_rank, started.round);
+void Round::note_group_started(int node_rank, const GroupStarted& started, Time) {
+  NodeState* const node = find(node_rank, started.round);
   if (node == nullptr) return;
   node->has_started = true;
   for (std::size_t i = 0; i < std::min(started.pids.size(), node->node.workers); ++i)
     ranks_[node->first_worker + i].pid = static_cast<pid_t>(started.pids[i]);
-  if (is_released_ || !have_all(&Member::has_started)) return;
+  if (is_released_ || !have_all(&NodeState::has_started)) return;
   // Every worker of every node runs. Before, the store answers none: nobody trains in vain.
   is_released_ = true;
   actions_.emplace_back(ReleaseStore());
 }
 
-void Round::note_exited(int node_rank, const WorkerEnded& ended, Time now) {
-  const Member* const node = find(node_rank, ended.round);
+void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now) {
+  const NodeState* const node = find(node_rank, ended.round);
   const Ending& ending = ended.worker.ending;
   if (node == nullptr || !is_of(*node, ending.rank)) return;
   RankState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
@@ -100,27 +100,27 @@ void Round::note_exited(int node_rank, const WorkerEnded& ended, Time now) {
   }
 }
 
-void Round::note_failed(int node_rank, const NodeFailed& failed, Time now) {
-  const Member* const node = find(node_rank, failed.round);
+void Round::note_node_failed(int node_rank, const NodeFailed& failed, Time now) {
+  const NodeState* const node = find(node_rank, failed.round);
   if (node == nullptr || facts_.launch_failure) return;
   const bool is_own = node->node.address.empty();
   // Our own node was fenced: that is why the others have left, though it is seen after them. Not so
   // where the round was being ended before: then there is another cause.
   const bool is_fenced = is_own && facts_.lost_node && failed.code == exit_code::kNodeLost &&
-                         stop_cause_ == StopCause::node_lost;
+                         end_cause_ == RoundEndCause::node_lost;
   if (state_ != State::running && !is_fenced) return;
   facts_.launch_failure =
       LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
   if (state_ != State::running) return;
   StopRound command;
   if (!is_released_) command.signal = SIGKILL;  // no worker has begun to work with the others
-  command.cause = StopCause::launch_failed;
+  command.cause = RoundEndCause::launch_failed;
   command.what = facts_.launch_failure->text;
   stop(command, now);
 }
 
-void Round::note_ended(int node_rank, const GroupEnded& ended, Time) {
-  Member* const node = find(node_rank, ended.round);
+void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
+  NodeState* const node = find(node_rank, ended.round);
   if (node == nullptr || node->has_ended) return;
   node->has_ended = true;
   node->end = ended;
@@ -131,8 +131,8 @@ void Round::note_ended(int node_rank, const GroupEnded& ended, Time) {
   end_if_all_have();
 }
 
-void Round::note_lost(int node_rank, const std::string& how, Time heard, Time now) {
-  Member& node = nodes_[static_cast<std::size_t>(node_rank)];
+void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Time now) {
+  NodeState& node = nodes_[static_cast<std::size_t>(node_rank)];
   if (node.is_lost) return;
   node.is_lost = true;
   const NodeLost lost{node_rank, node.node.host, how, {}};
@@ -155,19 +155,20 @@ void Round::note_lost(int node_rank, const std::string& how, Time heard, Time no
     return;
   }
   StopRound command;
-  command.keeps = rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
-  command.cause = StopCause::node_lost;
+  command.keeps_survivors =
+      rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
+  command.cause = RoundEndCause::node_lost;
   command.what = name(node_rank) + " is lost: " + how;
   stop(command, now);
 }
 
-void Round::note_stop(int id, const std::string& where, int signal, Time now) {
+void Round::note_stop_request(int id, const std::string& where, int signal, Time now) {
   if (state_ == State::running) {
     facts_.user_signal = signal;
     StopRound command;
     // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
     if (signal != SIGUSR1) command.signal = signal;
-    command.cause = StopCause::user;
+    command.cause = RoundEndCause::user;
     command.what = signal_name(signal) + where;
     stop(command, now);
   }
@@ -176,7 +177,7 @@ void Round::note_stop(int id, const std::string& where, int signal, Time now) {
   is_killing_ = true;
   StopRound kill;
   kill.round = rules_.number;
-  kill.cause = StopCause::user;
+  kill.cause = RoundEndCause::user;
   kill.what = signal_name(signal) + where;
   kill.signal = SIGKILL;
   tell(kill);
@@ -188,20 +189,20 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
   const nanoseconds at = now - begin_;
   for (std::size_t rank = 0; rank < samples.size(); ++rank) {
     WorkerSample& sample = samples[rank];
-    sample.joined_store = ranks_[rank].joined;
+    sample.joined_store = ranks_[rank].joined_store;
     const bool waits = sample.waits_since && at - *sample.waits_since >= kLongWait;
     if (waits) ranks_[rank].waited_at = at;
   }
-  for (const Finding& finding : watchdog_.look(at, samples)) {
+  for (const Finding& finding : watchdog_.note_samples(at, samples)) {
     const pid_t pid = ranks_[static_cast<std::size_t>(finding.rank)].pid;
     const std::string text = name_worker(finding.rank, pid) + " " + finding.text;
-    if (!finding.ends_job) {
+    if (!finding.ends_round) {
       actions_.emplace_back(Warn{text + ". Others may wait for it."});
       continue;
     }
     hang_ = finding;
     StopRound command;
-    command.cause = StopCause::hang;
+    command.cause = RoundEndCause::hang;
     command.what = text;
     stop(command, now);
   }
@@ -211,7 +212,7 @@ void Round::note_time(Time now) {
   if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
     const std::size_t alive = ranks_.size() - ended_;
     StopRound command;
-    command.cause = StopCause::not_followed;
+    command.cause = RoundEndCause::not_followed;
     command.what = count_workers(alive) + " did not follow within " + format_duration(rules_.grace);
     stop(command, now);
   }
@@ -219,7 +220,7 @@ void Round::note_time(Time now) {
   report_deadline_.reset();
   // Our own node always reports; another one may be stuck in a way that its heartbeats do not show.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    const Member& node = nodes_[i];
+    const NodeState& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
     actions_.emplace_back(GiveUpNode{static_cast<int>(i), "did not end its workers in time"});
   }
@@ -240,8 +241,9 @@ void Round::stop_for_failure(const Ending& ending, const std::string& who, Time 
   // Who times out has waited for its peers for a while: one that is stopped now was so by then.
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
   StopRound command;
-  command.keeps = rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
-  command.cause = StopCause::worker_failed;
+  command.keeps_survivors =
+      rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
+  command.cause = RoundEndCause::worker_failed;
   command.what = who + " has failed: " + to_text(ending.status);
   stop(command, now);
 }
@@ -250,21 +252,21 @@ void Round::stop_for_failure(const Ending& ending, const std::string& who, Time 
 void Round::stop(StopRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::stopping;
-  stop_cause_ = command.cause;
+  end_cause_ = command.cause;
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
   command.grace = rules_.grace;
   nanoseconds wait = command.grace + rules_.report_wait;
-  if (command.cause == StopCause::hang) wait += rules_.stacks_wait;
-  if (command.keeps) wait += rules_.settle_wait;
+  if (command.cause == RoundEndCause::hang) wait += rules_.stacks_wait;
+  if (command.keeps_survivors) wait += rules_.settle_wait;
   report_deadline_ = now + wait;
   tell(command);
   end_if_all_have();
 }
 
 void Round::end_if_all_have() {
-  if (state_ == State::stopping && have_all(&Member::has_ended)) state_ = State::over;
+  if (state_ == State::stopping && have_all(&NodeState::has_ended)) state_ = State::over;
 }
 
 /// A full one takes the place of what was told at once.
@@ -281,7 +283,7 @@ std::vector<WorkerReport> Round::take_reports() {
   for (auto& [rank, report] : reports_) {
     const int number = rank;
     const RankState& state = ranks_[static_cast<std::size_t>(rank)];
-    report.ending.joined_store = state.joined;
+    report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
     report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), number) != frozen_.end();
@@ -290,27 +292,28 @@ std::vector<WorkerReport> Round::take_reports() {
   return reports;
 }
 
-RoundResult Round::conclude(Time now, bool has_nodes) {
+RoundResult Round::conclude(Time now, bool can_go_on) {
   assert(is_over());
   RoundResult result;
   result.workers = take_reports();
   result.lived = now - begin_;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const GroupEnded& end = nodes_[i].end;
-    result.kept += end.kept;
-    result.kept_step = std::max(result.kept_step, end.kept_step);
+    result.survivors += end.survivors;
+    result.survivor_step = std::max(result.survivor_step, end.survivor_step);
     const std::string where =
         nodes_[i].node.address.empty() ? "" : name(static_cast<int>(i)) + ": ";
     for (const std::string& process : end.unkilled)
       result.unkilled.push_back(where + process);
   }
-  result.checkpoint_step = result.kept_step;  // as good as a checkpoint
+  result.checkpoint_step = result.survivor_step;  // as good as a checkpoint
   std::vector<Ending> endings;
   for (const WorkerReport& report : result.workers) {
     endings.push_back(report.ending);
     // A program that writes no checkpoints, or says nothing of them, is not stuck by that.
     const bool tells_checkpoints = rules_.own_worker || report.checkpoint_step >= 0;
-    result.has_page = result.has_page || (report.ending.opened_page && tells_checkpoints);
+    result.tells_checkpoints =
+        result.tells_checkpoints || (report.ending.opened_page && tells_checkpoints);
     result.checkpoint_step = std::max(result.checkpoint_step, report.checkpoint_step);
   }
   EndFacts facts = facts_;
@@ -325,22 +328,21 @@ RoundResult Round::conclude(Time now, bool has_nodes) {
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
   result.is_done = result.workers.size() == ranks_.size() &&
                    std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
-  result.has_nodes = has_nodes;
+  result.can_go_on = can_go_on;
   if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();
   return result;
 }
 
 // --- Names.
 
-Round::Member* Round::find(int node_rank, int round) {
-  Member& node = nodes_[static_cast<std::size_t>(node_rank)];
+Round::NodeState* Round::find(int node_rank, int round) {
+  NodeState& node = nodes_[static_cast<std::size_t>(node_rank)];
   return node.is_lost || round != rules_.number ? nullptr : &node;
 }
 
-bool Round::is_of(const Member& member, int rank) const {
+bool Round::is_of(const NodeState& node, int rank) const {
   const auto index = static_cast<std::size_t>(rank);
-  return rank >= 0 && index >= member.first_worker &&
-         index < member.first_worker + member.node.workers;
+  return rank >= 0 && index >= node.first_worker && index < node.first_worker + node.node.workers;
 }
 
 std::string Round::name(int node_rank) const {
@@ -355,8 +357,8 @@ std::string Round::name_worker(int rank, std::int64_t pid) const {
   return name_rank(rank, pid);
 }
 
-bool Round::have_all(bool Member::*reached) const {
-  return std::all_of(nodes_.begin(), nodes_.end(), [reached](const Member& node) {
+bool Round::have_all(bool NodeState::*reached) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [reached](const NodeState& node) {
     return node.is_lost || node.*reached;
   });
 }

@@ -55,8 +55,8 @@ class Round {
     bool has_restarts = false;     // one at least is left
     bool lost_nodes_are_free = false;
     bool own_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
-    // How long a node's report may take, after the grace: always, after stacks, where some are
-    // kept.
+    // How long a node's report may take, after the grace: always, after stacks, where some
+    // workers may survive.
     std::chrono::nanoseconds report_wait{0};
     std::chrono::nanoseconds stacks_wait{0};
     std::chrono::nanoseconds settle_wait{0};
@@ -93,16 +93,16 @@ class Round {
   // --- Events. What a node says of another round, or says after it was lost, changes nothing; nor
   // does what it says of workers that are not its own. Times of workers count from `begin`.
 
-  void note_joined(const std::vector<int>& ranks);  // the store, for the first time
-  void note_started(int node_rank, const Started& started, Time now);
-  void note_exited(int node_rank, const WorkerEnded& ended, Time now);
-  void note_failed(int node_rank, const NodeFailed& failed, Time now);
-  void note_ended(int node_rank, const GroupEnded& ended, Time now);
+  void note_store_joins(const std::vector<int>& ranks);  // the store, for the first time
+  void note_group_started(int node_rank, const GroupStarted& started, Time now);
+  void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
+  void note_node_failed(int node_rank, const NodeFailed& failed, Time now);
+  void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
   /// Nothing more comes from that node, which was last heard at `heard`.
-  void note_lost(int node_rank, const std::string& how, Time heard, Time now);
+  void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
   /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
   /// is " at node 1 (b)", or empty at our own node.
-  void note_stop(int id, const std::string& where, int signal, Time now);
+  void note_stop_request(int id, const std::string& where, int signal, Time now);
   /// All workers, by rank, as they are now.
   void note_samples(std::vector<WorkerSample> samples, Time now);
   /// To be called at deadline(), or after each event.
@@ -126,13 +126,14 @@ class Round {
   /// The newest loss of a node whose part in the round was over, and is known.
   [[nodiscard]] const std::optional<NodeLost>& lost_later() const { return lost_later_; }
 
-  /// To be called once. Precondition: is_over(). `has_nodes`: enough for another round are there,
+  /// To be called once. Precondition: is_over(). `can_go_on`: enough for another round are there,
   /// or are waited for.
-  [[nodiscard]] RoundResult conclude(Time now, bool has_nodes);
+  [[nodiscard]] RoundResult conclude(Time now, bool can_go_on);
 
  private:
   enum class State { running, stopping, over };
-  struct Member {
+  /// A node of the round, and how far it is.
+  struct NodeState {
     Node node;
     std::size_t first_worker = 0;  // their ranks
     bool has_started = false;
@@ -141,11 +142,11 @@ class Round {
     GroupEnded end;  // without its workers, which are in `reports_`
   };
   /// Null: it is lost, or speaks of another round.
-  Member* find(int node_rank, int round);
-  [[nodiscard]] bool is_of(const Member& member, int rank) const;
+  NodeState* find(int node_rank, int round);
+  [[nodiscard]] bool is_of(const NodeState& node, int rank) const;
   [[nodiscard]] std::string name(int node_rank) const;
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
-  [[nodiscard]] bool have_all(bool Member::*reached) const;
+  [[nodiscard]] bool have_all(bool NodeState::*reached) const;
   void tell(const NodeCommand& command) { actions_.emplace_back(TellNodes{command}); }
   void stop(StopRound command, Time now);
   void stop_for_failure(const Ending& ending, const std::string& who, Time now);
@@ -155,7 +156,7 @@ class Round {
 
   Rules rules_;
   Time begin_;
-  std::vector<Member> nodes_;     // by node rank
+  std::vector<NodeState> nodes_;  // by node rank
   std::vector<RankState> ranks_;  // by rank
   Watchdog watchdog_;
   State state_ = State::running;
@@ -166,7 +167,7 @@ class Round {
   std::optional<Time> report_deadline_;   // while the round is being ended
   std::map<int, StopRequests> requests_;  // by who made them
   bool is_killing_ = false;
-  StopCause stop_cause_ = StopCause::all_ended;  // what the nodes were told, once they were
+  RoundEndCause end_cause_ = RoundEndCause::all_ended;  // what the nodes were told, once they were
   EndFacts facts_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was

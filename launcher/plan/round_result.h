@@ -20,12 +20,12 @@ struct RoundResult {
   std::string hang;                   // what is wrong with the root cause, after a hang
   std::chrono::nanoseconds lived{0};
   std::chrono::nanoseconds teardown{0};  // from the first failure to the last process gone
-  bool has_page = false;                 // some worker had opened its progress page, and saves
+  bool tells_checkpoints = false;        // some worker's page would tell of a checkpoint
   std::int64_t checkpoint_step = -1;     // newest one that a page told of
-  int kept = 0;                          // workers that wait for the next round
-  std::int64_t kept_step = -1;           // the newest step whose state one of them holds
+  int survivors = 0;                     // workers that wait for the next round
+  std::int64_t survivor_step = -1;       // the newest step whose state one of them holds
   bool is_done = false;                  // every worker of every node has finished its work
-  bool has_nodes = true;                 // enough of them are there, or are waited for
+  bool can_go_on = true;                 // enough nodes are there, or are waited for
 };
 
 }  // namespace ddp::launcher

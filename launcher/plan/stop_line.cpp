@@ -11,14 +11,14 @@ std::string count_workers(std::size_t workers) {
 
 std::string describe_stop(const StopRound& stop, std::size_t workers, bool is_requested_here) {
   const std::string count = count_workers(workers);
-  if (stop.cause == StopCause::user) {
+  if (stop.cause == RoundEndCause::user) {
     return stop.what + ": stopping " + count + ", they have " + format_duration(stop.grace) +
            (is_requested_here ? ". A second SIGINT or SIGTERM kills them now."
                               : ". SIGINT or SIGTERM, sent twice, kills them now.");
   }
-  const std::string others = stop.cause == StopCause::worker_failed ? "the other " : "";
-  return stop.what + (stop.keeps ? "; the round is over for " : "; stopping ") + others + count +
-         ".";
+  const std::string others = stop.cause == RoundEndCause::worker_failed ? "the other " : "";
+  return stop.what + (stop.keeps_survivors ? "; the round is over for " : "; stopping ") + others +
+         count + ".";
 }
 
 std::string answer_stop_request(int signal) {

@@ -16,8 +16,8 @@ std::optional<std::string> who_is_missing(std::span<const RankState> ranks, int 
   int missing = 0;
   std::string names;
   for (const RankState& rank : ranks) {
-    if (rank.joined) ++joined;
-    if (rank.joined || rank.ended) continue;  // who has left is another question
+    if (rank.joined_store) ++joined;
+    if (rank.joined_store || rank.ended) continue;  // who has left is another question
     if (++missing > kNamed) continue;
     names += (names.empty() ? "" : ", ") + name_rank(rank.rank, rank.pid);
   }

@@ -15,7 +15,7 @@ struct Verdict : RoundResult {
 
   int world_size = 0;                       // of the newest round; 0: none has begun
   std::string why_last_round;               // why no other one followed, where somebody may wonder
-  int rounds = 1;                           // that were started
+  int rounds = 0;                           // that have begun
   std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
   std::chrono::nanoseconds duration{0};     // first worker started to last process gone
 };

@@ -240,7 +240,7 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   const bool may_wait = first.is_free && first.is_quick && first.is_inside &&
                         first.kind == WaitKind::peers && suspects.size() > 1;
   Finding finding;
-  finding.ends_job = true;
+  finding.ends_round = true;
   finding.rank = culprit->last.rank;
   const bool is_stuck = !first.is_free || !first.is_quick;
   finding.is_guess = is_tie || may_wait || (!has_each_a_page && is_one_with_page && !is_stuck);
@@ -298,7 +298,8 @@ std::optional<Finding> Watchdog::find_left_alone(nanoseconds now) const {
                      " since for a key that nobody sets"};
 }
 
-std::vector<Finding> Watchdog::look(nanoseconds now, std::span<const WorkerSample> samples) {
+std::vector<Finding> Watchdog::note_samples(nanoseconds now,
+                                            std::span<const WorkerSample> samples) {
   tracks_.resize(samples.size());
   forget_a_gap(now);
   std::vector<Finding> findings;

@@ -53,9 +53,9 @@ struct WatchLimits {
   std::optional<std::chrono::nanoseconds> hang_timeout;
 };
 
-/// A line to say, or the reason to end the job.
+/// A line to say, or the reason to end the round.
 struct Finding {
-  bool ends_job = false;
+  bool ends_round = false;
   int rank = 0;      // whom it is about; of a hang: the root cause
   std::string text;  // of a hang: what is wrong with that rank
   /// Of a hang: nothing but that rank's place in a list says that it is the root cause. Its stack
@@ -75,9 +75,9 @@ class Watchdog {
   explicit Watchdog(WatchLimits limits) : limits_(limits) {}
 
   /// Takes one look at all workers of the round. Warnings come once for each time that a worker
-  /// freezes; at most one finding ends the job.
-  [[nodiscard]] std::vector<Finding> look(std::chrono::nanoseconds now,
-                                          std::span<const WorkerSample> samples);
+  /// freezes; at most one finding ends the round.
+  [[nodiscard]] std::vector<Finding> note_samples(std::chrono::nanoseconds now,
+                                                  std::span<const WorkerSample> samples);
 
   /// Ranks that have been stopped for that long: the root cause when their peers give up.
   [[nodiscard]] std::vector<int> frozen(std::chrono::nanoseconds at_least = kFrozenFor) const;

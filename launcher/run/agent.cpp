@@ -12,12 +12,12 @@
 #include "launcher/plan/signal_meaning.h"
 #include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
+#include "launcher/run/group_end.h"
 #include "launcher/run/job_look.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
 #include "launcher/run/progress_probe.h"
 #include "launcher/run/remote_node_zero.h"
-#include "launcher/run/round_end.h"
 #include "launcher/run/status.h"
 
 namespace ddp::launcher {
@@ -94,7 +94,7 @@ JobEnd Agent::run() {
     if (commands_.job_end()) {
       console_.error(error.what());
     } else {
-      failure = zero_->abandon(error.what(), code);
+      failure = zero_->fail(error.what(), code);
     }
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
@@ -118,7 +118,7 @@ asio::awaitable<void> Agent::run_rounds() {
     if (commands_.job_end()) break;
     co_await run_round();
   }
-  co_await workers_.end_kept();
+  co_await workers_.end_survivors();
   // The verdict is the same on every node.
   is_over_ = true;
   look_timer_.cancel();
@@ -158,7 +158,7 @@ asio::awaitable<void> Agent::run_round() {
 }
 
 void Agent::start_workers(const StartRound& start) {
-  std::optional<Started> started;
+  std::optional<GroupStarted> started;
   try {
     started = workers_.start(start);
   } catch (const Error& error) {

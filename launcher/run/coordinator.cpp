@@ -20,6 +20,7 @@ namespace {
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
+constexpr std::chrono::seconds kRefuseFor(2);  // nodes that wait for us try again within one
 
 }  // namespace
 
@@ -93,8 +94,9 @@ asio::awaitable<void> Coordinator::ask_again() {
 asio::awaitable<void> Coordinator::run_job() {
   RestartPolicy policy(
       RestartLimits{spec_.max_restarts, spec_.died_within, spec_.lost_nodes_are_free});
-  bool is_here = co_await gather(spec_.join_timeout);
-  while (is_here) {
+  if (spec_.problem_code != 0) co_await refuse_nodes();
+  bool are_here = co_await gather(spec_.join_timeout);
+  while (are_here) {
     // All nodes have joined; node ranks are fixed.
     if (!begin_round(policy)) break;
     // Ranks are fixed, and every node is told to start.
@@ -109,10 +111,25 @@ asio::awaitable<void> Coordinator::run_job() {
     take_decision(round, decision, policy.left());
     if (!decision.restart) break;
     co_await pause(decision);
-    is_here = co_await gather(spec_.replace_timeout.value_or(std::chrono::milliseconds(0)));
+    are_here = co_await gather(spec_.replace_timeout.value_or(std::chrono::milliseconds(0)));
   }
   // The verdict is the same on every node.
   co_await end();
+}
+
+/// This node cannot execute the program, so the job does not begin. Suspends: until all other nodes
+/// have heard it, those that come in time.
+asio::awaitable<void> Coordinator::refuse_nodes() {
+  why_not_begun_ = Refusal{spec_.problem_code, spec_.problem};
+  const Deadline deadline = Clock::now() + kRefuseFor;
+  int left = spec_.max_nodes - 1;
+  while (left > 0 && !stop_signal_) {
+    std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
+    if (!event) break;
+    const auto* const came = std::get_if<NodeLinks::NodeCame>(&*event);
+    if (came != nullptr && !came->hello.asks) --left;
+    note(std::move(*event));
+  }
 }
 
 /// Waits until the nodes of the next round are here. False: they are not, or the user stops the
@@ -123,7 +140,7 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
   while (!stop_signal_ && !(rules.is_first && why_not_begun_)) {
     const Clock::time_point now = Clock::now();
     const bool is_reminder = wait.take_reminder(now);
-    const NodeWait::Step step = wait.look(see_presence(), replace_not_before_, now);
+    const NodeWait::Step step = wait.advance(see_presence(), replace_not_before_, now);
     if (step == NodeWait::Step::begin) co_return true;
     if (step == NodeWait::Step::give_up) break;
     if (is_reminder) console_.info(links_.table().who_is_missing());
@@ -135,15 +152,13 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 }
 
 NodeWait::Presence Coordinator::see_presence() const {
-  const NodeTable& table = links_.table();
-  const bool has_lost = round_ && round_->decisions().has_lost_node() &&
-                        table.present() < round_->decisions().nodes();
-  return {table.is_full(), table.is_enough(), has_lost, spec_.replace_timeout.has_value()};
+  const Round* const round = round_ ? &round_->decisions() : nullptr;
+  return NodeWait::see_presence(links_.table(), round, spec_.replace_timeout.has_value());
 }
 
 /// There is no further round, or not even one.
 void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
-  JobVerdict::NotBegun why;
+  VerdictBuilder::NotBegun why;
   why.stop_signal = stop_signal_;
   why.refusal = why_not_begun_;
   why.missing = links_.table().who_is_missing();
@@ -156,7 +171,6 @@ void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
 bool Coordinator::begin_round(const RestartPolicy& policy) {
   ask_timer_.cancel();
   JobRound::Assignment assignment = JobRound::assign_ranks(links_, policy.round());
-  verdict_.begin_round(policy.round(), assignment.world_size);
   try {
     if (policy.round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
@@ -164,6 +178,7 @@ bool Coordinator::begin_round(const RestartPolicy& policy) {
     verdict_.note_failure(error.what(), error.code());
     return false;
   }
+  verdict_.note_begun(policy.round(), assignment.world_size);
   assignment.start.run_dir = run_dir_.string();
   const auto lose_node = [this](int id, const std::string& how) { lose(id, how); };
   const JobRound::Parts parts{links_, store_, console_, spec_, begin_, lose_node};
@@ -185,7 +200,7 @@ asio::awaitable<void> Coordinator::watch() {
 
 void Coordinator::note(NodeLinks::Event event) {
   // Before what it leads to: an ending remembers who has joined.
-  if (round_ && !round_->decisions().is_over()) round_->note_joined();
+  if (round_ && !round_->decisions().is_over()) round_->note_store_joins();
   if (auto* const came = std::get_if<NodeLinks::EventCame>(&event)) {
     note_event(came->id, std::move(came->event));
   }
@@ -203,31 +218,32 @@ void Coordinator::note(NodeLinks::Event event) {
 void Coordinator::note_event(int id, NodeEvent event) {
   LinkedNode* const node = links_.find(id);
   if (node == nullptr) return;
-  if (const auto* const asked = std::get_if<StopRequested>(&event)) note_stop(*node, asked->signal);
+  if (const auto* const asked = std::get_if<StopRequested>(&event))
+    note_stop_request(*node, asked->signal);
   if (const auto* const reply = std::get_if<HeartbeatReply>(&event)) node->note_reply(*reply);
-  if (round_ && node->has_rank()) round_->note(*node, std::move(event), Clock::now());
+  if (round_ && node->is_in_round()) round_->note(*node, std::move(event), Clock::now());
 }
 
-void Coordinator::note_stop(const LinkedNode& node, int signal) {
+void Coordinator::note_stop_request(const LinkedNode& node, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
   stop_signal_ = signal;
   const std::string where = node.link ? " at " + node.name() : "";
-  if (round_) round_->decisions().note_stop(node.id, where, signal, Clock::now());
+  if (round_) round_->decisions().note_stop_request(node.id, where, signal, Clock::now());
 }
 
 /// A node is gone: from the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
   const std::unique_ptr<LinkedNode> node = links_.remove(id);
   if (!node) return;
-  if (!node->has_rank() || !round_) {
-    console_.warning(name_node(node->asked_rank, node->host) +
+  if (!node->is_in_round() || !round_) {
+    console_.warning(name_node(node->asked_node_rank, node->host) +
                      " has left while it waited for a round: " + how);
     return;
   }
   const Clock::time_point heard = node->link->last_heard();
   replace_not_before_ = std::max(replace_not_before_, heard + kReplaceAfter);
   if (round_->decisions().is_stopping()) console_.error(node->name() + " is lost: " + how);
-  round_->decisions().note_lost(node->rank, how, heard, Clock::now());
+  round_->decisions().note_node_lost(node->node_rank, how, heard, Clock::now());
 }
 
 void Coordinator::take_decision(const RoundResult& round,
@@ -287,7 +303,7 @@ JobEnd Coordinator::make_end(std::size_t most_workers) const {
   return describe_end(verdict_.value(), spec_, host_, most_workers);
 }
 
-JobEnd Coordinator::abandon(const std::string& failure, int exit_code) {
+JobEnd Coordinator::fail(const std::string& failure, int exit_code) {
   verdict_.note_failure(failure, exit_code);
   verdict_.note_end(Clock::now() - begin_);
   links_.tell_others(make_end(kTheirWorkers));

@@ -12,11 +12,11 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/job_spec.h"
-#include "launcher/plan/job_verdict.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/node_silence.h"
 #include "launcher/plan/node_wait.h"
 #include "launcher/plan/restart_policy.h"
+#include "launcher/plan/verdict_builder.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/console.h"
 #include "launcher/run/job_round.h"
@@ -46,7 +46,7 @@ class Coordinator : public NodeZero {
   void reply(const HeartbeatReply& reply) override { report(reply); }
   void tick() override { tell_own_node(Heartbeat()); }
   void report_fence() override;
-  JobEnd abandon(const std::string& failure, int exit_code) override;
+  JobEnd fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
@@ -57,6 +57,7 @@ class Coordinator : public NodeZero {
  private:
   asio::awaitable<void> run_job();
   asio::awaitable<void> ask_again();
+  asio::awaitable<void> refuse_nodes();
   asio::awaitable<bool> gather(std::chrono::milliseconds limit);
   bool begin_round(const RestartPolicy& policy);
   asio::awaitable<void> watch();
@@ -65,7 +66,7 @@ class Coordinator : public NodeZero {
 
   void note(NodeLinks::Event event);
   void note_event(int id, NodeEvent event);
-  void note_stop(const LinkedNode& node, int signal);
+  void note_stop_request(const LinkedNode& node, int signal);
   void lose(int id, const std::string& how);
   void tell_own_node(const NodeCommand& command);
 
@@ -94,7 +95,7 @@ class Coordinator : public NodeZero {
   std::optional<Refusal> why_not_begun_;
   Clock::time_point replace_not_before_;  // no new round before
   const Clock::time_point begin_ = Clock::now();
-  JobVerdict verdict_;
+  VerdictBuilder verdict_;
 };
 
 }  // namespace ddp::launcher

@@ -10,9 +10,9 @@
 namespace ddp::launcher {
 namespace {
 
-std::vector<LinkedNode*> by_rank(const NodeLinks& links) {
-  std::vector<LinkedNode*> nodes = links.with_rank();
-  std::ranges::sort(nodes, {}, &LinkedNode::rank);
+std::vector<LinkedNode*> by_node_rank(const NodeLinks& links) {
+  std::vector<LinkedNode*> nodes = links.in_round();
+  std::ranges::sort(nodes, {}, &LinkedNode::node_rank);
   return nodes;
 }
 
@@ -21,7 +21,7 @@ void take_samples(JobView& job, const LinkedNode& node) {
     const auto rank = static_cast<std::size_t>(sample.rank);
     if (rank >= job.ranks.size()) continue;
     job.ranks[rank].sample = sample;
-    job.ranks[rank].node_rank = node.rank;
+    job.ranks[rank].node_rank = node.node_rank;
   }
 }
 
@@ -38,10 +38,10 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
     rank.ended = state.ended || round.is_over();
   }
   int first_rank = 0;
-  for (const LinkedNode* const node : by_rank(links)) {
+  for (const LinkedNode* const node : by_node_rank(links)) {
     // A node before it may be lost, and its ranks with it.
     if (!node->samples.empty()) first_rank = node->samples.front().rank;
-    job.nodes.push_back({node->rank, node->host, first_rank, node->workers});
+    job.nodes.push_back({node->node_rank, node->host, first_rank, node->workers});
     first_rank += static_cast<int>(node->workers);
     take_samples(job, *node);
   }

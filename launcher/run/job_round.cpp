@@ -54,7 +54,7 @@ std::vector<Round::Node> describe_nodes(const std::vector<LinkedNode*>& nodes) {
 JobRound::Assignment JobRound::assign_ranks(NodeLinks& links, int number) {
   Assignment assignment;
   assignment.start.round = number;
-  assignment.nodes = links.assign_ranks();
+  assignment.nodes = links.assign_node_ranks();
   std::vector<std::string> roles;
   for (const LinkedNode* const node : assignment.nodes) {
     assignment.start.workers_of_node.push_back(static_cast<int>(node->workers));
@@ -75,13 +75,13 @@ JobRound::JobRound(Parts parts, const RestartPolicy& policy, Assignment assignme
 void JobRound::begin() {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
   for (const LinkedNode* const node : assignment_.nodes) {
-    assignment_.start.node_rank = node->rank;
+    assignment_.start.node_rank = node->node_rank;
     parts_.links.send(*node, assignment_.start);
   }
 }
 
-void JobRound::note_joined() {
-  round_.note_joined(parts_.store.take_joined());
+void JobRound::note_store_joins() {
+  round_.note_store_joins(parts_.store.take_joins());
 }
 
 void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
@@ -89,28 +89,28 @@ void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
     if (reply->round == round_.number()) node.samples = std::move(reply->samples);
     if (!node.link && !round_.is_stopping()) look_at_workers(now);  // our own is the clock
   }
-  const auto* const started = std::get_if<Started>(&event);
+  const auto* const started = std::get_if<GroupStarted>(&event);
   if (started != nullptr && started->round == round_.number()) {
     node.begin_ns = started->begin_ns;
     node.started_at = now;
     // The first heartbeat had to wait until the node's agent was made, so the answer told little of
     // its clock.
     parts_.links.send_heartbeat(node);
-    round_.note_started(node.rank, *started, now);
+    round_.note_group_started(node.node_rank, *started, now);
   }
   if (auto* const ended = std::get_if<WorkerEnded>(&event)) {
     ended->worker.ending.at += node.begin_since(round_.began_at());
-    round_.note_exited(node.rank, *ended, now);
+    round_.note_worker_ended(node.node_rank, *ended, now);
   }
   if (const auto* const failed = std::get_if<NodeFailed>(&event)) {
-    round_.note_failed(node.rank, *failed, now);
+    round_.note_node_failed(node.node_rank, *failed, now);
   }
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
       report.ending.at += node.begin_since(round_.began_at());
     const bool is_current = ended->round == round_.number();
     if (is_current && !ended->gpu_error.empty()) parts_.links.put_last(node, ended->gpu_error);
-    round_.note_ended(node.rank, *ended, now);
+    round_.note_group_ended(node.node_rank, *ended, now);
   }
 }
 
@@ -148,7 +148,7 @@ void JobRound::look_at_workers(Clock::time_point now) {
   std::vector<WorkerSample> samples(round_.ranks().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const LinkedNode* const node : parts_.links.with_rank()) {
+  for (const LinkedNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
       const auto rank = static_cast<std::size_t>(sample.rank);
       if (rank >= samples.size()) continue;

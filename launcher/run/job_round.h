@@ -49,7 +49,7 @@ class JobRound {
   /// An event of a node that has a place in the round.
   void note(LinkedNode& node, NodeEvent event, Clock::time_point now);
   /// Takes in who has joined the store: it is known before what it leads to.
-  void note_joined();
+  void note_store_joins();
   /// Does what has been decided since.
   void carry_out();
 

@@ -56,12 +56,12 @@ void say_stop(Console& console,
               bool is_requested_here) {
   if (group.alive() == 0) return;
   const std::string line = describe_stop(stop, group.alive(), is_requested_here);
-  if (stop.cause == StopCause::user) {
+  if (stop.cause == RoundEndCause::user) {
     console.warning(line);
   } else {
     console.error(line);
   }
-  if (stop.cause != StopCause::hang) return;
+  if (stop.cause != RoundEndCause::hang) return;
   for (const auto& worker : group.workers()) {
     if (worker->ending) continue;
     console.info("rank " + std::to_string(worker->placement.rank) + ": " +

@@ -22,7 +22,7 @@ std::int64_t steady_ns() {
 }
 
 std::string LinkedNode::name() const {
-  return name_node(has_rank() ? std::optional<int>(rank) : std::nullopt, host);
+  return name_node(is_in_round() ? std::optional<int>(node_rank) : std::nullopt, host);
 }
 
 void LinkedNode::note_reply(const HeartbeatReply& reply) {
@@ -81,7 +81,8 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
       came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
   if (is_ourselves) refusal.reset();
   if (refusal || came.hello.asks) {
-    if (refusal) say_refused(refusal->text);
+    // Of a problem of ours the verdict tells.
+    if (refusal && rules_.own.problem_code == 0) say_refused(refusal->text);
     // Who knows the token may know the job; others hear what they have said themselves.
     const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
     const std::string answer =
@@ -93,7 +94,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   auto node = std::make_unique<LinkedNode>();
   node->id = table_.add(hello);
   node->host = came.hello.host;
-  node->asked_rank = came.hello.node_rank;
+  node->asked_node_rank = came.hello.node_rank;
   node->link = came.link;
   came.link->send(encode(rules_.welcome));
   send_heartbeat(*node);
@@ -154,16 +155,16 @@ std::unique_ptr<LinkedNode> NodeLinks::remove(int id) {
   return node;
 }
 
-std::vector<LinkedNode*> NodeLinks::assign_ranks() {
-  const std::vector<int> ids = table_.assign_ranks();
+std::vector<LinkedNode*> NodeLinks::assign_node_ranks() {
+  const std::vector<int> ids = table_.assign_node_ranks();
   for (const auto& [id, node] : nodes_)
-    node->rank = -1;
+    node->node_rank = -1;
   std::vector<LinkedNode*> nodes;
   own_address_.clear();
   std::set<std::string> addresses;
   for (const int id : ids) {
     LinkedNode& node = *nodes_.at(id);
-    node.rank = static_cast<int>(nodes.size());
+    node.node_rank = static_cast<int>(nodes.size());
     node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
     node.samples.clear();
     node.begin_ns = 0;
@@ -191,8 +192,8 @@ void NodeLinks::say_broken_gpus() {
     if (node->gpu_error.empty()) continue;
     const std::string what = "a GPU of it is broken, as its kernel log says: " + node->gpu_error;
     console_.warning(node->name() +
-                     (node->has_rank() ? " stays, as no other node is there to take its place: "
-                                       : " is left out, as another node takes its place: ") +
+                     (node->is_in_round() ? " stays, as no other node is there to take its place: "
+                                          : " is left out, as another node takes its place: ") +
                      what);
   }
 }
@@ -202,17 +203,17 @@ LinkedNode* NodeLinks::find(int id) const {
   return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-std::vector<LinkedNode*> NodeLinks::with_rank() const {
+std::vector<LinkedNode*> NodeLinks::in_round() const {
   std::vector<LinkedNode*> nodes;
   for (const auto& [id, node] : nodes_) {
-    if (node->has_rank()) nodes.push_back(node.get());
+    if (node->is_in_round()) nodes.push_back(node.get());
   }
   return nodes;
 }
 
 LinkedNode* NodeLinks::at(int node_rank) const {
   for (const auto& [id, node] : nodes_) {
-    if (node->rank == node_rank) return node.get();
+    if (node->node_rank == node_rank) return node.get();
   }
   return nullptr;
 }
@@ -231,7 +232,7 @@ void NodeLinks::send(const LinkedNode& node, const NodeCommand& command) {
 }
 
 void NodeLinks::send_all(const NodeCommand& command) {
-  for (LinkedNode* const node : with_rank())
+  for (LinkedNode* const node : in_round())
     send(*node, command);
 }
 
@@ -263,7 +264,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
         continue;
       }
       if (is_due) node->link->send_heartbeat(text);
-      if (const auto quiet = node->silence.look(heard, now))
+      if (const auto quiet = node->silence.note_heard(heard, now))
         console_.warning(node->name() + " was silent for " + format_seconds(*quiet));
     }
     heartbeat_timer_.expires_after(kLook);

@@ -32,19 +32,19 @@ namespace ddp::launcher {
 struct LinkedNode {
   int id = 0;  // of the table
   std::string host;
-  std::optional<int> asked_rank;
+  std::optional<int> asked_node_rank;
   std::shared_ptr<ControlLink> link;  // null: our own
   ClockOffset clock;
   NodeSilence silence;
   std::string gpu_error;  // of the kernel log, in any round; empty: none
   // Of the round.
-  int rank = -1;  // of the node; -1: it waits for the next round
+  int node_rank = -1;  // -1: it waits for the next round
   std::size_t workers = 0;
   std::int64_t begin_ns = 0;                    // of its round, on its clock
   std::optional<Clock::time_point> started_at;  // when it told us that; nothing: not yet
   std::vector<WorkerSample> samples;
 
-  [[nodiscard]] bool has_rank() const { return rank >= 0; }
+  [[nodiscard]] bool is_in_round() const { return node_rank >= 0; }
   [[nodiscard]] std::string name() const;
   /// What its heartbeat tells of its clock.
   void note_reply(const HeartbeatReply& reply);
@@ -99,21 +99,21 @@ class NodeLinks {
   std::unique_ptr<LinkedNode> remove(int id);
   /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
   void put_last(LinkedNode& node, const std::string& gpu_error);
-  /// Gives ranks to the nodes that are here, and says who is left out, or kept, though a GPU of it
-  /// is broken; each is as at the begin of a round then. In order of node rank.
-  std::vector<LinkedNode*> assign_ranks();
+  /// Gives node ranks to the nodes that are here, and says who is left out, or kept, though a GPU
+  /// of it is broken; each is as at the begin of a round then. In order of node rank.
+  std::vector<LinkedNode*> assign_node_ranks();
 
   /// Null: unknown.
   [[nodiscard]] LinkedNode* find(int id) const;
-  [[nodiscard]] std::vector<LinkedNode*> with_rank() const;
-  /// The node of that rank; null: it is gone.
+  [[nodiscard]] std::vector<LinkedNode*> in_round() const;
+  /// The node of that node rank; null: it is gone.
   [[nodiscard]] LinkedNode* at(int node_rank) const;
   [[nodiscard]] const NodeTable& table() const { return table_; }
-  /// How those with a rank reach us; empty when there are none.
+  /// How those in the round reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
   void send(const LinkedNode& node, const NodeCommand& command);
-  void send_all(const NodeCommand& command);     // to those with a rank
+  void send_all(const NodeCommand& command);     // to those in the round
   void tell_others(const NodeCommand& command);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
   void send_heartbeat(const LinkedNode& node);

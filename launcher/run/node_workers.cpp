@@ -9,7 +9,7 @@
 #include "launcher/plan/node_silence.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/gpu_memory_wait.h"
-#include "launcher/run/round_end.h"
+#include "launcher/run/group_end.h"
 #include "launcher/run/stack_collector.h"
 
 namespace ddp::launcher {
@@ -58,7 +58,7 @@ void NodeWorkers::make_group() {
 }
 
 asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) {
-  if (has_kept_) co_await clear_up_after_kept();
+  if (has_survivors_) co_await clear_up_after_survivors();
   const JobSpec& spec = parts_.spec;
   const bool is_first = !std::exchange(has_begun_, true);
   // Not before: an agent that is stopped while it waits for the others harms nobody.
@@ -74,14 +74,14 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
         "node 0 has a run directory, " + start.run_dir +
         ", but this node was started without a job file or --output: it is not used.");
   }
-  if (has_kept_) co_return;  // the same group goes on
+  if (has_survivors_) co_return;  // the same group goes on
   if (start.round > 0) cgroup_.begin_round(start.round);
   make_group();
 }
 
 asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
   std::vector<EndedWorker> ended = std::exchange(ended_, {});
-  if (ended.empty() || has_kept_) co_return;  // those that are kept are on CPUs
+  if (ended.empty() || has_survivors_) co_return;  // survivors are on CPUs
   co_await wait_for_gpu_memory(
       parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(ended));
 }
@@ -96,7 +96,7 @@ void NodeWorkers::open_run_dir() {
   }
 }
 
-Started NodeWorkers::start(const StartRound& start) {
+GroupStarted NodeWorkers::start(const StartRound& start) {
   baseline_ = take_baseline();
   // Once: whoever may rename it later leaves us in it.
   const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(parts_.spec.logs);
@@ -104,7 +104,7 @@ Started NodeWorkers::start(const StartRound& start) {
   group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
                 log_dir_ ? log_dir_ : run_dir_,
                 parts_.scratch.path());
-  Started started;
+  GroupStarted started;
   started.round = start.round;
   started.begin_ns = group_->began_at().time_since_epoch().count();
   for (const auto& worker : group_->workers())
@@ -113,59 +113,55 @@ Started NodeWorkers::start(const StartRound& start) {
 }
 
 asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame> stop_signal) {
-  if (stop.cause == StopCause::hang) {
+  if (stop.cause == RoundEndCause::hang) {
     StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
     co_await collector.collect();
   }
-  GroupStop how;
-  how.signal = stop.signal;
-  how.reason = stop.reason();
-  how.grace = stop.grace;
-  // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1: that is the first.
-  const bool is_first = stop_signal && StopRequests::counts(stop_signal->signal);
-  if (is_first && how.reason == StopReason::preempt) how.requests.note(stop_signal->at);
-  co_await group_->stop(how);
+  StopRequests requests;
+  if (stop.cause == RoundEndCause::user && stop_signal)
+    requests = StopRequests::that_led_to_stop(stop_signal->signal, stop_signal->at);
+  const StopEscalation escalation(stop.signal, stop.grace, requests);
+  co_await group_->stop(stop.stop_reason(), escalation);
 }
 
 asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
                                              std::optional<SignalCame> stop_signal) {
-  if (commands.stop_command()->keeps && parts_.spec.keeps_survivors) co_await group_->settle();
+  if (commands.stop_command()->keeps_survivors && parts_.spec.keeps_survivors)
+    co_await group_->settle();
   // Read only now: while workers settled it may have become a SIGKILL.
   const StopRound how = *commands.stop_command();
-  if (group_->alive() > group_->kept()) co_await stop(how, stop_signal);
+  if (group_->alive() > group_->survivors()) co_await stop(how, stop_signal);
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();
   for (const auto& worker : group_->workers()) {
     if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
   }
-  has_kept_ = group_->kept() > 0;
-  GroupEnded end = describe_round(*group_, parts_.spec, facts_, baseline_);
+  has_survivors_ = group_->survivors() > 0;
+  GroupEnded end = describe_group_end(*group_, parts_.spec, facts_, baseline_);
   end.unkilled = std::move(unkilled);
   has_error_files_ = has_error_files_ || names_error_files(end);
   co_return end;
 }
 
 /// Some may have died while they waited. What the last one leaves behind counts, too.
-asio::awaitable<void> NodeWorkers::clear_up_after_kept() {
-  std::size_t kept = 0;
+asio::awaitable<void> NodeWorkers::clear_up_after_survivors() {
+  std::size_t before = 0;
   do {
-    kept = group_->kept();
+    before = group_->survivors();
     for (const std::string& unkilled : co_await group_->sweep())
       parts_.console.warning("still there from an earlier round: " + unkilled);
     co_await group_->drain();
-  } while (group_->kept() < kept);
-  has_kept_ = kept > 0;
+  } while (group_->survivors() < before);
+  has_survivors_ = before > 0;
 }
 
-asio::awaitable<void> NodeWorkers::end_kept() {
-  if (!has_kept_) co_return;
-  group_->give_up_kept();
-  GroupStop how;
-  how.signal = SIGKILL;
-  how.reason = StopReason::teardown;
-  co_await group_->stop(how);
-  co_await clear_up_after_kept();
+asio::awaitable<void> NodeWorkers::end_survivors() {
+  if (!has_survivors_) co_return;
+  group_->give_up_survivors();
+  const StopEscalation escalation(SIGKILL, std::chrono::milliseconds(0));
+  co_await group_->stop(StopReason::teardown, escalation);
+  co_await clear_up_after_survivors();
 }
 
 }  // namespace ddp::launcher

@@ -1,7 +1,7 @@
 // The workers of this node, round after round. For each round: prepare the cgroup and the
 // addresses, start the group of workers, end it, and describe how each worker ended. With
-// `--restart failed` workers that wait for the next round live on between two rounds; these are the
-// kept ones.
+// `--restart failed` workers that wait for the next round live on between two rounds: the
+// survivors.
 #pragma once
 
 #include <filesystem>
@@ -52,8 +52,7 @@ class NodeWorkers {
     std::string own;  // by which the other nodes reach this one
   };
 
-  /// Prepares the round. Suspends: until nothing is left of workers that had been kept and have
-  /// died since.
+  /// Prepares the round. Suspends: until nothing is left of survivors that have died since.
   asio::awaitable<void> begin(StartRound start, Addresses addresses);
 
   /// Suspends: until the workers of the last round hold no memory of a GPU any more, as far as that
@@ -61,16 +60,16 @@ class NodeWorkers {
   asio::awaitable<void> wait_for_gpus(const NodeCommands& commands);
 
   /// Starts them. Errors: Error; what was started by then lives.
-  [[nodiscard]] Started start(const StartRound& start);
+  [[nodiscard]] GroupStarted start(const StartRound& start);
 
-  /// Ends the round as `commands` say, but for those that are kept. `stop_signal`: the newest
+  /// Ends the round as `commands` say, but for survivors. `stop_signal`: the newest
   /// one by which the user asked this node to stop the job. Suspends: until no process of the round
   /// lives here, or it is named in the result. Precondition: commands.stop_command().
   asio::awaitable<GroupEnded> end(const NodeCommands& commands,
                                   std::optional<SignalCame> stop_signal);
 
-  /// No round comes that the kept ones wait for.
-  asio::awaitable<void> end_kept();
+  /// No round comes that the survivors wait for.
+  asio::awaitable<void> end_survivors();
 
   [[nodiscard]] WorkerGroup& group() { return *group_; }
   [[nodiscard]] const RoundFacts& facts() const { return facts_; }
@@ -85,7 +84,7 @@ class NodeWorkers {
   void make_group();
   void open_run_dir();
   asio::awaitable<void> stop(StopRound stop, std::optional<SignalCame> stop_signal);
-  asio::awaitable<void> clear_up_after_kept();
+  asio::awaitable<void> clear_up_after_survivors();
 
   const Parts parts_;
   RoundFacts facts_;
@@ -96,7 +95,7 @@ class NodeWorkers {
   JobCgroup cgroup_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round
-  bool has_kept_ = false;               // the last round has left workers for the next one
+  bool has_survivors_ = false;          // the last round has left workers for the next one
   bool has_error_files_ = false;        // in any round
   Baseline baseline_;                   // of the newest round
   std::vector<EndedWorker> ended_;      // workers of the last one

@@ -38,7 +38,7 @@ class NodeZero {
   virtual void report_fence() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
-  [[nodiscard]] virtual JobEnd abandon(const std::string& failure, int exit_code) = 0;
+  [[nodiscard]] virtual JobEnd fail(const std::string& failure, int exit_code) = 0;
 
   /// Where the workers of this node find the store.
   [[nodiscard]] virtual std::string store_address() const = 0;

@@ -53,7 +53,7 @@ void RemoteNodeZero::report_fence() {
   end_alone_if_needed(true);
 }
 
-JobEnd RemoteNodeZero::abandon(const std::string& failure, int exit_code) {
+JobEnd RemoteNodeZero::fail(const std::string& failure, int exit_code) {
   report(NodeFailed{commands_.round(), exit_code, failure});
   return describe_own_end(exit_code, failure);
 }

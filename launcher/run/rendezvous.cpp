@@ -118,7 +118,6 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);
-  if (spec.problem_code != 0) throw SystemError(spec.problem, spec.problem_code);
   Rendezvous rendezvous = as_node_zero(spec, hello);
   if (!is_own) rendezvous.question = plan_join(spec, question);
   const auto warn = [](const std::string& text) { log::warning(text); };

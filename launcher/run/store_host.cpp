@@ -64,7 +64,7 @@ std::optional<int> StoreHost::owner_of(const StoreServer::Client& client) const 
   return of("", ::getsid(client.pid));
 }
 
-std::vector<int> StoreHost::take_joined() {
+std::vector<int> StoreHost::take_joins() {
   std::vector<int> ranks;
   const auto& joined = store_.joined();
   for (; seen_ < joined.size(); ++seen_) {

@@ -46,10 +46,10 @@ class StoreHost {
   void close();
 
   /// The ranks that have become clients in this round since it was asked last.
-  [[nodiscard]] std::vector<int> take_joined();
+  [[nodiscard]] std::vector<int> take_joins();
 
   /// Names who has not come while others have, once every kReminder. Precondition:
-  /// take_joined(), of which `workers` know.
+  /// take_joins(), of which `workers` know.
   void remind_of_missing(std::span<const RankState> workers);
 
   /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a

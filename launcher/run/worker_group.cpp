@@ -17,9 +17,13 @@ constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at wh
 constexpr std::chrono::milliseconds kSettlePause(1);  // between two looks at who waits
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-/// It was kept and has not died since.
-bool lives_on(const Worker& worker) {
-  return worker.is_kept && !worker.ending;
+StopEscalation::Step take_step(StopEscalation& escalation, const std::optional<AgentEvent>& event) {
+  const Clock::time_point now = Clock::now();
+  if (!event) return escalation.note_deadline(now);
+  if (std::holds_alternative<KillCame>(*event)) return escalation.note_kill_command(now);
+  const auto* const came = std::get_if<SignalCame>(&*event);
+  if (came != nullptr) return escalation.note_signal(came->signal, came->at, now);
+  return StopEscalation::Step::wait;
 }
 
 }  // namespace
@@ -72,7 +76,7 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
   kill_deadline_.reset();
   for (const Placement& placement : placements) {
     const auto index = static_cast<std::size_t>(placement.local_rank);
-    if (index < workers_.size() && lives_on(*workers_[index])) {
+    if (index < workers_.size() && workers_[index]->is_survivor) {
       take_over(*workers_[index], placement);
     } else {
       start_one(placement, directory, scratch);
@@ -82,7 +86,7 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
 }
 
 void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
-  worker.is_kept = false;
+  worker.is_survivor = false;
   if (placement != worker.placement) {
     worker.placement = placement;
     set_prefix(worker, *worker.output, WorkerStream::output);
@@ -209,13 +213,14 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   set_ending(worker, exit.status, exit.at);
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
   worker.process->reap();
+  worker.is_survivor = false;
   --alive_;
   reap_adopted();  // that may have ended before it
 }
 
 void WorkerGroup::signal_all(int signal) {
   for (const auto& worker : workers_) {
-    if (worker->process->is_reaped() || worker->is_kept) continue;
+    if (worker->process->is_reaped() || worker->is_survivor) continue;
     worker->stop_sent = true;
     if (signal == SIGKILL) worker->kill_sent = true;
     worker->process->signal(signal);
@@ -227,66 +232,56 @@ void WorkerGroup::kill_all_in_cgroup() const {
   if (cgroup_ != nullptr) kill_cgroup(cgroup_->round_path());
 }
 
-std::size_t WorkerGroup::kept() const {
+std::size_t WorkerGroup::survivors() const {
   return static_cast<std::size_t>(
-      std::ranges::count_if(workers_, [](const auto& worker) { return lives_on(*worker); }));
+      std::ranges::count_if(workers_, [](const auto& worker) { return worker->is_survivor; }));
 }
 
-void WorkerGroup::give_up_kept() {
+void WorkerGroup::give_up_survivors() {
   for (const auto& worker : workers_)
-    worker->is_kept = false;
+    worker->is_survivor = false;
 }
 
 asio::awaitable<void> WorkerGroup::settle() {
   // What came before us is not told from what a dead worker has left behind, so all must go.
   if (!earlier_children_.empty()) co_return;
   const Deadline deadline = Clock::now() + kSettleWait;
-  while (keep_those_that_wait() > 0 && Clock::now() < deadline) {
+  while (keep_survivors() > 0 && Clock::now() < deadline) {
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
     const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
     const bool is_kill = event && std::holds_alternative<KillCame>(*event);
     if (!is_kill && (signal == nullptr || !signal->stops)) continue;
-    give_up_kept();  // no round comes any more
+    give_up_survivors();  // no round comes any more
     co_return;
   }
 }
 
 /// Returns how many may come to wait.
-std::size_t WorkerGroup::keep_those_that_wait() {
+std::size_t WorkerGroup::keep_survivors() {
   std::size_t others = 0;
   for (const auto& worker : workers_) {
     SurvivorPage& page = survivor_page(*worker->page);
-    if (worker->ending || worker->is_kept || !is_opened(*worker->page) || page.can_wait == 0)
+    if (worker->ending || worker->is_survivor || !is_opened(*worker->page) || page.can_wait == 0)
       continue;
     page.is_ending = 1;
-    worker->is_kept = page.waits != 0;
-    page.is_kept = worker->is_kept ? 1 : 0;
-    others += worker->is_kept ? 0U : 1U;
+    worker->is_survivor = page.waits != 0;
+    page.is_survivor = worker->is_survivor ? 1 : 0;
+    others += worker->is_survivor ? 0U : 1U;
   }
   return others;
 }
 
-asio::awaitable<void> WorkerGroup::stop(GroupStop how) {
-  tell(how.reason);
-  signal_all(how.signal);
-  bool killing = how.signal == SIGKILL;
-  Deadline deadline = Clock::now() + (killing ? kKillWait : how.grace);
-  while (running() > 0) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(deadline);
-    bool kills_now = !event || std::holds_alternative<KillCame>(*event);  // or: the grace is over
-    if (event) {
-      note(*event);
-      const auto* const came = std::get_if<SignalCame>(&*event);
-      const bool is_request = came != nullptr && StopRequests::counts(came->signal);
-      if (is_request && how.requests.note(came->at) >= 2) kills_now = true;
-    }
-    if (!kills_now) continue;
-    if (killing && !event) co_return;  // what is left cannot be killed
-    if (killing) continue;             // a third request changes nothing
-    killing = true;
-    signal_all(SIGKILL);
-    deadline = Clock::now() + kKillWait;
+asio::awaitable<void> WorkerGroup::stop(StopReason reason, StopEscalation escalation) {
+  using Step = StopEscalation::Step;
+  tell(reason);
+  signal_all(escalation.begin(Clock::now()));
+  Step step = Step::wait;
+  while (running() > 0 && step != Step::give_up) {
+    const std::optional<AgentEvent> event = co_await inbox_.next(escalation.deadline());
+    if (event) note(*event);
+    step = take_step(escalation, event);
+    if (step == Step::kill) signal_all(SIGKILL);
   }
 }
 
@@ -297,8 +292,8 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
   // /proc need not be read.
   while (running() > 0 || !adopted().empty()) {
-    // Beside those that are kept: what the others have left behind are children of ours by now.
-    const std::size_t found = kept() == 0 ? kill_left_behind() : 0;
+    // Beside survivors: what the others have left behind are children of ours by now.
+    const std::size_t found = survivors() == 0 ? kill_left_behind() : 0;
     if (earlier_children_.empty()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
@@ -312,7 +307,7 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   }
   std::vector<std::string> unkilled;
   for (const auto& worker : workers_) {
-    if (worker->process->is_reaped() || lives_on(*worker)) continue;
+    if (worker->process->is_reaped() || worker->is_survivor) continue;
     unkilled.push_back(describe_process(worker->pid));
     worker->process->unwatch();
   }
@@ -337,7 +332,7 @@ asio::awaitable<void> WorkerGroup::drain() {
   const auto count = [this](bool (LogStream::*holds)() const, bool wanted) {
     std::size_t found = 0;
     for (const auto& worker : workers_) {
-      if (lives_on(*worker)) continue;
+      if (worker->is_survivor) continue;
       for (const LogStream* const stream : {worker->output.get(), worker->errors.get()})
         found += (stream->*holds)() == wanted ? 1U : 0U;
     }
@@ -356,7 +351,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
   }
   for (const auto& worker : workers_) {
-    if (lives_on(*worker)) continue;
+    if (worker->is_survivor) continue;
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
@@ -365,7 +360,7 @@ asio::awaitable<void> WorkerGroup::drain() {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
-  if (kept() == 0) mux_.finish();
+  if (survivors() == 0) mux_.finish();
   kill_deadline_.reset();
 }
 
@@ -381,7 +376,7 @@ void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const ch
 void WorkerGroup::note_unkilled() {
   constexpr ExitStatus kKilled{0, SIGKILL, false};
   for (const auto& worker : workers_) {
-    if (!worker->ending && !worker->is_kept) set_ending(*worker, kKilled, Clock::now());
+    if (!worker->ending && !worker->is_survivor) set_ending(*worker, kKilled, Clock::now());
   }
 }
 
@@ -403,7 +398,7 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
 
 void WorkerGroup::tell(StopReason reason) {
   for (const auto& worker : workers_) {
-    if (!worker->is_kept) worker->page->stop_reason.store(reason, std::memory_order_relaxed);
+    if (!worker->is_survivor) worker->page->stop_reason.store(reason, std::memory_order_relaxed);
   }
 }
 

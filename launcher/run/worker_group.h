@@ -25,7 +25,7 @@
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/session.h"
-#include "launcher/plan/stop_requests.h"
+#include "launcher/plan/stop_escalation.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
@@ -45,7 +45,7 @@ struct Worker {
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;
-  bool is_kept = false;         // for the next round
+  bool is_survivor = false;     // it lives, and waits for the next round
   std::optional<Stacks> spied;  // its stacks, as another program saw them
   std::optional<Ending> ending;
   Clock::time_point started_at;
@@ -54,14 +54,6 @@ struct Worker {
 
 /// "rank 3 (pid 17)".
 std::string who(const Worker& worker);
-
-/// How a group is to be stopped.
-struct GroupStop {
-  int signal = 0;
-  StopReason reason = StopReason::none;
-  std::chrono::milliseconds grace{0};
-  StopRequests requests;  // that came before; more may come while the group is being ended
-};
 
 class WorkerGroup {
  public:
@@ -80,9 +72,9 @@ class WorkerGroup {
   /// As end_now().
   ~WorkerGroup();
 
-  /// Starts one worker per placement, but for those that were kept: they are told who they are now.
+  /// Starts one worker per placement, but for survivors: they are told who they are now.
   /// Files lie in `directory`, which may be null where there are none, and in `scratch`; those of a
-  /// worker that was kept stay what they are. Errors: SystemError, with those started before still
+  /// survivor stay what they are. Errors: SystemError, with those started before still
   /// alive (end_now() or the destructor ends them).
   void start(const std::vector<Placement>& placements,
              const std::shared_ptr<const OwnedDir>& directory,
@@ -96,18 +88,18 @@ class WorkerGroup {
   /// Takes an event in: an ending is kept and its worker reaped, an adopted orphan is reaped.
   void note(const AgentEvent& event);
 
-  /// Keeps those for the next round that wait for it. Suspends: until all do that can, or somebody
-  /// wants them ended; at most kSettleWait.
+  /// Keeps those as survivors that wait for the next round. Suspends: until all do that can, or
+  /// somebody wants them ended; at most kSettleWait.
   asio::awaitable<void> settle();
 
-  /// Nobody is kept any more.
-  void give_up_kept();
+  /// Nobody survives the round any more.
+  void give_up_survivors();
 
-  /// Ends the group but for those that are kept: the signal and SIGCONT to every worker, the grace,
-  /// then SIGKILL to every process group. A second SIGINT or SIGTERM, later than 100 ms after the
-  /// first, is SIGKILL now; a third changes nothing. Suspends: until all are reaped, at most grace
-  /// + kKillWait. Errors: none; who is still alive shows in alive().
-  asio::awaitable<void> stop(GroupStop how);
+  /// Ends the group but for survivors, as `escalation` says: every worker is told the reason and
+  /// gets the first signal and SIGCONT; the last one is SIGKILL to every process group. Suspends:
+  /// until all are reaped, at most the grace + kKillWait. Errors: none; who is still alive shows in
+  /// alive().
+  asio::awaitable<void> stop(StopReason reason, StopEscalation escalation);
 
   /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
@@ -138,14 +130,14 @@ class WorkerGroup {
   void exempt(std::vector<pid_t> helpers) { helpers_ = std::move(helpers); }
 
   [[nodiscard]] std::size_t alive() const { return alive_; }
-  [[nodiscard]] std::size_t kept() const;  // of them
+  [[nodiscard]] std::size_t survivors() const;  // of them
   [[nodiscard]] Clock::time_point began_at() const { return begin_; }
   /// Whether one says on its page that it writes a checkpoint when it is asked to stop.
   [[nodiscard]] bool saves_on_stop() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
-  static constexpr std::chrono::seconds kKillWait{7};  // with kDrainWait: no more than 10 s
-  static constexpr std::chrono::seconds kDrainWait{2};
+  static constexpr std::chrono::seconds kKillWait = StopEscalation::kKillWait;
+  static constexpr std::chrono::seconds kDrainWait{2};  // with kKillWait: no more than 10 s
   // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
   // them is in the middle of a long computation.
   static constexpr std::chrono::seconds kSettleWait{5};
@@ -165,8 +157,8 @@ class WorkerGroup {
   asio::awaitable<void> watch(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
-  [[nodiscard]] std::size_t running() const { return alive_ - kept(); }
-  std::size_t keep_those_that_wait();
+  [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
+  std::size_t keep_survivors();
   std::size_t kill_left_behind();
   void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
   void signal_all(int signal);

@@ -140,7 +140,7 @@ class Scale {
     if (!command) return false;
     if (const auto* const start = std::get_if<StartRound>(&*command)) {
       node.start_at = Clock::now();
-      Started started{start->round, now_ns(), {}};
+      GroupStarted started{start->round, now_ns(), {}};
       for (int i = 0; i < kWorkers; ++i)
         started.pids.push_back(1000 + i);
       node.link->send(encode(NodeEvent(started)));

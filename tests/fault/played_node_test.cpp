@@ -30,8 +30,8 @@ class PlayedNodeFaults : public ProcessTest {
     return launch_fakes(1, verbs, flags);
   }
   /// All workers of the node have been started.
-  static Started started(int round) {
-    return Started{
+  static GroupStarted started(int round) {
+    return GroupStarted{
         round, std::chrono::nanoseconds(Clock::now().time_since_epoch()).count(), {1000}};
   }
 

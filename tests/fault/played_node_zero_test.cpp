@@ -68,7 +68,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AVerdictInTheMiddleOfARoundEndsWorkersAndAgent) 
   const auto agent = launch_node1("on 1 [ ignore TERM ] hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
   zero_.send(zero_.start_of(0));
-  ASSERT_TRUE(zero_.next<Started>());
+  ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(end_by(9));
   EXPECT_EQ(code_of(*agent), 9) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("node 0 has ended the job in the middle of the round"));
@@ -92,7 +92,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AStartBesideARoundIsNonsenseAndEndsTheNode) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
   zero_.send(zero_.start_of(0));
-  ASSERT_TRUE(zero_.next<Started>());
+  ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(zero_.start_of(1));
   EXPECT_EQ(code_of(*agent), 201) << agent->err();
 }
@@ -114,7 +114,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesT
     ASSERT_TRUE(zero.is_joined_within(kPatience));
     if (has_round) {
       zero.send(zero.start_of(0));
-      ASSERT_TRUE(zero.next<Started>());
+      ASSERT_TRUE(zero.next<GroupStarted>());
     } else {
       ASSERT_TRUE(zero.next<HeartbeatReply>());  // its loop runs
     }
@@ -131,7 +131,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAVerdictLeavesNobodyWait
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
   zero_.send(zero_.start_of(0));
-  ASSERT_TRUE(zero_.next<Started>());
+  ASSERT_TRUE(zero_.next<GroupStarted>());
   zero_.send(end_by(9));  // as node 0 does when its system refuses something
   zero_.live_for(5ms);
   zero_.leave();
@@ -183,6 +183,21 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
     EXPECT_TRUE(code == 9 || code == 201 || code == 128 + SIGTERM) << code << agent->err();
     EXPECT_TRUE(nothing_lives_within(kPatience));
   }
+}
+
+// A longer stop is under way when node 0 goes: its grace is not waited for.
+TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind) {
+  const auto agent = launch_node1("ignore TERM print ready hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<GroupStarted>());
+  ASSERT_TRUE(agent->sees("ready"));
+  StopRound stop = stop_of(0);
+  stop.grace = 10min;
+  zero_.send(stop);
+  ASSERT_TRUE(agent->sees("played; stopping 2 workers"));
+  zero_.leave();
+  EXPECT_EQ(agent->wait(), 201) << agent->err();
 }
 
 }  // namespace

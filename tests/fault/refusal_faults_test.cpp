@@ -7,6 +7,7 @@
 
 #include "common/identity.h"
 #include "tests/support/cluster.h"
+#include "tests/support/played_node.h"
 
 namespace ddp::test {
 namespace {
@@ -200,6 +201,30 @@ TEST_F(RefusalFaults, C8_NodesMayHaveDifferentNumbersOfWorkers) {
   EXPECT_THAT(agents[0]->out(), HasSubstr("WORLD_SIZE=4\n"));
   for (const char* const rank : {"[1:1] ready", "[1:2] ready", "[1:3] ready", "WORLD_SIZE=4\n"})
     EXPECT_THAT(agents[1]->out(), HasSubstr(rank));
+}
+
+// On one host, by the loopback.
+class LackingProgram : public ProcessTest {};
+
+TEST_F(LackingProgram, W16_WhatNodeZeroAloneLacksEndsEveryNodeByItsCode) {
+  const int port = free_port();
+  const auto launch_node = [&](int node, const std::string& program) {
+    return launch({"--nnodes=2",
+                   "--node-rank=" + std::to_string(node),
+                   "--master-addr=127.0.0.1",
+                   "--master-port=" + std::to_string(port),
+                   "--no-python",
+                   program,
+                   "print",
+                   "no"});
+  };
+  const auto one = launch_node(1, DDP_FAKE_WORKER);
+  const auto zero = launch_node(0, "./no-such-program");
+  EXPECT_EQ(zero->wait(), 127) << zero->err();
+  EXPECT_THAT(zero->err(), HasSubstr("./no-such-program"));
+  EXPECT_EQ(one->wait(), 127) << one->err();
+  EXPECT_THAT(one->err(), HasSubstr("cannot execute its program"));
+  EXPECT_EQ(one->out(), "") << "no worker was started";
 }
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/run/agent.h"
-#include "launcher/run/job_end.h"
+#include "launcher/run/final_report.h"
 #include "launcher/run/load_job.h"
 #include "tests/support/process_test.h"
 
@@ -95,7 +95,8 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
   EXPECT_EQ(end.exit_code, exit_code::kInternal);
   EXPECT_THAT(end.report, HasSubstr("epoll_ctl"));
   const OwnedDir runs = OwnedDir::require(scratch() / "runs");
-  EXPECT_EQ(report(end, {&runs}, environment(), agent.console()), 125);
+  const RecordPlaces places{nullptr, &runs};
+  EXPECT_EQ(give_final_report(end, spec, true, places, environment(), agent.console()), 125);
   std::ifstream file(scratch() / "runs/result.json");
   const std::string result(std::istreambuf_iterator<char>(file), {});
   EXPECT_THAT(result, HasSubstr("\"state\":\"failed\",\"exit_code\":125"));

@@ -104,10 +104,10 @@ TEST(ConsoleGate, HiddenLinesAreSaidWhenTheConsoleHasCaughtUpAndTheSecondIsOver)
   EXPECT_EQ(gate.next_look(), kNone);
   EXPECT_EQ(shown(gate, 2), 1);
   EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kLook);
-  EXPECT_FALSE(gate.look(kLogged, 0, kBegin + 999ms).hidden);
-  EXPECT_FALSE(gate.look(kBehind, 0, kBegin + 1s).hidden);
+  EXPECT_FALSE(gate.take_due(kLogged, 0, kBegin + 999ms).hidden);
+  EXPECT_FALSE(gate.take_due(kBehind, 0, kBegin + 1s).hidden);
   EXPECT_EQ(gate.next_look(), kBegin + 1s + ConsoleGate::kLook);
-  EXPECT_TRUE(gate.look(kLogged, 0, kBegin + 1s).hidden);
+  EXPECT_TRUE(gate.take_due(kLogged, 0, kBegin + 1s).hidden);
   EXPECT_NE(gate.take_hidden(), "");
   EXPECT_EQ(gate.next_look(), kNone);
 }
@@ -133,7 +133,8 @@ TEST(ConsoleGate, ABarIsShownEveryFiveSecondsWhenItHasMoved) {
   gate.begin(kLogged, kBegin);
   gate.note_bar(true);
   for (const Row& row : rows) {
-    EXPECT_EQ(gate.look(row.queues, row.bytes, kBegin + row.at).bar, row.shows) << row.at.count();
+    EXPECT_EQ(gate.take_due(row.queues, row.bytes, kBegin + row.at).bar, row.shows)
+        << row.at.count();
     EXPECT_EQ(gate.next_look(), kBegin + row.next) << row.at.count();
     gate.note_bar(true);  // the same one: its time goes on
   }
@@ -147,7 +148,7 @@ TEST(ConsoleGate, TheNextLookIsForWhateverComesFirst) {
   gate.note_bar(true);
   EXPECT_EQ(shown(gate, 1), 0);
   EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kLook);
-  (void)gate.look(kBehind, 0, kBegin + 4990ms);
+  (void)gate.take_due(kBehind, 0, kBegin + 4990ms);
   EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kBarPause);
 }
 

@@ -1,10 +1,11 @@
-"""README.md stays two pages; docs/job-file.md has every key of the schema, and is found out when it is not what the schema says.
+"""README.md stays two pages; the functions that ARCHITECTURE.md walks through are there; docs/job-file.md has every key of the schema, and is found out when it is not what the schema says.
 
 Run by hand: python3 tests/unit/docs_test.py
 """
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,34 @@ class Readme(unittest.TestCase):
         self.assertLessEqual(text.count("\n"), 130)
         for page in sorted((ROOT / "docs").glob("*.md")):
             self.assertIn(f"(docs/{page.name})", text)
+
+
+# `launcher/plan/round`: `stop` and `conclude`, or (`stop`, `conclude`): these are functions or types of that file.
+STEP = re.compile(r"`(?P<file>(?:common|launcher|worker)/[\w./-]+)`(?::|\s+\()\s*(?P<names>`\w+`(?:(?:,|\s+and|,\s+and)?\s+`\w+`(?!:))*)")
+
+
+def sources(name):
+    """The text of `name`, or of its header and its source."""
+    found = [ROOT / (name + end) for end in ("", ".h", ".cpp") if (ROOT / (name + end)).is_file()]
+    return "".join(path.read_text(encoding="utf-8") for path in found)
+
+
+def missing_names(page):
+    for step in STEP.finditer(page):
+        for name in re.findall(r"\w+", step["names"]):
+            if not re.search(rf"\b{name}\b", sources(step["file"])):
+                yield f"{step['file']}: {name}"
+
+
+class Architecture(unittest.TestCase):
+    def test_functions_of_its_walks_are_there(self):
+        page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+        self.assertGreater(len(STEP.findall(page)), 80)
+        self.assertEqual(list(missing_names(page)), [])
+
+    def test_one_that_is_not_there_is_found_out(self):
+        page = "1. `launcher/plan/round`: `stop`, `take_off` and\n`land`. 2. `launcher/plan/fence` (`look_at_fence`, `jump`)."
+        self.assertEqual(list(missing_names(page)), ["launcher/plan/round: take_off", "launcher/plan/round: land", "launcher/plan/fence: jump"])
 
 
 class JobFilePage(unittest.TestCase):

@@ -39,21 +39,21 @@ TEST(LoneEnd, NothingWhileNodeZeroIsHeard) {
 
 TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
   struct Row {
-    StopCause cause;
+    RoundEndCause cause;
     int signal;
     int exit_code;
     bool loses_node_zero;
     std::string text;
   };
   const std::vector<Row> rows{
-      {StopCause::fenced, SIGKILL, 201, false, "this agent did not run for 7 s."},
-      {StopCause::node_lost,
+      {RoundEndCause::fenced, SIGKILL, 201, false, "this agent did not run for 7 s."},
+      {RoundEndCause::node_lost,
        SIGTERM,
        201,
        true,
        "node 0 (a) is lost: its agent is gone (Connection reset by peer)."},
-      {StopCause::node_lost, SIGKILL, 201, true, "node 0 (a) is lost: silent for 6.0 s."},
-      {StopCause::abandoned,
+      {RoundEndCause::node_lost, SIGKILL, 201, true, "node 0 (a) is lost: silent for 6.0 s."},
+      {RoundEndCause::stop_unanswered,
        SIGKILL,
        130,
        false,

@@ -86,7 +86,7 @@ WorkerSample a_sample() {
 std::vector<NodeCommand> commands() {
   return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
           AnnounceStop{2, "SIGTERM came"},
-          StopRound{2, StopCause::hang, "rank 3 hangs", 15, 30s, true},
+          StopRound{2, RoundEndCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
           Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}}};
 }
@@ -94,7 +94,7 @@ std::vector<NodeCommand> commands() {
 std::vector<NodeEvent> events() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
   HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
-  return {Started{2, 99, {10, 11}},
+  return {GroupStarted{2, 99, {10, 11}},
           WorkerEnded{2, a_report()},
           ended,
           NodeFailed{2, 126, "cannot execute"},
@@ -145,8 +145,8 @@ TEST(MessageCodec, EveryEventSurvivesTheWay) {
   EXPECT_EQ(ended.workers[0].error_text, report.error_text);
   EXPECT_EQ(ended.workers[0].last_lines, report.last_lines);
   EXPECT_EQ(ended.gpu_error, "NVRM: Xid");
-  EXPECT_EQ(ended.kept, 3);
-  EXPECT_EQ(ended.kept_step, 17);
+  EXPECT_EQ(ended.survivors, 3);
+  EXPECT_EQ(ended.survivor_step, 17);
   const auto heartbeat = std::get<HeartbeatReply>(*decode_event(encode(events()[5])));
   EXPECT_EQ(heartbeat.samples[0].loss, 0.5);
   EXPECT_EQ(heartbeat.samples[0].lr, 0.1);
@@ -317,8 +317,10 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
 }
 
 TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
-  EXPECT_TRUE(decode_event(encode(NodeEvent(Started{0, 0, std::vector<std::int64_t>(2048, 1)}))));
-  EXPECT_FALSE(decode_event(encode(NodeEvent(Started{0, 0, std::vector<std::int64_t>(2049, 1)}))));
+  EXPECT_TRUE(
+      decode_event(encode(NodeEvent(GroupStarted{0, 0, std::vector<std::int64_t>(2048, 1)}))));
+  EXPECT_FALSE(
+      decode_event(encode(NodeEvent(GroupStarted{0, 0, std::vector<std::int64_t>(2049, 1)}))));
   StartRound start;
   start.workers_of_node.assign(1250, 8);  // the largest job that is measured
   start.role_of_node.assign(1250, 0);

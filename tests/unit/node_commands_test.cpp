@@ -19,7 +19,7 @@ StartRound start_of(int round) {
   return StartRound{round, 1, {1, kWorkers}, {0, 0}, 29500, ""};
 }
 StopRound stop_of(int round, int signal = SIGTERM) {
-  return StopRound{round, StopCause::worker_failed, "why", signal, 30s, false};
+  return StopRound{round, RoundEndCause::worker_failed, "why", signal, 30s, false};
 }
 JobEnd end_by(int code) {
   JobEnd end;

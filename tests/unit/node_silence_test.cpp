@@ -16,11 +16,11 @@ TEST(NodeSilence, ANodeIsLostAfterMoreThanALease) {
 
 TEST(NodeSilence, AQuietNodeIsToldOfOnceItIsHeardAgain) {
   NodeSilence silence;
-  EXPECT_FALSE(silence.look(kNow, kNow + 2500ms));
-  EXPECT_FALSE(silence.look(kNow, kNow + 3s));
-  EXPECT_FALSE(silence.look(kNow, kNow + 4s));
-  EXPECT_EQ(silence.look(kNow + 4100ms, kNow + 4200ms), 4100ms);
-  EXPECT_FALSE(silence.look(kNow + 4100ms, kNow + 4400ms));
+  EXPECT_FALSE(silence.note_heard(kNow, kNow + 2500ms));
+  EXPECT_FALSE(silence.note_heard(kNow, kNow + 3s));
+  EXPECT_FALSE(silence.note_heard(kNow, kNow + 4s));
+  EXPECT_EQ(silence.note_heard(kNow + 4100ms, kNow + 4200ms), 4100ms);
+  EXPECT_FALSE(silence.note_heard(kNow + 4100ms, kNow + 4400ms));
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ TEST(NodeTable, RanksAreThoseAskedForAndThenByOrderOfJoining) {
   EXPECT_FALSE(table.is_full());
   const int next = table.add(node("b"));
   EXPECT_TRUE(table.is_full());
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, next, last));
-  EXPECT_EQ(table.find(next).rank(), 1);
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, next, last));
+  EXPECT_EQ(table.find(next).shown_node_rank(), 1);
 }
 
 // C5, and the classic one: both machines started as node 0.
@@ -163,9 +163,9 @@ TEST(NodeTable, AFullJobTakesNobodyButASpare) {
   const int first = patient.add(node("b", 1, 2));
   EXPECT_EQ(refusal_of(patient, node("c", std::nullopt, 2)), "");
   const int spare = patient.add(node("c", std::nullopt, 2));
-  EXPECT_THAT(patient.assign_ranks(), ElementsAre(0, first));
+  EXPECT_THAT(patient.assign_node_ranks(), ElementsAre(0, first));
   patient.remove(first);
-  EXPECT_THAT(patient.assign_ranks(), ElementsAre(0, spare));  // it takes the lost one's rank
+  EXPECT_THAT(patient.assign_node_ranks(), ElementsAre(0, spare));  // it takes the lost one's rank
 }
 
 TEST(NodeTable, AJobOfOneNodeHasNoPlace) {
@@ -181,13 +181,13 @@ TEST(NodeTable, GapsOfLostNodesAreClosedAndTheOrderStays) {
   hello.node_rank.reset();
   const int b = table.add(hello);
   const int c = table.add(hello);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, b, c));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, b, c));
   table.remove(b);
   EXPECT_TRUE(table.is_enough());
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, c));
-  EXPECT_EQ(table.find(c).rank(), 1);
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, c));
+  EXPECT_EQ(table.find(c).shown_node_rank(), 1);
   const int late = table.add(hello);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, c, late));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, c, late));
 }
 
 TEST(NodeTable, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
@@ -202,35 +202,35 @@ TEST(NodeTable, ANodeThatComesBackGetsTheRankThatItAsksForAgain) {
   const int b = table.add(elastic("b", 1));
   const int c = table.add(elastic("c", 2));
   const int d = table.add(elastic("d", 3));
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, b, c, d));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, b, c, d));
   table.remove(c);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, b, d));
-  EXPECT_EQ(table.find(d).rank(), 2);
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, b, d));
+  EXPECT_EQ(table.find(d).shown_node_rank(), 2);
   EXPECT_THAT(refusal_of(table, elastic("e", 3)), HasSubstr("duplicate node rank 3"));
   EXPECT_EQ(refusal_of(table, elastic("c", 2)), "");
   const int again = table.add(elastic("c", 2));
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, b, again, d));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, b, again, d));
 }
 
 TEST(NodeTable, WhoIsIllGetsAPlaceOnlyIfOneIsLeft) {
   NodeTable table(node("a", std::nullopt, 2), true);
   const int ill = table.add(node("b", 1, 2));
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, ill));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));
   table.put_last(ill);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, ill));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));
   const int spare = table.add(node("c", std::nullopt, 2));
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, spare));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, spare));
   table.put_last(spare);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, ill));  // which asked for the rank
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, ill));  // which asked for the rank
   table.remove(ill);
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0, spare));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0, spare));
 }
 
 TEST(NodeTable, Node0IsNeverLeftOut) {
   NodeTable table(node("a", std::nullopt, 1), true);
   table.put_last(0);
   table.add(node("b", std::nullopt, 1));
-  EXPECT_THAT(table.assign_ranks(), ElementsAre(0));
+  EXPECT_THAT(table.assign_node_ranks(), ElementsAre(0));
 }
 
 TEST(NodeTable, WhoIsMissingIsNamed) {
@@ -242,6 +242,22 @@ TEST(NodeTable, WhoIsMissingIsNamed) {
   NodeTable unnamed(node("a"), false);
   unnamed.add(node("b"));
   EXPECT_EQ(unnamed.who_is_missing(), "2 of 3 nodes are here: node 0 (a), b; missing: 1 more");
+}
+
+TEST(NodeTable, ANodeZeroThatLacksTheProgramRefusesEverybodyWhoFits) {
+  Hello zero = node("a");
+  zero.problem_code = 127;
+  zero.problem = "cannot find ./secret-name: no such file";
+  const NodeTable table(zero, false);
+  const auto refusal = table.why_not(node("b"));
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->code, 127);
+  EXPECT_EQ(refusal->text, "node 0 (a): cannot find ./secret-name: no such file");
+  EXPECT_FALSE(ends_job(node("b"), *refusal)) << "it is not that node's fault";
+  const auto stranger = table.why_not(node("b"), NodeTable::Reader::anyone);
+  ASSERT_TRUE(stranger);
+  EXPECT_EQ(stranger->text, "node 0 (a) cannot execute its program.");
+  EXPECT_EQ(table.why_not(node("b", std::nullopt, 2))->code, 203) << "it is not of this job";
 }
 
 }  // namespace

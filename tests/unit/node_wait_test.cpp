@@ -22,54 +22,54 @@ NodeWait later_wait(std::chrono::milliseconds limit) {
 }
 
 TEST(NodeWait, BeginsAtOnceWhenAllAreThere) {
-  EXPECT_EQ(first_wait().look(kAll, {}, kNow), Step::begin);
-  EXPECT_EQ(later_wait(0s).look(kAll, {}, kNow), Step::begin);
+  EXPECT_EQ(first_wait().advance(kAll, {}, kNow), Step::begin);
+  EXPECT_EQ(later_wait(0s).advance(kAll, {}, kNow), Step::begin);
 }
 
 TEST(NodeWait, TheFirstRoundOfEnoughNodesWaitsForALastCall) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.look(kEnough, {}, kNow + 5s), Step::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 5s), Step::wait);
   EXPECT_TRUE(wait.take_reminder(kNow + 10s));
-  EXPECT_EQ(wait.look(kEnough, {}, kNow + 34s), Step::wait);
-  EXPECT_EQ(wait.look(kEnough, {}, kNow + 35s), Step::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 34s), Step::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 35s), Step::begin);
 }
 
 TEST(NodeWait, ALastCallIsTakenBackWhenANodeLeaves) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.look(kEnough, {}, kNow), Step::wait);
-  EXPECT_EQ(wait.look(kTooFew, {}, kNow + 20s), Step::wait);
-  EXPECT_EQ(wait.look(kEnough, {}, kNow + 31s), Step::wait);
-  EXPECT_EQ(wait.look(kEnough, {}, kNow + 61s), Step::begin);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow), Step::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 20s), Step::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 31s), Step::wait);
+  EXPECT_EQ(wait.advance(kEnough, {}, kNow + 61s), Step::begin);
 }
 
 TEST(NodeWait, TooFewNodesAreGivenUpAtTheLimit) {
   NodeWait wait = first_wait();
-  EXPECT_EQ(wait.look(kTooFew, {}, kNow + 899s), Step::wait);
-  EXPECT_EQ(wait.look(kTooFew, {}, kNow + 900s), Step::give_up);
-  EXPECT_EQ(later_wait(0s).look(kTooFew, {}, kNow), Step::give_up);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), Step::wait);
+  EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), Step::give_up);
+  EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), Step::give_up);
 }
 
 TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) {
-  EXPECT_EQ(later_wait(60s).look(kEnough, {}, kNow), Step::begin);
+  EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), Step::begin);
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.look(kOneLost, {}, kNow), Step::wait);
-  EXPECT_EQ(wait.look(kOneLost, {}, kNow + 59s), Step::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow), Step::wait);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), Step::wait);
   EXPECT_EQ(wait.next(), kNow + 10s) << "who is missing is to be said";
-  EXPECT_EQ(wait.look(kOneLost, {}, kNow + 60s), Step::begin);
+  EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), Step::begin);
 }
 
 TEST(NodeWait, NothingBeginsBehindAFence) {
   NodeWait wait = later_wait(60s);
-  EXPECT_EQ(wait.look(kAll, kNow + 7s, kNow), Step::wait);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), Step::wait);
   EXPECT_EQ(wait.next(), kNow + 7s);
-  EXPECT_EQ(wait.look(kAll, kNow + 7s, kNow + 7s), Step::begin);
+  EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), Step::begin);
 }
 
 TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
   NodeWait wait = later_wait(1s);
-  EXPECT_EQ(wait.look(kOneLost, kNow + 7s, kNow + 2s), Step::wait);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), Step::wait);
   EXPECT_EQ(wait.next(), kNow + 7s);
-  EXPECT_EQ(wait.look(kOneLost, kNow + 7s, kNow + 7s), Step::begin);
+  EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), Step::begin);
 }
 
 TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {
@@ -78,6 +78,30 @@ TEST(NodeWait, WhoIsMissingIsSaidEveryTenSeconds) {
   EXPECT_TRUE(wait.take_reminder(kNow + 10s));
   EXPECT_FALSE(wait.take_reminder(kNow + 10s));
   EXPECT_TRUE(wait.take_reminder(kNow + 20s));
+}
+
+Hello node(const std::string& host) {
+  Hello hello;
+  hello.host = host;
+  hello.min_nodes = 1;
+  hello.max_nodes = 2;
+  return hello;
+}
+
+TEST(NodeWait, ANodeIsMissingWhereOneWasLostAndNoOtherHasCome) {
+  NodeTable table(node("a"), true);
+  const auto awaits_another = [&table](const Round* round) {
+    return NodeWait::see_presence(table, round, true).awaits_another();
+  };
+  EXPECT_FALSE(awaits_another(nullptr)) << "no round has begun";
+  Round round(Round::Rules(), {{"a", "", 1}, {"b", "10.0.0.1", 1}}, kNow);
+  EXPECT_FALSE(awaits_another(&round)) << "none was lost";
+  round.note_node_lost(1, "silent for 5.1 s", kNow, kNow + 5s);
+  EXPECT_TRUE(awaits_another(&round));
+  EXPECT_FALSE(NodeWait::see_presence(table, &round, false).awaits_another());
+  table.add(node("c"));
+  EXPECT_FALSE(awaits_another(&round)) << "another one has come";
+  EXPECT_TRUE(NodeWait::see_presence(table, &round, true).are_all);
 }
 
 }  // namespace

@@ -229,22 +229,24 @@ TEST(Report, MembersAreThoseOfEveryWorker) {
 TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
   LoneEnd end;
   end.exit_code = 201;
-  end.stop.cause = StopCause::node_lost;
+  end.stop.cause = RoundEndCause::node_lost;
+  end.stop.round = 1;
   end.lost = NodeLost{0, "a, 10.0.0.1", "silent for 5.1 s", {}};
   StopRound before;
   before.what = "rank 3 (pid 17) has failed: exit code 7";
   const JobEnd lost = describe_lone_end(end, before, 2, JobSpec(), "b");
   EXPECT_EQ(lost.exit_code, 201);
   EXPECT_EQ(lost.state, RunState::failed);
+  EXPECT_THAT(lost.members, HasSubstr("\"rounds\":2"));
   EXPECT_THAT(lost.report,
               AllOf(HasSubstr("silent for 5.1 s"),
                     HasSubstr("the round was being ended, as rank 3 (pid 17) has failed")));
 
-  LoneEnd abandoned;
-  abandoned.exit_code = 130;
-  abandoned.stop.cause = StopCause::abandoned;
-  abandoned.text = "SIGINT came twice: this node leaves it.";
-  const JobEnd left = describe_lone_end(abandoned, std::nullopt, 2, JobSpec(), "b");
+  LoneEnd unanswered;
+  unanswered.exit_code = 130;
+  unanswered.stop.cause = RoundEndCause::stop_unanswered;
+  unanswered.text = "SIGINT came twice: this node leaves it.";
+  const JobEnd left = describe_lone_end(unanswered, std::nullopt, 2, JobSpec(), "b");
   EXPECT_EQ(left.state, RunState::stopped);
   EXPECT_EQ(left.report, "ddp-launch: SIGINT came twice: this node leaves it.\n");
 }
@@ -254,6 +256,7 @@ TEST(Report, ARefusedJobIsShort) {
   const auto report_of =
       [](const ExitStatus& status, std::int64_t step, bool own_worker, int nodes) {
         Verdict verdict;
+        verdict.rounds = 1;
         verdict.workers = {worker(0, status), worker(1, ExitStatus{0, SIGTERM, false})};
         verdict.workers[0].step = step;
         verdict.workers[0].pid = 17;

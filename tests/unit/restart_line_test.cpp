@@ -21,12 +21,12 @@ TEST(RestartLine, SaysWhenWithWhatAndHowOftenStill) {
   facts.restarts_left.reset();
   EXPECT_EQ(describe_restart(round, decision, facts),
             "round 1 starts in 6.0 s, when the lost node's workers are surely dead.");
-  round.kept = 2;
+  round.survivors = 2;
   RestartFacts free;
   free.world_size = 3;
   EXPECT_EQ(describe_restart(round, RestartDecision(), free),
             "round 1 starts now, 2 of 3 ranks wait for it.");
-  round.kept_step = 7;
+  round.survivor_step = 7;
   facts.replace_timeout = 60s;
   facts.awaits_another = true;
   EXPECT_EQ(

@@ -57,7 +57,7 @@ TEST(RestartPolicy, ALostNodeIsRestartedWhileThereAreEnough) {
   EXPECT_EQ(RestartPolicy(RestartLimits{0}).decide(round).reason, "");
   for (const Outcome& outcome : {round.outcome, failed(7).outcome}) {
     round.outcome = outcome;
-    round.has_nodes = false;
+    round.can_go_on = false;
     const RestartDecision decision = RestartPolicy(RestartLimits{3}).decide(round);
     EXPECT_FALSE(decision.restart);
     EXPECT_EQ(decision.reason, "too few nodes are left");
@@ -103,7 +103,7 @@ TEST(RestartPolicy, ShortRoundsInARowArePausedFromTheSecondOn) {
 TEST(RestartPolicy, ThreeRoundsWithoutANewerCheckpointEndTheJob) {
   RestartPolicy policy(RestartLimits{100});
   RoundResult round = failed(1);
-  round.has_page = true;
+  round.tells_checkpoints = true;
   round.checkpoint_step = 40;
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_TRUE(policy.decide(round).restart);
@@ -117,7 +117,7 @@ TEST(RestartPolicy, ThreeRoundsWithoutANewerCheckpointEndTheJob) {
 TEST(RestartPolicy, AJobThatNeverSavesEndsAfterThreeRounds) {
   RestartPolicy policy(RestartLimits{100});
   RoundResult round = failed(1);
-  round.has_page = true;
+  round.tells_checkpoints = true;
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_EQ(policy.decide(round).exit_code, 93);
@@ -126,7 +126,7 @@ TEST(RestartPolicy, AJobThatNeverSavesEndsAfterThreeRounds) {
 TEST(RestartPolicy, ANewerCheckpointCountsAsProgress) {
   RestartPolicy policy(RestartLimits{100});
   RoundResult round = failed(1);
-  round.has_page = true;
+  round.tells_checkpoints = true;
   for (int i = 0; i < 10; ++i) {
     round.checkpoint_step = i / 2;
     EXPECT_TRUE(policy.decide(round).restart) << i;

@@ -176,9 +176,9 @@ class World {
       }
       at(0ns, [this, node] {
         send(node, [this, node] {
-          Started started;
+          GroupStarted started;
           started.pids.assign(agent(node).workers, 1);
-          round_->note_started(node, started, kBegin + now_);
+          round_->note_group_started(node, started, kBegin + now_);
         });
       });
     }
@@ -204,13 +204,13 @@ class World {
       case Fault::Kind::start:
         send(target, [this, target] {
           note_reason("start " + std::to_string(target));
-          round_->note_failed(target, NodeFailed{0, 126, "no memory"}, kBegin + now_);
+          round_->note_node_failed(target, NodeFailed{0, 126, "no memory"}, kBegin + now_);
         });
         break;
       case Fault::Kind::user:
         send(target, [this, target] {
           note_reason("user");
-          round_->note_stop(target, "", SIGTERM, kBegin + now_);
+          round_->note_stop_request(target, "", SIGTERM, kBegin + now_);
         });
         break;
     }
@@ -224,7 +224,7 @@ class World {
         note_reason("lost");
         lost_.try_emplace(heard, node);
       }
-      round_->note_lost(node, "silent", kBegin + heard, kBegin + now_);
+      round_->note_node_lost(node, "silent", kBegin + heard, kBegin + now_);
     });
   }
   bool has_heard_end(int node) { return heard_end_.contains(node); }
@@ -257,7 +257,7 @@ class World {
         const bool is_failure = has_failed(event.worker.ending);
         if (is_failure) note_reason("worker");
         if (heard_ends_ == workers_.size()) note_reason("all");
-        round_->note_exited(node, event, kBegin + now_);
+        round_->note_worker_ended(node, event, kBegin + now_);
       });
     }
     report_if_done(node);
@@ -302,7 +302,7 @@ class World {
     own.has_reported = true;
     send(node, [this, node, event] {
       heard_end_[node] = true;
-      round_->note_ended(node, event, kBegin + now_);
+      round_->note_group_ended(node, event, kBegin + now_);
     });
   }
 

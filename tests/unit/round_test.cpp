@@ -87,19 +87,19 @@ struct Rig {
       : round(rules, nodes_of(workers), kBegin) {}
 
   void exit(int node, const Ending& ending) {
-    round.note_exited(node, exited(ending), kBegin + ending.at);
+    round.note_worker_ended(node, exited(ending), kBegin + ending.at);
   }
   void end(int node, const std::vector<Ending>& endings) {
-    round.note_ended(node, group_ended(endings), kBegin + 60s);
+    round.note_group_ended(node, group_ended(endings), kBegin + 60s);
   }
   void fail(int node, int code, const std::string& text) {
-    round.note_failed(node, NodeFailed{0, code, text}, kBegin + 1s);
+    round.note_node_failed(node, NodeFailed{0, code, text}, kBegin + 1s);
   }
   void lose(int node, nanoseconds heard) {
-    round.note_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
+    round.note_node_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
   }
   void stop(int signal, nanoseconds at = 1s, int id = 0) {
-    round.note_stop(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
+    round.note_stop_request(id, id == 0 ? "" : " at node 1 (b)", signal, kBegin + at);
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
@@ -153,17 +153,17 @@ std::vector<Ending> all_stopped(const std::vector<int>& ranks, nanoseconds at = 
 
 TEST(Round, TheStoreAnswersOnceEveryNodeHasStarted) {
   Rig rig;
-  Started started;
+  GroupStarted started;
   started.pids = {11, 12};
-  rig.round.note_started(0, started, kBegin);
+  rig.round.note_group_started(0, started, kBegin);
   EXPECT_THAT(rig.round.take_actions(), IsEmpty());
   started.pids = {21, 22};
-  rig.round.note_started(1, started, kBegin);
+  rig.round.note_group_started(1, started, kBegin);
   const std::vector<Round::Action> commands = rig.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
   EXPECT_TRUE(std::holds_alternative<Round::ReleaseStore>(commands.front()));
   EXPECT_EQ(rig.round.ranks().at(3).pid, 22);
-  rig.round.note_started(1, started, kBegin);
+  rig.round.note_group_started(1, started, kBegin);
   EXPECT_THAT(rig.round.take_actions(), IsEmpty());
 }
 
@@ -171,7 +171,7 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
   Rig rig;
   for (int rank = 0; rank < 4; ++rank)
     rig.exit(rank / 2, ended(rank, 5s, code(0)));
-  EXPECT_EQ(rig.stop_command().cause, StopCause::all_ended);
+  EXPECT_EQ(rig.stop_command().cause, RoundEndCause::all_ended);
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
   rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
@@ -200,7 +200,7 @@ TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
   rig.exit(0, ended(-1, 2s, code(7)));
   WorkerEnded old = exited(ended(0, 2s, code(7)));
   old.round = 5;
-  rig.round.note_exited(0, old, kBegin + 2s);
+  rig.round.note_worker_ended(0, old, kBegin + 2s);
   EXPECT_FALSE(rig.round.is_stopping());
   rig.exit(0, ended(0, 2s, code(7)));
   rig.end(0, {ended(0, 2s, code(7)), ended(2, 1s, code(8))});
@@ -250,15 +250,15 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   Rig hung;
   hung.hang(1);
   const StopRound command = hung.stop_command();
-  EXPECT_EQ(command.cause, StopCause::hang);
+  EXPECT_EQ(command.cause, RoundEndCause::hang);
   EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
   rules.has_restarts = true;
-  Rig kept(rules);
-  kept.exit(0, ended(0, 2s, code(7)));
-  EXPECT_TRUE(kept.stop_command().keeps);
-  EXPECT_EQ(kept.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
+  Rig waits(rules);
+  waits.exit(0, ended(0, 2s, code(7)));
+  EXPECT_TRUE(waits.stop_command().keeps_survivors);
+  EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
 }
 
 TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
@@ -266,16 +266,16 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
   rules.keeps_survivors = true;
   Rig last(rules);
   last.exit(0, ended(0, 2s, code(7)));
-  EXPECT_FALSE(last.stop_command().keeps);
+  EXPECT_FALSE(last.stop_command().keeps_survivors);
   rules.has_restarts = true;
   Rig final_code(rules);
   final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
-  EXPECT_FALSE(final_code.stop_command().keeps);
+  EXPECT_FALSE(final_code.stop_command().keeps_survivors);
   rules.has_restarts = false;
   rules.lost_nodes_are_free = true;
   Rig lost(rules);
   lost.lose(1, 2s);
-  EXPECT_TRUE(lost.stop_command().keeps);
+  EXPECT_TRUE(lost.stop_command().keeps_survivors);
 }
 
 // --- The user's signals.
@@ -285,7 +285,7 @@ TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   rig.stop(SIGINT, 1s, 1);
   StopRound command = rig.stop_command();
   EXPECT_EQ(command.signal, SIGINT);
-  EXPECT_EQ(command.reason(), StopReason::preempt);
+  EXPECT_EQ(command.stop_reason(), StopReason::preempt);
   EXPECT_EQ(describe_stop(command, 2, true),
             "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM "
             "kills them now.");
@@ -475,16 +475,16 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   Rig rig(usual_rules(), {1, 1});
   rig.exit(0, ended(0, 1s, code(7)));
   GroupEnded other;
-  other.kept = 1;
-  other.kept_step = 8;
+  other.survivors = 1;
+  other.survivor_step = 8;
   other.unkilled = {"pid 9 (x, state D)"};
-  rig.round.note_ended(1, other, kBegin + 2s);
+  rig.round.note_group_ended(1, other, kBegin + 2s);
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(7))});
   EXPECT_EQ(rig.round.lost_later()->node_rank, 1);
   EXPECT_TRUE(rig.round.has_lost_node());
   const RoundResult result = rig.result();
-  EXPECT_EQ(result.kept, 0);
+  EXPECT_EQ(result.survivors, 0);
   EXPECT_TRUE(result.unkilled.empty());
   EXPECT_EQ(result.exit_code, 7);
 }
@@ -494,10 +494,10 @@ TEST(Round, LeftoversOfOtherNodesAreNamedWithTheirNode) {
   rig.exit(0, ended(0, 1s, code(7)));
   GroupEnded end = group_ended({ended(0, 1s, code(7))});
   end.unkilled = {"pid 8 (x, state D)"};
-  rig.round.note_ended(0, end, kBegin + 2s);
+  rig.round.note_group_ended(0, end, kBegin + 2s);
   end = group_ended(all_stopped({1}));
   end.unkilled = {"pid 9 (x, state D)"};
-  rig.round.note_ended(1, end, kBegin + 2s);
+  rig.round.note_group_ended(1, end, kBegin + 2s);
   const RoundResult result = rig.result();
   EXPECT_FALSE(result.unkilled.empty());
   EXPECT_THAT(result.unkilled, ElementsAre("pid 8 (x, state D)", "node 1 (b): pid 9 (x, state D)"));

@@ -36,7 +36,7 @@ TEST(SurvivorPage, TellsWhoTheWorkerIsInALaterRoundAlone) {
   self.run_id = "abc";
   EXPECT_FALSE(next_identity(both, self));
   both.waits = 1;
-  both.is_kept = 1;
+  both.is_survivor = 1;
   WorkerIdentity next = self;
   next.round = next.restart_count = 2;
   next.rank = next.role_rank = 1;
@@ -47,7 +47,7 @@ TEST(SurvivorPage, TellsWhoTheWorkerIsInALaterRoundAlone) {
   EXPECT_EQ(next_identity(both, self), next);
   EXPECT_FALSE(next_identity(both, next)) << "it is in that round by now";
   EXPECT_EQ(both.waits, 0U);
-  EXPECT_EQ(both.is_kept, 1U) << "who looks in between must not take itself for forgotten";
+  EXPECT_EQ(both.is_survivor, 1U) << "who looks in between must not take itself for forgotten";
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ WorkerSample waiting(int rank, const std::string& where) {
 
 std::optional<Finding> end_of(const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
-    if (finding.ends_job) return finding;
+    if (finding.ends_round) return finding;
   }
   return std::nullopt;
 }
@@ -49,7 +49,7 @@ std::optional<std::pair<int, Finding>> watch(Watchdog& dog,
                                              int from,
                                              int to) {
   for (int second = from; second <= to; ++second) {
-    if (auto end = end_of(dog.look(std::chrono::seconds(second), samples)))
+    if (auto end = end_of(dog.note_samples(std::chrono::seconds(second), samples)))
       return std::pair(second, *end);
   }
   return std::nullopt;
@@ -77,17 +77,18 @@ TEST(Watchdog, AStoppedWorkerIsTheCauseNotThoseThatWait) {
 TEST(Watchdog, AStoppedWorkerIsNamedOnceEachTime) {
   Watchdog dog(WatchLimits{});
   const std::vector<WorkerSample> stopped{external(0, 1), external(1, 1, 'T')};
-  EXPECT_THAT(dog.look(0s, stopped), IsEmpty());
-  EXPECT_THAT(dog.look(2s, stopped), IsEmpty());
+  EXPECT_THAT(dog.note_samples(0s, stopped), IsEmpty());
+  EXPECT_THAT(dog.note_samples(2s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), IsEmpty());
   EXPECT_THAT(dog.frozen(0s), ElementsAre(1));  // what a peer that gave up by 124 has seen
-  EXPECT_THAT(dog.look(3s, stopped), ElementsAre(Finding{false, 1, "is stopped (state T)"}));
-  EXPECT_THAT(dog.look(4s, stopped), IsEmpty());
+  EXPECT_THAT(dog.note_samples(3s, stopped),
+              ElementsAre(Finding{false, 1, "is stopped (state T)"}));
+  EXPECT_THAT(dog.note_samples(4s, stopped), IsEmpty());
   EXPECT_THAT(dog.frozen(), ElementsAre(1));
-  EXPECT_THAT(dog.look(5s, std::vector{external(0, 2), external(1, 2)}), IsEmpty());
+  EXPECT_THAT(dog.note_samples(5s, std::vector{external(0, 2), external(1, 2)}), IsEmpty());
   EXPECT_THAT(dog.frozen(), IsEmpty());
-  EXPECT_THAT(dog.look(6s, stopped), IsEmpty());
-  EXPECT_EQ(dog.look(9s, stopped).size(), 1U);
+  EXPECT_THAT(dog.note_samples(6s, stopped), IsEmpty());
+  EXPECT_EQ(dog.note_samples(9s, stopped).size(), 1U);
 }
 
 TEST(Watchdog, WithoutALimitAnExternalProgramMaySleepForEver) {
@@ -115,7 +116,7 @@ TEST(Watchdog, ATickNowAndThenIsNoProgressAndACoreIs) {
     waiting.activity.ticks = static_cast<unsigned>(second / 2);  // 0.5 % of a core: Gloo's threads
     busy.activity.ticks += waiting.activity.ticks;
     busy.activity.faults = 1000U * static_cast<unsigned>(second);
-    end = end_of(dog.look(std::chrono::seconds(second), std::vector{busy, waiting}));
+    end = end_of(dog.note_samples(std::chrono::seconds(second), std::vector{busy, waiting}));
     EXPECT_EQ(end.has_value(), second == 70) << second;
   }
 }
@@ -127,7 +128,7 @@ TEST(Watchdog, AFewPerCentOfMonitorsAreNoProgressAndALoaderIs) {
     for (int second = 0; second < 60; ++second) {
       WorkerSample sample = external(0, 0);
       sample.activity.ticks = static_cast<unsigned>(per_second * second);
-      hung = hung || end_of(dog.look(std::chrono::seconds(second), std::vector{sample}));
+      hung = hung || end_of(dog.note_samples(std::chrono::seconds(second), std::vector{sample}));
     }
     EXPECT_EQ(hung, hangs) << per_second;
   }
@@ -143,7 +144,7 @@ TEST(Watchdog, WhatIsReadOrWrittenIsProgress) {
   for (int second = 0; second < 60; ++second) {
     WorkerSample sample = external(0, 0);
     sample.activity.io_bytes = 100'000U * static_cast<unsigned>(second);
-    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample, external(1, 0)}),
+    EXPECT_THAT(dog.note_samples(std::chrono::seconds(second), std::vector{sample, external(1, 0)}),
                 IsEmpty());
   }
 }
@@ -153,7 +154,7 @@ TEST(Watchdog, WhatIsSetInTheStoreIsProgress) {
   WorkerSample sample = external(0, 1);
   for (int second = 0; second < 30; ++second) {
     ++sample.store_writes;
-    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
+    EXPECT_THAT(dog.note_samples(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
   }
 }
 
@@ -163,7 +164,8 @@ TEST(Watchdog, ASlowDiskHasTenTimesTheLimit) {
   std::optional<Finding> end;
   int second = 0;
   for (; second < 100 && !end; ++second)
-    end = end_of(dog.look(std::chrono::seconds(second), std::vector{on_disk, external(1, 1)}));
+    end = end_of(
+        dog.note_samples(std::chrono::seconds(second), std::vector{on_disk, external(1, 1)}));
   EXPECT_EQ(second - 1, 50);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->rank, 0);
@@ -203,7 +205,8 @@ std::optional<Finding> watch_a_runner(const std::string& waits_in,
     WorkerSample other = external(1, 0);
     other.activity.waits_in = waits_in;
     other.activity.naps = naps_per_second * second;
-    if (auto end = end_of(dog.look(std::chrono::seconds(second), std::vector{runner, other})))
+    if (auto end =
+            end_of(dog.note_samples(std::chrono::seconds(second), std::vector{runner, other})))
       return end;
   }
   return std::nullopt;
@@ -282,7 +285,8 @@ TEST(Watchdog, WhoWaitsInACollectiveForOneThatGoesOnDoesNotHang) {
     WorkerSample busy = page_worker(0, 7, phase);
     for (int second = 0; second < 60; ++second) {
       ++busy.written_ns;
-      EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{busy, inside}), IsEmpty());
+      EXPECT_THAT(dog.note_samples(std::chrono::seconds(second), std::vector{busy, inside}),
+                  IsEmpty());
     }
     // It stops, too.
     const auto end = watch(dog, {busy, inside}, 60, 100);
@@ -301,8 +305,8 @@ TEST(Watchdog, ARankThatStopsWhileOthersStepOnHangsByItself) {
   Watchdog dog(WatchLimits{5s});
   std::optional<Finding> end;
   for (int second = 0; second < 20 && !end; ++second)
-    end = end_of(dog.look(std::chrono::seconds(second),
-                          std::vector{page_worker(0, 100 + second), page_worker(1, 200)}));
+    end = end_of(dog.note_samples(std::chrono::seconds(second),
+                                  std::vector{page_worker(0, 100 + second), page_worker(1, 200)}));
   ASSERT_TRUE(end);
   EXPECT_EQ(end->rank, 1);
 }
@@ -311,9 +315,9 @@ TEST(Watchdog, WhoWaitedForARankThatHasEndedHasTheWholeLimit) {
   Watchdog dog(WatchLimits{5s});
   for (int second = 0; second < 10; ++second) {
     const auto ticks = 100U * static_cast<unsigned>(second);
-    EXPECT_THAT(
-        dog.look(std::chrono::seconds(second), std::vector{external(0, ticks), external(1, 0)}),
-        IsEmpty());
+    EXPECT_THAT(dog.note_samples(std::chrono::seconds(second),
+                                 std::vector{external(0, ticks), external(1, 0)}),
+                IsEmpty());
   }
   WorkerSample ended = external(0, 1000);
   ended.alive = false;
@@ -358,7 +362,7 @@ TEST(Watchdog, OutputIsASignOfLife) {
   WorkerSample sample = external(0, 1);
   for (int second = 0; second < 30; ++second) {
     sample.output_bytes += 1;
-    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
+    EXPECT_THAT(dog.note_samples(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
   }
 }
 
@@ -367,7 +371,7 @@ TEST(Watchdog, WritingThePageIsProgressWithoutAStep) {
   WorkerSample sample = page_worker(0, 3, Phase::evaluating);
   for (int second = 0; second < 30; ++second) {
     ++sample.written_ns;
-    EXPECT_THAT(dog.look(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
+    EXPECT_THAT(dog.note_samples(std::chrono::seconds(second), std::vector{sample}), IsEmpty());
   }
 }
 
@@ -387,8 +391,8 @@ TEST(Watchdog, BeforeTrainingAndAfterItAPageIsAsIfThereWereNone) {
     for (int second = 0; second < 30 && !end; ++second) {
       busy.activity.main_ticks = busy.activity.ticks = 100U * static_cast<unsigned>(second);
       if (second > 20) busy.activity = WorkerSample().activity;
-      end = end_of(
-          dog.look(std::chrono::seconds(second), std::vector{page_worker(0, 3, phase), busy}));
+      end = end_of(dog.note_samples(std::chrono::seconds(second),
+                                    std::vector{page_worker(0, 3, phase), busy}));
       EXPECT_TRUE(!end || second >= 25) << to_text(phase) << " " << second;
     }
     ASSERT_TRUE(end) << to_text(phase);
@@ -401,8 +405,8 @@ TEST(Watchdog, OurOwnWorkersLimitIsTenTimesItsSlowStepsAndAtLeastAMinute) {
   Watchdog slow(WatchLimits{});
   for (int second = 0; second < 300; ++second) {
     const auto now = std::chrono::seconds(second);
-    EXPECT_THAT(fast.look(now, std::vector{page_worker(0, 50 * second)}), IsEmpty());
-    EXPECT_THAT(slow.look(now, std::vector{page_worker(0, second / 10)}), IsEmpty());
+    EXPECT_THAT(fast.note_samples(now, std::vector{page_worker(0, 50 * second)}), IsEmpty());
+    EXPECT_THAT(slow.note_samples(now, std::vector{page_worker(0, second / 10)}), IsEmpty());
   }
   const auto fast_end = watch(fast, {page_worker(0, 50 * 299)}, 300, 1000);
   ASSERT_TRUE(fast_end);

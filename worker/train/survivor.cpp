@@ -56,14 +56,14 @@ std::optional<WorkerIdentity> await_next_round(const WorkerIdentity& self,
   SurvivorPage& mine = survivor_page(page);
   page.phase = Phase::joining;  // from here on a signal ends this process at once
   mine.step = step;
-  mine.is_kept = 0;  // of an earlier wait
+  mine.is_survivor = 0;  // of an earlier wait
   mine.waits = 1;
   const Clock::time_point begin = Clock::now();
   while (true) {
     if (const std::optional<WorkerIdentity> next = next_identity(mine, self)) return next;
     const Clock::duration waited = Clock::now() - begin;
     const bool is_unwanted = waited > kSeenWithin || page.stop_reason == StopReason::teardown;
-    if (mine.is_kept == 0 && is_unwanted) return {};
+    if (mine.is_survivor == 0 && is_unwanted) return {};
     const milliseconds pause = pause_after(waited, kShortPause, kLongPause);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }

@@ -35,6 +35,8 @@ int run_doctor(JobSpec spec) {
   spec.join_timeout = std::min<std::chrono::milliseconds>(spec.join_timeout, kDoctorPatience);
   asio::io_context io(1);
   Rendezvous rendezvous = meet(io, spec);
+  if (!rendezvous.link && spec.problem_code != 0)
+    throw SystemError(spec.problem, spec.problem_code);
   std::optional<DoctorCoordinator> coordinator;
   if (!rendezvous.link) coordinator.emplace(io, spec, rendezvous);
   DoctorEnd end;

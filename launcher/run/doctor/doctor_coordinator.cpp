@@ -83,7 +83,7 @@ asio::awaitable<void> DoctorCoordinator::gather() {
     const std::optional<Event> event = co_await inbox_.next(std::min(last, next_line));
     if (event) note(*event);
   }
-  assign_ranks();
+  assign_node_ranks();
 }
 
 void DoctorCoordinator::note(const Event& event) {
@@ -153,9 +153,9 @@ asio::awaitable<void> DoctorCoordinator::dismiss(std::shared_ptr<ControlLink> li
 }
 
 /// The nodes are those that are here now.
-void DoctorCoordinator::assign_ranks() {
+void DoctorCoordinator::assign_node_ranks() {
   is_looking_ = true;
-  const std::vector<int> ids = table_.assign_ranks();
+  const std::vector<int> ids = table_.assign_node_ranks();
   for (std::size_t rank = 0; rank < ids.size(); ++rank) {
     if (ids[rank] == 0) {
       own_.node_rank = static_cast<int>(rank);

@@ -65,7 +65,7 @@ class DoctorCoordinator {
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello) const;
   void admit(const HelloCame& came);
   static asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
-  void assign_ranks();
+  void assign_node_ranks();
   asio::awaitable<void> look(std::int64_t bytes);
   asio::awaitable<void> look_ourselves(std::int64_t bytes);
   void take(const NodeChecks& checks);

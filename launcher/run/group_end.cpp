@@ -1,4 +1,4 @@
-#include "launcher/run/round_end.h"
+#include "launcher/run/group_end.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -85,18 +85,19 @@ WorkerReport first_report(const Worker& worker) {
   return report;
 }
 
-GroupEnded describe_round(WorkerGroup& group,
-                          const JobSpec& spec,
-                          const RoundFacts& facts,
-                          const Baseline& before) {
+GroupEnded describe_group_end(WorkerGroup& group,
+                              const JobSpec& spec,
+                              const RoundFacts& facts,
+                              const Baseline& before) {
   group.note_unkilled();
   GroupEnded end;
   end.round = facts.round;
   std::vector<Ending> endings;
   for (const auto& worker : group.workers()) {
     if (!worker->ending) {
-      ++end.kept;
-      end.kept_step = std::max<std::int64_t>(end.kept_step, survivor_page(*worker->page).step);
+      ++end.survivors;
+      end.survivor_step =
+          std::max<std::int64_t>(end.survivor_step, survivor_page(*worker->page).step);
       continue;
     }
     endings.push_back(*worker->ending);

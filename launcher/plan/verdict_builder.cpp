@@ -1,4 +1,4 @@
-#include "launcher/plan/job_verdict.h"
+#include "launcher/plan/verdict_builder.h"
 
 #include "common/exit_code.h"
 #include "common/units.h"
@@ -6,25 +6,25 @@
 
 namespace ddp::launcher {
 
-void JobVerdict::begin_round(int number, int world_size) {
+void VerdictBuilder::note_begun(int number, int world_size) {
   verdict_.rounds = number + 1;
   verdict_.world_size = world_size;
 }
 
-void JobVerdict::note_round(const RoundResult& round) {
+void VerdictBuilder::note_round(const RoundResult& round) {
   static_cast<RoundResult&>(verdict_) = round;
   if (!round.unkilled.empty() && round.exit_code == exit_code::kOk) {
     verdict_.exit_code = exit_code::kInternal;
   }
 }
 
-const std::string& JobVerdict::note_restart() {
+const std::string& VerdictBuilder::note_restart() {
   auto& earlier = verdict_.earlier_rounds;
   if (earlier.size() == Verdict::kRoundLines) earlier.erase(earlier.begin());
   return earlier.emplace_back(summarize_round(verdict_, verdict_.rounds - 1));
 }
 
-void JobVerdict::note_last_round(const RestartDecision& decision) {
+void VerdictBuilder::note_last_round(const RestartDecision& decision) {
   const bool is_bad = std::holds_alternative<Failed>(verdict_.outcome) ||
                       std::holds_alternative<NodeLost>(verdict_.outcome);
   if (!is_bad) return;
@@ -32,7 +32,7 @@ void JobVerdict::note_last_round(const RestartDecision& decision) {
   verdict_.exit_code = decision.exit_code;
 }
 
-void JobVerdict::note_not_begun(const NotBegun& why) {
+void VerdictBuilder::note_not_begun(const NotBegun& why) {
   if (why.stop_signal) {
     verdict_.outcome = Stopped{*why.stop_signal};
     verdict_.hang.clear();
@@ -49,7 +49,7 @@ void JobVerdict::note_not_begun(const NotBegun& why) {
   }
 }
 
-void JobVerdict::note_no_nodes(const NotBegun& why) {
+void VerdictBuilder::note_no_nodes(const NotBegun& why) {
   verdict_.why_last_round = why.waited.count() == 0
                                 ? "too few nodes are left"
                                 : "no other node came within " + format_duration(why.waited);
@@ -62,7 +62,7 @@ void JobVerdict::note_no_nodes(const NotBegun& why) {
   }
 }
 
-void JobVerdict::note_failure(const std::string& text, int exit_code) {
+void VerdictBuilder::note_failure(const std::string& text, int exit_code) {
   verdict_.outcome = LaunchFailed{exit_code, text};
   verdict_.exit_code = exit_code;
   verdict_.workers.clear();

@@ -16,9 +16,10 @@
 
 namespace ddp::launcher {
 
-class JobVerdict {
+class VerdictBuilder {
  public:
-  void begin_round(int number, int world_size);
+  /// A round, which every node is about to be told of.
+  void note_begun(int number, int world_size);
   /// What it has come to. What could not be killed spoils a good end.
   void note_round(const RoundResult& round);
   /// Another one follows. Returns the line that is kept of this one.

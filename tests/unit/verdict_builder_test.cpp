@@ -1,4 +1,4 @@
-#include "launcher/plan/job_verdict.h"
+#include "launcher/plan/verdict_builder.h"
 
 #include <gtest/gtest.h>
 
@@ -23,25 +23,25 @@ RoundResult failed_round(int code) {
   return round;
 }
 
-JobVerdict after(const RoundResult& round) {
-  JobVerdict verdict;
-  verdict.begin_round(0, 1);
+VerdictBuilder after(const RoundResult& round) {
+  VerdictBuilder verdict;
+  verdict.note_begun(0, 1);
   verdict.note_round(round);
   return verdict;
 }
 
-JobVerdict::NotBegun why_not() {
-  JobVerdict::NotBegun why;
+VerdictBuilder::NotBegun why_not() {
+  VerdictBuilder::NotBegun why;
   why.missing = "1 of 2 nodes is here";
   why.waited = 15s;
   return why;
 }
 
-TEST(JobVerdict, IsThatOfTheNewestRound) {
-  JobVerdict verdict = after(failed_round(7));
+TEST(VerdictBuilder, IsThatOfTheNewestRound) {
+  VerdictBuilder verdict = after(failed_round(7));
   EXPECT_EQ(verdict.note_restart().find("round 0 failed after 2.0 s: rank 0 (pid 17), exit code 7"),
             0U);
-  verdict.begin_round(1, 1);
+  verdict.note_begun(1, 1);
   verdict.note_round(RoundResult());
   verdict.note_end(9s);
   EXPECT_EQ(verdict.value().exit_code, 0);
@@ -51,10 +51,10 @@ TEST(JobVerdict, IsThatOfTheNewestRound) {
   EXPECT_EQ(verdict.value().duration, 9s);
 }
 
-TEST(JobVerdict, OnlyTheNewestRoundsAreToldOf) {
-  JobVerdict verdict;
+TEST(VerdictBuilder, OnlyTheNewestRoundsAreToldOf) {
+  VerdictBuilder verdict;
   for (int round = 0; round < 25; ++round) {
-    verdict.begin_round(round, 1);
+    verdict.note_begun(round, 1);
     verdict.note_round(failed_round(7));
     verdict.note_restart();
   }
@@ -62,7 +62,7 @@ TEST(JobVerdict, OnlyTheNewestRoundsAreToldOf) {
   EXPECT_EQ(verdict.value().earlier_rounds.front().find("round 5 "), 0U);
 }
 
-TEST(JobVerdict, WhatCouldNotBeKilledSpoilsAGoodEndOnly) {
+TEST(VerdictBuilder, WhatCouldNotBeKilledSpoilsAGoodEndOnly) {
   RoundResult good;
   good.unkilled = {"pid 5"};
   EXPECT_EQ(after(good).value().exit_code, exit_code::kInternal);
@@ -71,11 +71,11 @@ TEST(JobVerdict, WhatCouldNotBeKilledSpoilsAGoodEndOnly) {
   EXPECT_EQ(after(bad).value().exit_code, 7);
 }
 
-TEST(JobVerdict, APolicyThatGivesUpHasACodeOfItsOwn) {
+TEST(VerdictBuilder, APolicyThatGivesUpHasACodeOfItsOwn) {
   RestartDecision decision;
   decision.exit_code = exit_code::kNoRestart;
   decision.reason = "no round saved anything";
-  JobVerdict verdict = after(failed_round(7));
+  VerdictBuilder verdict = after(failed_round(7));
   verdict.note_last_round(decision);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kNoRestart);
   EXPECT_EQ(verdict.value().why_last_round, "no round saved anything");
@@ -90,28 +90,28 @@ TEST(JobVerdict, APolicyThatGivesUpHasACodeOfItsOwn) {
   EXPECT_EQ(verdict.value().exit_code, 0);
 }
 
-TEST(JobVerdict, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
-  JobVerdict::NotBegun why = why_not();
+TEST(VerdictBuilder, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
+  VerdictBuilder::NotBegun why = why_not();
   why.stop_signal = SIGINT;
   why.refusal = Refusal{127, "node 1 has no such program"};
-  JobVerdict stopped;
+  VerdictBuilder stopped;
   stopped.note_not_begun(why);
   EXPECT_EQ(stopped.value().exit_code, 130);
   EXPECT_EQ(std::get<Stopped>(stopped.value().outcome).signal, SIGINT);
 
   RoundResult hung = failed_round(124);
   hung.hang = "rank 0 hangs";
-  JobVerdict after_hang = after(hung);
+  VerdictBuilder after_hang = after(hung);
   after_hang.note_not_begun(why);
   EXPECT_EQ(after_hang.value().hang, "");
 
   why.stop_signal.reset();
-  JobVerdict unable;
+  VerdictBuilder unable;
   unable.note_not_begun(why);
   EXPECT_EQ(unable.value().exit_code, 127);
   EXPECT_EQ(std::get<LaunchFailed>(unable.value().outcome).text, "node 1 has no such program");
 
-  JobVerdict alone;
+  VerdictBuilder alone;
   alone.note_not_begun(why_not());
   EXPECT_EQ(alone.value().exit_code, exit_code::kRendezvous);
   EXPECT_EQ(std::get<LaunchFailed>(alone.value().outcome).text,
@@ -119,8 +119,8 @@ TEST(JobVerdict, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
             "--nnodes, --master-addr and --master-port.");
 }
 
-TEST(JobVerdict, ALaterRoundThatDoesNotBeginLeavesTheLastOnesRootCause) {
-  JobVerdict verdict = after(failed_round(7));
+TEST(VerdictBuilder, ALaterRoundThatDoesNotBeginLeavesTheLastOnesRootCause) {
+  VerdictBuilder verdict = after(failed_round(7));
   verdict.note_restart();
   verdict.note_not_begun(why_not());
   EXPECT_EQ(verdict.value().exit_code, 7);
@@ -128,10 +128,10 @@ TEST(JobVerdict, ALaterRoundThatDoesNotBeginLeavesTheLastOnesRootCause) {
   EXPECT_TRUE(verdict.value().earlier_rounds.empty());  // it is the last one
 }
 
-TEST(JobVerdict, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
-  JobVerdict verdict = after(failed_round(7));
+TEST(VerdictBuilder, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
+  VerdictBuilder verdict = after(failed_round(7));
   verdict.note_restart();
-  JobVerdict::NotBegun why = why_not();
+  VerdictBuilder::NotBegun why = why_not();
   why.waited = 0s;
   why.lost_later = NodeLost{1, "b", "silent for 5.1 s", {}};
   verdict.note_not_begun(why);
@@ -141,11 +141,21 @@ TEST(JobVerdict, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
   EXPECT_EQ(verdict.value().earlier_rounds.size(), 1U);
 }
 
-TEST(JobVerdict, TheLaunchersOwnFailureBlamesNoWorker) {
-  JobVerdict verdict = after(failed_round(7));
+TEST(VerdictBuilder, TheLaunchersOwnFailureBlamesNoWorker) {
+  VerdictBuilder verdict = after(failed_round(7));
   verdict.note_failure("the system refused something", exit_code::kInternal);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kInternal);
   EXPECT_TRUE(verdict.value().workers.empty());
+}
+
+TEST(VerdictBuilder, ARoundThatCannotBeginIsNotCounted) {
+  VerdictBuilder verdict;
+  verdict.note_failure("no room on the disk", exit_code::kInternal);
+  EXPECT_EQ(verdict.value().rounds, 0);
+  VerdictBuilder later = after(failed_round(7));
+  later.note_restart();
+  later.note_failure("port 29500 is taken", exit_code::kRendezvous);
+  EXPECT_EQ(later.value().rounds, 1);
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+#include "launcher/plan/stop_escalation.h"
+
+#include <csignal>
+
+namespace ddp::launcher {
+
+StopEscalation::StopEscalation(int signal,
+                               std::chrono::milliseconds grace,
+                               const StopRequests& earlier)
+    : signal_(signal), grace_(grace), requests_(earlier) {}
+
+int StopEscalation::begin(Time now) {
+  deadline_ = now + grace_;
+  if (signal_ == SIGKILL) escalate(now);
+  return signal_;
+}
+
+StopEscalation::Step StopEscalation::note_deadline(Time now) {
+  return is_killing_ ? Step::give_up : escalate(now);
+}
+
+StopEscalation::Step StopEscalation::note_signal(int signal, Time at, Time now) {
+  const bool is_second = StopRequests::counts(signal) && requests_.note(at) >= 2;
+  return is_second ? escalate(now) : Step::wait;
+}
+
+StopEscalation::Step StopEscalation::escalate(Time now) {
+  if (is_killing_) return Step::wait;  // once is enough
+  is_killing_ = true;
+  deadline_ = now + kKillWait;
+  return Step::kill;
+}
+
+}  // namespace ddp::launcher

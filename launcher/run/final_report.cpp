@@ -1,0 +1,51 @@
+#include "launcher/run/final_report.h"
+
+#include "common/error.h"
+#include "common/exit_code.h"
+#include "common/files.h"
+#include "common/log.h"
+#include "common/report/report_file.h"
+#include "launcher/plan/error_file.h"
+
+namespace ddp::launcher {
+namespace {
+
+void write_records(const JobEnd& end, const RecordPlaces& places, const Environment& environment) {
+  const OwnedDir* const run_dir =
+      places.run_dir != nullptr ? &places.run_dir->directory() : nullptr;
+  for (const OwnedDir* const directory : {run_dir, places.log_dir}) {
+    if (directory != nullptr) write_result(*directory, end.exit_code, end.members, end.state);
+  }
+  const auto above = find_variable(environment, "TORCHELASTIC_ERROR_FILE");
+  if (above && !end.error_text.empty()) {
+    replace_file(*above, with_error_code(end.error_text, end.exit_code));
+  }
+}
+
+}  // namespace
+
+int give_final_report(const JobEnd& end,
+                      const JobSpec& spec,
+                      bool is_node_zero,
+                      const RecordPlaces& places,
+                      const Environment& environment,
+                      Console& console) {
+  // A node that has lost node 0 is the only one that says so.
+  const bool has_node_zero_said_it =
+      spec.shares_console && !is_node_zero && end.exit_code != exit_code::kNodeLost;
+  if (!has_node_zero_said_it) console.print(end.report);
+  try {
+    write_records(end, places, environment);
+  } catch (const SystemError& error) {
+    console.warning(error.what());  // the verdict's code stands
+  }
+  if (places.run_dir == nullptr) return end.exit_code;
+  if (end.no_step && places.run_dir->remove_unused(end.exit_code, end.state)) {
+    log::info("no step was made: removed " + places.run_dir->path().string());
+  } else if (spec.own_worker) {
+    write_report(places.run_dir->directory());
+  }
+  return end.exit_code;
+}
+
+}  // namespace ddp::launcher
