@@ -252,12 +252,16 @@ class Metrics(Job):
 
         job = self.start_job("train", "100000", "0.01", workers=3)
         self.wait_for_status(job, lambda status: all("step_seconds" in rank for rank in status["workers"]), "times of steps")
+        self.wait_for_status(job, lambda status: status["workers"][0]["accuracy"], "an evaluation")
         answer, text = self.ask("/metrics")
         self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
         families = {family.name: family for family in read(text)}
         self.assertEqual({sample.labels["rank"] for sample in families["ddp_rank_step"].samples}, {"0", "1", "2"})
         self.assertEqual(families["ddp_samples"].type, "counter")
         self.assertEqual(families["ddp_world_size"].samples[0].value, 3)
+        self.assertEqual(families["ddp_rank_data_wait_seconds"].type, "counter")
+        self.assertEqual({sample.value for sample in families["ddp_rank_device_bytes"].samples}, {256 * 2**20})
+        self.assertGreater(families["ddp_accuracy"].samples[0].value, 0.5)
         for sample in families["ddp_rank_step_seconds"].samples:
             self.assertGreater(sample.value, 0.005)
         self.assertTrue(all(family.documentation for family in families.values()))

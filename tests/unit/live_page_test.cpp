@@ -30,7 +30,17 @@ TEST(PageParts, ShowTheJobItsCurvesAndItsRanks) {
   EXPECT_THAT(charts,
               AllOf(HasSubstr("Loss"), HasSubstr("<svg"), HasSubstr("checkpoint of step 100")));
   EXPECT_THAT(ranks, AllOf(HasSubstr("<td>4002</td>"), HasSubstr("training"), HasSubstr("10 ms")));
+  EXPECT_THAT(ranks, AllOf(HasSubstr("<td>10 %</td>"), HasSubstr("<td>1.0 MiB</td>")));
+  EXPECT_THAT(charts, AllOf(HasSubstr("Waiting for data"), HasSubstr("Device memory")));
   EXPECT_THAT(rounds, AllOf(HasSubstr("node-b"), HasSubstr("round 0: rank 1 failed")));
+}
+
+TEST(PageParts, AnEvaluationHasItsTileAndItsCurve) {
+  EXPECT_THAT(parts_after(20)[1], Not(HasSubstr("Accuracy")));
+  const PageParts parts =
+      parts_after(20, [](JobView& job) { job.ranks[0].sample.accuracy = 0.975; });
+  EXPECT_THAT(parts[0], AllOf(HasSubstr("<b>97.50 %</b>"), HasSubstr("accuracy of the newest")));
+  EXPECT_THAT(parts[1], HasSubstr("Accuracy of the newest evaluation"));
 }
 
 TEST(PageParts, NothingThatOthersWroteIsHtml) {

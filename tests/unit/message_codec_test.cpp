@@ -76,6 +76,9 @@ WorkerSample a_sample() {
   sample.lr = 0.1;
   sample.checkpoint_step = 6;
   sample.written_ns = 1'000'000'000'000'000'000;
+  sample.data_wait_ns = 9;
+  sample.device_bytes = 10;
+  sample.accuracy = 0.75;
   sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10, 11};
   sample.in_collective = true;
   sample.output_bytes = 7;
@@ -118,6 +121,9 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   sample.step = sample.steps_total = sample.checkpoint_step = 100'000'000;
   sample.samples = 1'000'000'000'000;
   sample.loss = sample.lr = 1.0 / 3e-5;
+  sample.accuracy = 2.0 / 3;
+  sample.data_wait_ns = 1'000'000'000'000'000;
+  sample.device_bytes = 100'000'000'000;
   sample.output_bytes = 10'000'000'000;
   constexpr std::uint64_t kTicks = 1'000'000'000;
   sample.activity = Activity{
@@ -300,8 +306,8 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
            Row{heartbeat_reply, "\"sent\":1", large, too_large},
            Row{heartbeat_reply, "\"echo\":2", large, too_large},
            Row{heartbeat_reply, "\"echo_age\":3", large, too_large},
-           Row{heartbeat_reply, "\"main_ticks\":6", large, too_large},
-           Row{heartbeat_reply, "\"output\":7", large, too_large},
+           Row{heartbeat_reply, "\"main\":6", large, too_large},
+           Row{heartbeat_reply, "\"out\":7", large, too_large},
        }) {
     const std::string name = row.field.substr(0, row.field.find(':') + 1);
     const auto is_taken = [&](const std::string& number) {

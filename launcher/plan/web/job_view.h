@@ -28,8 +28,9 @@ struct JobView {
     std::int64_t pid = 0;  // 0: it was not started yet
     bool ended = false;
     std::optional<double> step_seconds = {};  // of one step, lately (plan/web/job_history)
-    std::optional<double> waiting = {};  // share of looks, lately, that found it in a collective
-    std::string last_line = {};          // of its output; only node 0's own workers have it
+    std::optional<double> waiting = {};    // share of looks, lately, that found it in a collective
+    std::optional<double> data_wait = {};  // share of the time, lately, that it waited for data
+    std::string last_line = {};            // of its output; only node 0's own workers have it
   };
 
   std::string run_id;

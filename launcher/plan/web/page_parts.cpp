@@ -59,6 +59,8 @@ std::string step_tiles(const JobView::Rank& rank) {
     html += tile("loss", metric_number("loss", sample.loss));
     html += tile("learning rate", short_number(sample.lr));
   }
+  if (std::isfinite(sample.accuracy))
+    html += tile("accuracy of the newest evaluation", metric_number("accuracy", sample.accuracy));
   if (rank.step_seconds) html += tile("time of a step", step_time(*rank.step_seconds));
   return html;
 }
@@ -121,6 +123,8 @@ std::string charts_part(const JobHistory& history) {
   };
   const std::string html =
       chart("Loss", {curve("training", curves.loss, 0)}, false) +
+      chart(
+          "Accuracy of the newest evaluation, %", {curve("test", curves.accuracy, 3, 100)}, false) +
       chart("Samples per second", {curve("all ranks", curves.throughput, 2)}, true) +
       chart("Time of a step, ms",
             {curve("slowest rank", curves.slowest_step, 1, 1 / kMillisecond),
@@ -132,7 +136,15 @@ std::string charts_part(const JobHistory& history) {
                     curve("rank that waits least", curves.least_waiting, 0, 100)},
                    true)
            : "") +
+      chart("Waiting for data, % of the time",
+            {curve("rank that waits most", curves.most_data_wait, 1, 100),
+             curve("rank that waits least", curves.least_data_wait, 0, 100)},
+            true) +
       chart("Learning rate", {curve("learning rate", curves.lr, 4)}, true) +
+      chart("Device memory, MiB",
+            {curve("rank that holds most", curves.most_device, 1, 1 / kMebibyte),
+             curve("rank that holds least", curves.least_device, 0, 1 / kMebibyte)},
+            true) +
       chart("Resident memory, MiB",
             {curve("largest rank", curves.largest_resident, 1, 1 / kMebibyte),
              curve("smallest rank", curves.smallest_resident, 0, 1 / kMebibyte)},
@@ -163,7 +175,9 @@ std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_
           step,
           rank.step_seconds ? step_time(*rank.step_seconds) : "",
           rank.waiting ? percent(*rank.waiting) : "",
+          rank.data_wait ? percent(*rank.data_wait) : "",
           has_memory ? format_bytes(static_cast<std::int64_t>(sample.activity.resident_bytes)) : "",
+          !rank.ended && sample.device_bytes > 0 ? format_bytes(sample.device_bytes) : "",
           element("code", one_line(rank.last_line, kLongestLine))};
 }
 
@@ -178,9 +192,18 @@ std::string ranks_part(const JobView& job) {
     rows.push_back(rank_row(rank, first_step));
   }
   std::string html = "<h2>Ranks</h2>\n";
-  html += html_table(
-      {"rank", "node", "pid", "phase", "step", "time of a step", "waiting", "memory", "last line"},
-      rows);
+  html += html_table({"rank",
+                      "node",
+                      "pid",
+                      "phase",
+                      "step",
+                      "time of a step",
+                      "waiting",
+                      "data wait",
+                      "memory",
+                      "device",
+                      "last line"},
+                     rows);
   if (job.ranks.size() > rows.size()) {
     html += element("p",
                     "and " + std::to_string(job.ranks.size() - rows.size()) +

@@ -45,8 +45,12 @@ json::object describe(const JobView::Rank& rank) {
   object["lr"] = number(sample.lr);
   object["checkpoint_step"] = sample.checkpoint_step;
   object["in_collective"] = sample.in_collective;
+  object["data_wait_seconds"] = static_cast<double>(sample.data_wait_ns) / 1e9;
+  object["device_bytes"] = sample.device_bytes;
+  object["accuracy"] = number(sample.accuracy);
   if (rank.step_seconds) object["step_seconds"] = number(*rank.step_seconds);
   if (rank.waiting) object["waiting"] = number(*rank.waiting);
+  if (rank.data_wait) object["data_wait"] = number(*rank.data_wait);
   return object;
 }
 
