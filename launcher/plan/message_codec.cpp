@@ -90,6 +90,7 @@ template <typename Io>
 void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
+  io.field("wants_lines", m.wants_lines);
 }
 
 template <typename Io>
@@ -236,6 +237,7 @@ void fields(Io& io, A<HeartbeatReply> auto& m) {
   io.field("echo", m.echo_ns, kNotNegative);
   io.field("echo_age", m.echo_age_ns, kNotNegative);
   io.field("samples", m.samples);
+  io.field("lines", m.last_lines);
 }
 
 template <>

@@ -129,6 +129,7 @@ struct JobEnd {
 struct Heartbeat {
   std::int64_t sent_ns = 0;    // node 0's steady clock
   std::vector<LinePart> line;  // how the job is, for the console
+  bool wants_lines = false;    // somebody looks at the page of the job
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -183,6 +184,7 @@ struct HeartbeatReply {
   std::int64_t echo_ns = 0;  // sent_ns of the newest Heartbeat; 0: none came yet
   std::int64_t echo_age_ns = 0;
   std::vector<WorkerSample> samples;
+  std::vector<std::vector<std::string>> last_lines;  // of each of them, where they are wanted
 };
 
 using NodeEvent =

@@ -47,7 +47,7 @@ TEST(PageParts, NothingThatOthersWroteIsHtml) {
   const PageParts parts = parts_after(20, [](JobView& job) {
     job.program = job.host = job.run_dir = job.user_run_id = job.run_id = "<img src=x onerror=1>";
     job.nodes[0].host = "<script>";
-    job.ranks[0].last_line = "</code><script>alert(1)</script>\x1b[31m";
+    job.ranks[0].last_lines = {"</code><script>alert(1)</script>\x1b[31m"};
     job.earlier_rounds = {"<script>"};
     job.state = JobView::State::over;
     job.exit_code = 1;
@@ -63,11 +63,23 @@ TEST(PageParts, NothingThatOthersWroteIsHtml) {
 TEST(PageParts, AreBounded) {
   JobView job = a_job(100);
   job.ranks.assign(100'000, a_rank(0, 100));
+  for (JobView::Rank& rank : job.ranks)
+    rank.last_lines.assign(3, "a line");
   job.nodes.assign(10'000, JobView::Node{0, std::string(5000, 'x'), 0, 8});
   const PageParts parts = page_parts(job, JobHistory());
   for (const std::string& part : parts)
     EXPECT_LT(part.size(), 100U << 10);
   EXPECT_THAT(parts[2], HasSubstr("and 99744 more"));
+}
+
+TEST(PageParts, FewRanksHaveTheirLastLines) {
+  JobView job = a_job(100);
+  job.ranks[2].last_lines = {"one", "two", "three", "four"};
+  const std::string ranks = page_parts(job, JobHistory())[2];
+  EXPECT_THAT(ranks,
+              HasSubstr("<td><code>two</code><br><code>three</code><br><code>four</code></td>"));
+  job.ranks.assign(100, job.ranks[2]);
+  EXPECT_THAT(page_parts(job, JobHistory())[2], HasSubstr("<td><code>four</code></td>"));
 }
 
 TEST(PageParts, SayHowItEnded) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "launcher/plan/web/job_view.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -91,12 +93,12 @@ std::vector<NodeCommand> commands() {
           AnnounceStop{2, "SIGTERM came"},
           StopRound{2, StopCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}}};
+          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}, true}};
 }
 
 std::vector<NodeEvent> events() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
-  HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
+  HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}, {{"a line", "b"}, {}}};
   return {Started{2, 99, {10, 11}},
           WorkerEnded{2, a_report()},
           ended,
@@ -131,6 +133,14 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   HeartbeatReply reply{2, 1'000'000'000'000'000, 1'000'000'000'000'000, 3, {}};
   reply.samples.assign(kMostWorkersOfNode, sample);
   EXPECT_LE(encode(NodeEvent(reply)).size(), kLongestFrame);
+  // While somebody looks, with lines of which each byte takes two.
+  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMostWorkersOfNode}) {
+    reply.samples.assign(workers, sample);
+    const std::string line(kToldLineBytes, '"');
+    const std::vector<std::string> lines(count_lines_told(workers), line);
+    reply.last_lines.assign(lines.empty() ? 0 : workers, lines);
+    ASSERT_LE(encode(NodeEvent(reply)).size(), kLongestFrame) << workers;
+  }
 }
 
 TEST(MessageCodec, EveryEventSurvivesTheWay) {

@@ -48,7 +48,7 @@ TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
 TEST(StatusJson, WhateverWorkersWriteItIsJson) {
   JobView job = a_job(200);
   job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();
-  job.ranks[1].last_line = "\xff\x1b[31m\"</script>\n";
+  job.ranks[1].last_lines = {"\xff\x1b[31m\"</script>\n"};
   const std::string text = status_json(job);
   EXPECT_TRUE(read_answer(text)) << text;
   EXPECT_THAT(text, HasSubstr("\"loss\":null"));

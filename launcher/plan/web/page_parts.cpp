@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMillisecond = 1e-3;
 constexpr std::size_t kLongestLine = 160;  // of a worker, as shown
+constexpr std::size_t kFewRanks = 32;      // have more than one line each
 
 std::string number(const char* format, double value) {
   std::array<char, 32> text{};
@@ -160,7 +161,17 @@ std::string phase_text(const JobView::Rank& rank) {
   return state == 'T' ? "stopped" : "runs";
 }
 
-std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_step) {
+/// The newest `most` of them, one below the other.
+std::string lines_cell(const std::vector<std::string>& lines, std::size_t most) {
+  std::string html;
+  for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i)
+    html += (html.empty() ? "" : "<br>") + element("code", one_line(lines[i], kLongestLine));
+  return html;
+}
+
+std::vector<std::string> rank_row(const JobView::Rank& rank,
+                                  std::int64_t first_step,
+                                  std::size_t lines) {
   const WorkerSample& sample = rank.sample;
   std::string step;
   if (sample.has_page) {
@@ -178,7 +189,7 @@ std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_
           rank.data_wait ? percent(*rank.data_wait) : "",
           has_memory ? format_bytes(static_cast<std::int64_t>(sample.activity.resident_bytes)) : "",
           !rank.ended && sample.device_bytes > 0 ? format_bytes(sample.device_bytes) : "",
-          element("code", one_line(rank.last_line, kLongestLine))};
+          lines_cell(rank.last_lines, lines)};
 }
 
 std::string ranks_part(const JobView& job) {
@@ -186,10 +197,11 @@ std::string ranks_part(const JobView& job) {
   std::int64_t first_step = 0;
   for (const JobView::Rank& rank : job.ranks)
     first_step = std::max(first_step, rank.sample.step);
+  const std::size_t lines = job.ranks.size() <= kFewRanks ? kToldLines : 1;
   std::vector<std::vector<std::string>> rows;
   for (const JobView::Rank& rank : job.ranks) {
     if (rows.size() == kMostRankRows) break;
-    rows.push_back(rank_row(rank, first_step));
+    rows.push_back(rank_row(rank, first_step, lines));
   }
   std::string html = "<h2>Ranks</h2>\n";
   html += html_table({"rank",
@@ -202,7 +214,7 @@ std::string ranks_part(const JobView& job) {
                       "data wait",
                       "memory",
                       "device",
-                      "last line"},
+                      "last lines"},
                      rows);
   if (job.ranks.size() > rows.size()) {
     html += element("p",

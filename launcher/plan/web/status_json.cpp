@@ -34,7 +34,10 @@ json::object describe(const JobView::Rank& rank) {
   const bool has_state = sample.activity.state != '?';
   if (!rank.ended && has_state) object["state"] = text(std::string(1, sample.activity.state));
   if (sample.activity.resident_bytes > 0) object["resident_bytes"] = sample.activity.resident_bytes;
-  if (!rank.last_line.empty()) object["last_line"] = text(rank.last_line);
+  json::array lines;
+  for (const std::string& line : rank.last_lines)
+    lines.push_back(text(line));
+  if (!lines.empty()) object["last_lines"] = std::move(lines);
   if (!sample.has_page) return object;
   object["phase"] = ddp::to_text(sample.phase);
   object["epoch"] = sample.epoch;
