@@ -27,6 +27,7 @@ TEST(PageParts, ShowTheJobItsCurvesAndItsRanks) {
       parts_after(20, [](JobView& job) { job.earlier_rounds = {"round 0: rank 1 failed"}; });
   EXPECT_THAT(head,
               AllOf(HasSubstr("running"), HasSubstr("<b>290</b>"), HasSubstr("of at most 4")));
+  EXPECT_THAT(head, HasSubstr("<b>6\u202f400</b><span>samples per second"));
   EXPECT_THAT(charts,
               AllOf(HasSubstr("Loss"), HasSubstr("<svg"), HasSubstr("checkpoint of step 100")));
   EXPECT_THAT(ranks, AllOf(HasSubstr("<td>4002</td>"), HasSubstr("training"), HasSubstr("10 ms")));

@@ -26,6 +26,11 @@ std::string step_time(double seconds) {
   return seconds < 1 ? number("%.3g ms", seconds / kMillisecond) : number("%.3g s", seconds);
 }
 
+/// As it is read: 0.25, 318.5, 12 345.
+std::string rate_text(double rate) {
+  return rate < 1000 ? number("%.4g", rate) : grouped(std::llround(std::min(rate, 1e15)));
+}
+
 std::string percent(double share) {
   return number("%.0f %%", 100 * share);
 }
@@ -77,7 +82,7 @@ std::string head_part(const JobView& job) {
   const JobView::Rank* const first = first_with_page(job);
   if (first != nullptr) html += step_tiles(*first);
   if (job.samples_per_second)
-    html += tile("samples per second", number("%.4g", *job.samples_per_second));
+    html += tile("samples per second", rate_text(*job.samples_per_second));
   const auto alive =
       std::ranges::count_if(job.ranks, [](const JobView::Rank& rank) { return !rank.ended; });
   html += tile("ranks of " + std::to_string(job.ranks.size()) + " that run", std::to_string(alive));
