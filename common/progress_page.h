@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 namespace ddp {
@@ -46,7 +47,7 @@ constexpr bool is_under_way(Phase phase) {
 enum class StopReason : std::uint32_t { none, preempt, teardown };
 
 struct ProgressPage {
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
   std::atomic<Phase> phase{Phase::none};
@@ -62,6 +63,10 @@ struct ProgressPage {
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
   std::atomic<std::uint32_t> was_asked{0};        // 1: to stop, by somebody else than the agent
+  std::atomic<std::int64_t> data_wait_ns{0};  // that the loop has waited for data since it began
+  std::atomic<std::int64_t> device_bytes{0};  // that it holds on its GPU; 0: none, or untold
+  // Share of right answers in the newest evaluation; NaN: there was none.
+  std::atomic<double> accuracy{std::numeric_limits<double>::quiet_NaN()};
 };
 
 /// A sign of life: who watches us counts the time since the page was last written.

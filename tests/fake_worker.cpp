@@ -78,7 +78,8 @@ ddp::ProgressPage& open_page() {
   return **page;
 }
 
-/// Of `planned` steps in `epochs`: 64 images a step, a falling loss, a checkpoint every 20 steps.
+/// Of `planned` steps in `epochs`: 64 images a step, a falling loss, a checkpoint and an evaluation
+/// every 20 steps.
 void train(long steps, double seconds, long planned, long epochs) {
   ddp::ProgressPage& told = open_page();
   told.phase = ddp::Phase::training;
@@ -89,7 +90,10 @@ void train(long steps, double seconds, long planned, long epochs) {
     told.loss = 2.3 / (1 + 0.1 * static_cast<double>(step)) + 0.05;
     told.lr = 0.1 * (1 - static_cast<double>(step) / static_cast<double>(planned));
     told.samples = 64 * step;
+    told.data_wait_ns = told.data_wait_ns + static_cast<long>(seconds * 1e8);  // a tenth
+    told.device_bytes = 256L << 20;
     if (step % 20 == 0) told.checkpoint_step = step;
+    if (step % 20 == 0) told.accuracy = 1 - 1 / (1 + 0.1 * static_cast<double>(step));
     told.step = step;
     ddp::touch(told);
   }

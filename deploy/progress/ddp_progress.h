@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DDP_PROGRESS_VERSION 2
+#define DDP_PROGRESS_VERSION 3
 
 enum ddp_progress_phase {
   DDP_PROGRESS_NONE,
@@ -52,6 +52,9 @@ struct ddp_progress {
   int64_t time_ns;
   uint32_t saves_on_stop;
   uint32_t was_asked;
+  int64_t data_wait_ns; /* that the loop has waited for data since it began */
+  int64_t device_bytes; /* that this rank holds on its GPU */
+  double accuracy;      /* share of right answers in the newest evaluation; NaN: there was none */
 };
 
 static inline void ddp_progress_alive(struct ddp_progress* page) {
@@ -114,6 +117,20 @@ static inline void ddp_progress_leave(struct ddp_progress* page) {
 /* The checkpoint of that step is whole: a round that follows begins there. */
 static inline void ddp_progress_checkpoint(struct ddp_progress* page, int64_t step) {
   __atomic_store_n(&page->checkpoint_step, step, __ATOMIC_RELAXED);
+}
+
+/* The loop has waited that long for data since it began, and holds so much of its GPU's memory; 0:
+ * unknown. */
+static inline void ddp_progress_costs(struct ddp_progress* page,
+                                      int64_t data_wait_ns,
+                                      int64_t device_bytes) {
+  __atomic_store_n(&page->data_wait_ns, data_wait_ns, __ATOMIC_RELAXED);
+  __atomic_store_n(&page->device_bytes, device_bytes, __ATOMIC_RELAXED);
+}
+
+/* An evaluation had that share of right answers, from 0 to 1. */
+static inline void ddp_progress_accuracy(struct ddp_progress* page, double accuracy) {
+  __atomic_store(&page->accuracy, &accuracy, __ATOMIC_RELAXED);
 }
 
 static inline void ddp_progress_finish(struct ddp_progress* page) {

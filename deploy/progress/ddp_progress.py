@@ -3,10 +3,11 @@
     from ddp_progress import progress
     for i, batch in enumerate(loader):
         ...
-        progress.step(i, loss)                    # also total=, epoch=, samples= (of the whole job), lr=
+        progress.step(i, loss)                    # also total=, epoch=, samples= (of the whole job), lr=, data_wait=, device_bytes=
     with progress.phase("evaluating"): ...        # what takes long between two steps; "saving" has no automatic limit
     with progress.collective(): dist.barrier()    # a rank inside of one waits for others, and is not to blame
     progress.checkpoint(i)                        # that step's checkpoint is whole
+    progress.accuracy(0.97)                       # of an evaluation
 
 Copy this file beside your script. Without ddp-launch all of it does nothing. No call into the system but the clock.
 """
@@ -16,7 +17,7 @@ import mmap
 import os
 import time
 
-VERSION = 2  # of the page; common/progress_page.h of ddp-launch has its layout
+VERSION = 3  # of the page; common/progress_page.h of ddp-launch has its layout
 PHASES = ("none", "starting", "joining", "loading", "training", "evaluating", "saving", "stopping", "finished", "data",
           "forward", "backward")  # fmt: skip
 _STEP_PHASES = tuple(PHASES.index(name) for name in ("training", "data", "forward", "backward"))
@@ -46,11 +47,13 @@ class Progress:
         self._words[0] = VERSION  # last: from now on the agent reads the rest
         atexit.register(self.finish)
 
-    def step(self, step, loss=None, *, total=None, epoch=None, samples=None, lr=None):
-        """Step number `step` is done. `loss` is anything that float() takes; of a tensor on a GPU that waits for the GPU."""
+    def step(self, step, loss=None, *, total=None, epoch=None, samples=None, lr=None, data_wait=None, device_bytes=None):
+        """Step number `step` is done. `loss` is anything that float() takes; of a tensor on a GPU that waits for the GPU.
+        `data_wait`: seconds that the loop has waited for data since it began. `device_bytes`: torch.cuda.memory_reserved()."""
         if not self._is_shared:
             return
-        for slot, value in ((2, epoch), (4, total), (5, samples)):
+        wait_ns = None if data_wait is None else data_wait * 1e9
+        for slot, value in ((2, epoch), (4, total), (5, samples), (11, wait_ns), (12, device_bytes)):
             if value is not None:
                 self._numbers[slot] = int(value)
         for slot, value in ((6, loss), (7, lr)):
@@ -84,6 +87,10 @@ class Progress:
             yield
         finally:
             self._words[3] -= 1
+
+    def accuracy(self, share):
+        """An evaluation had that share of right answers, from 0 to 1."""
+        self._reals[13] = float(share)
 
     def checkpoint(self, step):
         """The checkpoint of that step is whole: a round that follows begins there."""

@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -50,11 +51,6 @@ std::size_t width_of(int terminal) {
   winsize size{};
   const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
   return (is_known ? size.ws_col : kUsualWidth) - 1;
-}
-
-/// What fits into one line of the terminal: a line that wraps could not be erased.
-std::string_view cut(std::string_view text, int terminal) {
-  return text.substr(0, width_of(terminal));
 }
 
 /// What one write() takes of `bytes`.
@@ -275,7 +271,8 @@ void FileWriter::Lane::show(const Block& block) {
   std::string text(is_drawn_ ? kErase : "");
   text += block.bytes;
   is_drawn_ = !footer_.empty() && is_at_start_;
-  if (is_drawn_) text += cut(footer_, block.output->fd);
+  // A line that wraps could not be erased.
+  if (is_drawn_) text += first_columns(footer_, width_of(block.output->fd));
   put(*block.output, text);
 }
 
@@ -382,6 +379,7 @@ FileWriter::FileWriter() : errors_(std::make_shared<Lane>(nullptr)) {
 }
 
 FileWriter::~FileWriter() {
+  bar_.clear();
   show_footer("");
   // The last is the one that the others speak through.
   Lane::finish(files_);
@@ -418,9 +416,19 @@ bool FileWriter::has_terminal() const {
 }
 
 void FileWriter::show_footer(std::string text) {
+  footer_ = std::move(text);
+  draw_footer();
+}
+
+void FileWriter::show_bar(std::string text) {
+  bar_ = std::move(text);
+  draw_footer();
+}
+
+void FileWriter::draw_footer() {
   if (!has_terminal()) return;
   const Place& place = places_.at(kStderr);
-  place.lane->push_footer(place.output, std::move(text));
+  place.lane->push_footer(place.output, bar_.empty() ? footer_ : bar_);
 }
 
 std::size_t FileWriter::footer_width() {

@@ -11,7 +11,8 @@
 // reach the loop; O_NONBLOCK would change the console of everybody who shares it.
 // A lane's thread begins with the first thing that it has to write: a job that says nothing has
 // none. A terminal can have a footer, a last line that is rewritten in place: only the thread that
-// writes the other lines knows when it is to be erased and drawn again.
+// writes the other lines knows when it is to be erased and drawn again. A worker's progress bar
+// takes the place of what the launcher has to say there.
 #pragma once
 
 #include <chrono>
@@ -54,6 +55,8 @@ class FileWriter {
   /// Below all other lines of that terminal, cut to its width, until the next one; empty: none.
   /// Nothing without a terminal.
   void show_footer(std::string text);
+  /// In its place, as long as it is not empty.
+  void show_bar(std::string text);
   /// In columns: what of it is shown.
   [[nodiscard]] static std::size_t footer_width();
 
@@ -75,11 +78,15 @@ class FileWriter {
     Output* output = nullptr;
   };
 
+  void draw_footer();
+
   // A lane's owners are the FileWriter and its thread, which may be left behind in a write().
   std::shared_ptr<Lane> errors_;
   std::shared_ptr<Lane> output_;
   std::shared_ptr<Lane> files_;
   std::vector<Place> places_;  // by target
+  std::string footer_;
+  std::string bar_;
 };
 
 }  // namespace ddp::launcher

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 
 #include "launcher/plan/console_gate.h"
 
@@ -29,6 +30,8 @@ LogMux::LogMux(asio::io_context& io, FileWriter& writer, const JobSpec& spec)
     const bool is_terminal = ::isatty(fd) == 1;
     limits_[console] = console_limit(spec_.console_limit, is_terminal);
     colors_[console] = is_colored(spec_, is_terminal, spec.environment);
+    in_place_[console] =
+        is_terminal && writer.has_terminal() && spec_.progress == Progress::automatic;
   }
 }
 
@@ -49,6 +52,15 @@ void LogMux::flush() {
     show_folded(console, folders_[console].take_all());
 }
 
+bool LogMux::is_bar_drawn(const LogStream& stream) {
+  if (!bar_rank_) {
+    for (const LogStream* const one : streams_) {
+      if (one->is_shown()) bar_rank_ = std::min(bar_rank_.value_or(INT_MAX), one->placement().rank);
+    }
+  }
+  return stream.placement().rank == bar_rank_;
+}
+
 void LogMux::enter(LogStream& stream) {
   streams_.insert(&stream);
 }
@@ -56,6 +68,7 @@ void LogMux::enter(LogStream& stream) {
 void LogMux::leave(LogStream& stream) {
   flush();  // while it is known whose they are
   streams_.erase(&stream);
+  bar_rank_.reset();
 }
 
 FileWriter::Target LogMux::filtered(const LogFile& file) {

@@ -2,7 +2,9 @@
 // their log files. What the streams of one node share is here: the console's rules, folding, the
 // filtered files, and the one timer that looks at what waits. It feeds os/file_writer, and that is
 // all that it and os/log_stream know of os/. Promises: a line is never mixed with another rank's;
-// what is folded, hidden or a progress bar is shown in time although no byte comes any more.
+// what is folded, hidden or a progress bar is shown in time although no byte comes any more. On a
+// terminal the bar of the lowest rank that is shown there is drawn in one place, below all lines,
+// and those of the other ranks are in their log files alone.
 #pragma once
 
 #include <array>
@@ -45,6 +47,7 @@ class LogMux {
   void fold(const LogStream& stream, std::string_view text);
   void show_folded(Console console, const std::vector<LineFolder::Line>& lines);
   FileWriter::Target filtered(const LogFile& file);
+  [[nodiscard]] bool is_bar_drawn(const LogStream& stream);
   void wake_at(Clock::time_point at);
   void look();
 
@@ -56,6 +59,8 @@ class LogMux {
   std::shared_ptr<bool> alive_;  // owners: this, and a handler of the timer that came too late
   std::array<std::optional<std::int64_t>, 2> limits_;  // lines per second, by console
   std::array<bool, 2> colors_{};
+  std::array<bool, 2> in_place_{};  // bars are drawn, not printed
+  std::optional<int> bar_rank_;     // whose is drawn; nothing: to be found out
   std::array<LineFolder, 2> folders_;
   std::set<LogStream*> streams_;
   std::map<std::string, FileWriter::Target> filtered_;  // by path

@@ -9,10 +9,12 @@
 #include <chrono>
 #include <cstdio>
 #include <ctime>
+#include <utility>
 
 #include "common/error.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/log_mux.h"
+#include "launcher/plan/bar_line.h"
 #include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
@@ -50,7 +52,10 @@ LogStream::LogStream(asio::io_context& io,
       writer_(mux.writer_),
       route_(route),
       console_(route.stream == WorkerStream::output ? FileWriter::kStdout : FileWriter::kStderr),
-      gate_(route.plan.is_shown, mux.limits_[console_]) {
+      gate_(route.plan.is_shown,
+            mux.limits_[console_],
+            mux.in_place_[console_] ? ConsoleGate::kBarPauseInPlace : ConsoleGate::kBarPause),
+      in_place_(mux.in_place_[console_]) {
   int ends[2];
   check(::pipe2(ends, O_CLOEXEC), "pipe2", "log pipe of " + label);
   write_end_ = ends[1];
@@ -80,6 +85,7 @@ void LogStream::set_prefix(const Prefix& prefix, const Placement& placement) {
   prefix_ = prefix;
   plain_ = prefix;
   placement_ = placement;
+  mux_.bar_rank_.reset();
   if (mux_.colors_[console_]) prefix_.set_color(placement.rank);
   fill_prefixes();
 }
@@ -128,6 +134,7 @@ asio::awaitable<void> LogStream::pump() {
   gate_.begin(last, Clock::now());
   splitter_.finish([this](std::string_view line) { take_line(line); });
   say_hidden();
+  drop_bar();
   flush();
   boost::system::error_code ignored;
   pipe_.close(ignored);
@@ -138,9 +145,10 @@ void LogStream::take(std::string_view bytes) {
   if (file_) writer_.write(*file_, std::string(bytes));
   gate_.begin(queues(), Clock::now());
   fill_prefixes();
+  has_spoken_ = false;
   splitter_.feed(bytes, [this](std::string_view line) { take_line(line); });
+  note_bar();
   flush();
-  gate_.note_bar(is_shown() && splitter_.pending().find('\r') != std::string_view::npos);
   wake();
 }
 
@@ -149,9 +157,39 @@ void LogStream::take_line(std::string_view line) {
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
+  if (in_place_ && folds_away(line)) return;
   if (!gate_.take_line()) return;
   say_hidden();
   show(line);
+}
+
+/// Of the bar that is drawn the last state stays as a line.
+bool LogStream::folds_away(std::string_view line) {
+  const BarLine kind = bar_line(line);
+  if (kind == BarLine::below || (kind == BarLine::end && !mux_.is_bar_drawn(*this))) return true;
+  has_spoken_ = true;
+  return false;
+}
+
+/// What is left of the piece may be a bar.
+void LogStream::note_bar() {
+  const std::string_view pending = splitter_.pending();
+  const bool may_be = pending.find('\r') != std::string_view::npos;
+  if (!in_place_) return gate_.note_bar(is_shown() && may_be);
+  const bool has_bar = is_shown() && mux_.is_bar_drawn(*this) && !bar_state(pending).empty();
+  gate_.note_bar(has_bar);
+  if (has_bar && has_spoken_ && is_bar_drawn_) show_bar();  // the one before has ended
+  if (!has_bar && (has_spoken_ || may_be)) drop_bar();
+  splitter_.forget(old_states(pending));
+}
+
+void LogStream::show_bar() {
+  is_bar_drawn_ = true;
+  writer_.show_bar(shown_prefix_ + bar_state(splitter_.pending()));
+}
+
+void LogStream::drop_bar() {
+  if (std::exchange(is_bar_drawn_, false)) writer_.show_bar("");
 }
 
 void LogStream::show(std::string_view line) {
@@ -184,7 +222,11 @@ void LogStream::look(Clock::time_point now) {
   const ConsoleGate::Due due = gate_.take_due(queues(), bytes_, now);
   if (due.bar) {
     fill_prefixes();
-    show(splitter_.pending());
+    if (in_place_) {
+      show_bar();
+    } else {
+      show(splitter_.pending());
+    }
   }
   if (due.hidden) say_hidden();
   if (due.bar || due.hidden) flush();

@@ -103,6 +103,10 @@ class LogStream {
   void flush();
   void wake();
   void fill_prefixes();
+  [[nodiscard]] bool folds_away(std::string_view line);
+  void note_bar();
+  void show_bar();
+  void drop_bar();
   void note_tail(std::string_view line);
 
   asio::posix::stream_descriptor pipe_;
@@ -126,6 +130,9 @@ class LogStream {
   std::size_t tail_next_ = 0;
   std::uint64_t lines_ = 0;
   std::optional<StackReader> stacks_;
+  const bool in_place_;        // a bar is drawn in one place
+  bool is_bar_drawn_ = false;  // ours
+  bool has_spoken_ = false;    // a line that is not a bar's, since the piece began
   // For the lines of one piece:
   std::string shown_prefix_;
   std::string plain_prefix_;  // without colours

@@ -62,7 +62,7 @@ void ConsoleGate::note_bar(bool has_bar) {
 ConsoleGate::Due ConsoleGate::take_due(const Queues& queues, std::uint64_t bytes, Time now) {
   begin(queues, now);
   Due due;
-  if (has_bar_ && now - bar_at_ >= kBarPause) {
+  if (has_bar_ && now - bar_at_ >= bar_pause_) {
     due.bar = bytes != bar_bytes_ && !is_behind(queues);
     bar_at_ = now;
     bar_bytes_ = bytes;
@@ -73,7 +73,7 @@ ConsoleGate::Due ConsoleGate::take_due(const Queues& queues, std::uint64_t bytes
 
 std::optional<ConsoleGate::Time> ConsoleGate::next_look() const {
   if (!has_hidden() && !has_bar_) return std::nullopt;
-  const Time bar = bar_at_ + kBarPause;
+  const Time bar = bar_at_ + bar_pause_;
   if (!has_hidden()) return bar;
   return has_bar_ ? std::min(now_ + kLook, bar) : now_ + kLook;
 }

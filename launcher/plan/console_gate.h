@@ -1,7 +1,7 @@
 // What of a worker's stream goes to the console, and when its pipe has to wait, decided: one gate
 // for each stream. Promises: nothing is left out silently, as what is hidden is counted and said;
 // what is in no file is hidden only when the console takes nothing at all; a progress bar, which
-// has no newline for long, is shown every kBarPause. Pure: the caller says what time it is and what
+// has no newline for long, is shown every so often. Pure: the caller says what time it is and what
 // is queued. Trap: a line that is let through uses up one of the second's lines, so ask once a
 // line.
 #pragma once
@@ -25,7 +25,9 @@ class ConsoleGate {
   static constexpr std::chrono::seconds kConsoleWait{1};  // for a console that takes nothing
   static constexpr std::size_t kFileBytes = 4 << 20;      // queued: above it, pipes wait
   static constexpr std::chrono::seconds kSecond{1};
-  static constexpr std::chrono::seconds kBarPause{5};    // between two states of a progress bar
+  // Between two states of a progress bar that are a line each, or drawn in one place.
+  static constexpr std::chrono::milliseconds kBarPause{5000};
+  static constexpr std::chrono::milliseconds kBarPauseInPlace{100};
   static constexpr std::chrono::milliseconds kLook{50};  // between two looks at what waits
 
   /// What the console and the file of the stream have not taken yet.
@@ -35,8 +37,10 @@ class ConsoleGate {
     std::optional<std::size_t> file_bytes;        // none: its lines are in no file
   };
 
-  ConsoleGate(bool is_shown, std::optional<std::int64_t> limit)
-      : is_shown_(is_shown), limit_(limit) {}
+  ConsoleGate(bool is_shown,
+              std::optional<std::int64_t> limit,
+              std::chrono::milliseconds bar_pause = kBarPause)
+      : is_shown_(is_shown), limit_(limit), bar_pause_(bar_pause) {}
 
   /// Whether the pipe is not to be read now.
   [[nodiscard]] bool must_wait(const Queues& queues) const;
@@ -66,6 +70,7 @@ class ConsoleGate {
 
   const bool is_shown_;
   const std::optional<std::int64_t> limit_;
+  const std::chrono::milliseconds bar_pause_;
   Queues queues_;  // these two as last told
   Time now_;
   bool is_open_ = true;           // every line of the piece is shown

@@ -97,6 +97,21 @@ void append_clean(std::string& text, std::string_view line) {
   if (is_colored) text.append(kReset);
 }
 
+std::string first_columns(std::string_view line, std::size_t columns) {
+  std::size_t end = 0;
+  bool is_colored = false;
+  while (end < line.size()) {
+    const std::string_view rest = line.substr(end);
+    const bool is_color = rest[0] == kEscape;
+    if (!is_color && columns-- == 0) break;
+    end += is_color ? escape_length(rest) : std::max<std::size_t>(utf8_length(rest), 1);
+    is_colored = is_colored || is_color;
+  }
+  std::string text(line.substr(0, end));
+  if (is_colored && end < line.size()) text.append(kReset);
+  return text;
+}
+
 std::string clean_lines(std::string_view text) {
   std::string cleaned;
   while (!text.empty()) {

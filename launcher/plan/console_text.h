@@ -17,6 +17,9 @@ void append_clean(std::string& text, std::string_view line);
 /// they like, and so does what comes over the wire), as append_clean() leaves it.
 std::string clean_lines(std::string_view text);
 
+/// What of a line that append_clean() has left stands in so many columns; its colours end with it.
+std::string first_columns(std::string_view line, std::size_t columns);
+
 /// A text of somebody else's that stands within a line of ours: the same, and no colours either;
 /// line ends and tabs become blanks; of a longer one the first `most` bytes and "...".
 std::string one_line(std::string_view text, std::size_t most);

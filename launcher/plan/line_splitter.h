@@ -45,6 +45,9 @@ class LineSplitter {
     pending_.clear();
   }
 
+  /// So many bytes at the head of pending() are not wanted any more.
+  void forget(std::size_t bytes) { pending_.erase(0, bytes); }
+
   /// The line that is not whole yet.
   [[nodiscard]] std::string_view pending() const { return pending_; }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/units.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -25,6 +27,8 @@ enum Importance {
   kEachRank,
   kRound,
   kLr,
+  kDeviceMemory,
+  kDataWait,
 };
 
 constexpr double kLongestTime = 100.0 * 365 * 24 * 3600;  // seconds
@@ -135,6 +139,21 @@ void LiveLine::append_progress(Parts& parts, const WorkerSample& first) const {
   }
 }
 
+/// Of the rank that waits most for data, and of the one that holds most.
+void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const WorkerSample> opened) {
+  std::int64_t data_wait = 0;
+  std::int64_t device = 0;
+  for (const WorkerSample& sample : opened) {
+    data_wait = std::max(data_wait, sample.data_wait_ns);
+    device = std::max(device, sample.device_bytes);
+  }
+  data_wait_.note(now, data_wait);
+  const std::optional<double> waited = data_wait_.per_second();
+  if (data_wait > 0 && waited)
+    parts.push_back({kDataWait, "data wait " + print("%.0f%%", std::min(*waited / 1e7, 100.0))});
+  if (device > 0) parts.push_back({kDeviceMemory, "device memory " + format_bytes(device)});
+}
+
 LiveLine::Parts LiveLine::describe_training(nanoseconds now,
                                             std::span<const WorkerSample> samples) {
   std::vector<WorkerSample> opened(samples.begin(), samples.end());
@@ -163,6 +182,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
                      "slowest rank " + std::to_string(last.rank) + " by " + with_commas(behind) +
                          (behind == 1 ? " step" : " steps")});
   }
+  append_costs(parts, now, opened);
   const std::int64_t left = first.steps_total - first.step;
   if (steps > 0 && left > 0) {
     const double time = std::min(static_cast<double>(left) / steps, kLongestTime);

@@ -73,10 +73,14 @@ class LiveLine {
   Parts describe_training(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
   Parts describe_external(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
   void append_progress(Parts& parts, const WorkerSample& first) const;
+  void append_costs(Parts& parts,
+                    std::chrono::nanoseconds now,
+                    std::span<const WorkerSample> opened);
 
   Rules rules_;
   GrowthRate samples_{kWindow};
   GrowthRate steps_{kLongWindow};
+  GrowthRate data_wait_{kWindow};  // of the rank that waits most
   std::map<int, Output> outputs_;  // by rank
 };
 

@@ -90,6 +90,7 @@ template <typename Io>
 void fields(Io& io, A<Heartbeat> auto& m) {
   io.field("sent", m.sent_ns, kNotNegative);
   io.field("line", m.line);
+  io.field("wants_lines", m.wants_lines);
 }
 
 template <typename Io>
@@ -193,13 +194,13 @@ void fields(Io& io, A<StopRequested> auto& m) {
 template <typename Io>
 void fields(Io& io, A<Activity> auto& m) {
   io.field("state", m.state, Range{0x20, 0x7e});
-  io.field("waits_in", m.waits_in);
-  io.field("main_ticks", m.main_ticks, kNotNegative);
-  io.field("ticks", m.ticks, kNotNegative);
+  io.field("in", m.waits_in);
+  io.field("main", m.main_ticks, kNotNegative);
+  io.field("cpu", m.ticks, kNotNegative);
   io.field("naps", m.naps, kNotNegative);
   io.field("faults", m.faults, kNotNegative);
-  io.field("io_bytes", m.io_bytes, kNotNegative);
-  io.field("resident", m.resident_bytes, kNotNegative);
+  io.field("io", m.io_bytes, kNotNegative);
+  io.field("rss", m.resident_bytes, kNotNegative);
 }
 
 // By short names: those of kMostWorkersOfNode are to fit into a frame.
@@ -207,22 +208,25 @@ template <typename Io>
 void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("rank", m.rank, kRank);
   io.field("alive", m.alive);
-  io.field("has_page", m.has_page);
+  io.field("page", m.has_page);
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
-  io.field("inside", m.in_collective);
+  io.field("in", m.in_collective);
   io.field("epoch", m.epoch, kEither);
   io.field("step", m.step, kEither);
-  io.field("total", m.steps_total, kEither);
-  io.field("samples", m.samples, kEither);
+  io.field("of", m.steps_total, kEither);
+  io.field("seen", m.samples, kEither);
   io.field("loss", m.loss);
   io.field("lr", m.lr);
   io.field("saved", m.checkpoint_step, kEither);
-  io.field("written", m.written_ns, kEither);
-  io.field("activity", m.activity);
-  io.field("output", m.output_bytes, kNotNegative);
-  io.field("ended_well", m.ended_well);
-  io.field("ended_at", m.ended_at, kEither);
-  io.field("joined", m.joined_store);
+  io.field("at", m.written_ns, kEither);
+  io.field("data", m.data_wait_ns, kEither);
+  io.field("gpu", m.device_bytes, kEither);
+  io.field("acc", m.accuracy);
+  io.field("act", m.activity);
+  io.field("out", m.output_bytes, kNotNegative);
+  io.field("well", m.ended_well);
+  io.field("end", m.ended_at, kEither);
+  io.field("met", m.joined_store);
   io.field("waits", m.waits_since, kEither);
 }
 
@@ -233,6 +237,7 @@ void fields(Io& io, A<HeartbeatReply> auto& m) {
   io.field("echo", m.echo_ns, kNotNegative);
   io.field("echo_age", m.echo_age_ns, kNotNegative);
   io.field("samples", m.samples);
+  io.field("lines", m.last_lines);
 }
 
 template <>

@@ -20,7 +20,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 7;
+inline constexpr int kProtocolVersion = 8;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -130,6 +130,7 @@ struct JobEnd {
 struct Heartbeat {
   std::int64_t sent_ns = 0;    // node 0's steady clock
   std::vector<LinePart> line;  // how the job is, for the console
+  bool wants_lines = false;    // somebody looks at the page of the job
   bool operator==(const Heartbeat&) const = default;
 };
 
@@ -184,6 +185,7 @@ struct HeartbeatReply {
   std::int64_t echo_ns = 0;  // sent_ns of the newest Heartbeat; 0: none came yet
   std::int64_t echo_age_ns = 0;
   std::vector<WorkerSample> samples;
+  std::vector<std::vector<std::string>> last_lines;  // of each of them, where they are wanted
 };
 
 using NodeEvent =

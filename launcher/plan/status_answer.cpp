@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "common/report/html.h"
 #include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
@@ -40,6 +41,13 @@ class Members {
     const json::string* const string = value->if_string();
     into = string != nullptr ? one_line(std::string_view(*string), kLongestMember)
                              : json::serialize(*value);
+  }
+  /// As losses are shown everywhere; nothing: not finite.
+  void maybe_loss(const char* name, std::string& into) {
+    const json::value* const value = find(name);
+    if (value == nullptr) return;
+    if (!value->is_number() && !value->is_null()) is_good_ = false;
+    into = value->is_number() ? metric_number("loss", value->to_number<double>()) : "-";
   }
   void number(const char* name, double& into) {
     const json::value* const value = find(name);
@@ -92,7 +100,7 @@ std::optional<WorkerAnswer> read_worker(const json::value& value) {
   members.maybe_text("epoch", worker.epoch);
   members.maybe_text("step", worker.step);
   members.maybe_text("steps_total", worker.steps_total);
-  members.maybe_text("loss", worker.loss);
+  members.maybe_loss("loss", worker.loss);
   members.maybe_text("checkpoint_step", worker.checkpoint_step);
   members.maybe_lines("stdout", worker.output.tail);
   members.maybe_lines("stderr", worker.errors.tail);

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,6 +35,9 @@ struct WorkerSample {
   double lr = 0;
   std::int64_t checkpoint_step = -1;  // -1: none yet
   std::int64_t written_ns = 0;        // when it last wrote its page, by the page
+  std::int64_t data_wait_ns = 0;      // that it has waited for data in all
+  std::int64_t device_bytes = 0;      // that it holds on its GPU; 0: none, or untold
+  double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated yet
   Activity activity;
   std::uint64_t output_bytes = 0;
   std::uint64_t store_writes = 0;                       // requests that changed our store

@@ -234,6 +234,7 @@ void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
   HeartbeatReply reply;
   reply.round = workers_.facts().round;
   reply.samples = probe_progress(workers_.group(), spec_.hang_timeout.has_value());
+  if (heartbeat.wants_lines) reply.last_lines = newest_lines(workers_.group());
   reply.sent_ns = steady_ns();
   reply.echo_ns = heartbeat.sent_ns;
   zero_->reply(reply);
@@ -268,7 +269,8 @@ std::string Agent::answer(const std::string& request) {
 }
 
 /// For its page, of node 0.
-JobView Agent::look_at_job(const Coordinator& coordinator) {
+JobView Agent::look_at_job(Coordinator& coordinator) {
+  coordinator.note_watched(web_ && web_->is_watched());
   JobView job = coordinator.look_at_job();
   look_at_own_node(job, workers_.facts(), workers_.group());
   return job;

@@ -68,7 +68,7 @@ class Agent {
   void note_signal(int signal);
   void request_stop(const SignalCame& came);
   std::string answer(const std::string& request);
-  [[nodiscard]] JobView look_at_job(const Coordinator& coordinator);
+  [[nodiscard]] JobView look_at_job(Coordinator& coordinator);
 
   [[nodiscard]] Fence fence() const;
   [[nodiscard]] std::string why_fenced() const;

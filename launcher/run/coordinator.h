@@ -53,6 +53,8 @@ class Coordinator : public NodeZero {
 
   /// How the job is, as far as node 0 knows it: nodes, ranks, rounds.
   [[nodiscard]] JobView look_at_job() const;
+  /// Whether somebody looks at it: other nodes then tell of their workers' lines.
+  void note_watched(bool is_watched) { links_.want_lines(is_watched); }
 
  private:
   asio::awaitable<void> run_job();

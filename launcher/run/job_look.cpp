@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -17,11 +20,13 @@ std::vector<LinkedNode*> by_node_rank(const NodeLinks& links) {
 }
 
 void take_samples(JobView& job, const LinkedNode& node) {
-  for (const WorkerSample& sample : node.samples) {
+  for (std::size_t i = 0; i < node.samples.size(); ++i) {
+    const WorkerSample& sample = node.samples[i];
     const auto rank = static_cast<std::size_t>(sample.rank);
     if (rank >= job.ranks.size()) continue;
     job.ranks[rank].sample = sample;
     job.ranks[rank].node_rank = node.node_rank;
+    if (i < node.last_lines.size()) job.ranks[rank].last_lines = node.last_lines[i];
   }
 }
 
@@ -47,6 +52,22 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   }
 }
 
+std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
+  std::vector<std::vector<std::string>> all;
+  const std::size_t most = count_lines_told(group.workers().size());
+  if (most == 0) return all;
+  for (const auto& worker : group.workers()) {
+    std::vector<std::string> lines = worker->output->tail();
+    if (lines.empty()) lines = worker->errors->tail();
+    const std::size_t old = lines.size() - std::min(most, lines.size());
+    lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(old));
+    for (std::string& line : lines)
+      line = one_line(line, kToldLineBytes);
+    all.push_back(std::move(lines));
+  }
+  return all;
+}
+
 void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {
   job.run_id = facts.run_id;
   job.user_run_id = facts.user_run_id;
@@ -55,13 +76,10 @@ void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& 
     job.endpoint = facts.master_addr + ":" + std::to_string(facts.master_port);
   job.pid = ::getpid();
   job.uptime = std::chrono::duration<double>(Clock::now() - facts.job_start).count();
-  for (const auto& worker : group.workers()) {
-    const auto rank = static_cast<std::size_t>(worker->placement.rank);
-    if (rank >= job.ranks.size()) continue;
-    const std::vector<std::string> output = worker->output->tail();
-    const std::vector<std::string> errors = worker->errors->tail();
-    if (!errors.empty()) job.ranks[rank].last_line = errors.back();
-    if (!output.empty()) job.ranks[rank].last_line = output.back();
+  const std::vector<std::vector<std::string>> lines = newest_lines(group);
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto rank = static_cast<std::size_t>(group.workers()[i]->placement.rank);
+    if (rank < job.ranks.size()) job.ranks[rank].last_lines = lines[i];
   }
 }
 

@@ -86,7 +86,10 @@ void JobRound::note_store_joins() {
 
 void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
   if (auto* const reply = std::get_if<HeartbeatReply>(&event)) {
-    if (reply->round == round_.number()) node.samples = std::move(reply->samples);
+    if (reply->round == round_.number()) {
+      node.samples = std::move(reply->samples);
+      node.last_lines = std::move(reply->last_lines);
+    }
     if (!node.link && !round_.is_stopping()) look_at_workers(now);  // our own is the clock
   }
   const auto* const started = std::get_if<GroupStarted>(&event);

@@ -236,8 +236,12 @@ void NodeLinks::send_all(const NodeCommand& command) {
     send(*node, command);
 }
 
+std::string NodeLinks::heartbeat() const {
+  return encode(NodeCommand(Heartbeat{steady_ns(), line_, wants_lines_}));
+}
+
 void NodeLinks::send_heartbeat(const LinkedNode& node) {
-  if (node.link) node.link->send_heartbeat(encode(NodeCommand(Heartbeat{steady_ns(), line_})));
+  if (node.link) node.link->send_heartbeat(heartbeat());
 }
 
 void NodeLinks::tell_others(const NodeCommand& command) {
@@ -255,7 +259,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
     const Clock::time_point now = Clock::now();
     const bool is_due = now >= next_heartbeat;
     if (is_due) next_heartbeat = now + kHeartbeat;
-    const std::string text = encode(NodeCommand(Heartbeat{steady_ns(), line_}));
+    const std::string text = heartbeat();
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();

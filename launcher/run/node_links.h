@@ -43,6 +43,7 @@ struct LinkedNode {
   std::int64_t begin_ns = 0;                    // of its round, on its clock
   std::optional<Clock::time_point> started_at;  // when it told us that; nothing: not yet
   std::vector<WorkerSample> samples;
+  std::vector<std::vector<std::string>> last_lines;  // of each of them, while they are wanted
 
   [[nodiscard]] bool is_in_round() const { return node_rank >= 0; }
   [[nodiscard]] std::string name() const;
@@ -119,12 +120,15 @@ class NodeLinks {
   void send_heartbeat(const LinkedNode& node);
   /// How the job goes: to everybody who looks at a console of it.
   void show(const std::vector<LinePart>& line);
+  /// Whether the other nodes are to send the last lines of their workers.
+  void want_lines(bool are_wanted) { wants_lines_ = are_wanted; }
 
   /// Suspends: until every node has the last command, our own last, or cannot be told.
   asio::awaitable<void> close(JobEnd own, JobEnd others);
 
  private:
   asio::awaitable<void> keep_heartbeat();
+  [[nodiscard]] std::string heartbeat() const;
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void watch(LinkedNode& node);
   void say_broken_gpus();
@@ -141,6 +145,7 @@ class NodeLinks {
   std::unique_ptr<HandshakeServer> handshakes_;
   std::string own_address_;
   std::vector<LinePart> line_;
+  bool wants_lines_ = false;
   asio::steady_timer heartbeat_timer_;
   bool is_closed_ = false;
   LineLimit refusals_;  // that are told of

@@ -30,6 +30,9 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
     sample.checkpoint_step = page.checkpoint_step.load(std::memory_order_relaxed);
     sample.step = page.step.load(std::memory_order_relaxed);
     sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
+    sample.data_wait_ns = page.data_wait_ns.load(std::memory_order_relaxed);
+    sample.device_bytes = page.device_bytes.load(std::memory_order_relaxed);
+    sample.accuracy = page.accuracy.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();
     if (worker->ending) {
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;

@@ -53,6 +53,10 @@ json::object describe_worker(const Worker& worker) {
   object["loss"] = number(page.loss.load(std::memory_order_relaxed));
   object["lr"] = number(page.lr.load(std::memory_order_relaxed));
   object["checkpoint_step"] = page.checkpoint_step.load(std::memory_order_relaxed);
+  object["data_wait_seconds"] =
+      static_cast<double>(page.data_wait_ns.load(std::memory_order_relaxed)) / 1e9;
+  object["device_bytes"] = page.device_bytes.load(std::memory_order_relaxed);
+  object["accuracy"] = number(page.accuracy.load(std::memory_order_relaxed));
   return object;
 }
 

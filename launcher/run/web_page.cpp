@@ -71,6 +71,10 @@ void WebPage::start() {
   asio::co_spawn(timer_.get_executor(), look_regularly(), rethrow);
 }
 
+bool WebPage::is_watched() const {
+  return server_.has_streams() || (asked_at_ && Clock::now() - *asked_at_ < kLately);
+}
+
 void WebPage::close(const JobEnd& end) {
   if (std::exchange(is_closed_, true)) return;
   timer_.cancel();
@@ -134,6 +138,7 @@ HttpAnswer WebPage::answer(const WebRequest& request, const Peer& peer) {
     answer.body = share(decision.text + "\n");
     return answer;
   }
+  if (decision.part != WebPart::metrics) asked_at_ = Clock::now();
   if (decision.part == WebPart::events) return begin_stream();
   answer.body = text_of(decision.part);
   if (decision.part == WebPart::metrics) answer.type = kPrometheusType;

@@ -21,7 +21,8 @@ namespace ddp::launcher {
 class WebPage {
  public:
   using Look = std::function<JobView()>;
-  static constexpr std::chrono::seconds kPause{1};  // between two looks
+  static constexpr std::chrono::seconds kPause{1};    // between two looks
+  static constexpr std::chrono::seconds kLately{10};  // who asked then may ask again
 
   /// Listens where spec.web says, which is there. All arguments outlive it. Errors: SystemError, 2
   /// when the port is taken.
@@ -30,6 +31,9 @@ class WebPage {
   void start();
   /// Browsers are told how the job has ended.
   void close(const JobEnd& end);
+
+  /// Somebody looks at it, or has done so lately.
+  [[nodiscard]] bool is_watched() const;
 
   /// For people. Precondition: it was started.
   [[nodiscard]] std::string url() const;
@@ -53,6 +57,7 @@ class WebPage {
   std::array<SharedText, 4> texts_;  // by WebPart, of that look; null: nobody has asked for it
   std::optional<PageParts> parts_;   // likewise
   PageParts published_;
+  std::optional<Clock::time_point> asked_at_;  // when the page or the status was last asked for
   bool is_closed_ = false;
 };
 

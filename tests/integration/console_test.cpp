@@ -120,6 +120,22 @@ TEST(Console, TheLiveLineStaysBelowAllOthers) {
   EXPECT_EQ(terminal.read().last(), "");  // nothing of it stays behind
 }
 
+TEST(Console, AProgressBarTakesThePlaceOfTheLiveLine) {
+  Stderr terminal(Stderr::Kind::terminal);
+  FileWriter writer;
+  Console console(writer, log::Level::info, false);
+  console.live({{0, "5 s since the last output"}});
+  writer.show_bar("[0] 10%|#  |");
+  EXPECT_TRUE(terminal.shows_last("[0] 10%|#  |")) << terminal.read().last();
+  console.live({{0, "6 s since the last output"}});
+  writer.write(FileWriter::kStderr, "[0] a line\n");
+  writer.show_bar("[0] 20%|## |");
+  EXPECT_TRUE(terminal.shows_last("[0] 20%|## |")) << terminal.read().last();
+  writer.show_bar("");
+  EXPECT_TRUE(terminal.shows_last("6 s since the last output")) << terminal.read().last();
+  EXPECT_THAT(terminal.read().lines(), ElementsAre("[0] a line"));
+}
+
 TEST(Console, AnUnfinishedLineIsLeftAlone) {
   Stderr terminal(Stderr::Kind::terminal);
   FileWriter writer;

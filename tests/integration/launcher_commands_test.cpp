@@ -221,6 +221,28 @@ TEST_F(LauncherCommands, StatusAsJsonIsTheAgentsAnswers) {
   EXPECT_EQ(job->wait(), 143);
 }
 
+TEST_F(LauncherCommands, StatusHasWhatAPythonProgramTellsOnItsPage) {
+  const std::string script = write_file("train.py",
+                                        "import signal, sys\n"
+                                        "sys.path.insert(0, '" DDP_PAGE_DIR
+                                        "')\n"
+                                        "from ddp_progress import progress\n"
+                                        "progress.accuracy(0.75)\n"
+                                        "progress.step(7, 0.086234, total=9, data_wait=1.5, "
+                                        "device_bytes=2**31)\n"
+                                        "print('on', flush=True)\n"
+                                        "signal.pause()\n");
+  const auto job = start_job({script});
+  ASSERT_TRUE(job->sees("[0:0] on"));
+  EXPECT_THAT(run({"status", "--json"}),
+              AllOf(HasSubstr("\"step\":7,\"steps_total\":9"),
+                    HasSubstr("\"data_wait_seconds\":1.5E0,\"device_bytes\":2147483648"),
+                    HasSubstr("\"accuracy\":7.5E-1")));
+  EXPECT_THAT(run({"status"}), HasSubstr("step 7/9  loss 0.0862  checkpoint"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
 TEST_F(LauncherCommands, StatusIsWatchedUntilTheJobEnds) {
   const auto job =
       start_job({DDP_FAKE_WORKER, "progress", "7", "pid", "print", "on", "wait", "USR1", "finish"});

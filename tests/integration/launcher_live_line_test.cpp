@@ -14,7 +14,8 @@ class LiveLine : public ProcessTest {
  protected:
   std::unique_ptr<Running> launch_on_terminal(const std::string& words) {
     const std::string line = std::string(DDP_LAUNCH) + " " + words;
-    return start(Command{.arguments = {"script", "-qefc", line, "/dev/null"}});
+    return start(Command{.arguments = {"script", "-qefc", line, "/dev/null"},
+                         .environment = {{"NO_COLOR", "1"}}});
   }
 };
 
@@ -54,6 +55,39 @@ TEST_F(LiveLine, AWordThatIsNoneIsAUsageError) {
   const auto job = launch({"--progress", "bar", DDP_FAKE_WORKER, "exit", "0"});
   EXPECT_EQ(job->wait(), 2);
   EXPECT_THAT(job->err(), HasSubstr("auto"));
+}
+
+// A state of a bar as tqdm draws it: no line end, but a carriage return before it.
+std::string state(const std::string& percent) {
+  return " '\r" + percent + "|## | [2.5it/s]' ";
+}
+
+// On a pipe it is a line every five seconds, which is tested with the faults of output (row O2).
+TEST_F(LiveLine, TheBarOfRankZeroIsDrawnInPlaceAndThoseOfOthersAreInTheirFiles) {
+  const std::string runs = (scratch() / "runs").string();
+  const auto job = launch_on_terminal(
+      "--nproc-per-node 2 --output " + runs + " " + DDP_FAKE_WORKER + " pid partial" +
+      state("10%") + "wait USR1 partial" + state("20%") + "error between wait USR2 partial" +
+      state("99%") + "print" + state("100%") + "print bye");
+  const auto go_on = [&](int signal) {
+    for (const char* const rank : {"[0:0] pid ", "[0:1] pid "})
+      send_signal(job->number_after(rank), signal);
+  };
+  EXPECT_TRUE(job->sees("[0:0] 10%|## | [2.5it/s]")) << job->out();
+  go_on(SIGUSR1);
+  EXPECT_TRUE(job->sees("[0:0] 20%|## | [2.5it/s]")) << job->out();
+  EXPECT_TRUE(job->sees("[0:0] between") && job->sees("[0:1] between")) << job->out();
+  // Who says nothing for long has a bar that says more than our line would.
+  EXPECT_FALSE(job->sees("of 2 ranks run", std::chrono::seconds(7))) << job->out();
+  go_on(SIGUSR2);
+  EXPECT_EQ(job->wait(), 0) << job->out();
+  EXPECT_THAT(job->out(), HasSubstr("\r\x1b[K[0:0] 100%|## | [2.5it/s]\r\n"));
+  EXPECT_THAT(job->out(), Not(HasSubstr("[0:1] 1")));
+  EXPECT_THAT(job->out(), Not(HasSubstr("[0:1] 2")));
+  EXPECT_THAT(job->out(), Not(HasSubstr("[0:1] 9")));
+  EXPECT_THAT(job->out(), HasSubstr("[0:1] bye"));
+  EXPECT_THAT(read_all(scratch() / "runs/fake_worker/logs/round-0/rank-1.out"),
+              HasSubstr("\r99%|## | [2.5it/s]\r100%|## | [2.5it/s]\nbye\n"));
 }
 
 TEST_F(LiveLine, OtherProgramsAreToldOfOnceTheyAreQuiet) {

@@ -84,11 +84,22 @@ class Requests(Job):
         self.wait_for_status(job, lambda status: all(rank.get("step") == 7 for rank in status["workers"]), "step 7")
         status = self.status()
         self.assertEqual([rank["rank"] for rank in status["workers"]], [0, 1])
-        self.assertEqual({rank["last_line"] for rank in status["workers"]}, {"ready"})
+        self.assertEqual([rank["last_lines"] for rank in status["workers"]], [["ready"]] * 2)
         self.assertEqual(status["workers"][1]["checkpoint_step"], 5)
         self.assertGreater(status["workers"][1]["resident_bytes"], 100_000)
         self.assertEqual((status["state"], status["world_size"], status["pid"]), ("running", 2, job.process.pid))
         self.stop(job)
+
+    def test_workers_of_other_nodes_have_their_last_lines(self):
+        worker = os.environ["DDP_FAKE_WORKER"]
+        nodes = ["--nnodes", 2, "--master-addr", "127.0.0.1", "--master-port", processes.free_port()]
+        other = self.start(self.bin / "ddp-launch", *nodes, "--node-rank", 1, worker, "lines", "5", "said " + "x" * 300, "hold")
+        job = self.start_job("hold", workers=1, flags=[*nodes, "--node-rank", 0])
+        self.wait_for_status(job, lambda status: any("last_lines" in rank for rank in status["workers"][1:]), "lines of rank 1")
+        lines = self.status()["workers"][1]["last_lines"]
+        self.assertEqual(lines, ["said " + "x" * 195 + "..."] * 3)
+        self.stop(job)
+        self.assertEqual(other.finish(), 143, other.text)
 
     def test_what_is_not_served_is_refused(self):
         job = self.start_job("hold")
@@ -252,12 +263,16 @@ class Metrics(Job):
 
         job = self.start_job("train", "100000", "0.01", workers=3)
         self.wait_for_status(job, lambda status: all("step_seconds" in rank for rank in status["workers"]), "times of steps")
+        self.wait_for_status(job, lambda status: status["workers"][0]["accuracy"], "an evaluation")
         answer, text = self.ask("/metrics")
         self.assertEqual(answer.headers["Content-Type"], "text/plain; version=0.0.4; charset=utf-8")
         families = {family.name: family for family in read(text)}
         self.assertEqual({sample.labels["rank"] for sample in families["ddp_rank_step"].samples}, {"0", "1", "2"})
         self.assertEqual(families["ddp_samples"].type, "counter")
         self.assertEqual(families["ddp_world_size"].samples[0].value, 3)
+        self.assertEqual(families["ddp_rank_data_wait_seconds"].type, "counter")
+        self.assertEqual({sample.value for sample in families["ddp_rank_device_bytes"].samples}, {256 * 2**20})
+        self.assertGreater(families["ddp_accuracy"].samples[0].value, 0.5)
         for sample in families["ddp_rank_step_seconds"].samples:
             self.assertGreater(sample.value, 0.005)
         self.assertTrue(all(family.documentation for family in families.values()))

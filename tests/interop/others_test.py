@@ -10,6 +10,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import signal
 import statistics
 import sys
@@ -118,6 +119,21 @@ class SideBySide(ProcessTest):
         medians = {launcher: statistics.median(samples) for launcher, samples in seconds.items()}
         print(f"{name}: SIGKILL of rank 1 to exit, median of {PAIRS}:", ", ".join(f"{key} {value:.2f} s" for key, value in medians.items()))
         self.assertLessEqual(medians["ddp-launch"], medians["torchrun"], seconds)
+
+
+class Terminal(SideBySide):
+    def test_the_bar_of_rank_0_is_drawn_in_place(self):
+        """tqdm as it is: the bar moves below all lines, its end stays; the other rank's is in its file."""
+        words = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--output", self.folder / "runs", PROGRAMS, "bar", 3000]
+        run = self.start("script", "-qefc", shlex.join(map(str, words)), "/dev/null", NO_COLOR="1", **VARIABLES)
+        run.deadline = time.monotonic() + PATIENCE
+        self.assertEqual(run.finish(), 0, run.text)
+        self.assertGreater(len(re.findall(r"\r\x1b\[K\[0:0\] +\d+%\|[^\r]*it/s\]", run.text)), 3, run.text)
+        self.assertRegex(run.text, r"\r\x1b\[K\[0:0\] 100%\|[^\r]* 3000/3000 [^\r]*it/s\]\r\n")
+        self.assertRegex(run.text, r"\[0:1\] rank 1 is at step 5\r\n")
+        self.assertNotRegex(run.text, r"\[0:1\][^\r]*it/s")
+        (file,) = self.folder.rglob("rank-1.err")
+        self.assertIn("3000/3000", file.read_text(encoding="utf-8"))
 
 
 def tests(programs):

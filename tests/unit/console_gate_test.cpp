@@ -150,6 +150,10 @@ TEST(ConsoleGate, TheNextLookIsForWhateverComesFirst) {
   EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kLook);
   (void)gate.take_due(kBehind, 0, kBegin + 4990ms);
   EXPECT_EQ(gate.next_look(), kBegin + ConsoleGate::kBarPause);
+  ConsoleGate in_place(true, kNone, ConsoleGate::kBarPauseInPlace);
+  in_place.begin(kLogged, kBegin);
+  in_place.note_bar(true);
+  EXPECT_EQ(in_place.next_look(), kBegin + 100ms);
 }
 
 }  // namespace

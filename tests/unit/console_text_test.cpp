@@ -20,6 +20,15 @@ TEST(ConsoleText, PlainLinesStay) {
   }
 }
 
+TEST(ConsoleText, ALineIsCutByColumnsNotByBytes) {
+  EXPECT_EQ(first_columns("abc", 3), "abc");
+  EXPECT_EQ(first_columns("abcd", 3), "abc");
+  EXPECT_EQ(first_columns("50%|\u2588\u2588\u2588 |", 6), "50%|\u2588\u2588");
+  EXPECT_EQ(first_columns("\x1b[32mabcd\x1b[0m", 3), "\x1b[32mabc\x1b[0m");
+  EXPECT_EQ(first_columns("\x1b[32mabc\x1b[0m", 3), "\x1b[32mabc\x1b[0m");
+  EXPECT_EQ(first_columns("abc", 0), "");
+}
+
 TEST(ConsoleText, OfAProgressBarTheLastStateStays) {
   EXPECT_EQ(clean("10%\r20%\r100%"), "100%");
   EXPECT_EQ(clean("a line of Windows\r"), "a line of Windows");

@@ -59,6 +59,26 @@ TEST(JobHistory, KnowsWhoWaitsForOthers) {
   EXPECT_NEAR(*job.ranks[2].waiting, 0, 0.01);
 }
 
+TEST(JobHistory, KnowsWhoWaitsForDataAndWhatEvaluationsGave) {
+  JobHistory history;
+  JobView job;
+  for (int second = 0; second <= 30; ++second) {
+    job = a_job(100 + 100 * second);
+    job.ranks[1].sample.data_wait_ns *= 5;
+    if (second >= 10) job.ranks[0].sample.accuracy = second < 20 ? 0.5 : 0.75;
+    history.note(job);
+  }
+  EXPECT_NEAR(job.ranks[0].data_wait.value_or(-1), 0.1, 1e-6);
+  EXPECT_NEAR(job.ranks[1].data_wait.value_or(-1), 0.5, 1e-6);
+  EXPECT_NEAR(history.curves().most_data_wait.points().back().y, 0.5, 1e-6);
+  EXPECT_EQ(history.curves().most_device.points().back().y, (1 << 20) + 2);
+  const auto& accuracy = history.curves().accuracy.points();
+  ASSERT_EQ(accuracy.size(), 21U);
+  EXPECT_EQ(accuracy.front().x, 1100);
+  EXPECT_EQ(accuracy.front().y, 0.5);
+  EXPECT_EQ(accuracy.back().y, 0.75);
+}
+
 TEST(JobHistory, ARoundThatBeginsAnewDropsWhatLayBehindIt) {
   JobHistory history;
   for (const int step : {100, 200, 300}) {

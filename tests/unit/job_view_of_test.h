@@ -17,7 +17,9 @@ inline JobView::Rank a_rank(int rank, std::int64_t step) {
   view.sample.loss = 0.25;
   view.sample.lr = 0.1;
   view.sample.checkpoint_step = 100;
-  view.sample.written_ns = step * 10'000'000;  // 10 ms for each
+  view.sample.written_ns = step * 10'000'000;   // 10 ms for each
+  view.sample.data_wait_ns = step * 1'000'000;  // 10 % of that
+  view.sample.device_bytes = (1 << 20) + rank;
   view.sample.activity.state = 'S';
   view.sample.activity.resident_bytes = 3 << 20;
   view.node_rank = rank / 2;

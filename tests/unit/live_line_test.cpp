@@ -8,6 +8,7 @@ namespace ddp::launcher {
 namespace {
 
 using std::chrono::seconds;
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -76,6 +77,26 @@ TEST(LiveLine, ANarrowTerminalHasWhatMattersMost) {
             "step, ETA 3:22");
   EXPECT_EQ(fit(parts, 59), "step 132/940 (14%), loss 0.2135, 13,100 images/s, ETA 3:22");
   EXPECT_EQ(fit(parts, 39), "step 132/940 (14%), loss 0.2135");
+}
+
+TEST(LiveLine, TellsOfTheRankThatWaitsMostForDataAndOfTheOneThatHoldsMost) {
+  LiveLine line(LiveLine::Rules{});
+  Samples samples{training(0, 100, 0), training(1, 100, 0)};
+  samples[1].data_wait_ns = 1'000'000'000;
+  samples[1].device_bytes = 2'000'000'000;
+  EXPECT_THAT(text_of(line, seconds(10), samples),
+              AllOf(HasSubstr(", device memory 1.9 GiB"), Not(HasSubstr("wait"))));
+  samples[0].data_wait_ns = 300'000'000;
+  samples[1].data_wait_ns = 1'400'000'000;
+  const std::vector<LinePart> parts = line.describe(seconds(12), seconds(12), samples);
+  EXPECT_EQ(join(parts),
+            "epoch 2, step 100/940 (10%), loss 0.2135, 2 of 2 ranks, data wait 20%, "
+            "device memory 1.9 GiB, elapsed 0:12");
+  // They go first where there is not enough room.
+  EXPECT_EQ(fit(parts, 95),
+            "epoch 2, step 100/940 (10%), loss 0.2135, 2 of 2 ranks, device memory 1.9 GiB, "
+            "elapsed 0:12");
+  EXPECT_EQ(fit(parts, 80), "epoch 2, step 100/940 (10%), loss 0.2135, 2 of 2 ranks, elapsed 0:12");
 }
 
 TEST(LiveLine, OneRankHasNoRanks) {

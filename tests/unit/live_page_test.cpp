@@ -27,17 +27,28 @@ TEST(PageParts, ShowTheJobItsCurvesAndItsRanks) {
       parts_after(20, [](JobView& job) { job.earlier_rounds = {"round 0: rank 1 failed"}; });
   EXPECT_THAT(head,
               AllOf(HasSubstr("running"), HasSubstr("<b>290</b>"), HasSubstr("of at most 4")));
+  EXPECT_THAT(head, HasSubstr("<b>6\u202f400</b><span>samples per second"));
   EXPECT_THAT(charts,
               AllOf(HasSubstr("Loss"), HasSubstr("<svg"), HasSubstr("checkpoint of step 100")));
   EXPECT_THAT(ranks, AllOf(HasSubstr("<td>4002</td>"), HasSubstr("training"), HasSubstr("10 ms")));
+  EXPECT_THAT(ranks, AllOf(HasSubstr("<td>10 %</td>"), HasSubstr("<td>1.0 MiB</td>")));
+  EXPECT_THAT(charts, AllOf(HasSubstr("Waiting for data"), HasSubstr("Device memory")));
   EXPECT_THAT(rounds, AllOf(HasSubstr("node-b"), HasSubstr("round 0: rank 1 failed")));
+}
+
+TEST(PageParts, AnEvaluationHasItsTileAndItsCurve) {
+  EXPECT_THAT(parts_after(20)[1], Not(HasSubstr("Accuracy")));
+  const PageParts parts =
+      parts_after(20, [](JobView& job) { job.ranks[0].sample.accuracy = 0.975; });
+  EXPECT_THAT(parts[0], AllOf(HasSubstr("<b>97.50 %</b>"), HasSubstr("accuracy of the newest")));
+  EXPECT_THAT(parts[1], HasSubstr("Accuracy of the newest evaluation"));
 }
 
 TEST(PageParts, NothingThatOthersWroteIsHtml) {
   const PageParts parts = parts_after(20, [](JobView& job) {
     job.program = job.host = job.run_dir = job.user_run_id = job.run_id = "<img src=x onerror=1>";
     job.nodes[0].host = "<script>";
-    job.ranks[0].last_line = "</code><script>alert(1)</script>\x1b[31m";
+    job.ranks[0].last_lines = {"</code><script>alert(1)</script>\x1b[31m"};
     job.earlier_rounds = {"<script>"};
     job.state = JobView::State::over;
     job.exit_code = 1;
@@ -53,11 +64,23 @@ TEST(PageParts, NothingThatOthersWroteIsHtml) {
 TEST(PageParts, AreBounded) {
   JobView job = a_job(100);
   job.ranks.assign(100'000, a_rank(0, 100));
+  for (JobView::Rank& rank : job.ranks)
+    rank.last_lines.assign(3, "a line");
   job.nodes.assign(10'000, JobView::Node{0, std::string(5000, 'x'), 0, 8});
   const PageParts parts = page_parts(job, JobHistory());
   for (const std::string& part : parts)
     EXPECT_LT(part.size(), 100U << 10);
   EXPECT_THAT(parts[2], HasSubstr("and 99744 more"));
+}
+
+TEST(PageParts, FewRanksHaveTheirLastLines) {
+  JobView job = a_job(100);
+  job.ranks[2].last_lines = {"one", "two", "three", "four"};
+  const std::string ranks = page_parts(job, JobHistory())[2];
+  EXPECT_THAT(ranks,
+              HasSubstr("<td><code>two</code><br><code>three</code><br><code>four</code></td>"));
+  job.ranks.assign(100, job.ranks[2]);
+  EXPECT_THAT(page_parts(job, JobHistory())[2], HasSubstr("<td><code>four</code></td>"));
 }
 
 TEST(PageParts, SayHowItEnded) {

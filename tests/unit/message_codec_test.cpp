@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "launcher/plan/web/job_view.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -76,6 +78,9 @@ WorkerSample a_sample() {
   sample.lr = 0.1;
   sample.checkpoint_step = 6;
   sample.written_ns = 1'000'000'000'000'000'000;
+  sample.data_wait_ns = 9;
+  sample.device_bytes = 10;
+  sample.accuracy = 0.75;
   sample.activity = Activity{'T', "futex_do_wait", 6, 7, 8, 9, 10, 11};
   sample.in_collective = true;
   sample.output_bytes = 7;
@@ -88,12 +93,12 @@ std::vector<NodeCommand> commands() {
           AnnounceStop{2, "SIGTERM came"},
           StopRound{2, RoundEndCause::hang, "rank 3 hangs", 15, 30s, true},
           JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
-          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}}};
+          Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}, true}};
 }
 
 std::vector<NodeEvent> events() {
   GroupEnded ended{2, {a_report(), a_report()}, {"pid 4001"}, "NVRM: Xid", 3, 17};
-  HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}};
+  HeartbeatReply heartbeat{2, 1, 2, 3, {a_sample(), WorkerSample{}}, {{"a line", "b"}, {}}};
   return {GroupStarted{2, 99, {10, 11}},
           WorkerEnded{2, a_report()},
           ended,
@@ -118,6 +123,9 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   sample.step = sample.steps_total = sample.checkpoint_step = 100'000'000;
   sample.samples = 1'000'000'000'000;
   sample.loss = sample.lr = 1.0 / 3e-5;
+  sample.accuracy = 2.0 / 3;
+  sample.data_wait_ns = 1'000'000'000'000'000;
+  sample.device_bytes = 100'000'000'000;
   sample.output_bytes = 10'000'000'000;
   constexpr std::uint64_t kTicks = 1'000'000'000;
   sample.activity = Activity{
@@ -125,6 +133,14 @@ TEST(MessageCodec, TheSamplesOfTheLargestNodeFitIntoAFrame) {
   HeartbeatReply reply{2, 1'000'000'000'000'000, 1'000'000'000'000'000, 3, {}};
   reply.samples.assign(kMostWorkersOfNode, sample);
   EXPECT_LE(encode(NodeEvent(reply)).size(), kLongestFrame);
+  // While somebody looks, with lines of which each byte takes two.
+  for (const std::size_t workers : {1, 109, 110, 163, 327, 328, kMostWorkersOfNode}) {
+    reply.samples.assign(workers, sample);
+    const std::string line(kToldLineBytes, '"');
+    const std::vector<std::string> lines(count_lines_told(workers), line);
+    reply.last_lines.assign(lines.empty() ? 0 : workers, lines);
+    ASSERT_LE(encode(NodeEvent(reply)).size(), kLongestFrame) << workers;
+  }
 }
 
 TEST(MessageCodec, EveryEventSurvivesTheWay) {
@@ -300,8 +316,8 @@ TEST(MessageCodec, A7_EveryNumberHasALimitThatAJobOfAnySizeKeeps) {
            Row{heartbeat_reply, "\"sent\":1", large, too_large},
            Row{heartbeat_reply, "\"echo\":2", large, too_large},
            Row{heartbeat_reply, "\"echo_age\":3", large, too_large},
-           Row{heartbeat_reply, "\"main_ticks\":6", large, too_large},
-           Row{heartbeat_reply, "\"output\":7", large, too_large},
+           Row{heartbeat_reply, "\"main\":6", large, too_large},
+           Row{heartbeat_reply, "\"out\":7", large, too_large},
        }) {
     const std::string name = row.field.substr(0, row.field.find(':') + 1);
     const auto is_taken = [&](const std::string& number) {

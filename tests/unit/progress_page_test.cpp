@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cmath>
+
 #include "common/error.h"
 #include "deploy/progress/ddp_progress.h"
 
@@ -13,6 +15,7 @@ namespace {
 TEST(ProgressPage, BothSidesSeeTheSamePage) {
   const MappedProgressPage agent = MappedProgressPage::create();
   EXPECT_EQ(agent->phase.load(), Phase::none) << "not opened yet: external";
+  EXPECT_TRUE(std::isnan(agent->accuracy.load())) << "no evaluation yet";
   const MappedProgressPage worker = MappedProgressPage::open(::dup(agent.fd()));
   EXPECT_EQ(agent->version.load(), ProgressPage::kVersion);
   worker->step = 42;
@@ -53,6 +56,9 @@ TEST(ProgressPage, TheHeaderForCHasTheSamePage) {
   expect_same_place(&ProgressPage::time_ns, &ddp_progress::time_ns);
   expect_same_place(&ProgressPage::saves_on_stop, &ddp_progress::saves_on_stop);
   expect_same_place(&ProgressPage::was_asked, &ddp_progress::was_asked);
+  expect_same_place(&ProgressPage::data_wait_ns, &ddp_progress::data_wait_ns);
+  expect_same_place(&ProgressPage::device_bytes, &ddp_progress::device_bytes);
+  expect_same_place(&ProgressPage::accuracy, &ddp_progress::accuracy);
 }
 
 TEST(ProgressPage, SaysWhenItsRankIsInACollective) {

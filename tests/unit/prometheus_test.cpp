@@ -19,6 +19,7 @@ TEST(Prometheus, TellsOfTheJobAndOfEachRank) {
   JobView job = a_job(200);
   job.ranks[1].step_seconds = 0.01;
   job.samples_per_second = 6400;
+  job.ranks[0].sample.accuracy = 0.875;
   const std::string text = prometheus_text(job);
   EXPECT_THAT(text,
               AllOf(HasSubstr("\nddp_step 200\n"),
@@ -28,6 +29,9 @@ TEST(Prometheus, TellsOfTheJobAndOfEachRank) {
                     HasSubstr("ddp_job_state{state=\"running\"} 1\n"),
                     HasSubstr("ddp_rank_step{rank=\"2\",node=\"1\"} 200\n"),
                     HasSubstr("ddp_rank_step_seconds{rank=\"1\",node=\"0\"} 0.01\n"),
+                    HasSubstr("\nddp_accuracy 0.875\n"),
+                    HasSubstr("ddp_rank_data_wait_seconds_total{rank=\"1\",node=\"0\"} 0.2\n"),
+                    HasSubstr("ddp_rank_device_bytes{rank=\"2\",node=\"1\"} 1048578\n"),
                     HasSubstr("ddp_rank_phase{rank=\"0\",phase=\"training\"} 1\n")));
 }
 
@@ -56,8 +60,10 @@ TEST(Prometheus, LabelsAndValuesAreEscaped) {
 
 TEST(Prometheus, ForeignProgramsHaveNoSteps) {
   JobView job = a_job(200);
-  for (JobView::Rank& rank : job.ranks)
+  for (JobView::Rank& rank : job.ranks) {
     rank.sample.has_page = false;
+    rank.sample.device_bytes = 0;
+  }
   EXPECT_THAT(prometheus_text(job),
               AllOf(Not(HasSubstr("\nddp_step ")),
                     Not(HasSubstr("ddp_rank_step{")),

@@ -27,7 +27,11 @@ TEST(StatusAnswer, AWholeAnswerIsShown) {
   ASSERT_TRUE(job);
   EXPECT_EQ(describe(*job),
             "01234567  pid 17  train.py  round 2  up 6 s  127.0.0.1:29500\n"
-            "  rank 0  pid 18  state S  training  epoch 1  step 7/9  loss   checkpoint -1\n");
+            "  rank 0  pid 18  state S  training  epoch 1  step 7/9  loss -  checkpoint -1\n");
+  for (const auto& [number, shown] : std::vector<std::pair<std::string, std::string>>{
+           {"2.5E-1", "0.2500"}, {"0.086234", "0.0862"}, {"0", "0.0000"}, {"1.25e-05", "1.25e-05"}})
+    EXPECT_THAT(describe(*read_answer(changed("\"loss\":null", "\"loss\":" + number))),
+                HasSubstr("loss " + shown + "  "));
   EXPECT_EQ(describe_lines(*job), "[0 stdout] one\n");
   EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
 }
@@ -44,6 +48,7 @@ TEST(StatusAnswer, A2_AnotherShapeIsNoAnswer) {
            {"\"workers\":[", "\"no\":["},
            {"\"rank\":0,", ""},
            {"\"step\":7", "\"step\":[7]"},
+           {"\"loss\":null", "\"loss\":\"low\""},
            {"[\"one\"]", "[1]"},
            {"[\"one\"]", "\"one\""},
            {"\"run_dir\":\"\",", ""}}) {

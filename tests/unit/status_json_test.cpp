@@ -10,6 +10,7 @@
 namespace ddp::launcher {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -22,6 +23,10 @@ TEST(StatusJson, HasTheNamesOfStatus) {
   EXPECT_EQ(answer->workers[2].rank, "2");
   EXPECT_EQ(answer->workers[2].step, "200");
   EXPECT_EQ(answer->workers[2].checkpoint_step, "100");
+  EXPECT_THAT(status_json(a_job(200)),
+              AllOf(HasSubstr("\"data_wait_seconds\":2E-1"),
+                    HasSubstr("\"device_bytes\":1048577"),
+                    HasSubstr("\"accuracy\":null")));
 }
 
 TEST(StatusJson, WhatIsNotKnownIsNotThere) {
@@ -43,7 +48,7 @@ TEST(StatusJson, AWorkerThatWasNotStartedHasNoPid) {
 TEST(StatusJson, WhateverWorkersWriteItIsJson) {
   JobView job = a_job(200);
   job.ranks[0].sample.loss = std::numeric_limits<double>::quiet_NaN();
-  job.ranks[1].last_line = "\xff\x1b[31m\"</script>\n";
+  job.ranks[1].last_lines = {"\xff\x1b[31m\"</script>\n"};
   const std::string text = status_json(job);
   EXPECT_TRUE(read_answer(text)) << text;
   EXPECT_THAT(text, HasSubstr("\"loss\":null"));

@@ -1,6 +1,7 @@
 #include "worker/dist/device.h"
 
 #include <ATen/Context.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cstdlib>
@@ -79,6 +80,15 @@ Device choose_device(const DeviceJob& job,
     select(chosen.device);
   }
   return chosen;
+}
+
+std::int64_t held_bytes(const at::Device& device) {
+  if (!device.is_cuda()) return 0;
+  const auto all = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+  return c10::getDeviceAllocator(device.type())
+      ->getDeviceStats(device.index())
+      .reserved_bytes[all]
+      .current;
 }
 
 void set_math(const MathJob& math) {

@@ -5,6 +5,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,10 @@ struct Device {
 Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,
                      const Environment& environment);
+
+/// What LibTorch's allocator has taken of a GPU for this process, in bytes; 0 on a CPU. Waits for
+/// nothing the device does.
+std::int64_t held_bytes(const at::Device& device);
 
 /// Precision of products, cuDNN's search, deterministic kernels: LibTorch's own switches.
 void set_math(const MathJob& math);

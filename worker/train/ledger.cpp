@@ -66,6 +66,11 @@ void Ledger::note_step(const Position& position, double lr) const {
   touch(page);
 }
 
+void Ledger::note_test(const NamedValues& test) const {
+  if (const std::optional<double> accuracy = find_value(test, "accuracy"))
+    parts_.page.accuracy.store(*accuracy, std::memory_order_relaxed);
+}
+
 void Ledger::write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more) {
   StepRecord record;
   record.step = agreed.step;

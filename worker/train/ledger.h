@@ -54,6 +54,8 @@ class Ledger {
   /// One more step is done.
   void note_step(const Position& position, double lr) const;
   void note_loss(double loss) const { parts_.page.loss.store(loss, std::memory_order_relaxed); }
+  /// An evaluation is done.
+  void note_test(const NamedValues& test) const;
 
   /// Whether a step is written: each train.log_every steps.
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }

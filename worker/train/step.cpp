@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "worker/dist/device.h"
 #include "worker/dist/replica_check.h"
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
@@ -105,6 +106,10 @@ void Step::run(const StepDeal& deal,
 void Step::close(const Place& place, Tally& tally) const {
   const FiniteCheck* const check = parts_.optimizer.finite_check();
   tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+  // It changes little from step to step, and to ask takes a lock.
+  if (place.step % parts_.job.log_every == 0) {
+    parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
+  }
 }
 
 void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
@@ -123,6 +128,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     if (reduce) parts_.replica.prepare_to_reduce();
     set_phase(Phase::data);
     const Batch batch = parts_.loader.next();
+    parts_.page.data_wait_ns.store(parts_.loader.waited().count(), std::memory_order_relaxed);
     if (parts_.pictures != nullptr && i == 0) parts_.pictures->show_training(batch, place.step);
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);

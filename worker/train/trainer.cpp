@@ -227,6 +227,7 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
   // The epoch is whole, and evaluated when it goes on.
   if (!values) return stop();
   test = std::move(*values);
+  parts_.ledger.note_test(test);
   if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
   if (const End end = compare_after_hooks()) return end;

@@ -1,6 +1,7 @@
 #include "launcher/plan/web/job_history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace ddp::launcher {
@@ -97,6 +98,9 @@ void JobHistory::note_ranks(JobView& job) {
     // By the clock of the page, when the step was done.
     rank.step_seconds =
         track.steps.note(std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.step);
+    const std::optional<double> for_one = track.data_wait.note(
+        std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.data_wait_ns);
+    if (for_one) rank.data_wait = std::min(1e-9 / *for_one, 1.0);
     track.looks = std::min(track.looks + 1, kWaitLooks);
     track.waiting += ((rank.sample.in_collective ? 1 : 0) - track.waiting) / track.looks;
     rank.waiting = track.waiting;
@@ -131,21 +135,28 @@ void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
   // Until a loss was logged, the page has 0.
   const bool has_loss = first.sample.loss != 0 || !curves_.loss.points().empty();
   if (has_loss) curves_.loss.add(step, first.sample.loss);
+  if (std::isfinite(first.sample.accuracy)) curves_.accuracy.add(step, first.sample.accuracy);
   curves_.lr.add(step, first.sample.lr);
   if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
   Spread steps;
   Spread waiting;
+  Spread data_wait;
   Spread resident;
+  Spread device;
   for (const JobView::Rank& rank : job.ranks) {
     if (rank.ended) continue;
     if (rank.step_seconds) steps.add(*rank.step_seconds);
     if (rank.waiting) waiting.add(*rank.waiting);
+    if (rank.data_wait) data_wait.add(*rank.data_wait);
+    if (rank.sample.device_bytes > 0) device.add(static_cast<double>(rank.sample.device_bytes));
     if (rank.sample.activity.resident_bytes > 0)
       resident.add(static_cast<double>(rank.sample.activity.resident_bytes));
   }
   add_spread(steps, step, curves_.fastest_step, curves_.slowest_step);
   add_spread(waiting, step, curves_.least_waiting, curves_.most_waiting);
+  add_spread(data_wait, step, curves_.least_data_wait, curves_.most_data_wait);
   add_spread(resident, step, curves_.smallest_resident, curves_.largest_resident);
+  add_spread(device, step, curves_.least_device, curves_.most_device);
 }
 
 }  // namespace ddp::launcher

@@ -39,6 +39,7 @@ class JobHistory {
 
   struct Curves {
     Series loss;
+    Series accuracy;  // of the newest evaluation
     Series lr;
     Series throughput;
     Series slowest_step;  // seconds
@@ -47,6 +48,10 @@ class JobHistory {
     Series least_waiting;
     Series largest_resident;  // bytes
     Series smallest_resident;
+    Series most_data_wait;  // share
+    Series least_data_wait;
+    Series most_device;  // bytes
+    Series least_device;
   };
   [[nodiscard]] const Curves& curves() const { return curves_; }
   [[nodiscard]] const std::vector<ChartMark>& marks() const { return marks_; }
@@ -68,6 +73,7 @@ class JobHistory {
   };
   struct Track {
     Pace steps;
+    Pace data_wait;
     double waiting = 0;
     int looks = 0;
   };

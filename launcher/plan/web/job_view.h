@@ -2,6 +2,8 @@
 // show. A value.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,6 +13,16 @@
 #include "launcher/plan/watchdog.h"
 
 namespace ddp::launcher {
+
+// The last lines of workers that a node tells of, while somebody looks.
+inline constexpr std::size_t kToldLines = 3;  // of one worker, at most
+inline constexpr std::size_t kToldLineBytes = 200;
+
+/// Of each of so many workers of a node: all of them are to fit into a frame, beside the samples.
+constexpr std::size_t count_lines_told(std::size_t workers) {
+  constexpr std::size_t kAll = 64 << 10;
+  return std::min(kToldLines, kAll / (kToldLineBytes * std::max<std::size_t>(workers, 1)));
+}
 
 struct JobView {
   enum class State : std::uint8_t { waiting, running, stopping, over };
@@ -28,8 +40,9 @@ struct JobView {
     std::int64_t pid = 0;  // 0: it was not started yet
     bool ended = false;
     std::optional<double> step_seconds = {};  // of one step, lately (plan/web/job_history)
-    std::optional<double> waiting = {};  // share of looks, lately, that found it in a collective
-    std::string last_line = {};          // of its output; only node 0's own workers have it
+    std::optional<double> waiting = {};    // share of looks, lately, that found it in a collective
+    std::optional<double> data_wait = {};  // share of the time, lately, that it waited for data
+    std::vector<std::string> last_lines = {};  // of its output, oldest first
   };
 
   std::string run_id;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMillisecond = 1e-3;
 constexpr std::size_t kLongestLine = 160;  // of a worker, as shown
+constexpr std::size_t kFewRanks = 32;      // have more than one line each
 
 std::string number(const char* format, double value) {
   std::array<char, 32> text{};
@@ -23,6 +24,11 @@ std::string number(const char* format, double value) {
 
 std::string step_time(double seconds) {
   return seconds < 1 ? number("%.3g ms", seconds / kMillisecond) : number("%.3g s", seconds);
+}
+
+/// As it is read: 0.25, 318.5, 12 345.
+std::string rate_text(double rate) {
+  return rate < 1000 ? number("%.4g", rate) : grouped(std::llround(std::min(rate, 1e15)));
 }
 
 std::string percent(double share) {
@@ -59,6 +65,8 @@ std::string step_tiles(const JobView::Rank& rank) {
     html += tile("loss", metric_number("loss", sample.loss));
     html += tile("learning rate", short_number(sample.lr));
   }
+  if (std::isfinite(sample.accuracy))
+    html += tile("accuracy of the newest evaluation", metric_number("accuracy", sample.accuracy));
   if (rank.step_seconds) html += tile("time of a step", step_time(*rank.step_seconds));
   return html;
 }
@@ -74,7 +82,7 @@ std::string head_part(const JobView& job) {
   const JobView::Rank* const first = first_with_page(job);
   if (first != nullptr) html += step_tiles(*first);
   if (job.samples_per_second)
-    html += tile("samples per second", number("%.4g", *job.samples_per_second));
+    html += tile("samples per second", rate_text(*job.samples_per_second));
   const auto alive =
       std::ranges::count_if(job.ranks, [](const JobView::Rank& rank) { return !rank.ended; });
   html += tile("ranks of " + std::to_string(job.ranks.size()) + " that run", std::to_string(alive));
@@ -121,6 +129,8 @@ std::string charts_part(const JobHistory& history) {
   };
   const std::string html =
       chart("Loss", {curve("training", curves.loss, 0)}, false) +
+      chart(
+          "Accuracy of the newest evaluation, %", {curve("test", curves.accuracy, 3, 100)}, false) +
       chart("Samples per second", {curve("all ranks", curves.throughput, 2)}, true) +
       chart("Time of a step, ms",
             {curve("slowest rank", curves.slowest_step, 1, 1 / kMillisecond),
@@ -132,7 +142,15 @@ std::string charts_part(const JobHistory& history) {
                     curve("rank that waits least", curves.least_waiting, 0, 100)},
                    true)
            : "") +
+      chart("Waiting for data, % of the time",
+            {curve("rank that waits most", curves.most_data_wait, 1, 100),
+             curve("rank that waits least", curves.least_data_wait, 0, 100)},
+            true) +
       chart("Learning rate", {curve("learning rate", curves.lr, 4)}, true) +
+      chart("Device memory, MiB",
+            {curve("rank that holds most", curves.most_device, 1, 1 / kMebibyte),
+             curve("rank that holds least", curves.least_device, 0, 1 / kMebibyte)},
+            true) +
       chart("Resident memory, MiB",
             {curve("largest rank", curves.largest_resident, 1, 1 / kMebibyte),
              curve("smallest rank", curves.smallest_resident, 0, 1 / kMebibyte)},
@@ -148,7 +166,17 @@ std::string phase_text(const JobView::Rank& rank) {
   return state == 'T' ? "stopped" : "runs";
 }
 
-std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_step) {
+/// The newest `most` of them, one below the other.
+std::string lines_cell(const std::vector<std::string>& lines, std::size_t most) {
+  std::string html;
+  for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i)
+    html += (html.empty() ? "" : "<br>") + element("code", one_line(lines[i], kLongestLine));
+  return html;
+}
+
+std::vector<std::string> rank_row(const JobView::Rank& rank,
+                                  std::int64_t first_step,
+                                  std::size_t lines) {
   const WorkerSample& sample = rank.sample;
   std::string step;
   if (sample.has_page) {
@@ -163,8 +191,10 @@ std::vector<std::string> rank_row(const JobView::Rank& rank, std::int64_t first_
           step,
           rank.step_seconds ? step_time(*rank.step_seconds) : "",
           rank.waiting ? percent(*rank.waiting) : "",
+          rank.data_wait ? percent(*rank.data_wait) : "",
           has_memory ? format_bytes(static_cast<std::int64_t>(sample.activity.resident_bytes)) : "",
-          element("code", one_line(rank.last_line, kLongestLine))};
+          !rank.ended && sample.device_bytes > 0 ? format_bytes(sample.device_bytes) : "",
+          lines_cell(rank.last_lines, lines)};
 }
 
 std::string ranks_part(const JobView& job) {
@@ -172,15 +202,25 @@ std::string ranks_part(const JobView& job) {
   std::int64_t first_step = 0;
   for (const JobView::Rank& rank : job.ranks)
     first_step = std::max(first_step, rank.sample.step);
+  const std::size_t lines = job.ranks.size() <= kFewRanks ? kToldLines : 1;
   std::vector<std::vector<std::string>> rows;
   for (const JobView::Rank& rank : job.ranks) {
     if (rows.size() == kMostRankRows) break;
-    rows.push_back(rank_row(rank, first_step));
+    rows.push_back(rank_row(rank, first_step, lines));
   }
   std::string html = "<h2>Ranks</h2>\n";
-  html += html_table(
-      {"rank", "node", "pid", "phase", "step", "time of a step", "waiting", "memory", "last line"},
-      rows);
+  html += html_table({"rank",
+                      "node",
+                      "pid",
+                      "phase",
+                      "step",
+                      "time of a step",
+                      "waiting",
+                      "data wait",
+                      "memory",
+                      "device",
+                      "last lines"},
+                     rows);
   if (job.ranks.size() > rows.size()) {
     html += element("p",
                     "and " + std::to_string(job.ranks.size() - rows.size()) +

@@ -76,6 +76,17 @@ const std::vector<RankFamily>& families() {
       {"ddp_rank_waiting_ratio",
        "Share of the last half minute in which the rank waited in a collective for other ranks.",
        [](const Rank& rank) { return rank.waiting; }},
+      {"ddp_rank_data_wait_seconds_total",
+       "Time that the training loop has waited for data.",
+       [](const Rank& rank) {
+         return of_page(rank, static_cast<double>(rank.sample.data_wait_ns) / 1e9);
+       }},
+      {"ddp_rank_device_bytes",
+       "What the rank holds of the memory of its GPU.",
+       [](const Rank& rank) -> std::optional<double> {
+         if (rank.ended || rank.sample.device_bytes == 0) return std::nullopt;
+         return of_page(rank, rank.sample.device_bytes);
+       }},
       {"ddp_rank_resident_bytes",
        "Resident memory of the worker process.",
        [](const Rank& rank) -> std::optional<double> {
@@ -107,6 +118,13 @@ void append_training(std::string& text, const JobView::Rank& rank) {
          "Samples that the job has trained on.",
          real(sample.samples));
   single(text, "ddp_loss", "gauge", "Training loss.", sample.loss);
+  if (!std::isnan(sample.accuracy)) {
+    single(text,
+           "ddp_accuracy",
+           "gauge",
+           "Share of right answers in the newest evaluation.",
+           sample.accuracy);
+  }
   single(text, "ddp_learning_rate", "gauge", "Learning rate.", sample.lr);
   single(text,
          "ddp_checkpoint_step",

@@ -34,7 +34,10 @@ json::object describe(const JobView::Rank& rank) {
   const bool has_state = sample.activity.state != '?';
   if (!rank.ended && has_state) object["state"] = text(std::string(1, sample.activity.state));
   if (sample.activity.resident_bytes > 0) object["resident_bytes"] = sample.activity.resident_bytes;
-  if (!rank.last_line.empty()) object["last_line"] = text(rank.last_line);
+  json::array lines;
+  for (const std::string& line : rank.last_lines)
+    lines.push_back(text(line));
+  if (!lines.empty()) object["last_lines"] = std::move(lines);
   if (!sample.has_page) return object;
   object["phase"] = ddp::to_text(sample.phase);
   object["epoch"] = sample.epoch;
@@ -45,8 +48,12 @@ json::object describe(const JobView::Rank& rank) {
   object["lr"] = number(sample.lr);
   object["checkpoint_step"] = sample.checkpoint_step;
   object["in_collective"] = sample.in_collective;
+  object["data_wait_seconds"] = static_cast<double>(sample.data_wait_ns) / 1e9;
+  object["device_bytes"] = sample.device_bytes;
+  object["accuracy"] = number(sample.accuracy);
   if (rank.step_seconds) object["step_seconds"] = number(*rank.step_seconds);
   if (rank.waiting) object["waiting"] = number(*rank.waiting);
+  if (rank.data_wait) object["data_wait"] = number(*rank.data_wait);
   return object;
 }
 
