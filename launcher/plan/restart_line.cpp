@@ -7,8 +7,8 @@ namespace {
 
 std::string when(const RestartDecision& decision, const RestartFacts& facts) {
   const std::string limit = format_duration(facts.replace_timeout);
-  if (!facts.are_enough) return "when another node has come, within " + limit;
-  if (facts.awaits_another) return "when another node has come, or in " + limit;
+  if (!facts.nodes.are_enough) return "when another node has come, within " + limit;
+  if (facts.nodes.awaits_another()) return "when another node has come, or in " + limit;
   if (facts.until_replaceable > decision.pause) {
     return "in " + format_seconds(facts.until_replaceable) +
            ", when the lost node's workers are surely dead";

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "launcher/plan/node_wait.h"
 #include "launcher/plan/restart_policy.h"
 
 namespace ddp::launcher {
@@ -12,9 +13,8 @@ namespace ddp::launcher {
 /// What is known when a round is to be followed by another one.
 struct RestartFacts {
   int next_round = 1;
-  int world_size = 0;           // of the round that has ended
-  bool are_enough = true;       // nodes
-  bool awaits_another = false;  // in place of a lost one, though there are enough
+  int world_size = 0;  // of the round that has ended
+  NodeWait::Presence nodes;
   std::chrono::milliseconds replace_timeout{0};
   std::chrono::nanoseconds until_replaceable{0};  // until a lost node's workers are surely dead
   std::optional<int> restarts_left;               // nothing: this one is free

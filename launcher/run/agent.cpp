@@ -231,13 +231,8 @@ bool Agent::take_command(const NodeCommand& command) {
 
 void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
   guard_.renew_lease();
-  HeartbeatReply reply;
-  reply.round = workers_.facts().round;
-  reply.samples = probe_progress(workers_.group(), spec_.hang_timeout.has_value());
-  if (heartbeat.wants_lines) reply.last_lines = newest_lines(workers_.group());
-  reply.sent_ns = steady_ns();
-  reply.echo_ns = heartbeat.sent_ns;
-  zero_->reply(reply);
+  const bool closely = spec_.hang_timeout.has_value();
+  zero_->reply(answer_heartbeat(heartbeat, workers_.facts().round, workers_.group(), closely));
 }
 
 // --- Stopped for too long.

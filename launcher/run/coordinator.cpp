@@ -7,7 +7,6 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/units.h"
 #include "launcher/plan/report.h"
 #include "launcher/plan/restart_line.h"
 #include "launcher/run/job_look.h"
@@ -15,8 +14,7 @@
 namespace ddp::launcher {
 namespace {
 
-// In the records of the nodes: node 0's has all but those of the largest jobs, the others' must
-// reach all of them in a moment.
+// In the records of the nodes: node 0's has nearly all; the others' must reach all in a moment.
 constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
@@ -79,15 +77,13 @@ std::string Coordinator::store_address() const {
 /// Until the first round: whoever listens at the master address may have come after us, and be the
 /// right one.
 asio::awaitable<void> Coordinator::ask_again() {
-  while (!round_ && !is_over_) {
+  while (true) {
     ask_timer_.expires_after(kAskPause);
     co_await ask_timer_.async_wait(kResult);
-    if (round_ || is_over_) break;
+    if (round_ || is_over_) co_return;
     const std::optional<Answer> answer = co_await ask_once(io_, *question_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
-    if (refusal == nullptr) continue;
-    inbox_.push(NodeLinks::OtherNodeZero{*refusal});
-    break;
+    if (refusal != nullptr) co_return inbox_.push(NodeLinks::OtherNodeZero{*refusal});
   }
 }
 
@@ -97,9 +93,8 @@ asio::awaitable<void> Coordinator::run_job() {
   if (spec_.problem_code != 0) co_await refuse_nodes();
   bool are_here = co_await gather(spec_.join_timeout);
   while (are_here) {
-    // All nodes have joined; node ranks are fixed.
     if (!begin_round(policy)) break;
-    // Ranks are fixed, and every node is told to start.
+    // All nodes have joined, ranks are fixed, and every node is told to start.
     co_await watch();
     // No process of this round lives on any node that can be heard, or it is named, or waits for
     // the next round.
@@ -201,9 +196,8 @@ asio::awaitable<void> Coordinator::watch() {
 void Coordinator::note(NodeLinks::Event event) {
   // Before what it leads to: an ending remembers who has joined.
   if (round_ && !round_->decisions().is_over()) round_->note_store_joins();
-  if (auto* const came = std::get_if<NodeLinks::EventCame>(&event)) {
+  if (auto* const came = std::get_if<NodeLinks::EventCame>(&event))
     note_event(came->id, std::move(came->event));
-  }
   if (const auto* const came = std::get_if<NodeLinks::NodeCame>(&event)) {
     const auto refusal = links_.admit(*came, round_.has_value());
     if (refusal && ends_job(came->hello, *refusal)) why_not_begun_ = refusal;
@@ -256,12 +250,10 @@ void Coordinator::take_decision(const RoundResult& round,
   }
   const std::string& earlier = verdict_.note_restart();
   if (stop_signal_) return;  // there is no next one
-  const NodeWait::Presence nodes = see_presence();
   RestartFacts facts;
   facts.next_round = round_->decisions().number() + 1;
   facts.world_size = verdict_.value().world_size;
-  facts.are_enough = nodes.are_enough;
-  facts.awaits_another = nodes.awaits_another();
+  facts.nodes = see_presence();
   facts.replace_timeout = spec_.replace_timeout.value_or(std::chrono::milliseconds(0));
   facts.until_replaceable = replace_not_before_ - Clock::now();
   if (!decision.is_free) facts.restarts_left = left;
@@ -289,14 +281,8 @@ asio::awaitable<void> Coordinator::end() {
 }
 
 JobView Coordinator::look_at_job() const {
-  JobView job;
-  job.program = spec_.entry;
-  job.host = host_;
-  job.max_restarts = spec_.max_restarts;
-  job.world_size = verdict_.value().world_size;
-  job.earlier_rounds = verdict_.value().earlier_rounds;
-  if (round_) look_at_round(job, links_, round_->decisions());
-  return job;
+  const Round* const round = round_ ? &round_->decisions() : nullptr;
+  return ddp::launcher::look_at_job(spec_, host_, verdict_.value(), links_, round);
 }
 
 JobEnd Coordinator::make_end(std::size_t most_workers) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/plan/console_text.h"
+#include "launcher/run/progress_probe.h"
 
 namespace ddp::launcher {
 namespace {
@@ -30,8 +31,7 @@ void take_samples(JobView& job, const LinkedNode& node) {
   }
 }
 
-}  // namespace
-
+/// Fills in nodes, ranks and state of that round.
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
   job.state = round.is_stopping() ? JobView::State::stopping : JobView::State::running;
@@ -52,6 +52,7 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   }
 }
 
+/// Of each worker, oldest first, as many as a heartbeat has room for; empty: none.
 std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
   std::vector<std::vector<std::string>> all;
   const std::size_t most = count_lines_told(group.workers().size());
@@ -66,6 +67,36 @@ std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
     all.push_back(std::move(lines));
   }
   return all;
+}
+
+}  // namespace
+
+JobView look_at_job(const JobSpec& spec,
+                    const std::string& host,
+                    const Verdict& so_far,
+                    const NodeLinks& links,
+                    const Round* round) {
+  JobView job;
+  job.program = spec.entry;
+  job.host = host;
+  job.max_restarts = spec.max_restarts;
+  job.world_size = so_far.world_size;
+  job.earlier_rounds = so_far.earlier_rounds;
+  if (round != nullptr) look_at_round(job, links, *round);
+  return job;
+}
+
+HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
+                                int round,
+                                const WorkerGroup& group,
+                                bool closely) {
+  HeartbeatReply reply;
+  reply.round = round;
+  reply.samples = probe_progress(group, closely);
+  if (heartbeat.wants_lines) reply.last_lines = newest_lines(group);
+  reply.sent_ns = steady_ns();
+  reply.echo_ns = heartbeat.sent_ns;
+  return reply;
 }
 
 void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {

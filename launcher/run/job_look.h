@@ -1,10 +1,12 @@
 // A look at the whole job from node 0, for its page: what the coordinator, the links and the round
-// know, as one value.
+// know, as one value; and what a node tells of itself for it.
 #pragma once
 
 #include <string>
-#include <vector>
 
+#include "launcher/plan/job_spec.h"
+#include "launcher/plan/messages.h"
+#include "launcher/plan/verdict.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/job_round.h"
 #include "launcher/run/node_links.h"
@@ -12,11 +14,18 @@
 
 namespace ddp::launcher {
 
-/// Fills in nodes, ranks and state of that round.
-void look_at_round(JobView& job, const NodeLinks& links, const Round& round);
+/// `round`: the newest; null: none has begun. What only a node knows of itself is still empty.
+JobView look_at_job(const JobSpec& spec,
+                    const std::string& host,
+                    const Verdict& so_far,
+                    const NodeLinks& links,
+                    const Round* round);
 
-/// The newest lines of each worker, oldest first, as many as a heartbeat has room for; empty: none.
-std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group);
+/// What node 0 is told of this node's workers in `round`; `closely` as in probe_progress().
+HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
+                                int round,
+                                const WorkerGroup& group,
+                                bool closely);
 
 /// Adds what this node knows of itself, and the newest lines of its workers.
 void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group);
