@@ -97,6 +97,13 @@ class OwnExceptions(FailingRank):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
         self.assertIn("DefaultCPUAllocator", self.report_of(self.run_program(*command, expect=125, FAIL="memory")))
 
+    def test_keys_that_its_data_set_does_not_read_are_said_once(self):
+        keys = ("data.name=failing", "data.test_size=null", "data.root=/nowhere", "data.image_size=32", "data.seed=2", "data.cache=1MiB")
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
+        lines = [line for line in self.run_program(*command, *keys).splitlines() if "is without effect: the data set failing" in line]
+        said = [re.fullmatch(r"\[0:0\] ddp-worker: (?:warning: )?(\S+) is .*", line) for line in lines]
+        self.assertEqual([line and line[1] for line in said], ["data.root", "data.seed", "data.image_size", "data.cache"], lines)
+
     def test_nobody_waits_for_a_rank_that_cannot_load_its_data(self):
         ranks = self.start_ranks(self.PROGRAM, 3, *self.JOB_OF_ITS, "data.name=failing", "data.test_size=null", FAIL="data")
         self.assertEqual([running.finish() for running in ranks], [97, 1, 97], [running.text for running in ranks])
