@@ -80,6 +80,12 @@ class OwnExceptions(FailingRank):
         "augment": MISFIT,
         "step-hook": MISFIT,
     }
+    # Where it came from, with the line, as that program has debug info.
+    FRAME = {
+        "shapes": r"ddp-worker:   in .*FailingModel::forward\(at::Tensor\) at .*failing_worker\.cpp:\d+\n",
+        "layer": r"ddp-worker:   in .*FailingModel::forward\(at::Tensor\) at .*failing_worker\.cpp:\d+\n",
+        "scalar": r"ddp-worker:   in ddp::worker::Step::run_passes",
+    }
     WITH_ITS_OWN = ("eval.metrics=[failing]", "data.augment=[failing]")
 
     def test_what_libtorch_throws_in_it_is_the_user_s_too(self):
@@ -91,6 +97,7 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
                 self.assertIn(f"  traceback : {error}\n", report)
                 self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
+                self.assertRegex(text, self.FRAME.get(where, r"in .* at .*failing_worker\.cpp:\d+\n"))
                 self.assertRegex(report, r"(?m)^  rank 0 \(pid \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
 
     def test_a_lack_of_memory_is_the_system_s(self):
