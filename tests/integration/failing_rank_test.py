@@ -156,6 +156,28 @@ class Refusals(FailingRank):
                 self.assertFalse((self.folder / "runs" / "job").exists())
 
 
+    EARLY = {
+        'model.name: this program has no "resnet19"': (OwnExceptions.PROGRAM, "model.name=resnet19"),
+    }
+
+    def test_what_all_find_before_they_meet_is_said_once(self):
+        for what, (program, *keys) in self.EARLY.items():
+            with self.subTest(what):
+                command = [self.bin / "ddp-launch", "--nproc-per-node", 4, "--no-python", program, "job.yaml", *keys]
+                text = self.run_program(*command, expect=2)
+                said = [line for line in text.splitlines() if re.search(rf"^\[0:\d\] ddp-worker: .*({what})", line)]
+                self.assertEqual([line[:5] for line in said], ["[0:0]"], text)
+                self.assertNotRegex(text, "exit code 97")
+                self.assertEqual(self.alive(), [])
+
+    def test_what_one_alone_finds_before_they_meet_is_said_by_it(self):
+        script = 'exec "$0" job.yaml $(test "$RANK" = 1 && echo model.name=resnet19)'
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", "/bin/sh", "-c", script, OwnExceptions.PROGRAM]
+        text = self.run_program(*command, expect=2)
+        self.assertRegex(text, r"(?m)^\[0:1\] ddp-worker: .*resnet19")
+        self.assertEqual(self.alive(), [])
+
+
 class Terminate(FailingRank):
     """An exception that leaves a thread, or a function that is noexcept: no SIGABRT, no core."""
 
