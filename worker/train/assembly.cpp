@@ -430,7 +430,8 @@ int train_task(const Session& session,
                  run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule()),
                  to_yaml(session.job),
                  start_metrics_command(session, run_dir),
-                 keys_json(session.job)});
+                 keys_json(session.job),
+                 device.device});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,
