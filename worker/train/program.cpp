@@ -24,6 +24,7 @@
 #include "worker/train/export.h"
 #include "worker/train/inspect.h"
 #include "worker/train/last_words.h"
+#include "worker/train/live_console.h"
 #include "worker/train/predict.h"
 #include "worker/train/preview.h"
 #include "worker/train/refusal.h"
@@ -185,6 +186,14 @@ void run(int argc, char** argv, const Registry& registry) {
                           options.as_rank.has_value(),
                           own_run_dir,
                           metrics_command};
+    // Under an agent of ours that shows how the whole job goes.
+    std::optional<LiveConsole> live;
+    if (self.progress_fd < 0 && self.rank == 0 && options.verb == Verb::train && !options.check) {
+      live.emplace(**page,
+                   job.integer("train.epochs"),
+                   parse_progress(job.text("launch.progress")),
+                   self.world_size > 1 && !options.as_rank);
+    }
     code =
         checkpoint                       ? predict(session, *checkpoint, options)
         : options.verb == Verb::evaluate ? evaluate(session, options.files.at(0), options.is_json)
