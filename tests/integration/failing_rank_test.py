@@ -80,10 +80,10 @@ class OwnExceptions(FailingRank):
         "augment": MISFIT,
         "step-hook": MISFIT,
     }
-    # Where it came from, with the line, as that program has debug info.
+    # Where it came from, with the line, as that program has debug info. (That has no full names of what an unnamed namespace hides.)
     FRAME = {
-        "shapes": r"ddp-worker:   in .*FailingModel::forward\(at::Tensor\) at .*failing_worker\.cpp:\d+\n",
-        "layer": r"ddp-worker:   in .*FailingModel::forward\(at::Tensor\) at .*failing_worker\.cpp:\d+\n",
+        "shapes": r"ddp-worker:   in \S*forward\S* at /.*/failing_worker\.cpp:\d+\n",
+        "layer": r"ddp-worker:   in \S*forward\S* at /.*/failing_worker\.cpp:\d+\n",
         "scalar": r"ddp-worker:   in ddp::worker::Step::run_passes",
     }
     WITH_ITS_OWN = ("eval.metrics=[failing]", "data.augment=[failing]")
