@@ -21,7 +21,7 @@ std::string describe(int code) {
     case kCannotExecute:
       return "cannot execute";
     case kNotFound:
-      return "program not found";
+      return "program or shared library not found";
     case kStoppedAfterCheckpoint:
       return "stopped after a checkpoint";
     case kNodeLost:

@@ -27,11 +27,6 @@ bool is_positive(const std::string& text) {
   return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
 }
 
-bool is_built_in(std::string_view path, const std::string& word) {
-  const auto key = std::ranges::find(job_keys(), path, &JobKey::path);
-  return std::ranges::find(key->choices, word) != key->choices.end();
-}
-
 class Rules {
  public:
   explicit Rules(const JobValues& job) : job_(job) {}
@@ -209,6 +204,11 @@ class Rules {
 };
 
 }  // namespace
+
+bool is_built_in(std::string_view path, const std::string& word) {
+  const auto key = std::ranges::find(job_keys(), path, &JobKey::path);
+  return std::ranges::find(key->choices, word) != key->choices.end();
+}
 
 std::vector<std::string> broken_rules(const JobValues& job) {
   return Rules(job).broken();

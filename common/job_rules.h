@@ -2,11 +2,15 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/job_values.h"
 
 namespace ddp {
+
+/// Whether the key `path` names `word` itself; else it is a name that a program registers.
+bool is_built_in(std::string_view path, const std::string& word);
 
 /// A line for each rule that the job breaks, with the place of the value.
 std::vector<std::string> broken_rules(const JobValues& job);

@@ -11,6 +11,9 @@ enum class Level { debug, info, warning, error };
 /// stderr, whole, unbuffered.
 void open(const std::string& program, Level lowest);
 
+/// From now on they go by std::cerr, for who has put something in front of a terminal there.
+void open_by_cerr();
+
 /// "debug", "info", "warning" or "error" (any case, and torch's WARN); anything else is info.
 Level parse_level(const std::string& text);
 

@@ -7,10 +7,16 @@
 
 namespace ddp::launcher {
 
-/// A script that wants its local rank as an argument in another way than it was given.
-/// `local_rank_flag` is the spelling that the launcher appended, empty for none. Nothing when the
-/// lines say nothing of the kind.
+/// How the launcher started it.
+struct StartedAs {
+  std::string local_rank_flag;  // the spelling that the launcher put first; empty: none
+  std::string python;           // the path of the interpreter of a script; empty: it is none
+};
+
+/// What to do about a script that wants its local rank as an argument in another way than it was
+/// given, a Python without torch, and a program one of whose shared libraries is gone. Nothing when
+/// the lines say nothing of the kind.
 std::optional<std::string> hint_for(const std::vector<std::string>& last_lines,
-                                    const std::string& local_rank_flag);
+                                    const StartedAs& started);
 
 }  // namespace ddp::launcher

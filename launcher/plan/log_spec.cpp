@@ -83,9 +83,7 @@ class Reader {
     spec.prefix = job_.maybe_text("launch.prefix");
     spec.color = job_.text("launch.color");
     spec.fold = job_.flag("launch.fold");
-    const std::string& progress = job_.text("launch.progress");
-    if (progress == "plain") spec.progress = Progress::plain;
-    if (progress == "off") spec.progress = Progress::off;
+    spec.progress = parse_progress(job_.text("launch.progress"));
     spec.console_limit = job_.maybe_integer("launch.console_limit");
     spec.warnings = std::move(warnings_);
     return spec;

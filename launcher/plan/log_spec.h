@@ -13,6 +13,7 @@
 
 #include "common/identity.h"
 #include "common/job_values.h"
+#include "common/rank_progress.h"
 
 namespace ddp::launcher {
 
@@ -21,9 +22,6 @@ enum class WorkerStream : std::size_t { output, errors };  // stdout, stderr
 constexpr std::string_view to_text(WorkerStream stream) {
   return stream == WorkerStream::output ? "stdout" : "stderr";
 }
-
-/// --progress. Automatic: on a terminal in place, else a line of its own now and then.
-enum class Progress { automatic, plain, off };
 
 struct LogSpec {
   std::vector<std::string> warnings;

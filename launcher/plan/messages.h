@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include "common/line_part.h"
 #include "common/progress_page.h"
 #include "common/run_dir.h"
-#include "launcher/plan/line_part.h"
 #include "launcher/plan/watchdog.h"
 #include "launcher/plan/worker_report.h"
 

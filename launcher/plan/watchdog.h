@@ -15,31 +15,18 @@
 #include <string>
 #include <vector>
 
-#include "common/progress_page.h"
+#include "common/rank_progress.h"
 #include "launcher/plan/activity.h"
 
 namespace ddp::launcher {
 
 /// One look at one worker. Times are steady and count from any fixed point.
-struct WorkerSample {
-  int rank = 0;
-  bool alive = true;
-  bool has_page = false;
-  Phase phase = Phase::none;
-  bool in_collective = false;  // by its page
-  std::int64_t epoch = 0;
-  std::int64_t step = 0;
-  std::int64_t steps_total = 0;
-  std::int64_t samples = 0;  // of the whole job
-  double loss = 0;
-  double lr = 0;
+struct WorkerSample : RankProgress {
+  bool in_collective = false;         // by its page
   std::int64_t checkpoint_step = -1;  // -1: none yet
   std::int64_t written_ns = 0;        // when it last wrote its page, by the page
-  std::int64_t data_wait_ns = 0;      // that it has waited for data in all
-  std::int64_t device_bytes = 0;      // that it holds on its GPU; 0: none, or untold
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated yet
   Activity activity;
-  std::uint64_t output_bytes = 0;
   std::uint64_t store_writes = 0;                       // requests that changed our store
   bool ended_well = false;                              // an external program that left with 0
   std::chrono::nanoseconds ended_at{0};                 // when `alive` is false

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "common/line_part.h"
 #include "common/log.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/plan/console_text.h"
-#include "launcher/plan/line_part.h"
 #include "launcher/plan/log_spec.h"
 
 namespace ddp::launcher {

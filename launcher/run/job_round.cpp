@@ -162,7 +162,8 @@ void JobRound::look_at_workers(Clock::time_point now) {
   parts_.store.note_clients(samples, round_.began_at());
   if (parts_.spec.max_nodes > 1 || parts_.console.has_live_line()) {
     const auto elapsed = now - parts_.job_began_at;
-    parts_.links.show(live_.describe(now - round_.began_at(), elapsed, samples));
+    const std::vector<RankProgress> ranks(samples.begin(), samples.end());
+    parts_.links.show(live_.describe(now - round_.began_at(), elapsed, ranks));
   }
   round_.note_samples(std::move(samples), now);
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/live_line.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/job_spec.h"
-#include "launcher/plan/live_line.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/restart_policy.h"
 #include "launcher/plan/round.h"

@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "common/live_line.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/live_line.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/stop_line.h"
 

@@ -19,19 +19,10 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
     WorkerSample sample;
     sample.rank = worker->placement.rank;
     sample.alive = !worker->ending;
-    sample.has_page = is_opened(page);
-    sample.phase = phase_of(page);
+    read_progress(page, sample);
     sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
-    sample.epoch = page.epoch.load(std::memory_order_relaxed);
-    sample.steps_total = page.steps_total.load(std::memory_order_relaxed);
-    sample.samples = page.samples.load(std::memory_order_relaxed);
-    sample.loss = page.loss.load(std::memory_order_relaxed);
-    sample.lr = page.lr.load(std::memory_order_relaxed);
     sample.checkpoint_step = page.checkpoint_step.load(std::memory_order_relaxed);
-    sample.step = page.step.load(std::memory_order_relaxed);
     sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
-    sample.data_wait_ns = page.data_wait_ns.load(std::memory_order_relaxed);
-    sample.device_bytes = page.device_bytes.load(std::memory_order_relaxed);
     sample.accuracy = page.accuracy.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();
     if (worker->ending) {

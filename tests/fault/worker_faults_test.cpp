@@ -205,6 +205,20 @@ TEST_F(WorkerFaults, W16_AProgramOfAnotherMachineIsNamed) {
   EXPECT_TRUE(job->sees("neither a program of this machine nor a script"));
 }
 
+TEST_F(WorkerFaults, W16_AMissingSharedLibraryIsNamed) {
+  const std::filesystem::path library = scratch() / "libremoved.so";
+  std::filesystem::copy_file(DDP_REMOVED_LIBRARY, library);
+  const Command command{.arguments = {DDP_LAUNCH, "--nproc-per-node", "2", DDP_LACKING_PROGRAM},
+                        .environment = {{"LD_LIBRARY_PATH", scratch().string()}}};
+  EXPECT_EQ(start(command)->wait(), 0);
+  std::filesystem::remove(library);
+  const auto job = start(command);
+  EXPECT_EQ(job->wait(), 127);
+  EXPECT_TRUE(job->sees("exit code 127 (program or shared library not found)"));
+  EXPECT_TRUE(job->sees("/lacking is there, its shared library libremoved.so is not: install it"));
+  EXPECT_TRUE(alive().empty()) << testing::PrintToString(alive());
+}
+
 TEST_F(WorkerFaults, W16_AnExecThatFailsAllTheSameStartsNoWorker) {
   const std::string path = write_file("bad", "#!/no/such/interpreter\n");
   std::filesystem::permissions(path, std::filesystem::perms::owner_all);

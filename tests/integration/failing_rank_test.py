@@ -80,6 +80,12 @@ class OwnExceptions(FailingRank):
         "augment": MISFIT,
         "step-hook": MISFIT,
     }
+    # Where it came from, with the line, as that program has debug info. (That has no full names of what an unnamed namespace hides.)
+    FRAME = {
+        "shapes": r"ddp-worker:   in \S*forward\S* at /.*/failing_worker\.cpp:\d+\n",
+        "layer": r"ddp-worker:   in \S*forward\S* at /.*/failing_worker\.cpp:\d+\n",
+        "scalar": r"ddp-worker:   in ddp::worker::Step::run_passes",
+    }
     WITH_ITS_OWN = ("eval.metrics=[failing]", "data.augment=[failing]")
 
     def test_what_libtorch_throws_in_it_is_the_user_s_too(self):
@@ -91,11 +97,19 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
                 self.assertIn(f"  traceback : {error}\n", report)
                 self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
+                self.assertRegex(text, self.FRAME.get(where, r"in .* at .*failing_worker\.cpp:\d+\n"))
                 self.assertRegex(report, r"(?m)^  rank 0 \(pid \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
 
     def test_a_lack_of_memory_is_the_system_s(self):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
         self.assertIn("DefaultCPUAllocator", self.report_of(self.run_program(*command, expect=125, FAIL="memory")))
+
+    def test_keys_that_its_data_set_does_not_read_are_said_once(self):
+        keys = ("data.name=failing", "data.test_size=null", "data.root=/nowhere", "data.image_size=32", "data.seed=2", "data.cache=1MiB")
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
+        lines = [line for line in self.run_program(*command, *keys).splitlines() if "is without effect: the data set failing" in line]
+        said = [re.fullmatch(r"\[0:0\] ddp-worker: (?:warning: )?(\S+) is .*", line) for line in lines]
+        self.assertEqual([line and line[1] for line in said], ["data.root", "data.seed", "data.image_size", "data.cache"], lines)
 
     def test_nobody_waits_for_a_rank_that_cannot_load_its_data(self):
         ranks = self.start_ranks(self.PROGRAM, 3, *self.JOB_OF_ITS, "data.name=failing", "data.test_size=null", FAIL="data")
@@ -140,6 +154,28 @@ class Refusals(FailingRank):
                 for rank in (1, 2):
                     self.assertNotIn("ddp-worker: ", ranks[rank].text.replace(f"ddp-worker: rank {rank} of 3", ""))
                 self.assertFalse((self.folder / "runs" / "job").exists())
+
+
+    EARLY = {
+        'model.name: this program has no "resnet19"': (OwnExceptions.PROGRAM, "model.name=resnet19"),
+    }
+
+    def test_what_all_find_before_they_meet_is_said_once(self):
+        for what, (program, *keys) in self.EARLY.items():
+            with self.subTest(what):
+                command = [self.bin / "ddp-launch", "--nproc-per-node", 4, "--no-python", program, "job.yaml", *keys]
+                text = self.run_program(*command, expect=2)
+                said = [line for line in text.splitlines() if re.search(rf"^\[0:\d\] ddp-worker: .*({what})", line)]
+                self.assertEqual([line[:5] for line in said], ["[0:0]"], text)
+                self.assertNotRegex(text, "exit code 97")
+                self.assertEqual(self.alive(), [])
+
+    def test_what_one_alone_finds_before_they_meet_is_said_by_it(self):
+        script = 'exec "$0" job.yaml $(test "$RANK" = 1 && echo model.name=resnet19)'
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", "/bin/sh", "-c", script, OwnExceptions.PROGRAM]
+        text = self.run_program(*command, expect=2)
+        self.assertRegex(text, r"(?m)^\[0:1\] ddp-worker: .*resnet19")
+        self.assertEqual(self.alive(), [])
 
 
 class Terminate(FailingRank):

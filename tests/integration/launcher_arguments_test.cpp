@@ -9,6 +9,7 @@
 namespace ddp::test {
 namespace {
 
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -51,6 +52,17 @@ TEST_F(LauncherArguments, AScriptThatWantsTheOtherSpellingOfItsRankGetsAHint) {
   const auto taken = launch({"--append-local-rank=underscore", script});
   EXPECT_EQ(taken->wait(), 0);
   EXPECT_THAT(taken->out(), HasSubstr("fine"));
+}
+
+TEST_F(LauncherArguments, AScriptWhosePythonHasNoTorchGetsAHint) {
+  const std::string script = write_file("t.py",
+                                        "import sys\n"
+                                        "sys.path = [p for p in sys.path if '-packages' not in p]\n"
+                                        "import torch\n");
+  const auto job = launch({script});
+  EXPECT_EQ(job->wait(), 1);
+  EXPECT_THAT(job->err(),
+              ContainsRegex("  hint      : /.*/python3[^ ]* ran it, and has no torch: "));
 }
 
 TEST_F(LauncherArguments, ValuesOutOfRangeAreNamedWithTheirFlag) {

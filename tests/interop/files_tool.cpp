@@ -129,7 +129,11 @@ void save_checkpoint(const Arguments& arguments) {
 void write_metrics(const Arguments& arguments) {
   const std::int64_t resumed = std::stoll(arguments.at(1));
   const OwnedDir directory = OwnedDir::require(arguments.at(0));
-  MetricsWriter writer({.directory = directory, .resumed_step = resumed, .job_text = "name: a\n"});
+  MetricsWriter writer(
+      {.directory = directory,
+       .resumed_step = resumed,
+       .job_text = "name: a\n",
+       .hyperparameters = {{"a.lr", "0.1"}, {"a.name", "sgd"}, {"a.nesterov", "true"}}});
   for (std::int64_t step = resumed + 1; step <= std::stoll(arguments.at(2)); ++step) {
     const std::int64_t epoch = (step - 1) / 10;
     const double loss = 1 / static_cast<double>(step + resumed);

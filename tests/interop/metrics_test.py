@@ -6,15 +6,27 @@ Run by hand: DDP_FILES_TOOL=... python3 tests/interop/metrics_test.py
 import csv
 import json
 import pathlib
+import struct
 import tempfile
 import unittest
+import zlib
 
 import numpy
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+from tensorboard.plugins.hparams.metadata import SESSION_START_INFO_TAG, parse_session_start_info_plugin_data
 from tensorboard.util.tensor_util import make_ndarray
 
 from files_tool import files_tool
+
+
+def png(width, height):
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + bytes(3 * width)) * height
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
 def loss(step, resumed):
@@ -29,6 +41,8 @@ class Metrics(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
         cls.folder = pathlib.Path(folder.name)
+        cls.picture = png(300, 2)
+        (cls.folder / "train_batch0.png").write_bytes(cls.picture)
         files_tool("metrics", cls.folder, 0, 25)
         cls.accumulator = EventAccumulator(str(cls.folder))
         cls.accumulator.Reload()
@@ -59,8 +73,8 @@ class Metrics(unittest.TestCase):
         self.assertEqual([step for step, _ in self.points("accuracy/test")], [10, 20, 30])
 
     def test_tensorboard_has_the_job_as_text(self):
-        (tag,) = self.accumulator.Tags()["tensors"]
-        self.assertEqual(tag, "job/text_summary")
+        tag = "job/text_summary"
+        self.assertEqual(set(self.accumulator.Tags()["tensors"]), {tag, SESSION_START_INFO_TAG})
         self.assertEqual(self.accumulator.SummaryMetadata(tag).plugin_data.plugin_name, "text")
         first, second = self.accumulator.Tensors(tag)
         self.assertEqual((first.step, second.step), (0, 20))
@@ -69,9 +83,24 @@ class Metrics(unittest.TestCase):
     def test_every_checksum_is_right(self):
         files = sorted(self.folder.glob("events.out.tfevents.*"))
         self.assertEqual(len(files), 2)
-        # Version, START and the job, then one event for each step and epoch. The reader checks both checksums of every record.
+        # Version, START, the job as hyperparameters and as text, then one event for each step and epoch, and the picture. The reader
+        # checks both checksums of every record.
         counts = [sum(1 for _ in LegacyEventFileLoader(str(file)).Load()) for file in files]
-        self.assertEqual(counts, [2 + 1 + 25 + 2, 2 + 1 + 10 + 1])
+        self.assertEqual(counts, [2 + 2 + 25 + 2 + 1, 2 + 2 + 10 + 1])
+
+    def test_tensorboard_has_the_job_as_hyperparameters(self):
+        data = self.accumulator.SummaryMetadata(SESSION_START_INFO_TAG).plugin_data
+        self.assertEqual(data.plugin_name, "hparams")
+        values = parse_session_start_info_plugin_data(data.content).hparams
+        self.assertEqual(values["a.lr"].number_value, 0.1)
+        self.assertEqual(values["a.name"].string_value, "sgd")
+        self.assertIs(values["a.nesterov"].bool_value, True)
+        self.assertEqual(len(values), 3)
+
+    def test_tensorboard_shows_the_picture_of_the_first_batch_once(self):
+        (image,) = self.accumulator.Images("first_batch")
+        self.assertEqual((image.step, image.width, image.height), (0, 300, 2))
+        self.assertEqual(image.encoded_image_string, self.picture)
 
     def test_jsonl_and_csv_hold_the_same_numbers_bit_for_bit(self):
         records = [json.loads(line) for line in (self.folder / "metrics.jsonl").read_text().splitlines()]

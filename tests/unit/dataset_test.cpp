@@ -15,8 +15,10 @@ namespace ddp::worker {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
+using testing::IsEmpty;
 
 const std::filesystem::path kRealData = DDP_TESTS_DIR "/../../shared/data";
 
@@ -62,6 +64,17 @@ TEST(DataSet, ReadsFilesWithADashOrADot) {
   EXPECT_EQ(set.train.width, 2);
   EXPECT_EQ(set.test.count, 3);
   EXPECT_EQ(set.test.labels, std::vector<std::uint8_t>(3, 3));
+}
+
+TEST(DataSet, WhatItDoesNotLookAtIsKnown) {
+  const DataRequest request{.root = "/a", .seed = 2U, .image_size = 32};
+  EXPECT_THAT(ignored_keys(request), ElementsAre("data.root", "data.seed", "data.image_size"));
+  (void)load_data_set({.name = "digits", .seed = request.seed, .train_size = 1, .test_size = 1});
+  EXPECT_THAT(ignored_keys(request), ElementsAre("data.root", "data.image_size"));
+  const DataRequest copy = request;  // it may be kept, and looked at later
+  EXPECT_THAT(ignored_keys(copy), IsEmpty());
+  EXPECT_THAT(ignored_keys(request), IsEmpty());
+  EXPECT_THAT(ignored_keys({.root = "", .seed = 1U, .image_size = 224}), IsEmpty());
 }
 
 TEST(DataSet, TakesTheFirstOnesAskedFor) {

@@ -44,6 +44,10 @@ TEST(ErrorFile, WhatStackAndStderrRepeatIsShownOnce) {
   const Lines other{"Traceback (most recent call last):", "  File a", "ValueError: other"};
   EXPECT_EQ(without_error(other, error), other);
   EXPECT_EQ(without_error({}, error), Lines{});
+  const WorkerError ours{"c10::Error: shapes\n  in forward", ""};
+  EXPECT_EQ(
+      without_error({"a", "ddp-worker: c10::Error: shapes", "ddp-worker:   in forward"}, ours),
+      (Lines{"a"}));
 }
 
 TEST(ErrorFile, TheCodeIsAddedToTheNestedForm) {

@@ -1,4 +1,4 @@
-#include "launcher/plan/line_part.h"
+#include "common/line_part.h"
 
 #include <gtest/gtest.h>
 

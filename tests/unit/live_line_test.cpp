@@ -1,4 +1,4 @@
-#include "launcher/plan/live_line.h"
+#include "common/live_line.h"
 
 #include <gmock/gmock.h>
 
@@ -12,8 +12,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-WorkerSample training(int rank, std::int64_t step, std::int64_t samples) {
-  WorkerSample sample;
+RankProgress training(int rank, std::int64_t step, std::int64_t samples) {
+  RankProgress sample;
   sample.rank = rank;
   sample.has_page = true;
   sample.phase = Phase::training;
@@ -25,15 +25,15 @@ WorkerSample training(int rank, std::int64_t step, std::int64_t samples) {
   return sample;
 }
 
-WorkerSample external(int rank, std::uint64_t output_bytes, bool alive = true) {
-  WorkerSample sample;
+RankProgress external(int rank, std::uint64_t output_bytes, bool alive = true) {
+  RankProgress sample;
   sample.rank = rank;
   sample.alive = alive;
   sample.output_bytes = output_bytes;
   return sample;
 }
 
-using Samples = std::vector<WorkerSample>;
+using Samples = std::vector<RankProgress>;
 
 /// As it is shown where there is room.
 std::string text_of(LiveLine& line, seconds now, const Samples& samples) {
@@ -62,11 +62,11 @@ TEST(LiveLine, TellsHowTrainingGoes) {
 
 TEST(LiveLine, ANarrowTerminalHasWhatMattersMost) {
   LiveLine line(LiveLine::Rules{.epochs = 10});
-  std::vector<WorkerSample> samples;
+  std::vector<RankProgress> samples;
   for (int rank = 0; rank < 8; ++rank)
     samples.push_back(training(rank, 100, 100000));
   (void)text_of(line, seconds(10), samples);
-  for (WorkerSample& sample : samples) {
+  for (RankProgress& sample : samples) {
     sample.step = 132;
     sample.samples = 204800;
   }
@@ -129,7 +129,7 @@ TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
 
 TEST(LiveLine, OtherPhasesAreNamed) {
   LiveLine line(LiveLine::Rules{});
-  WorkerSample sample = training(0, 0, 0);
+  RankProgress sample = training(0, 0, 0);
   sample.phase = Phase::joining;
   sample.steps_total = 0;
   EXPECT_EQ(text_of(line, seconds(1), {sample, external(1, 0)}),
@@ -142,7 +142,7 @@ TEST(LiveLine, OtherPhasesAreNamed) {
 
 TEST(LiveLine, AProgramThatOnlyCountsItsStepsIsShownWithThem) {
   LiveLine line(LiveLine::Rules{});
-  WorkerSample sample = training(0, 1234, 0);
+  RankProgress sample = training(0, 1234, 0);
   sample.steps_total = 0;
   EXPECT_EQ(text_of(line, seconds(1), {sample}), "step 1,234, loss 0.2135, elapsed 0:01");
 }
@@ -160,7 +160,7 @@ TEST(LiveLine, LossesHaveFourDecimals) {
   };
   for (const auto& [loss, text] : rows) {
     LiveLine line(LiveLine::Rules{});
-    WorkerSample sample = training(0, 5, 0);
+    RankProgress sample = training(0, 5, 0);
     sample.loss = loss;
     EXPECT_THAT(text_of(line, seconds(1), {sample}), HasSubstr(text));
   }

@@ -80,7 +80,7 @@ CocoPaths find_coco(const DataRequest& request) {
     paths.train = find_first(request.root, is_yolo ? kYoloTrain : kJsonTrain, is_yolo);
   if (paths.test.empty())
     paths.test = find_first(request.root, is_yolo ? kYoloTest : kJsonTest, is_yolo);
-  const std::string what = "cannot load " + request.name + ": in " + request.root.string();
+  const std::string what = "cannot load " + request.name + ": in " + request.root->string();
   if (paths.train.empty()) {
     throw UsageError(what + " there is none of " + all_of(kYoloTrain, kJsonTrain) +
                      " (folders of images need their label files: labels/train2017). Or name it: "

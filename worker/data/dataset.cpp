@@ -170,6 +170,17 @@ void require_part(const std::string& key,
                    std::to_string(count) + ".");
 }
 
+std::vector<std::string> ignored_keys(const DataRequest& request) {
+  std::vector<std::string> keys;
+  const auto note = [&keys](bool is_ignored, const char* key) {
+    if (is_ignored) keys.emplace_back(key);
+  };
+  note(request.root.is_ignored({}), "data.root");
+  note(request.seed.is_ignored(1), "data.seed");
+  note(request.image_size.is_ignored(kImageSize), "data.image_size");
+  return keys;
+}
+
 DataSet load_data_set(const DataRequest& request) {
   // The constants are those of every published recipe for these sets.
   if (request.name == "mnist") return load_idx_set(request, "MNIST/raw", {{0.1307F}, {0.3081F}});

@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "worker/plan/args.h"
+#include "worker/plan/noted.h"
 
 namespace ddp::worker {
+
+inline constexpr int kImageSize = 224;  // the default of data.image_size
 
 struct ImageSet {
   std::string name;  // "mnist train"
@@ -31,17 +34,22 @@ struct DataSet {
   ImageSet test;
 };
 
+/// Who looks at it is a data set: what the job gives and it does not look at is said.
 struct DataRequest {
   std::string name = "digits";               // digits | mnist | fashion-mnist | cifar10 | cifar100
-  std::filesystem::path root{};              // where the files are; not used by digits
-  std::uint64_t seed = 1;                    // digits are drawn from it
+  Noted<std::filesystem::path> root{};       // where the files are; not used by digits
+  Noted<std::uint64_t> seed = 1U;            // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};             // data.args, for the sets of a program's own
-  int image_size = 224;    // sets whose images vary in size: the side to which they are fitted
-  double max_bad = 0.01;   // the share of a set's samples that may be bad
+  Args args{};                         // data.args, for the sets of a program's own
+  Noted<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
+  double max_bad = 0.01;               // the share of a set's samples that may be bad
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
 };
+
+/// The keys of the job that were given and that nobody has looked at: "data.root". Sizes are not
+/// among them: who does not obey those is refused.
+std::vector<std::string> ignored_keys(const DataRequest& request);
 
 inline constexpr std::int64_t kDigitsTrainSize = 12000;
 inline constexpr std::int64_t kDigitsTestSize = 2000;

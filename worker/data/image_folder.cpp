@@ -26,7 +26,7 @@ fs::path find_half(const DataRequest& request, const std::vector<std::string>& n
     if (fs::is_directory(request.root / name, ignored)) return request.root / name;
     tried += (tried.empty() ? "" : ", ") + name;
   }
-  throw UsageError("cannot load " + request.name + ": no folder in " + request.root.string() +
+  throw UsageError("cannot load " + request.name + ": no folder in " + request.root->string() +
                    " is called " + tried +
                    ". Set data.root to the folder that holds train and val, with one folder for "
                    "each class in both.");

@@ -3,7 +3,6 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/version.h>
 #include <unistd.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
 #include <array>
 
@@ -58,13 +57,11 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
   if (self.world_size == 1) return make_alone();
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
-  // A prefix per round makes the keys of an earlier round harmless, whoever serves the store.
-  const std::string prefix = "run/" + self.user_run_id + "/" + std::to_string(self.restart_count);
-  const auto store = c10::make_intrusive<c10d::PrefixStore>(prefix, open.store);
+  const auto store = store_of_round(self, open);
   const Voters voters{store, self.rank, self.world_size, timeout, timeout_names.join};
   take_rank(*store, self);
   const std::string world = "world size " + std::to_string(self.world_size) + "\n";
-  agree(voters, {"join", "release or job", "did not join"}, world + releases(device) + digest);
+  agree(voters, {kJoin, "release or job", "did not join"}, world + releases(device) + digest);
   if (device.nccl) {
     // NCCL would refuse it too, by a text without names, or hang.
     const std::string gpu = device.identity.empty() ? "" : device.identity + " of " + node_name();

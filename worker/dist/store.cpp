@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/error.h"
@@ -136,6 +137,11 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
   }
   if (options.isServer) open.local_address = wait_until_up(self, timeout);
   return open;
+}
+
+c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open) {
+  return c10::make_intrusive<c10d::PrefixStore>(
+      "run/" + self.user_run_id + "/" + std::to_string(self.restart_count), open.store);
 }
 
 }  // namespace ddp::worker

@@ -19,4 +19,11 @@ struct OpenStore {
 /// Blocks: at most `timeout`, with a line every 10 s. Errors: PeerError, 202.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
+/// In it, the keys of this round: those of an earlier one are harmless, whoever serves the store.
+c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
+
+/// There once rank 0 has joined.
+inline constexpr const char* kJoin = "join";
+inline constexpr const char* kJoinedByRank0 = "join/0";
+
 }  // namespace ddp::worker

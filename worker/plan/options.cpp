@@ -74,6 +74,7 @@ const FlagRule kFlags[] = {
     {"iou", {"predict"}},
     {"check", {"train"}},
     {"as-rank", {"train"}},
+    {"progress", {"train"}},
     {"init-method", {"train", "eval"}},
     {"rank", {"train", "eval"}},
     {"world-size", {"train", "eval"}},
@@ -109,7 +110,10 @@ po::options_description visible_flags() {
       "world-size", po::value<std::string>()->value_name("N"), "how many processes there are")(
       "as-rank",
       po::value<std::string>()->value_name("R/N"),
-      "alone, but with the data, seeds and rates of rank R of N; writes nothing: for a debugger");
+      "alone, but with the data, seeds and rates of rank R of N; writes nothing: for a debugger")(
+      "progress",
+      po::value<std::string>()->value_name("auto|plain|off"),
+      "without ddp-launch: the line that tells how the run goes (launch.progress)");
   return flags;
 }
 
@@ -269,6 +273,8 @@ Options parse_options(int argc, const char* const* argv) {
   options.iou = find_share(given, "iou", problems);
   if (options.trust)
     options.overrides.push_back({"checkpoint.trust", "true", "--trust-checkpoint"});
+  if (const auto progress = find_text(given, "progress"))
+    options.overrides.push_back({"launch.progress", *progress, "--progress"});
   if (!problems.empty()) throw UsageError(problems);
   return options;
 }

@@ -30,14 +30,34 @@ namespace summary_field {
 constexpr protozero::pbf_tag_type kValue = 1;
 constexpr protozero::pbf_tag_type kTag = 1;
 constexpr protozero::pbf_tag_type kSimpleValue = 2;
+constexpr protozero::pbf_tag_type kImage = 4;
 constexpr protozero::pbf_tag_type kTensor = 8;
 constexpr protozero::pbf_tag_type kMetadata = 9;
 constexpr protozero::pbf_tag_type kPluginData = 1;  // of the metadata
 constexpr protozero::pbf_tag_type kPluginName = 1;  // of that
+constexpr protozero::pbf_tag_type kPluginContent = 2;
 }  // namespace summary_field
+namespace image_field {
+constexpr protozero::pbf_tag_type kHeight = 1;
+constexpr protozero::pbf_tag_type kWidth = 2;
+constexpr protozero::pbf_tag_type kColors = 3;
+constexpr protozero::pbf_tag_type kBytes = 4;
+}  // namespace image_field
+// Of the plugin's plugin_data.proto and api.proto, and of protobuf's struct.proto.
+namespace hparams_field {
+constexpr protozero::pbf_tag_type kSessionStart = 3;
+constexpr protozero::pbf_tag_type kValues = 1;  // a map: key and value
+constexpr protozero::pbf_tag_type kKey = 1;
+constexpr protozero::pbf_tag_type kValue = 2;
+constexpr protozero::pbf_tag_type kStartTime = 5;
+constexpr protozero::pbf_tag_type kNumber = 2;
+constexpr protozero::pbf_tag_type kText = 3;
+constexpr protozero::pbf_tag_type kFlag = 4;
+}  // namespace hparams_field
 // Of tensor.proto and tensor_shape.proto.
 namespace tensor_field {
 constexpr protozero::pbf_tag_type kType = 1;
+constexpr std::int32_t kFloat = 1;
 constexpr std::int32_t kString = 7;
 constexpr protozero::pbf_tag_type kShape = 2;
 constexpr protozero::pbf_tag_type kDim = 2;
@@ -91,6 +111,54 @@ void append_little_endian(std::string& text, Integer value) {
     text += static_cast<char>(static_cast<unsigned char>(value >> (8 * i)));
 }
 
+/// An event whose summary `fill` writes.
+template <typename Fill>
+std::string summary_event(std::int64_t step, const Fill& fill) {
+  std::string bytes;
+  protozero::pbf_writer event(bytes);
+  event.add_double(event_field::kWallTime, wall_time());
+  event.add_int64(event_field::kStep, step);
+  protozero::pbf_writer summary(event, event_field::kSummary);
+  fill(summary);
+  summary.commit();
+  return bytes;
+}
+
+/// Of a list.
+void add_type(protozero::pbf_writer& tensor, std::int32_t type, std::int64_t size) {
+  tensor.add_enum(tensor_field::kType, type);
+  protozero::pbf_writer shape(tensor, tensor_field::kShape);
+  protozero::pbf_writer dim(shape, tensor_field::kDim);
+  dim.add_int64(tensor_field::kSize, size);
+}
+
+void add_plugin(protozero::pbf_writer& value, const std::string& name, const std::string& content) {
+  protozero::pbf_writer metadata(value, summary_field::kMetadata);
+  protozero::pbf_writer plugin(metadata, summary_field::kPluginData);
+  plugin.add_string(summary_field::kPluginName, name);
+  if (!content.empty()) plugin.add_bytes(summary_field::kPluginContent, content);
+}
+
+void add_value(protozero::pbf_writer& value, const std::string& text) {
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && stop == end) {
+    value.add_double(hparams_field::kNumber, number);
+  } else if (text == "true" || text == "false") {
+    value.add_bool(hparams_field::kFlag, text == "true");
+  } else {
+    value.add_string(hparams_field::kText, text);
+  }
+}
+
+std::int32_t big_endian(std::string_view bytes) {
+  std::int32_t number = 0;
+  for (const char byte : bytes)
+    number = number << 8 | static_cast<unsigned char>(byte);
+  return number;
+}
+
 }  // namespace
 
 std::string frame_record(std::string_view payload) {
@@ -122,45 +190,66 @@ EventFile::EventFile(const OwnedDir& directory, std::int64_t resumed_step)
 }
 
 void EventFile::write(std::int64_t step, std::span<const Scalar> scalars) {
-  std::string bytes;
-  {
-    protozero::pbf_writer event(bytes);
-    event.add_double(event_field::kWallTime, wall_time());
-    event.add_int64(event_field::kStep, step);
-    protozero::pbf_writer summary(event, event_field::kSummary);
+  append(summary_event(step, [scalars](protozero::pbf_writer& summary) {
     for (const Scalar& scalar : scalars) {
       protozero::pbf_writer value(summary, summary_field::kValue);
       value.add_string(summary_field::kTag, scalar.tag.data(), scalar.tag.size());
       value.add_float(summary_field::kSimpleValue, static_cast<float>(scalar.value));
     }
-  }
-  append(bytes);
+  }));
 }
 
 void EventFile::write_text(std::int64_t step, const std::string& tag, const std::string& text) {
-  std::string bytes;
-  {
-    protozero::pbf_writer event(bytes);
-    event.add_double(event_field::kWallTime, wall_time());
-    event.add_int64(event_field::kStep, step);
-    protozero::pbf_writer summary(event, event_field::kSummary);
+  append(summary_event(step, [&](protozero::pbf_writer& summary) {
     protozero::pbf_writer value(summary, summary_field::kValue);
     value.add_string(summary_field::kTag, tag);
     {
       protozero::pbf_writer tensor(value, summary_field::kTensor);
-      tensor.add_enum(tensor_field::kType, tensor_field::kString);
-      {
-        protozero::pbf_writer shape(tensor, tensor_field::kShape);
-        protozero::pbf_writer dim(shape, tensor_field::kDim);
-        dim.add_int64(tensor_field::kSize, 1);
-      }
+      add_type(tensor, tensor_field::kString, 1);
       tensor.add_string(tensor_field::kTexts, text);
     }
-    protozero::pbf_writer metadata(value, summary_field::kMetadata);
-    protozero::pbf_writer plugin(metadata, summary_field::kPluginData);
-    plugin.add_string(summary_field::kPluginName, "text");
+    add_plugin(value, "text", "");
+  }));
+}
+
+void EventFile::write_image(std::int64_t step, const std::string& tag, std::string_view png) {
+  constexpr std::size_t kHead = 24;  // signature, then the size in the first chunk (PNG, 11.2.2)
+  if (png.size() < kHead || !png.starts_with("\x89PNG")) return;
+  append(summary_event(step, [&](protozero::pbf_writer& summary) {
+    protozero::pbf_writer value(summary, summary_field::kValue);
+    value.add_string(summary_field::kTag, tag);
+    protozero::pbf_writer image(value, summary_field::kImage);
+    image.add_int32(image_field::kHeight, big_endian(png.substr(20, 4)));
+    image.add_int32(image_field::kWidth, big_endian(png.substr(16, 4)));
+    image.add_int32(image_field::kColors, 3);
+    image.add_string(image_field::kBytes, png.data(), png.size());
+  }));
+}
+
+void EventFile::write_hyperparameters(std::int64_t step,
+                                      const std::map<std::string, std::string>& values) {
+  std::string content;
+  {
+    protozero::pbf_writer data(content);
+    protozero::pbf_writer start(data, hparams_field::kSessionStart);
+    for (const auto& [name, text] : values) {
+      protozero::pbf_writer entry(start, hparams_field::kValues);
+      entry.add_string(hparams_field::kKey, name);
+      protozero::pbf_writer value(entry, hparams_field::kValue);
+      add_value(value, text);
+    }
+    start.add_double(hparams_field::kStartTime, wall_time());
   }
-  append(bytes);
+  append(summary_event(step, [&](protozero::pbf_writer& summary) {
+    protozero::pbf_writer value(summary, summary_field::kValue);
+    value.add_string(summary_field::kTag, "_hparams_/session_start_info");
+    {
+      // A value that is metadata alone would be dropped by readers.
+      protozero::pbf_writer tensor(value, summary_field::kTensor);
+      add_type(tensor, tensor_field::kFloat, 0);
+    }
+    add_plugin(value, "hparams", content);
+  }));
 }
 
 void EventFile::append(std::string_view event) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,6 +35,13 @@ class EventFile {
 
   /// For TensorBoard's page of texts, in Markdown. Errors: SystemError.
   void write_text(std::int64_t step, const std::string& tag, const std::string& text);
+
+  /// For its page of images. `png` is a whole file; what is none is left out. Errors: SystemError.
+  void write_image(std::int64_t step, const std::string& tag, std::string_view png);
+
+  /// For its page of hyperparameters: what this run was started with. A text that is a number,
+  /// `true` or `false` is one there. Errors: SystemError.
+  void write_hyperparameters(std::int64_t step, const std::map<std::string, std::string>& values);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_.path(); }
 

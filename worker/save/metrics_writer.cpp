@@ -212,7 +212,11 @@ struct MetricsWriter::Record {
 };
 
 MetricsWriter::MetricsWriter(const MetricsRequest& request)
-    : columns_(columns_of(request)), test_names_(request.test_names), command_(request.command) {
+    : directory_(request.directory),
+      waits_for_picture_(request.resumed_step == 0),
+      columns_(columns_of(request)),
+      test_names_(request.test_names),
+      command_(request.command) {
   const auto open = [&](const Format& format) {
     if (drop_later(format, request)) has_resumed_step_ = true;
     return OutputFile(request.directory, format.name, OutputFile::Mode::append);
@@ -230,6 +234,8 @@ MetricsWriter::MetricsWriter(const MetricsRequest& request)
   if (request.tensorboard) {
     attempt(events_, "the TensorBoard file", [&](auto& file) {
       file.emplace(request.directory, request.resumed_step);
+      if (!request.hyperparameters.empty())
+        file->write_hyperparameters(request.resumed_step, request.hyperparameters);
       if (request.job_text.empty()) return;
       file->write_text(
           request.resumed_step, "job/text_summary", "```yaml\n" + request.job_text + "```\n");
@@ -301,6 +307,26 @@ void MetricsWriter::append(const Record& record) {
       file->write(record.step, record.scalars);
     });
   }
+  if (waits_for_picture_) show_first_batch();
+}
+
+void MetricsWriter::show(std::int64_t step, const NamedValues& values) {
+  if (!events_) return;
+  std::vector<Scalar> scalars;
+  for (const auto& [tag, value] : values)
+    scalars.push_back({tag, value});
+  attempt(events_, "the TensorBoard file", [&](auto& file) { file->write(step, scalars); });
+}
+
+/// What the model got in the run's first step, once it is drawn.
+void MetricsWriter::show_first_batch() {
+  if (!events_) return;
+  attempt(events_, "the TensorBoard file", [&](auto& file) {
+    const std::optional<std::string> png = read_file(directory_, "train_batch0.png");
+    if (!png) return;
+    file->write_image(0, "first_batch", *png);
+    waits_for_picture_ = false;
+  });
 }
 
 }  // namespace ddp::worker

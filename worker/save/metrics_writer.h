@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/job_values.h"
 #include "common/owned_dir.h"
 #include "worker/plan/named_values.h"
 #include "worker/save/event_file.h"
@@ -54,7 +55,7 @@ struct EvaluationRecord {
 };
 
 struct MetricsRequest {
-  const OwnedDir& directory;
+  const OwnedDir& directory;  // outlives the writer
   bool jsonl = true;
   bool csv = true;
   bool tensorboard = true;
@@ -65,6 +66,7 @@ struct MetricsRequest {
   std::vector<std::string> train_names{"loss", "accuracy"};
   std::vector<std::string> test_names{"loss", "accuracy"};
   std::string job_text{};             // for TensorBoard: the job; may be empty
+  TextMap hyperparameters{};          // for it, too
   MetricsCommand* command = nullptr;  // gets the lines of metrics.jsonl, too; null: there is none
 };
 
@@ -80,12 +82,17 @@ class MetricsWriter {
   void write(const StepRecord& record);
   void write(const EpochRecord& record);
   void write(const EvaluationRecord& record);
+  /// To TensorBoard alone, by tag.
+  void show(std::int64_t step, const NamedValues& values);
 
  private:
   struct Record;
   void append(const Record& record);
+  void show_first_batch();
 
+  const OwnedDir& directory_;
   bool has_resumed_step_ = false;
+  bool waits_for_picture_ = false;  // that another thread draws
   std::vector<std::string> columns_;
   std::vector<std::string> test_names_;
   MetricsCommand* command_ = nullptr;

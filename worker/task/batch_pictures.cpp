@@ -56,6 +56,21 @@ std::vector<Image> shown_images(const at::Tensor& input,
   return images;
 }
 
+std::vector<LabelledObjects> shown_labels(const at::Tensor& labels,
+                                          const std::vector<Image>& images,
+                                          const std::vector<std::string>& names) {
+  const at::Tensor likeliest = labels.is_floating_point() ? labels.argmax(1) : labels;
+  const at::Tensor numbers = likeliest.to(at::kCPU, at::kLong).contiguous();
+  std::vector<LabelledObjects> all;
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    const auto number = static_cast<std::size_t>(numbers.const_data_ptr<std::int64_t>()[i]);
+    const ImageSize size = images[i].size();
+    const Box whole{0, 0, static_cast<float>(size.width), static_cast<float>(size.height)};
+    all.push_back({{whole, number, name_of(number, names)}});
+  }
+  return all;
+}
+
 std::vector<LabelledObjects> shown_objects(const Target& target,
                                            std::size_t count,
                                            const std::vector<std::string>& names) {

@@ -24,6 +24,12 @@ std::vector<Image> shown_images(const at::Tensor& input,
                                 const std::vector<float>& mean,
                                 const std::vector<float>& deviation);
 
+/// The label of each of `images` around it. Shapes: `labels` [B], or [B, classes]: the largest
+/// share counts.
+std::vector<LabelledObjects> shown_labels(const at::Tensor& labels,
+                                          const std::vector<Image>& images,
+                                          const std::vector<std::string>& names);
+
 /// The objects of the first `count` images. Shapes: `target` as of AveragePrecision::update().
 std::vector<LabelledObjects> shown_objects(const Target& target,
                                            std::size_t count,

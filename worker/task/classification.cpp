@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "worker/data/sample.h"
+#include "worker/task/batch_pictures.h"
 
 namespace ddp::worker {
 namespace {
@@ -79,6 +80,18 @@ Loss Classification::loss(const Outputs& outputs, const Batch& batch) {
 
 Loss Classification::test_loss(const Outputs& outputs, const Batch& batch) {
   return test_criterion_(outputs[0], labels_of(batch, outputs[0]));
+}
+
+Pictures Classification::pictures(const ShownBatch& shown) {
+  if (shown.outputs != nullptr || shown.name != "train_batch0") return {};
+  std::vector<Image> images =
+      shown_images(shown.batch.input, shown.data.mean, shown.data.deviation);
+  if (images.empty() || shown.batch.targets.empty()) return {};
+  std::vector<LabelledObjects> labels =
+      shown_labels(shown.batch.targets[0].values, images, shown.data.class_names);
+  return {{shown.name, [images = std::move(images), labels = std::move(labels)] {
+             return draw_labelled_grid(images, labels);
+           }}};
 }
 
 std::vector<NamedTensor> Classification::counts(const Outputs& outputs, const Batch& batch) {

@@ -19,6 +19,8 @@ class Classification : public Task {
   Loss loss(const Outputs& outputs, const Batch& batch) override;
   Loss test_loss(const Outputs& outputs, const Batch& batch) override;
   std::vector<NamedTensor> counts(const Outputs& outputs, const Batch& batch) override;
+  /// The first images of the first batch with their labels.
+  Pictures pictures(const ShownBatch& shown) override;
   [[nodiscard]] Watched watched() const override { return {"accuracy", true}; }
 
   [[nodiscard]] const Model& image_model() const { return model_; }

@@ -151,8 +151,8 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Loade
     const std::string size = std::to_string(data.shape[1]);
     throw UsageError("data.augment: it makes images of " + shape_text(shape) + " from those of " +
                      data.name + ", which are " + shape_text(data.shape) +
-                     ", and model.name=" + job.model.name + " does not take them (" + error.what() +
-                     "). End the list with {resize: {height: " + size +
+                     ", and model.name=" + job.model.name + " does not take them (" +
+                     message_of(error) + "). End the list with {resize: {height: " + size +
                      ", width: " + std::to_string(data.shape[2]) + "}}, or take another model.");
   }
   model.train();
@@ -430,7 +430,8 @@ int train_task(const Session& session,
                  run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule()),
                  to_yaml(session.job),
                  start_metrics_command(session, run_dir),
-                 keys_json(session.job)});
+                 keys_json(session.job),
+                 device.device});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,

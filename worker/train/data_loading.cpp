@@ -16,11 +16,13 @@
 
 #include "common/error.h"
 #include "common/files.h"
+#include "common/job_rules.h"
 #include "common/log.h"
 #include "worker/data/cached_source.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
 #include "worker/dist/pause.h"
+#include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"
 #include "worker/train/refusal.h"
 #include "worker/train/uncaught.h"
@@ -147,21 +149,41 @@ DataRequest request_for(const DataJob& job) {
   return request;
 }
 
+/// What a rank loads.
+struct Loading {
+  const Registry& registry;
+  const DataJob& job;
+  bool speaks = false;  // rank 0, for all
+};
+
+/// Of built-in sets the job file's reference says which keys they read.
+void say_ignored(const Loading& loading, const DataRequest& request, bool is_in_memory) {
+  if (!loading.speaks || is_built_in("data.name", loading.job.name)) return;
+  const std::string set = " is without effect: the data set " + loading.job.name;
+  for (const std::string& key : ignored_keys(request))
+    log::warning(key + set + " does not read it");
+  if (is_in_memory && loading.job.cache > 0)
+    log::warning("data.cache" + set + " is in memory anyway");
+}
+
 /// Errors: UsageError.
-DataSet read_set(const Registry& registry, const DataJob& job) try {
-  const DataRequest request = request_for(job);
-  DataSet set = registry.data_sets.at(job.name)(request);
-  request.args.require_all_read(job.name);
+DataSet read_set(const Loading& loading) try {
+  const DataRequest request = request_for(loading.job);
+  DataSet set = loading.registry.data_sets.at(loading.job.name)(request);
+  request.args.require_all_read(loading.job.name);
+  say_ignored(loading, request, /*is_in_memory=*/true);
   return set;
 } catch (const c10::Error& error) {
   throw_as_own(error);
 }
 
 /// Errors: UsageError.
-Sources open_sources(const Registry& registry, const DataJob& job) try {
+Sources open_sources(const Loading& loading) try {
+  const DataJob& job = loading.job;
   const DataRequest request = request_for(job);
-  Sources sources = registry.sources.at(job.name)(request);
+  Sources sources = loading.registry.sources.at(job.name)(request);
   request.args.require_all_read(job.name);
+  say_ignored(loading, request, sources.train->facts().is_in_memory);
   if (job.cache > 0 && !sources.train->facts().is_in_memory) {
     sources.train = std::make_shared<CachedSource>(std::move(sources.train),
                                                    static_cast<std::size_t>(job.cache));
@@ -172,9 +194,9 @@ Sources open_sources(const Registry& registry, const DataJob& job) try {
 }
 
 /// For this rank alone. Errors: UsageError.
-Sources read_here(const Registry& registry, const DataJob& job) {
-  return registry.data_sets.contains(job.name) ? make_sources(read_set(registry, job))
-                                               : open_sources(registry, job);
+Sources read_here(const Loading& loading) {
+  return loading.registry.data_sets.contains(loading.job.name) ? make_sources(read_set(loading))
+                                                               : open_sources(loading);
 }
 
 /// Sets that this program itself reads. One of another program may be another one on each rank.
@@ -216,24 +238,24 @@ bool take(std::unique_ptr<SharedSet> shared, LoadedData& data) {
 }
 
 /// For this rank, and for the others of its node where they can share it. Errors: UsageError.
-void load_for_node(const Registry& registry, const DataJob& job, LoadedData& data) {
-  if (!registry.data_sets.contains(job.name)) {
-    data.sources = open_sources(registry, job);
+void load_for_node(const Loading& loading, LoadedData& data) {
+  if (!loading.registry.data_sets.contains(loading.job.name)) {
+    data.sources = open_sources(loading);
     return;
   }
-  DataSet set = read_set(registry, job);
+  DataSet set = read_set(loading);
   std::unique_ptr<SharedSet> shared;
-  if (is_shareable(registry, job)) shared = share(set);
+  if (is_shareable(loading.registry, loading.job)) shared = share(set);
   if (!take(std::move(shared), data)) data.sources = make_sources(std::move(set));
 }
 
 /// On one rank of several. Errors: UsageError; PeerError.
-void load_in_turn(const Registry& registry, const DataJob& job, NodeTurn& turn, LoadedData& data) {
+void load_in_turn(const Loading& loading, NodeTurn& turn, LoadedData& data) {
   const bool is_there = data.sources.train != nullptr;
   if (turn.is_mine()) {
     // Whatever becomes of it, the others are told.
     try {
-      if (!is_there) load_for_node(registry, job, data);
+      if (!is_there) load_for_node(loading, data);
     } catch (...) {
       turn.tell(kOwn);
       throw;
@@ -241,7 +263,7 @@ void load_in_turn(const Registry& registry, const DataJob& job, NodeTurn& turn, 
     turn.tell(data.shared ? data.shared->path().string() : kOwn);
   } else if (!is_there) {
     const std::string path = turn.hear();
-    if (path == kOwn || !take(open_shared(path), data)) data.sources = read_here(registry, job);
+    if (path == kOwn || !take(open_shared(path), data)) data.sources = read_here(loading);
   }
 }
 
@@ -251,18 +273,20 @@ std::string load(const Registry& registry,
                  Group& group,
                  ProgressPage& page,
                  LoadedData& data) {
+  const Loading loading{registry, job, group.is_root()};
   c10d::Store* const store = group.store();
   if (store == nullptr) {
-    return problem_of([&] { data.sources = read_here(registry, job); });
+    return problem_of([&] { data.sources = read_here(loading); });
   }
   NodeTurn turn(*store, page, job, group.rank());
   std::string problem;
   try {
-    problem = problem_of([&] { load_in_turn(registry, job, turn, data); });
+    problem = problem_of([&] { load_in_turn(loading, turn, data); });
   } catch (const std::exception& error) {
     // It leaves by another error than those that all ranks hear of: nobody needs to wait for it.
-    store->set(kFailed,
-               "rank " + std::to_string(group.rank()) + " cannot load its data: " + error.what());
+    store->set(
+        kFailed,
+        "rank " + std::to_string(group.rank()) + " cannot load its data: " + message_of(error));
     throw;
   }
   store->add("data/loaded", 1);

@@ -2,6 +2,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <string>
 
 #include "common/error.h"
@@ -23,7 +24,9 @@ void Forward::throw_with_layer(const c10::Error& error, Batch& batch) const try 
   throw_as_own(error);
 } catch (const Error& own) {
   const std::string where = failing_layer(task_.model(), [&] { (void)outputs_of(batch); });
-  throw Error(own.what() + (where.empty() ? "" : " (in " + where + ")"), own.code());
+  std::string text = own.what();  // a line, and its frames
+  if (!where.empty()) text.insert(std::min(text.find('\n'), text.size()), " (in " + where + ")");
+  throw Error(text, own.code());
 }
 
 Outputs Forward::outputs(const Batch& batch) const {

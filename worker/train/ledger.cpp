@@ -1,6 +1,8 @@
 #include "worker/train/ledger.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/tensor.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +12,7 @@
 #include <cmath>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <string_view>
 #include <utility>
 
@@ -18,6 +21,50 @@
 #include "worker/train/console.h"
 
 namespace ddp::worker {
+
+namespace {
+
+constexpr const char* kMemory = "memory_mib";
+
+/// The most that this rank has had so far: of the device, or resident on the host. Units: MiB.
+double memory_mib(const at::Device& device) {
+  constexpr double kMiB = 1 << 20;
+  if (device.is_cpu()) {
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    return static_cast<double>(usage.ru_maxrss) * 1024 / kMiB;
+  }
+  const auto index = device.has_index() ? device.index() : at::accelerator::getDeviceIndex();
+  const auto stats = at::accelerator::getDeviceStats(index);
+  return static_cast<double>(stats.reserved_bytes[0].peak) / kMiB;  // [0]: in all
+}
+
+/// By rank: its own work in a step, as far as it is known. Else the step, in which the fast ones
+/// wait for the slow ones.
+std::vector<double> work_of(const std::map<std::string, std::vector<double>>& numbers) {
+  if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms"))
+    return numbers.at("step_ms");
+  std::vector<double> work(numbers.at("forward_ms").size());
+  for (const char* const part : {"data_wait_ms", "forward_ms", "backward_ms"}) {
+    const auto found = numbers.find(part);
+    for (std::size_t i = 0; found != numbers.end() && i < work.size(); ++i)
+      work[i] += found->second[i];
+  }
+  return work;
+}
+
+/// For TensorBoard, by tag.
+NamedValues compare_ranks(const RankNumbers& by_name) {
+  const std::map<std::string, std::vector<double>> numbers(by_name.begin(), by_name.end());
+  NamedValues values{{"memory/most_mib", std::ranges::max(numbers.at(kMemory))}};
+  std::vector<double> work = work_of(numbers);
+  std::ranges::sort(work);
+  if (work.size() > 1)
+    values.emplace_back("ranks/slowest_to_median", work.back() / work[(work.size() - 1) / 2]);
+  return values;
+}
+
+}  // namespace
 
 void Ledger::open(const Position& position, std::int64_t steps) {
   if (parts_.run_dir != nullptr) {
@@ -32,6 +79,7 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     request.train_names = parts_.train_names;
     request.test_names = parts_.test_names;
     request.job_text = parts_.job_text;
+    request.hyperparameters = parts_.job.identity;
     request.command = parts_.command;
     if (parts_.command != nullptr) parts_.command->feed(job_line(position, steps));
     metrics_.emplace(request);
@@ -123,11 +171,14 @@ void Ledger::write(const EvaluationRecord& record, bool is_best) {
 void Ledger::write_ranks(const EpochRecord& record, std::int64_t steps) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const NamedValues step{{"step_ms", 1000 * record.seconds / static_cast<double>(steps)}};
-  const std::array<const char*, 5> names{
-      "step_ms", "data_wait_ms", "forward_ms", "backward_ms", "communication_ms"};
+  const NamedValues memory{{kMemory, memory_mib(parts_.device)}};
+  const std::array<const char*, 6> names{
+      "step_ms", "data_wait_ms", "forward_ms", "backward_ms", "communication_ms", kMemory};
   std::vector<double> mine;
-  for (const char* const name : names) {
-    const NamedValues& values = name == std::string_view("step_ms") ? step : record.figures;
+  for (const std::string_view name : names) {
+    const NamedValues& values = name == "step_ms" ? step
+                                : name == kMemory ? memory
+                                                  : record.figures;
     mine.push_back(find_value(values, name).value_or(kUnknown));
   }
   const at::Tensor all = parts_.group.gather(at::tensor(mine, at::kDouble)).contiguous();
@@ -143,6 +194,7 @@ void Ledger::write_ranks(const EpochRecord& record, std::int64_t steps) {
     if (is_known) numbers.emplace_back(names[i], std::move(by_rank));
   }
   rounds_->write_ranks(record.epoch, record.step, numbers);
+  if (metrics_) metrics_->show(record.step, compare_ranks(numbers));
 }
 
 void Ledger::write_save(std::int64_t step) {

@@ -1,6 +1,8 @@
 // What a run tells while it trains: records in its files, lines on the console, the progress page.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -39,6 +41,7 @@ class Ledger {
     std::string job_text{};
     MetricsCommand* command = nullptr;  // likewise
     std::string keys{};                 // for it: the job's, as a JSON object
+    at::Device device = at::kCPU;
   };
 
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}

@@ -18,11 +18,13 @@
 #include "common/log.h"
 #include "common/report/report_file.h"
 #include "common/streams.h"
+#include "worker/dist/early_refusal.h"
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/train/export.h"
 #include "worker/train/inspect.h"
 #include "worker/train/last_words.h"
+#include "worker/train/live_console.h"
 #include "worker/train/predict.h"
 #include "worker/train/preview.h"
 #include "worker/train/refusal.h"
@@ -142,6 +144,7 @@ void run(int argc, char** argv, const Registry& registry) {
   std::optional<MappedProgressPage> page;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
+  std::optional<WorkerIdentity> joins_as;
   int code = exit_code::kInternal;
   try {
     const Options options = parse_options(argc, argv);
@@ -163,6 +166,7 @@ void run(int argc, char** argv, const Registry& registry) {
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     (*page)->saves_on_stop = 1;
+    if (!options.as_rank) joins_as = self;
     handle_stop_signals(**page);
     print_stacks_on_signal();
     print_stack_on_crash();
@@ -182,6 +186,14 @@ void run(int argc, char** argv, const Registry& registry) {
                           options.as_rank.has_value(),
                           own_run_dir,
                           metrics_command};
+    // Under an agent of ours that shows how the whole job goes.
+    std::optional<LiveConsole> live;
+    if (self.progress_fd < 0 && self.rank == 0 && options.verb == Verb::train && !options.check) {
+      live.emplace(**page,
+                   job.integer("train.epochs"),
+                   parse_progress(job.text("launch.progress")),
+                   self.world_size > 1 && !options.as_rank);
+    }
     code =
         checkpoint                       ? predict(session, *checkpoint, options)
         : options.verb == Verb::evaluate ? evaluate(session, options.files.at(0), options.is_json)
@@ -192,6 +204,10 @@ void run(int argc, char** argv, const Registry& registry) {
       log::info("train.time_limit is over");
   } catch (const Refused& refused) {
     code = refused.code();
+  } catch (const UsageError& error) {
+    const bool is_early = joins_as && (*page)->phase.load() <= Phase::starting;
+    code = is_early && is_said_by_rank_0(*joins_as, error.what()) ? exit_code::kLostPeer
+                                                                  : last_words().say(error);
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }

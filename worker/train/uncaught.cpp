@@ -10,6 +10,7 @@
 #include <typeinfo>
 
 #include "worker/dist/peer_call.h"
+#include "worker/train/own_frames.h"
 
 namespace ddp::worker {
 namespace {
@@ -60,7 +61,11 @@ void throw_as_own(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
     throw;
-  throw Error(with_type(demangled(typeid(error)), message_of(error)), kUncaught);
+  std::string text = with_type(demangled(typeid(error)), message_of(error));
+  const std::string backtrace = error.backtrace() == nullptr ? "" : error.backtrace()->get();
+  for (const std::string& frame : own_frames(backtrace))
+    text += "\n  in " + frame;
+  throw Error(text, kUncaught);
 }
 
 Error as_error(const std::exception& error) {

@@ -16,8 +16,8 @@ inline constexpr int kUncaught = 1;
 
 /// To be thrown on where LibTorch fails in code of the program's own (its model, loss, metric,
 /// augmentation, optimizer or hook): kUncaught, its type before its text, as for shapes that do not
-/// match. A lost peer, a lack of memory and a failing device are not the program's: they go on as
-/// they are.
+/// match, and a line for each of own_frames(). A lost peer, a lack of memory and a failing device
+/// are not the program's: they go on as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
 /// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of

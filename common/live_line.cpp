@@ -1,4 +1,4 @@
-#include "launcher/plan/live_line.h"
+#include "common/live_line.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "common/units.h"
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 using std::chrono::nanoseconds;
@@ -54,16 +54,16 @@ std::string loss_text(double loss) {
   return print(size == 0 || (size >= 0.001 && size < 100000) ? "%.4f" : "%.3g", loss);
 }
 
-std::int64_t count_alive(std::span<const WorkerSample> samples) {
+std::int64_t count_alive(std::span<const RankProgress> samples) {
   return std::count_if(
-      samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.alive; });
+      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.alive; });
 }
 
-std::string count_ranks(std::span<const WorkerSample> samples) {
+std::string count_ranks(std::span<const RankProgress> samples) {
   return std::to_string(count_alive(samples)) + " of " + std::to_string(samples.size()) + " ranks";
 }
 
-bool is_behind(const WorkerSample& left, const WorkerSample& right) {
+bool is_behind(const RankProgress& left, const RankProgress& right) {
   return left.step < right.step;
 }
 
@@ -111,10 +111,10 @@ std::string clock_text(nanoseconds time) {
 
 std::vector<LinePart> LiveLine::describe(nanoseconds now,
                                          nanoseconds elapsed,
-                                         std::span<const WorkerSample> samples) {
+                                         std::span<const RankProgress> samples) {
   if (samples.empty()) return {};
   const bool is_ours = std::any_of(
-      samples.begin(), samples.end(), [](const WorkerSample& sample) { return sample.has_page; });
+      samples.begin(), samples.end(), [](const RankProgress& sample) { return sample.has_page; });
   Parts parts = is_ours ? describe_training(now, samples) : describe_external(now, samples);
   if (parts.empty()) return parts;
   if (rules_.round > 0) parts.push_back({kRound, "round " + std::to_string(rules_.round)});
@@ -123,7 +123,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
 }
 
 /// Epoch and step, as far as the program tells them.
-void LiveLine::append_progress(Parts& parts, const WorkerSample& first) const {
+void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   if (first.steps_total > 0) {
     std::int64_t epoch = first.epoch;  // from 1; 0: untold
     if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
@@ -140,10 +140,10 @@ void LiveLine::append_progress(Parts& parts, const WorkerSample& first) const {
 }
 
 /// Of the rank that waits most for data, and of the one that holds most.
-void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const WorkerSample> opened) {
+void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankProgress> opened) {
   std::int64_t data_wait = 0;
   std::int64_t device = 0;
-  for (const WorkerSample& sample : opened) {
+  for (const RankProgress& sample : opened) {
     data_wait = std::max(data_wait, sample.data_wait_ns);
     device = std::max(device, sample.device_bytes);
   }
@@ -155,11 +155,11 @@ void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const Worke
 }
 
 LiveLine::Parts LiveLine::describe_training(nanoseconds now,
-                                            std::span<const WorkerSample> samples) {
-  std::vector<WorkerSample> opened(samples.begin(), samples.end());
-  std::erase_if(opened, [](const WorkerSample& sample) { return !sample.has_page; });
-  const WorkerSample& first = *std::max_element(opened.begin(), opened.end(), is_behind);
-  const WorkerSample& last = *std::min_element(opened.begin(), opened.end(), is_behind);
+                                            std::span<const RankProgress> samples) {
+  std::vector<RankProgress> opened(samples.begin(), samples.end());
+  std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
+  const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
+  const RankProgress& last = *std::min_element(opened.begin(), opened.end(), is_behind);
   samples_.note(now, first.samples);
   steps_.note(now, first.step);
   const auto images = static_cast<std::int64_t>(samples_.per_second().value_or(0));
@@ -192,11 +192,11 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
 }
 
 LiveLine::Parts LiveLine::describe_external(nanoseconds now,
-                                            std::span<const WorkerSample> samples) {
+                                            std::span<const RankProgress> samples) {
   const Output* quietest = nullptr;
   int quietest_rank = 0;
   nanoseconds newest{0};
-  for (const WorkerSample& sample : samples) {
+  for (const RankProgress& sample : samples) {
     Output& output = outputs_.try_emplace(sample.rank, Output{0, now}).first->second;
     if (output.bytes != sample.output_bytes) output = Output{sample.output_bytes, now};
     newest = std::max(newest, output.at);
@@ -232,4 +232,4 @@ std::string describe_node(const NodeView& node) {
   return text;
 }
 
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -1,8 +1,8 @@
-#include "launcher/plan/line_part.h"
+#include "common/line_part.h"
 
 #include <algorithm>
 
-namespace ddp::launcher {
+namespace ddp {
 namespace {
 
 /// Bytes that begin a character: a host's or a user's name may be any text.
@@ -33,4 +33,4 @@ std::string fit(std::vector<LinePart> parts, std::size_t width) {
   return join(parts);
 }
 
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace ddp::launcher {
+namespace ddp {
 
 struct LinePart {
   int importance = 0;  // 0: left out last
@@ -21,4 +21,4 @@ std::string fit(std::vector<LinePart> parts, std::size_t width);
 /// All of them.
 std::string join(const std::vector<LinePart>& parts);
 
-}  // namespace ddp::launcher
+}  // namespace ddp

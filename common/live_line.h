@@ -16,11 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/line_part.h"
-#include "launcher/plan/log_spec.h"
-#include "launcher/plan/watchdog.h"
+#include "common/line_part.h"
+#include "common/rank_progress.h"
 
-namespace ddp::launcher {
+namespace ddp {
 
 /// How fast a number grows, over the last `window`.
 class GrowthRate {
@@ -62,7 +61,7 @@ class LiveLine {
   /// to tell.
   [[nodiscard]] std::vector<LinePart> describe(std::chrono::nanoseconds now,
                                                std::chrono::nanoseconds elapsed,
-                                               std::span<const WorkerSample> samples);
+                                               std::span<const RankProgress> samples);
 
  private:
   struct Output {
@@ -70,12 +69,12 @@ class LiveLine {
     std::chrono::nanoseconds at;  // when it last grew, or was first seen
   };
   using Parts = std::vector<LinePart>;
-  Parts describe_training(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
-  Parts describe_external(std::chrono::nanoseconds now, std::span<const WorkerSample> samples);
-  void append_progress(Parts& parts, const WorkerSample& first) const;
+  Parts describe_training(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
+  Parts describe_external(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
+  void append_progress(Parts& parts, const RankProgress& first) const;
   void append_costs(Parts& parts,
                     std::chrono::nanoseconds now,
-                    std::span<const WorkerSample> opened);
+                    std::span<const RankProgress> opened);
 
   Rules rules_;
   GrowthRate samples_{kWindow};
@@ -99,4 +98,4 @@ struct NodeView {
 /// "node 1 (b): ranks 2-3, device cpu, logs runs/mnist/logs/round-0".
 std::string describe_node(const NodeView& node);
 
-}  // namespace ddp::launcher
+}  // namespace ddp

@@ -1,0 +1,23 @@
+#include "common/rank_progress.h"
+
+namespace ddp {
+
+void read_progress(const ProgressPage& page, RankProgress& progress) {
+  progress.has_page = is_opened(page);
+  progress.phase = phase_of(page);
+  progress.epoch = page.epoch.load(std::memory_order_relaxed);
+  progress.steps_total = page.steps_total.load(std::memory_order_relaxed);
+  progress.samples = page.samples.load(std::memory_order_relaxed);
+  progress.loss = page.loss.load(std::memory_order_relaxed);
+  progress.data_wait_ns = page.data_wait_ns.load(std::memory_order_relaxed);
+  progress.device_bytes = page.device_bytes.load(std::memory_order_relaxed);
+  progress.lr = page.lr.load(std::memory_order_relaxed);
+  progress.step = page.step.load(std::memory_order_relaxed);
+}
+
+Progress parse_progress(std::string_view text) {
+  if (text == "off") return Progress::off;
+  return text == "plain" ? Progress::plain : Progress::automatic;
+}
+
+}  // namespace ddp

@@ -1,0 +1,36 @@
+// How far a rank is, as its progress page tells it, for people who watch it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "common/progress_page.h"
+
+namespace ddp {
+
+struct RankProgress {
+  int rank = 0;
+  bool alive = true;
+  bool has_page = false;
+  Phase phase = Phase::none;
+  std::int64_t epoch = 0;
+  std::int64_t step = 0;
+  std::int64_t steps_total = 0;
+  std::int64_t samples = 0;  // of the whole job
+  double loss = 0;
+  double lr = 0;
+  std::int64_t data_wait_ns = 0;  // that it has waited for data in all
+  std::int64_t device_bytes = 0;  // that it holds on its GPU; 0: none, or untold
+  std::uint64_t output_bytes = 0;  // that it has printed, where somebody counts them
+};
+
+/// What the page says now. The other fields are as they were.
+void read_progress(const ProgressPage& page, RankProgress& progress);
+
+/// --progress. Automatic: on a terminal in place, else a line of its own now and then.
+enum class Progress { automatic, plain, off };
+
+/// `text` is one of the choices of launch.progress.
+Progress parse_progress(std::string_view text);
+
+}  // namespace ddp

@@ -1,0 +1,5 @@
+// A shared library that a test removes, to see what is said of the program that needs it.
+int removed();
+int removed() {
+  return 0;
+}

@@ -1,0 +1,89 @@
+// How the run goes, in one line, where no launcher of ours shows it: the last line of a terminal,
+// rewritten in place, with all that is printed above it; elsewhere a line of its own each 30 s.
+// Promises: what is written to std::cout and std::cerr comes out whole and in order, at once; where
+// there is no line to show, nothing stands in its way. Trap: what others write to the terminal by
+// themselves (printf, a child) begins at the line's start and may leave its end behind it.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <stop_token>
+#include <streambuf>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "common/live_line.h"
+#include "common/progress_page.h"
+#include "common/rank_progress.h"
+
+namespace ddp::worker {
+
+/// The last line of a terminal, and what is printed above it. For several threads.
+class LastLine {
+ public:
+  /// "": it is taken away. It must fit into a line of the terminal.
+  void show(std::string_view line);
+  /// Writes `text` above it, by `below`.
+  void write(std::streambuf& below, std::string_view text);
+
+ private:
+  void draw();
+
+  std::mutex mutex_;
+  std::string line_;
+  bool is_drawn_ = false;
+  bool is_at_start_ = true;  // no line of somebody else's is unfinished
+};
+
+/// As long as it lives, what is written to `stream` stands above the line.
+class AboveLine : public std::streambuf {
+ public:
+  AboveLine(std::ostream& stream, LastLine& line)
+      : stream_(stream), line_(line), below_(stream.rdbuf(this)) {}
+  AboveLine(const AboveLine&) = delete;
+  AboveLine& operator=(const AboveLine&) = delete;
+  ~AboveLine() override { stream_.rdbuf(below_); }
+
+ protected:
+  int_type overflow(int_type letter) override;
+  std::streamsize xsputn(const char* text, std::streamsize size) override;
+  int sync() override { return below_->pubsync(); }
+
+ private:
+  std::ostream& stream_;
+  LastLine& line_;
+  std::streambuf* below_;
+};
+
+/// Shows the line until it is destroyed.
+class LiveConsole {
+ public:
+  /// `page` outlives it. `epochs` are those of the job. In place where stderr is a terminal that no
+  /// other rank prints to.
+  LiveConsole(const ProgressPage& page, std::int64_t epochs, Progress progress, bool has_peers);
+  LiveConsole(const LiveConsole&) = delete;
+  LiveConsole& operator=(const LiveConsole&) = delete;
+  ~LiveConsole();
+
+ private:
+  void run(const std::stop_token& stop);
+  std::vector<LinePart> look();
+
+  const ProgressPage& page_;
+  LiveLine describes_;
+  const std::chrono::steady_clock::time_point began_at_ = std::chrono::steady_clock::now();
+  bool is_in_place_;
+  LastLine line_;
+  std::vector<std::unique_ptr<AboveLine>> streams_;  // those that are terminals
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;  // ends first
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,140 @@
+#include "worker/train/own_frames.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <sstream>
+
+namespace ddp::worker {
+namespace {
+
+constexpr std::size_t kFrames = 10;
+
+struct Frame {
+  std::string file;
+  std::uintptr_t offset = 0;  // of the call in it
+};
+
+bool begins_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
+  return std::ranges::any_of(beginnings, [text](auto word) { return text.starts_with(word); });
+}
+
+bool is_of_a_library(const std::string& file) {
+  return begins_with_any(std::filesystem::path(file).filename().string(),
+                         {"libtorch",
+                          "libc10",
+                          "libstdc++",
+                          "libgomp",
+                          "libc.so",
+                          "libm.so",
+                          "ld-",
+                          "libpthread",
+                          "libasan",
+                          "libubsan",
+                          "libtsan"});
+}
+
+/// Templates of libraries are compiled into the program that uses them.
+bool is_of_a_library_by_name(std::string_view function) {
+  for (const std::string_view type : {"void ", "bool ", "decltype(auto) "})
+    if (function.starts_with(type)) function.remove_prefix(type.size());
+  return begins_with_any(function,
+                         {"std::", "at::", "c10::", "torch::", "__gnu_cxx::", "_start", "__libc_"});
+}
+
+/// "frame #2: NAME + 0x5d (0x7f0123456789 in /usr/bin/tiny)".
+std::optional<Frame> read_frame(std::string_view line) {
+  const std::size_t begin = line.rfind(" (0x");
+  if (!line.starts_with("frame #") || begin == std::string_view::npos) return {};
+  std::uintptr_t address = 0;
+  const std::string_view number = line.substr(begin + 4);
+  (void)std::from_chars(number.data(), number.data() + number.size(), address, 16);
+  // It returns to behind the call, which may be another line.
+  Dl_info info{};
+  link_map* map = nullptr;
+  void* const extra = static_cast<void*>(&map);
+  const auto* const call = reinterpret_cast<const void*>(address - 1);
+  if (address == 0 || ::dladdr1(call, &info, static_cast<void**>(extra), RTLD_DL_LINKMAP) == 0)
+    return {};
+  // The loader may know the program by the name that it was called by.
+  const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
+  std::error_code ignored;
+  const std::string file =
+      is_program ? std::filesystem::read_symlink("/proc/self/exe", ignored).string() : map->l_name;
+  return Frame{file, address - 1 - map->l_addr};
+}
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char letter : text)
+    result += letter == '\'' ? "'\\''" : std::string(1, letter);
+  return result + "'";
+}
+
+std::string hex(std::uintptr_t number) {
+  std::array<char, 24> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, 16).ptr;
+  return "0x" + std::string(text.data(), end);
+}
+
+/// Function and place of what stands at the offset, and of what it is inlined into: two lines each.
+std::vector<std::string> look_up(const Frame& frame) {
+  const std::string command = "DEBUGINFOD_URLS= exec timeout 5 addr2line -f -C -i -e " +
+                              quoted(frame.file) + " " + hex(frame.offset) + " 2>/dev/null";
+  const auto close = [](FILE* file) { ::pclose(file); };
+  const std::unique_ptr<FILE, decltype(close)> pipe(::popen(command.c_str(), "re"), close);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (pipe && std::fgets(buffer.data(), static_cast<int>(buffer.size()), pipe.get()) != nullptr)
+    text += buffer.data();
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  return lines;
+}
+
+/// "tiny.cpp:12" of "tiny.cpp:12 (discriminator 3)"; "": not known.
+std::string place_of(const std::string& line) {
+  const std::string place = line.substr(0, line.find(" (discriminator"));
+  if (place.starts_with("??") || place.ends_with(":?") || place.ends_with(":0")) return "";
+  return std::filesystem::path(place).lexically_normal().string();
+}
+
+/// Without the types of its arguments where they are long.
+std::string short_name(const std::string& function) {
+  constexpr std::size_t kLong = 100;
+  if (function.size() <= kLong) return function;
+  return function.substr(0, function.find('(')) + "(...)";
+}
+
+}  // namespace
+
+std::vector<std::string> own_frames(std::string_view backtrace) {
+  std::vector<std::string> found;
+  while (!backtrace.empty() && found.size() < kFrames) {
+    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
+    const std::optional<Frame> frame = read_frame(backtrace.substr(0, end));
+    backtrace.remove_prefix(end + 1);
+    if (!frame || is_of_a_library(frame->file)) continue;
+    const std::vector<std::string> lines = look_up(*frame);
+    if (lines.size() < 2 || lines[0].starts_with("??"))
+      found.push_back(frame->file + " +" + hex(frame->offset));
+    for (std::size_t i = 0; i + 1 < lines.size() && found.size() < kFrames; i += 2) {
+      if (lines[i].starts_with("??") || is_of_a_library_by_name(lines[i])) continue;
+      const std::string place = place_of(lines[i + 1]);
+      found.push_back(short_name(lines[i]) + (place.empty() ? "" : " at " + place));
+    }
+  }
+  return found;
+}
+
+}  // namespace ddp::worker
