@@ -146,6 +146,7 @@ class Rig {
 
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
   [[nodiscard]] const Weighing& task() const { return task_; }
+  [[nodiscard]] const ProgressPage& page() const { return page_; }
   [[nodiscard]] Tally& tally() { return *tally_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const {
     return replica_->parameters();

@@ -182,5 +182,16 @@ TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
   }
 }
 
+TEST(Step, ThePageTellsHowLongTheDataWereWaitedForAndThatACpuHoldsNoDevice) {
+  const std::unique_ptr<Group> group = make_alone();
+  Rig rig(*group, {});
+  rig.run(0);
+  const std::int64_t after_one = rig.page().data_wait_ns;
+  EXPECT_GT(after_one, 0);
+  rig.run(1);
+  EXPECT_GT(rig.page().data_wait_ns.load(), after_one);
+  EXPECT_EQ(rig.page().device_bytes.load(), 0);
+}
+
 }  // namespace
 }  // namespace ddp::worker
