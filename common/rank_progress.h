@@ -19,8 +19,8 @@ struct RankProgress {
   std::int64_t samples = 0;  // of the whole job
   double loss = 0;
   double lr = 0;
-  std::int64_t data_wait_ns = 0;  // that it has waited for data in all
-  std::int64_t device_bytes = 0;  // that it holds on its GPU; 0: none, or untold
+  std::int64_t data_wait_ns = 0;   // that it has waited for data in all
+  std::int64_t device_bytes = 0;   // that it holds on its GPU; 0: none, or untold
   std::uint64_t output_bytes = 0;  // that it has printed, where somebody counts them
 };
 
