@@ -1,15 +1,24 @@
 #include "common/line_part.h"
 
 #include <algorithm>
+#include <string_view>
+
+#include "common/utf8.h"
 
 namespace ddp {
 namespace {
 
-/// Bytes that begin a character: a host's or a user's name may be any text.
-std::size_t count_columns(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
+/// How much of the text, which may be any, has room in `columns`. Units: bytes.
+std::size_t bytes_that_fit(std::string_view text, std::size_t columns) {
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text.substr(end)), 1);
+    const std::size_t width = columns_of(text.substr(end, length));
+    if (width > columns) break;
+    columns -= width;
+    end += length;
+  }
+  return end;
 }
 
 }  // namespace
@@ -22,15 +31,17 @@ std::string join(const std::vector<LinePart>& parts) {
 }
 
 std::string fit(std::vector<LinePart> parts, std::size_t width) {
-  while (parts.size() > 1 && count_columns(join(parts)) > width) {
+  std::string text = join(parts);
+  while (parts.size() > 1 && bytes_that_fit(text, width) < text.size()) {
     // From the back: of equal ones the last.
     const auto least = std::max_element(
         parts.rbegin(), parts.rend(), [](const LinePart& left, const LinePart& right) {
           return left.importance < right.importance;
         });
     parts.erase(std::prev(least.base()));
+    text = join(parts);
   }
-  return join(parts);
+  return text.substr(0, bytes_that_fit(text, width));
 }
 
 }  // namespace ddp

@@ -48,6 +48,7 @@ enum class StopReason : std::uint32_t { none, preempt, teardown };
 
 struct ProgressPage {
   static constexpr std::uint32_t kVersion = 3;
+  static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, the others keep theirs
 
   std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
   std::atomic<Phase> phase{Phase::none};
@@ -92,10 +93,11 @@ class InCollective {
   ProgressPage* page_;
 };
 
-/// True once a worker of this release has opened the page. An external program may have written
-/// anything into it.
+/// True once a worker of this release, or of one whose page is a head of this one, has opened it.
+/// An external program may have written anything into it.
 inline bool is_opened(const ProgressPage& page) {
-  return page.version.load(std::memory_order_acquire) == ProgressPage::kVersion;
+  const std::uint32_t version = page.version.load(std::memory_order_acquire);
+  return version >= ProgressPage::kOldestVersion && version <= ProgressPage::kVersion;
 }
 
 /// What the page says; of a program that has written anything into it, `none`.

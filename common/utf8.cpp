@@ -1,5 +1,9 @@
 #include "common/utf8.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
 namespace ddp {
 
 std::size_t utf8_length(std::string_view text) {
@@ -23,6 +27,26 @@ std::size_t utf8_length(std::string_view text) {
     return second && is_tail(2) && is_tail(3) ? 4 : 0;
   }
   return 0;
+}
+
+std::size_t columns_of(std::string_view character) {
+  constexpr std::pair<std::uint32_t, std::uint32_t> kWide[] = {{0x1100, 0x115f},
+                                                               {0x2e80, 0xa4cf},
+                                                               {0xac00, 0xd7a3},
+                                                               {0xf900, 0xfaff},
+                                                               {0xfe30, 0xfe6f},
+                                                               {0xff00, 0xff60},
+                                                               {0xffe0, 0xffe6},
+                                                               {0x1f300, 0x1faff},
+                                                               {0x20000, 0x3fffd}};
+  if (character.size() < 3) return 1;
+  std::uint32_t point = static_cast<unsigned char>(character[0]) & (character.size() == 3 ? 15 : 7);
+  for (const char tail : character.substr(1))
+    point = point << 6 | (static_cast<unsigned char>(tail) & 63);
+  return std::ranges::any_of(
+             kWide, [point](auto block) { return block.first <= point && point <= block.second; })
+             ? 2
+             : 1;
 }
 
 std::size_t valid_utf8(std::string_view text) {

@@ -451,6 +451,7 @@ JobEnd describe_own_end(int exit_code, const std::string& text) {
   end.exit_code = exit_code;
   end.report = clean("ddp-launch: " + text);
   end.members = "\"decided_by\":\"launcher\"";
+  end.is_lone = true;
   return end;
 }
 
@@ -471,7 +472,9 @@ JobEnd describe_lone_end(const LoneEnd& end,
   verdict.rounds = end.stop.round + 1;
   if (before && !before->what.empty())
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
-  return describe_end(verdict, spec, host, 0);
+  JobEnd lone = describe_end(verdict, spec, host, 0);
+  lone.is_lone = true;
+  return lone;
 }
 
 }  // namespace ddp::launcher

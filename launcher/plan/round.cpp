@@ -340,6 +340,11 @@ Round::NodeState* Round::find(int node_rank, int round) {
   return node.is_lost || round != rules_.number ? nullptr : &node;
 }
 
+bool Round::is_of(int node_rank, int rank) const {
+  const auto index = static_cast<std::size_t>(node_rank);
+  return node_rank >= 0 && index < nodes_.size() && is_of(nodes_[index], rank);
+}
+
 bool Round::is_of(const NodeState& node, int rank) const {
   const auto index = static_cast<std::size_t>(rank);
   return rank >= 0 && index >= node.first_worker && index < node.first_worker + node.node.workers;

@@ -119,6 +119,8 @@ class Round {
   [[nodiscard]] Time began_at() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] const std::vector<RankState>& ranks() const { return ranks_; }
+  /// Whether that node runs the worker of that rank; both may be what somebody else says.
+  [[nodiscard]] bool is_of(int node_rank, int rank) const;
   [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }

@@ -183,7 +183,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
       if (is_stopped(track.last)) return true;
       if (tells_all(track.last) && !waits_for_others(now, track)) return true;
       ++hung;
-      const bool is_asleep = now - track.activity.sleeps_since() >= *limits_.hang_timeout;
+      const bool is_asleep = now - track.activity.sleeps_since() >= usual_limit();
       is_one_elsewhere =
           is_one_elsewhere || (is_asleep && kind_of(track.last) == WaitKind::elsewhere);
     } else if (spins(now, track)) {

@@ -1,7 +1,6 @@
 #include "launcher/run/final_report.h"
 
 #include "common/error.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "common/report/report_file.h"
@@ -30,9 +29,7 @@ int give_final_report(const JobEnd& end,
                       const RecordPlaces& places,
                       const Environment& environment,
                       Console& console) {
-  // A node that has lost node 0 is the only one that says so.
-  const bool has_node_zero_said_it =
-      spec.shares_console && !is_node_zero && end.exit_code != exit_code::kNodeLost;
+  const bool has_node_zero_said_it = spec.shares_console && !is_node_zero && !end.is_lone;
   if (!has_node_zero_said_it) console.print(end.report);
   try {
     write_records(end, places, environment);

@@ -153,8 +153,8 @@ void JobRound::look_at_workers(Clock::time_point now) {
     samples[rank].rank = static_cast<int>(rank);
   for (const LinkedNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
+      if (!round_.is_of(node->node_rank, sample.rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
-      if (rank >= samples.size()) continue;
       samples[rank] = sample;
       samples[rank].ended_at += node->begin_since(round_.began_at());
     }

@@ -1,5 +1,5 @@
 // The lines that a node's agent prints about its own part in a round: what supervises it, what it
-// runs and why it stops. Their words are made in plan/live_line and plan/stop_line.
+// runs and why it stops. Their words are made in common/live_line and plan/stop_line.
 #pragma once
 
 #include <sys/types.h>

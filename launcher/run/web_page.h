@@ -22,7 +22,7 @@ class WebPage {
  public:
   using Look = std::function<JobView()>;
   static constexpr std::chrono::seconds kPause{1};    // between two looks
-  static constexpr std::chrono::seconds kLately{10};  // who asked then may ask again
+  static constexpr std::chrono::seconds kLately{60};  // who asked then may ask again
 
   /// Listens where spec.web says, which is there. All arguments outlive it. Errors: SystemError, 2
   /// when the port is taken.

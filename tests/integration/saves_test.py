@@ -66,10 +66,11 @@ class KilledSaves(SavesTest):
                 self.assertEqual(list((run / "checkpoints").glob("*.tmp-*")), [])
 
     def test_k1_a_kill_before_an_evaluation_is_told_repeats_it(self):
-        self.launch(2, "output=whole")
-        self.launch(2, expect=137, DDP_FAILPOINTS="save.amend=kill")
-        self.assertIn("resumes at step 10, epoch 1,", self.launch(2))
-        self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+        for ranks in (1, 2):
+            self.launch(ranks, f"output=whole{ranks}")
+            self.launch(ranks, f"output=cut{ranks}", expect=137, DDP_FAILPOINTS="save.amend=kill")
+            self.assertIn(", epoch 1,", self.launch(ranks, f"output=cut{ranks}"))
+            self.assert_same_run(self.folder / f"whole{ranks}" / "job", self.folder / f"cut{ranks}" / "job")
 
     def test_k1_a_kill_around_an_evaluation_between_steps_repeats_it(self):
         # What it decides, a rate that drops and when it was enough, must not depend on where the run was killed.

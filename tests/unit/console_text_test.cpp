@@ -27,6 +27,8 @@ TEST(ConsoleText, ALineIsCutByColumnsNotByBytes) {
   EXPECT_EQ(first_columns("\x1b[32mabcd\x1b[0m", 3), "\x1b[32mabc\x1b[0m");
   EXPECT_EQ(first_columns("\x1b[32mabc\x1b[0m", 3), "\x1b[32mabc\x1b[0m");
   EXPECT_EQ(first_columns("abc", 0), "");
+  EXPECT_EQ(first_columns("\u8bad\u7ec3 9%", 5), "\u8bad\u7ec3 ") << "two columns each";
+  EXPECT_EQ(first_columns("\u8bad\u7ec3", 3), "\u8bad");
 }
 
 TEST(ConsoleText, OfAProgressBarTheLastStateStays) {

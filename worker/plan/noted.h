@@ -21,6 +21,7 @@ class Noted {
   Noted(Noted&& other) noexcept = default;
   Noted& operator=(const Noted& other) {
     value_ = other.look();
+    was_read_ = true;
     return *this;
   }
   Noted& operator=(Noted&& other) noexcept = default;
@@ -34,7 +35,7 @@ class Noted {
 
  private:
   const T& look() const {
-    was_read_ = true;
+    if (!was_read_) was_read_ = true;  // a copy may be read by several threads
     return value_;
   }
 

@@ -42,8 +42,10 @@ double memory_mib(const at::Device& device) {
 /// By rank: its own work in a step, as far as it is known. Else the step, in which the fast ones
 /// wait for the slow ones.
 std::vector<double> work_of(const std::map<std::string, std::vector<double>>& numbers) {
-  if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms"))
-    return numbers.at("step_ms");
+  if (!numbers.contains("forward_ms") || !numbers.contains("backward_ms")) {
+    const auto step = numbers.find("step_ms");  // none: the run went on behind an epoch's last step
+    return step == numbers.end() ? std::vector<double>() : step->second;
+  }
   std::vector<double> work(numbers.at("forward_ms").size());
   for (const char* const part : {"data_wait_ms", "forward_ms", "backward_ms"}) {
     const auto found = numbers.find(part);
@@ -59,8 +61,9 @@ NamedValues compare_ranks(const RankNumbers& by_name) {
   NamedValues values{{"memory/most_mib", std::ranges::max(numbers.at(kMemory))}};
   std::vector<double> work = work_of(numbers);
   std::ranges::sort(work);
-  if (work.size() > 1)
-    values.emplace_back("ranks/slowest_to_median", work.back() / work[(work.size() - 1) / 2]);
+  const double median = work.empty() ? 0 : work[(work.size() - 1) / 2];
+  if (work.size() > 1 && median > 0)
+    values.emplace_back("ranks/slowest_to_median", work.back() / median);
   return values;
 }
 

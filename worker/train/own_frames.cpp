@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -16,7 +17,10 @@
 namespace ddp::worker {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::size_t kFrames = 10;
+constexpr std::chrono::seconds kLookUpFor{5};  // all of them; the rest have an offset alone
 
 struct Frame {
   std::string file;
@@ -42,11 +46,25 @@ bool is_of_a_library(const std::string& file) {
                           "libtsan"});
 }
 
+/// Without the type that it returns, which stands before the name of a template's function.
+std::string_view name_of(std::string_view function) {
+  constexpr std::string_view kUnnamed = "(anonymous namespace)";
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < function.size(); ++i) {
+    if (function.substr(i).starts_with(kUnnamed)) i += kUnnamed.size();
+    const char letter = i < function.size() ? function[i] : '(';
+    if (letter == '(' && depth == 0 && i != begin) break;
+    if (letter == '<') ++depth;
+    if (letter == '>') --depth;
+    if (letter == ' ' && depth == 0) begin = i + 1;
+  }
+  return function.substr(begin);
+}
+
 /// Templates of libraries are compiled into the program that uses them.
 bool is_of_a_library_by_name(std::string_view function) {
-  for (const std::string_view type : {"void ", "bool ", "decltype(auto) "})
-    if (function.starts_with(type)) function.remove_prefix(type.size());
-  return begins_with_any(function,
+  return begins_with_any(name_of(function),
                          {"std::", "at::", "c10::", "torch::", "__gnu_cxx::", "_start", "__libc_"});
 }
 
@@ -86,9 +104,12 @@ std::string hex(std::uintptr_t number) {
 }
 
 /// Function and place of what stands at the offset, and of what it is inlined into: two lines each.
-std::vector<std::string> look_up(const Frame& frame) {
-  const std::string command = "DEBUGINFOD_URLS= exec timeout 5 addr2line -f -C -i -e " +
-                              quoted(frame.file) + " " + hex(frame.offset) + " 2>/dev/null";
+std::vector<std::string> look_up(const Frame& frame, Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
+  if (left.count() < 1) return {};
+  const std::string command = "DEBUGINFOD_URLS= exec timeout " + std::to_string(left.count()) +
+                              " addr2line -f -C -i -e " + quoted(frame.file) + " " +
+                              hex(frame.offset) + " 2>/dev/null";
   const auto close = [](FILE* file) { ::pclose(file); };
   const std::unique_ptr<FILE, decltype(close)> pipe(::popen(command.c_str(), "re"), close);
   std::string text;
@@ -120,12 +141,13 @@ std::string short_name(const std::string& function) {
 
 std::vector<std::string> own_frames(std::string_view backtrace) {
   std::vector<std::string> found;
+  const Clock::time_point deadline = Clock::now() + kLookUpFor;
   while (!backtrace.empty() && found.size() < kFrames) {
     const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
     const std::optional<Frame> frame = read_frame(backtrace.substr(0, end));
     backtrace.remove_prefix(end + 1);
     if (!frame || is_of_a_library(frame->file)) continue;
-    const std::vector<std::string> lines = look_up(*frame);
+    const std::vector<std::string> lines = look_up(*frame, deadline);
     if (lines.size() < 2 || lines[0].starts_with("??"))
       found.push_back(frame->file + " +" + hex(frame->offset));
     for (std::size_t i = 0; i + 1 < lines.size() && found.size() < kFrames; i += 2) {
