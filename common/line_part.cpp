@@ -12,11 +12,10 @@ namespace {
 std::size_t bytes_that_fit(std::string_view text, std::size_t columns) {
   std::size_t end = 0;
   while (end < text.size()) {
-    const std::size_t length = std::max<std::size_t>(utf8_length(text.substr(end)), 1);
-    const std::size_t width = columns_of(text.substr(end, length));
-    if (width > columns) break;
-    columns -= width;
-    end += length;
+    const Character next = first_character(text.substr(end));
+    if (next.columns > columns) break;
+    columns -= next.columns;
+    end += next.bytes;
   }
   return end;
 }

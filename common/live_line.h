@@ -46,6 +46,7 @@ class LiveLine {
   static constexpr std::chrono::seconds kWindow{10};  // that images per second are counted over
   static constexpr std::chrono::seconds kLongWindow{300};  // that the time left is told from
   static constexpr std::chrono::seconds kQuiet{5};
+  static constexpr std::chrono::seconds kPlainPause{30};  // where it is not rewritten in place
 
   struct Rules {
     bool has_other_nodes = false;

@@ -29,7 +29,7 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
-std::size_t columns_of(std::string_view character) {
+Character first_character(std::string_view text) {
   constexpr std::pair<std::uint32_t, std::uint32_t> kWide[] = {{0x1100, 0x115f},
                                                                {0x2e80, 0xa4cf},
                                                                {0xac00, 0xd7a3},
@@ -39,14 +39,14 @@ std::size_t columns_of(std::string_view character) {
                                                                {0xffe0, 0xffe6},
                                                                {0x1f300, 0x1faff},
                                                                {0x20000, 0x3fffd}};
-  if (character.size() < 3) return 1;
-  std::uint32_t point = static_cast<unsigned char>(character[0]) & (character.size() == 3 ? 15 : 7);
-  for (const char tail : character.substr(1))
+  const std::size_t bytes = std::max<std::size_t>(utf8_length(text), 1);
+  if (bytes < 3) return {bytes, 1};
+  std::uint32_t point = static_cast<unsigned char>(text[0]) & (bytes == 3 ? 15 : 7);
+  for (const char tail : text.substr(1, bytes - 1))
     point = point << 6 | (static_cast<unsigned char>(tail) & 63);
-  return std::ranges::any_of(
-             kWide, [point](auto block) { return block.first <= point && point <= block.second; })
-             ? 2
-             : 1;
+  const bool is_wide = std::ranges::any_of(
+      kWide, [point](auto block) { return block.first <= point && point <= block.second; });
+  return {bytes, is_wide ? 2U : 1U};
 }
 
 std::size_t valid_utf8(std::string_view text) {

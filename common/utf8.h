@@ -12,9 +12,13 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for
 /// Length of the sequence at the head of `text`; 0 when there is none.
 std::size_t utf8_length(std::string_view text);
 
-/// Columns of a terminal that the valid sequence `character` takes: 2 if it is East Asian wide or
-/// an emoji, else 1. Source: Unicode 15, EastAsianWidth.txt, by blocks.
-std::size_t columns_of(std::string_view character);
+/// What a terminal shows of the head of a text that may hold anything.
+struct Character {
+  std::size_t bytes = 1;    // of the sequence; 1, too, where there is none
+  std::size_t columns = 1;  // 2: East Asian wide, or an emoji
+};
+/// `text` is not empty. Source of the widths: Unicode 15, EastAsianWidth.txt, by blocks.
+Character first_character(std::string_view text);
 
 /// Length of the longest head of `text` that is valid.
 std::size_t valid_utf8(std::string_view text);

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +20,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/terminal.h"
 #include "launcher/plan/console_text.h"
 
 namespace ddp::launcher {
@@ -42,15 +42,6 @@ bool is_same(int left, int right) {
   struct stat b {};
   return ::fstat(left, &a) == 0 && ::fstat(right, &b) == 0 && a.st_dev == b.st_dev &&
          a.st_ino == b.st_ino;
-}
-
-constexpr std::string_view kErase = "\r\x1b[K";  // to the start of the line, and all of it
-constexpr std::size_t kUsualWidth = 80;
-
-std::size_t width_of(int terminal) {
-  winsize size{};
-  const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return (is_known ? size.ws_col : kUsualWidth) - 1;
 }
 
 /// What one write() takes of `bytes`.
@@ -268,11 +259,10 @@ void FileWriter::Lane::show(const Block& block) {
   if (block.footer) footer_ = *block.footer;
   if (!block.bytes.empty()) is_at_start_ = block.bytes.back() == '\n';
   if (footer_.empty() && !is_drawn_) return put(*block.output, block.bytes);
-  std::string text(is_drawn_ ? kErase : "");
+  std::string text(is_drawn_ ? kEraseLine : "");
   text += block.bytes;
   is_drawn_ = !footer_.empty() && is_at_start_;
-  // A line that wraps could not be erased.
-  if (is_drawn_) text += first_columns(footer_, width_of(block.output->fd));
+  if (is_drawn_) text += first_columns(footer_, line_width(block.output->fd));
   put(*block.output, text);
 }
 
@@ -432,7 +422,7 @@ void FileWriter::draw_footer() {
 }
 
 std::size_t FileWriter::footer_width() {
-  return width_of(STDERR_FILENO);
+  return line_width(STDERR_FILENO);
 }
 
 std::size_t FileWriter::queued_bytes(Target target) const {

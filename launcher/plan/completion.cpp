@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "common/shell_quotes.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/help.h"
 #include "launcher/plan/verbs.h"
@@ -55,14 +56,6 @@ std::string verb_names() {
   for (const Verb& verb : verbs())
     names.emplace_back(verb.name);
   return join(names);
-}
-
-/// In single quotes of a shell of the Bourne family.
-std::string in_quotes(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
 }
 
 // Bash splits words at '=' and ':' (COMP_WORDBREAKS), so "--tee=" is three words and the one that

@@ -103,12 +103,10 @@ std::string first_columns(std::string_view line, std::size_t columns) {
   while (end < line.size()) {
     const std::string_view rest = line.substr(end);
     const bool is_color = rest[0] == kEscape;
-    const std::size_t length =
-        is_color ? escape_length(rest) : std::max<std::size_t>(utf8_length(rest), 1);
-    const std::size_t width = is_color ? 0 : columns_of(rest.substr(0, length));
-    if (width > columns) break;
-    columns -= width;
-    end += length;
+    const Character next = is_color ? Character{escape_length(rest), 0} : first_character(rest);
+    if (next.columns > columns) break;
+    columns -= next.columns;
+    end += next.bytes;
     is_colored = is_colored || is_color;
   }
   std::string text(line.substr(0, end));

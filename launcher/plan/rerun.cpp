@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "common/shell_quotes.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace ddp::launcher {
@@ -45,10 +46,7 @@ std::string quote(const std::string& word) {
   const bool is_text =
       std::none_of(word.begin(), word.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
   if (!is_text) return quote_control(word);
-  std::string quoted = "'";
-  for (const char c : word)
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return in_quotes(word);
 }
 
 std::string rerun_command(const JobSpec& spec,

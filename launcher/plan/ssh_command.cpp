@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/shell_quotes.h"
 
 namespace ddp::launcher {
 namespace {
@@ -105,15 +106,7 @@ std::string quote_for_shell(const std::string& word) {
            std::string_view("_-./,:=@%+").find(c) != std::string_view::npos;
   });
   if (is_plain && word.front() != '=') return word;  // zsh looks for a program behind a first '='
-  std::string quoted = "'";
-  for (const char c : word) {
-    if (c == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "'";
+  return in_quotes(word);
 }
 
 void check_ssh_plan(const SshPlan& plan) {

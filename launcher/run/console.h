@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/line_part.h"
+#include "common/live_line.h"
 #include "common/log.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
@@ -31,18 +31,18 @@ class Console {
   void warning(const std::string& text) { say(log::Level::warning, text); }
   void error(const std::string& text) { say(log::Level::error, text); }
   /// How the job goes: on a terminal the last line, rewritten in place, else a line of its own each
-  /// kLivePause. It may come from another node: only text is shown of it. No parts: it is over.
+  /// LiveLine::kPlainPause. It may come from another node: only text is shown of it. No parts: it
+  /// is over.
   void live(const std::vector<LinePart>& parts) {
     if (!has_live_line()) return;
     if (progress_ == Progress::automatic && writer_.has_terminal()) return show_in_place(parts);
     if (!live_at_) live_at_ = Clock::now();
-    if (parts.empty() || Clock::now() - *live_at_ < kLivePause) return;
+    if (parts.empty() || Clock::now() - *live_at_ < LiveLine::kPlainPause) return;
     live_at_ = Clock::now();
     std::string text = head_of(log::Level::info);
     append_clean(text, join(parts));
     print(text + "\n");
   }
-  static constexpr std::chrono::seconds kLivePause{30};
   static constexpr std::size_t kHeadWidth = 80;  // of a terminal that has room for our name
 
   [[nodiscard]] bool has_live_line() const {

@@ -26,10 +26,6 @@ constexpr std::chrono::seconds kFirstLook{1};
 constexpr std::chrono::seconds kLookEvery{10};
 constexpr std::chrono::seconds kReadWait{2};
 
-std::string answer_key(const Question& question, int rank) {
-  return question.key + "/" + std::to_string(rank);
-}
-
 std::string read_key(const Question& question, int rank) {
   return question.key + "/read/" + std::to_string(rank);
 }
@@ -70,7 +66,7 @@ struct Answered {
 Answered look_around(const Voters& voters, const Question& question) {
   Answered found;
   for (int rank = 0; rank < voters.world_size; ++rank) {
-    const bool is_here = voters.store->check({answer_key(question, rank)});
+    const bool is_here = voters.store->check({answer_key(question.key, rank)});
     (is_here ? found.here : found.missing).push_back(rank);
   }
   return found;
@@ -103,7 +99,7 @@ Finding compare(const Voters& voters, const Question& question) {
   const std::vector<int> here = look_around(voters, question).here;
   std::vector<std::string> keys;
   for (const int rank : here)
-    keys.push_back(answer_key(question, rank));
+    keys.push_back(answer_key(question.key, rank));
   const std::vector<std::vector<std::uint8_t>> answers = voters.store->multiGet(keys);
   std::map<int, std::string> texts;
   for (std::size_t i = 0; i < here.size(); ++i)
@@ -118,7 +114,7 @@ Finding compare(const Voters& voters, const Question& question) {
 Finding gather(const Voters& voters, const Question& question) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < voters.world_size; ++rank)
-    keys.push_back(answer_key(question, rank));
+    keys.push_back(answer_key(question.key, rank));
   const auto look = [&](Clock::duration waited) {
     name_missing(voters, question, waited);
     return compare(voters, question).code != exit_code::kOk;
@@ -165,10 +161,14 @@ Finding follow(const Voters& voters, const Question& question) {
 
 }  // namespace
 
+std::string answer_key(const std::string& question_key, int rank) {
+  return question_key + "/" + std::to_string(rank);
+}
+
 void agree(const Voters& voters, const Question& question, const std::string& text) {
   Finding finding;
   try {
-    voters.store->set(answer_key(question, voters.rank), text);
+    voters.store->set(answer_key(question.key, voters.rank), text);
     finding = voters.rank == 0 ? lead(voters, question) : follow(voters, question);
   } catch (const c10::Error& error) {
     throw PeerError("rank " + std::to_string(voters.rank) +

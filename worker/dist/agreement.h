@@ -39,4 +39,7 @@ struct Voters {
 /// does not answer, 202 when the store fails.
 void agree(const Voters& voters, const Question& question, const std::string& text);
 
+/// Of the store: there once that rank has answered the question of that key.
+std::string answer_key(const std::string& question_key, int rank);
+
 }  // namespace ddp::worker

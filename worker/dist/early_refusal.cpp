@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "common/error.h"
+#include "worker/dist/agreement.h"
 #include "worker/dist/store.h"
 
 namespace ddp::worker {
@@ -41,8 +42,9 @@ bool is_said_by_rank_0(const WorkerIdentity& self, const std::string& problem) t
     (void)store->check({kRefused});  // it is delivered once the answer behind it is here
     return false;
   }
-  const bool is_heard = wait_for(
-      kPatience, [&] { return store->check({kRefused}) || store->check({kJoinedByRank0}); });
+  const std::string joined = answer_key(kJoin, 0);
+  const bool is_heard =
+      wait_for(kPatience, [&] { return store->check({kRefused}) || store->check({joined}); });
   if (!is_heard || !store->check({kRefused}) || store->get_to_str(kRefused) != problem)
     return false;
   (void)wait_for(kEnd, [] { return false; });

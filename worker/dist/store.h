@@ -22,8 +22,7 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
 /// In it, the keys of this round: those of an earlier one are harmless, whoever serves the store.
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
-/// There once rank 0 has joined.
-inline constexpr const char* kJoin = "join";
-inline constexpr const char* kJoinedByRank0 = "join/0";
+inline constexpr const char* kJoin =
+    "join";  // the question of worker/dist/agreement by which a rank joins
 
 }  // namespace ddp::worker

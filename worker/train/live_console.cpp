@@ -1,6 +1,5 @@
 #include "worker/train/live_console.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -8,23 +7,12 @@
 #include <iostream>
 
 #include "common/log.h"
+#include "common/terminal.h"
 
 namespace ddp::worker {
 namespace {
 
-using std::chrono::seconds;
-
-constexpr std::string_view kErase = "\r\x1b[K";
-constexpr seconds kInPlace{1};
-constexpr seconds kElsewhere{30};
-constexpr std::size_t kUsualWidth = 80;
-
-/// A line that wraps could not be erased.
-std::size_t width() {
-  winsize size{};
-  const bool is_known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return (is_known ? size.ws_col : kUsualWidth) - 1;
-}
+constexpr std::chrono::seconds kInPlace{1};
 
 void put(std::string_view text) {
   (void)!::write(STDERR_FILENO, text.data(), text.size());
@@ -42,7 +30,7 @@ LiveLine::Rules rules_for(std::int64_t epochs, Progress progress) {
 void LastLine::show(std::string_view line) {
   const std::lock_guard lock(mutex_);
   line_ = line;
-  if (is_drawn_) put(kErase);
+  if (is_drawn_) put(kEraseLine);
   is_drawn_ = false;
   draw();
 }
@@ -50,7 +38,7 @@ void LastLine::show(std::string_view line) {
 void LastLine::write(std::streambuf& below, std::string_view text) {
   if (text.empty()) return;
   const std::lock_guard lock(mutex_);
-  if (is_drawn_) put(kErase);
+  if (is_drawn_) put(kEraseLine);
   is_drawn_ = false;
   below.sputn(text.data(), static_cast<std::streamsize>(text.size()));
   below.pubsync();
@@ -114,8 +102,8 @@ void LiveConsole::run(const std::stop_token& stop) {
     const std::vector<LinePart> parts = look();
     const auto now = std::chrono::steady_clock::now();
     if (is_in_place_) {
-      line_.show(fit(parts, width()));
-    } else if (now - said_at >= kElsewhere && !parts.empty()) {
+      line_.show(fit(parts, line_width(STDERR_FILENO)));
+    } else if (now - said_at >= LiveLine::kPlainPause && !parts.empty()) {
       said_at = now;
       log::info(join(parts));
     }

@@ -1,6 +1,7 @@
 #include "worker/train/own_frames.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <link.h>
 
 #include <algorithm>
@@ -13,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <sstream>
+
+#include "common/shell_quotes.h"
 
 namespace ddp::worker {
 namespace {
@@ -90,26 +93,15 @@ std::optional<Frame> read_frame(std::string_view line) {
   return Frame{file, address - 1 - map->l_addr};
 }
 
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (const char letter : text)
-    result += letter == '\'' ? "'\\''" : std::string(1, letter);
-  return result + "'";
-}
-
-std::string hex(std::uintptr_t number) {
-  std::array<char, 24> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), number, 16).ptr;
-  return "0x" + std::string(text.data(), end);
-}
-
 /// Function and place of what stands at the offset, and of what it is inlined into: two lines each.
 std::vector<std::string> look_up(const Frame& frame, Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::seconds>(deadline - Clock::now());
   if (left.count() < 1) return {};
-  const std::string command = "DEBUGINFOD_URLS= exec timeout " + std::to_string(left.count()) +
-                              " addr2line -f -C -i -e " + quoted(frame.file) + " " +
-                              hex(frame.offset) + " 2>/dev/null";
+  const std::string command =
+      fmt::format("DEBUGINFOD_URLS= exec timeout {} addr2line -f -C -i -e {} {:#x} 2>/dev/null",
+                  left.count(),
+                  in_quotes(frame.file),
+                  frame.offset);
   const auto close = [](FILE* file) { ::pclose(file); };
   const std::unique_ptr<FILE, decltype(close)> pipe(::popen(command.c_str(), "re"), close);
   std::string text;
@@ -149,7 +141,7 @@ std::vector<std::string> own_frames(std::string_view backtrace) {
     if (!frame || is_of_a_library(frame->file)) continue;
     const std::vector<std::string> lines = look_up(*frame, deadline);
     if (lines.size() < 2 || lines[0].starts_with("??"))
-      found.push_back(frame->file + " +" + hex(frame->offset));
+      found.push_back(fmt::format("{} +{:#x}", frame->file, frame->offset));
     for (std::size_t i = 0; i + 1 < lines.size() && found.size() < kFrames; i += 2) {
       if (lines[i].starts_with("??") || is_of_a_library_by_name(lines[i])) continue;
       const std::string place = place_of(lines[i + 1]);

@@ -1,0 +1,12 @@
+// Words for shells of the Bourne family. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ddp {
+
+/// `text` in single quotes, whatever it holds but NUL.
+std::string in_quotes(std::string_view text);
+
+}  // namespace ddp
