@@ -12,6 +12,7 @@
 //   twice        makes a second context
 //   plain        loss.backward() in place of Ddp's
 //   rows         gathers rows of another width on rank 1
+//   send         rank 1 broadcasts 512 MB
 //   pause [S]    rank 1 waits for nothing in step 3; the others for S seconds at most
 #include <ddp/ddp.h>
 #include <torch/torch.h>
@@ -22,6 +23,7 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -78,6 +80,18 @@ double sum_of(const Net& net) {
   return sum;
 }
 
+/// Says "begun" when the first bytes have come, far from the last ones.
+void receive_from_rank_1(ddp::worker::Group& group) {
+  at::Tensor values = torch::full({128 << 20}, static_cast<float>(group.rank()));
+  const volatile float* const first = values.data_ptr<float>();
+  const std::jthread watcher([first] {
+    while (*first == 0)
+      std::this_thread::yield();
+    std::cout << "begun" << std::endl;
+  });
+  group.broadcast(values, 1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -86,6 +100,7 @@ int main(int argc, char** argv) {
   if (mode == "pause" && argc > 2) wish.timeout = std::chrono::seconds(std::stoi(argv[2]));
   auto context = ddp::Context::from_environment(wish);
   at::set_num_threads(1);
+  if (mode == "send") receive_from_rank_1(context.group());
   if (mode == "twice") (void)ddp::Context::from_environment(wish);
   const bool has_idle = mode == "unused" || mode == "found";
   const bool is_wide = argc > 3 || (mode == "model" && context.rank() == 1);

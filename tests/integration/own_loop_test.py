@@ -9,7 +9,7 @@ import pathlib
 import re
 import unittest
 
-from processes import ProcessTest
+from processes import ProcessTest, free_port
 
 
 class OwnLoop(ProcessTest):
@@ -104,6 +104,16 @@ class OwnLoop(ProcessTest):
     def test_one_that_leaves_without_finish_is_told_what_to_call(self):
         text = self.launch(2, "leave", expect=125)
         self.assertIn("or context.finish() of a ddp::Context)", text)
+
+    def test_a_peer_that_dies_in_the_middle_of_a_tensor_is_lost_at_once(self):
+        """Where gloo alone would wait for its time-out: five minutes."""
+        world = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        ranks = [self.start(self.PROGRAM, "send", RANK=str(rank), LOCAL_RANK=str(rank), **world) for rank in (0, 1)]
+        ranks[0].wait_for("begun")
+        ranks[1].process.kill()
+        self.assertEqual(ranks[1].finish(), 137)
+        self.assertEqual(ranks[0].finish(), 97, ranks[0].text)
+        self.assertIn("lost a peer during a broadcast from rank 1: ", ranks[0].text)
 
     def test_a_second_context_is_refused_in_words(self):
         text = self.run_program(self.PROGRAM, "twice", expect=1)

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -29,6 +30,24 @@ std::set<Connection> open_connections() {
   }
   if (error) throw SystemError("/proc/self/fd: " + error.message());
   return found;
+}
+
+std::set<Connection> with_peer(const std::set<Connection>& connections) {
+  std::set<Connection> found;
+  for (const Connection& connection : connections) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof(address);
+    const int rc = ::getpeername(connection.first, reinterpret_cast<sockaddr*>(&address), &length);
+    if (rc == 0 && (address.ss_family == AF_INET || address.ss_family == AF_INET6))
+      found.insert(connection);
+  }
+  return found;
+}
+
+bool are_open(const std::set<Connection>& connections) {
+  return std::ranges::all_of(connections, [](const Connection& connection) {
+    return inode_of(connection.first) == connection.second;
+  });
 }
 
 void shut_down(const std::set<Connection>& connections) {

@@ -10,16 +10,14 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
-#include <set>
 #include <vector>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
-#include "worker/dist/connections.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/lost_peers.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/watched_gloo.h"
 
 namespace ddp::worker {
 namespace {
@@ -79,7 +77,7 @@ class GlooGroup : public Group {
   void set_names();
 
   c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> gloo_;
+  c10::intrusive_ptr<WatchedGloo> gloo_;
   c10::intrusive_ptr<c10d::Backend> nccl_;  // null without
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   at::Device device_;
@@ -89,7 +87,6 @@ class GlooGroup : public Group {
   bool rank_0_serves_store_;
   std::vector<StartedSum> sums_;  // that may not have ended
   int questions_ = 0;
-  std::set<Connection> connections_;  // of Gloo with the other ranks
   bool is_abandoned_ = false;
 };
 
@@ -108,14 +105,10 @@ GlooGroup::GlooGroup(const GlooRequest& request)
     options = c10d::ProcessGroupGloo::Options::create_default(
         request.join_timeout);  // reads the variable itself
   }
-  const std::set<Connection> others = open_connections();
-  gloo_ = c10::make_intrusive<c10d::ProcessGroupGloo>(
-      c10::make_intrusive<c10d::PrefixStore>("cpu", store_),
-      request.rank,
-      request.world_size,
-      options);
-  std::ranges::set_difference(
-      open_connections(), others, std::inserter(connections_, connections_.end()));
+  gloo_ = c10::make_intrusive<WatchedGloo>(c10::make_intrusive<c10d::PrefixStore>("cpu", store_),
+                                           request.rank,
+                                           request.world_size,
+                                           options);
   gloo_->setSequenceNumberForGroup();
   gloo_->setTimeout(request.collective_timeout);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store_, request.rank, request.world_size);
@@ -157,9 +150,11 @@ void GlooGroup::connect_gpus(const GlooRequest& request) {
 }
 
 GlooGroup::~GlooGroup() {
-  if (std::uncaught_exceptions() == 0 || is_abandoned_) return;
-  // The destructor of a group joins threads that may wait for a dead peer. The process is about to
-  // end: let go.
+  if (!gloo_) return;  // closed
+  gloo_->stop_watching();
+  const bool waits_for_nobody = std::uncaught_exceptions() == 0 || is_abandoned_;
+  if (waits_for_nobody && !gloo_->has_stuck_work()) return;
+  // The destructor of a group joins threads that may wait for a dead peer: let go.
   (void)gloo_.release();
   (void)nccl_.release();
   (void)group_.release();
@@ -235,7 +230,7 @@ PeerError GlooGroup::explain_loss(const std::string& during,
 }
 
 void GlooGroup::abandon() {
-  shut_down(connections_);
+  gloo_->disconnect();
   is_abandoned_ = true;
 }
 
@@ -243,6 +238,7 @@ void GlooGroup::close() {
   // What the GPU still does may need the peers; nobody leaves before it is done.
   if (device_.is_cuda()) c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(device_.index());
   const InCollective waiting = enter();
+  gloo_->stop_watching();  // a rank whose sum has ended leaves, while others still wait in it
   with_peers(*this, "the end of the job", [this] {
     // Nobody leaves while another still works: a launcher takes the first that leaves as a sign.
     at::Tensor here = at::zeros({1});

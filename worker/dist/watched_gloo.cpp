@@ -1,0 +1,72 @@
+#include "worker/dist/watched_gloo.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "worker/dist/peer_watch.h"
+
+namespace ddp::worker {
+namespace {
+
+std::set<Connection> opened_since(const std::set<Connection>& others) {
+  const std::set<Connection> all = open_connections();
+  std::set<Connection> found;
+  std::ranges::set_difference(all, others, std::inserter(found, found.end()));
+  return found;
+}
+
+}  // namespace
+
+WatchedGloo::WatchedGloo(const c10::intrusive_ptr<c10d::Store>& store,
+                         int rank,
+                         int size,
+                         const c10::intrusive_ptr<Options>& options)
+    : WatchedGloo(open_connections(), store, rank, size, options) {}
+
+WatchedGloo::WatchedGloo(const std::set<Connection>& others,
+                         const c10::intrusive_ptr<c10d::Store>& store,
+                         int rank,
+                         int size,
+                         const c10::intrusive_ptr<Options>& options)
+    : ProcessGroupGloo(store, rank, size, options), connections_(opened_since(others)) {
+  std::set<Connection> peers = with_peer(connections_);
+  // One for each peer and device. Where another thread has connected to something meanwhile, or
+  // connects only when it must (TORCH_GLOO_LAZY_INIT), nobody can tell which are Gloo's.
+  const std::size_t expected = options->devices.size() * static_cast<std::size_t>(size - 1);
+  if (peers.size() == expected) watch_ = std::make_unique<PeerWatch>(std::move(peers));
+}
+
+WatchedGloo::~WatchedGloo() = default;
+
+void WatchedGloo::stop_watching() {
+  if (watch_) watch_->stop();
+}
+
+void WatchedGloo::disconnect() {
+  shut_down(connections_);
+}
+
+bool WatchedGloo::has_stuck_work() const {
+  return watch_ && watch_->has_stuck_work();
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGloo::allreduce(Tensors& tensors,
+                                                      const c10d::AllreduceOptions& options) {
+  const auto work = ProcessGroupGloo::allreduce(tensors, options);
+  return watch_ ? watch_->watch(work) : work;
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGloo::broadcast(Tensors& tensors,
+                                                      const c10d::BroadcastOptions& options) {
+  const auto work = ProcessGroupGloo::broadcast(tensors, options);
+  return watch_ ? watch_->watch(work) : work;
+}
+
+c10::intrusive_ptr<c10d::Work> WatchedGloo::allgather(std::vector<Tensors>& outputs,
+                                                      Tensors& inputs,
+                                                      const c10d::AllgatherOptions& options) {
+  const auto work = ProcessGroupGloo::allgather(outputs, inputs, options);
+  return watch_ ? watch_->watch(work) : work;
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,58 @@
+// Gloo, whose collectives also end when a peer dies in the middle of a transfer.
+// Gloo tells the end of a connection to the transfers that wait on it, but not to the one that it
+// has read or written in part (its transport/tcp/pair.cc, signalException): a rank whose peer was
+// killed there would wait until the time-out, with a connection that is closed already.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include <memory>
+#include <vector>
+
+#include "worker/dist/connections.h"
+
+namespace ddp::worker {
+
+class PeerWatch;
+
+/// The collectives that this project and c10d's Reducer use are watched: once a connection to a
+/// peer is gone, what is under way ends within two seconds by c10::DistNetworkError.
+class WatchedGloo : public c10d::ProcessGroupGloo {
+ public:
+  /// Blocks: until all ranks are connected. Errors: those of Gloo.
+  WatchedGloo(const c10::intrusive_ptr<c10d::Store>& store,
+              int rank,
+              int size,
+              const c10::intrusive_ptr<Options>& options);
+  ~WatchedGloo() override;
+
+  /// From now on peers may leave, since they have ended well.
+  void stop_watching();
+
+  /// Ends the connections, for us and for our peers.
+  void disconnect();
+
+  /// Whether a thread of Gloo still waits for a dead peer: a destructor would wait for it.
+  [[nodiscard]] bool has_stuck_work() const;
+
+  using Tensors = std::vector<at::Tensor>;
+  c10::intrusive_ptr<c10d::Work> allreduce(Tensors& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> broadcast(Tensors& tensors,
+                                           const c10d::BroadcastOptions& options) override;
+  c10::intrusive_ptr<c10d::Work> allgather(std::vector<Tensors>& outputs,
+                                           Tensors& inputs,
+                                           const c10d::AllgatherOptions& options) override;
+
+ private:
+  WatchedGloo(const std::set<Connection>& others,
+              const c10::intrusive_ptr<c10d::Store>& store,
+              int rank,
+              int size,
+              const c10::intrusive_ptr<Options>& options);
+
+  std::set<Connection> connections_;
+  std::unique_ptr<PeerWatch> watch_;  // null where the connections of the peers are not known
+};
+
+}  // namespace ddp::worker
