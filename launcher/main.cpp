@@ -161,7 +161,7 @@ int main(int argc, char** argv) try {
   show_notes(options, spec);
   if (options.dry_run) return answer(describe_plan(spec));
   if (is_doctor) return run_doctor(spec);
-  leave_by_signals(spec.stop_signals);
+  leave_by_signals(spec.listed_signals);
   asio::io_context io(1);
   Rendezvous rendezvous = hold_rendezvous(io, spec);
   // Beyond this point it is known who is node 0.
@@ -184,7 +184,7 @@ int main(int argc, char** argv) try {
               place.path,
               lock ? &*lock : nullptr,
               level_of(options, environment));
-  const JobEnd end = agent.run();
+  const EndJob end = agent.run();
   // Beyond this point nothing of this job lives on this node.
   const bool is_node_zero = !rendezvous.link;
   const RecordPlaces places{run_dir ? &*run_dir : nullptr, agent.log_dir()};

@@ -10,7 +10,7 @@
 
 namespace ddp {
 
-void write_report(const OwnedDir& directory) {
+void write_run_page(const OwnedDir& directory) {
   try {
     replace_file(directory, kReportName, run_page(read_run(directory)));
   } catch (const std::exception& error) {

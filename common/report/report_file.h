@@ -10,6 +10,6 @@ inline constexpr const char* kReportName = "report.html";
 
 /// Replaces it, from the files of the run. Errors: none; what goes wrong, a full disk or no memory,
 /// is one warning: the end of a job and its exit code do not depend on a page.
-void write_report(const OwnedDir& directory);
+void write_run_page(const OwnedDir& directory);
 
 }  // namespace ddp

@@ -273,7 +273,7 @@ class Maker {
         spec_.warnings.push_back(origin("launch.signals_to_handle") + ": " + name +
                                  " is not a signal that can be handled; it is left out");
       } else {
-        spec_.stop_signals.push_back(signal);
+        spec_.listed_signals.push_back(signal);
       }
     }
   }

@@ -57,7 +57,7 @@ struct JobSpec {
   bool lost_nodes_are_free = false;  // the user wants the job to outlive nodes, and named no number
   std::chrono::milliseconds grace{30000};
   std::string stop_signal_names;  // as the workers are told
-  std::vector<int> stop_signals;
+  std::vector<int> listed_signals;
   bool virtual_local_rank = false;
   std::string local_rank_flag;   // "--local-rank" or "--local_rank": put first; empty: not
   bool store_in_worker = false;  // rank 0 serves the store, on a port that the agent does not hold

@@ -11,11 +11,11 @@
 namespace ddp::launcher {
 namespace {
 
-LoneEnd end_by(RoundEndCause cause, int signal, int exit_code, const std::string& what) {
+LoneEnd end_by(EndReason reason, int signal, int exit_code, const std::string& what) {
   LoneEnd end;
-  end.stop.cause = cause;
-  end.stop.signal = signal;
-  end.stop.what = what;
+  end.command.reason = reason;
+  end.command.signal = signal;
+  end.command.what = what;
   end.exit_code = exit_code;
   end.text = what + ".";
   return end;
@@ -23,7 +23,7 @@ LoneEnd end_by(RoundEndCause cause, int signal, int exit_code, const std::string
 
 LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int signal) {
   const std::string what = view.name + " is lost: " + how;
-  LoneEnd end = end_by(RoundEndCause::node_lost, signal, exit_code::kNodeLost, what);
+  LoneEnd end = end_by(EndReason::node_lost, signal, exit_code::kNodeLost, what);
   end.lost = NodeLost{0, view.address, how, {}};
   return end;
 }
@@ -32,11 +32,11 @@ LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int sig
 
 std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
                                              std::chrono::milliseconds grace) {
-  if (!view.why_fenced.empty())
-    return end_by(RoundEndCause::fenced, SIGKILL, exit_code::kNodeLost, view.why_fenced);
+  if (!view.why_slept.empty())
+    return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, view.why_slept);
   if (!view.connection_end.empty()) {
     LoneEnd end = lose_node_zero(view, "its agent is gone (" + view.connection_end + ")", SIGTERM);
-    end.stop.grace = std::min<std::chrono::milliseconds>(grace, kLease);
+    end.command.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
   if (view.guard_has_killed || view.silence > kLease) {
@@ -47,7 +47,7 @@ std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
   const int signal = view.requested_signal;
   const std::string what =
       signal_name(signal) + " came twice, and " + view.name + " does not end the job";
-  LoneEnd end = end_by(RoundEndCause::stop_unanswered, SIGKILL, exit_code::of_signal(signal), what);
+  LoneEnd end = end_by(EndReason::stop_unanswered, SIGKILL, exit_code::of_signal(signal), what);
   end.text = what + ": this node leaves it.";
   return end;
 }

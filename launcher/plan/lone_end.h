@@ -2,8 +2,8 @@
 // what it sees, and carries out the answer as if node 0 had commanded it. The first row that
 // applies:
 //
-//   what is seen                                       cause            first signal    exit code
-//   1 this agent did not run for a while, and the      fenced           SIGKILL         201
+//   what is seen                                       reason           first signal    exit code
+//   1 this agent did not run for a while, and the      slept            SIGKILL         201
 //     guard has killed its workers
 //   2 the connection to node 0's agent has ended       node_lost        SIGTERM, then   201
 //                                                                       SIGKILL after the grace,
@@ -32,7 +32,7 @@ namespace ddp::launcher {
 struct NodeZeroView {
   std::string name;                  // of node 0: "node 0 (a)"
   std::string address;               // of it, for people: "a, 10.0.0.1"
-  std::string why_fenced;            // row 1: "this agent did not run for 7 s: ..."; empty: it did
+  std::string why_slept;             // row 1: "this agent did not run for 7 s: ..."; empty: it did
   std::string connection_end;        // row 2: why it ended; empty: it has not
   std::chrono::nanoseconds silence;  // since node 0 was heard
   std::string silence_hint;          // what may be the reason for that, for people
@@ -42,7 +42,7 @@ struct NodeZeroView {
 };
 
 struct LoneEnd {
-  StopRound stop;                // its round is for the caller to fill in
+  EndRound command;              // its round is for the caller to fill in
   int exit_code = 0;             // of this node
   std::string text;              // why, as a sentence for people
   std::optional<NodeLost> lost;  // node 0; nothing: it is not what was lost

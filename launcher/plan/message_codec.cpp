@@ -62,9 +62,9 @@ void fields(Io& io, A<AnnounceStop> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<StopRound> auto& m) {
+void fields(Io& io, A<EndRound> auto& m) {
   io.field("round", m.round);
-  io.field("cause", m.cause, Range{0, static_cast<std::int64_t>(RoundEndCause::job_ended)});
+  io.field("cause", m.reason, Range{0, static_cast<std::int64_t>(EndReason::job_ended)});
   io.field("what", m.what);
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
@@ -72,7 +72,7 @@ void fields(Io& io, A<StopRound> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<JobEnd> auto& m) {
+void fields(Io& io, A<EndJob> auto& m) {
   io.field("exit_code", m.exit_code, kCode);
   io.field("state", m.state, Range{0, static_cast<std::int64_t>(RunState::failed)});
   io.whole_text("report", m.report);
@@ -180,7 +180,7 @@ void fields(Io& io, A<GroupEnded> auto& m) {
 }
 
 template <typename Io>
-void fields(Io& io, A<NodeFailed> auto& m) {
+void fields(Io& io, A<NodeLaunchFailed> auto& m) {
   io.field("round", m.round);
   io.field("code", m.code, kFailure);
   io.field("text", m.text);
@@ -251,9 +251,9 @@ constexpr std::string_view kType<StartRound> = "start";
 template <>
 constexpr std::string_view kType<AnnounceStop> = "announce-stop";
 template <>
-constexpr std::string_view kType<StopRound> = "stop";
+constexpr std::string_view kType<EndRound> = "stop";
 template <>
-constexpr std::string_view kType<JobEnd> = "verdict";
+constexpr std::string_view kType<EndJob> = "verdict";
 template <>
 constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
@@ -263,7 +263,7 @@ constexpr std::string_view kType<WorkerEnded> = "worker-ended";
 template <>
 constexpr std::string_view kType<GroupEnded> = "group-ended";
 template <>
-constexpr std::string_view kType<NodeFailed> = "failed";
+constexpr std::string_view kType<NodeLaunchFailed> = "failed";
 template <>
 constexpr std::string_view kType<StopRequested> = "stop-asked";
 template <>
@@ -350,7 +350,7 @@ void cut(GroupEnded& ended, std::size_t most) {
   keep_newest(ended.unkilled, 16 * most);
 }
 
-void cut(JobEnd& end, std::size_t most) {
+void cut(EndJob& end, std::size_t most) {
   if (end.error_text.size() > most) end.error_text.clear();
   if (end.report.size() > most) end.report = cleaned(end.report, most) + " (cut)\n";
   if (end.members.size() > most) end.members.clear();
@@ -370,7 +370,7 @@ std::string write_any(const GroupEnded& message) {
   return write_shortened(message, kLongestFrame);
 }
 /// It goes to every node at once, and has a moment to get there.
-std::string write_any(const JobEnd& message) {
+std::string write_any(const EndJob& message) {
   return write_shortened(message, kLongestEndText);
 }
 template <typename M>
@@ -422,16 +422,16 @@ std::optional<NodeCommand> decode_command(std::string_view text) {
   if (auto* const announce = std::get_if<AnnounceStop>(&*command)) {
     announce->line = one_line(announce->line, kLongestLine);
   }
-  if (auto* const stop = std::get_if<StopRound>(&*command)) {
+  if (auto* const stop = std::get_if<EndRound>(&*command)) {
     stop->what = one_line(stop->what, kLongestLine);
   }
-  if (auto* const end = std::get_if<JobEnd>(&*command)) end->report = clean_lines(end->report);
+  if (auto* const end = std::get_if<EndJob>(&*command)) end->report = clean_lines(end->report);
   return command;
 }
 std::optional<NodeEvent> decode_event(std::string_view text) {
   std::optional<NodeEvent> event = wire::decode<NodeEvent>(text);
   if (!event) return std::nullopt;
-  if (auto* const failed = std::get_if<NodeFailed>(&*event))
+  if (auto* const failed = std::get_if<NodeLaunchFailed>(&*event))
     failed->text = clean_lines(failed->text);
   if (auto* const ended = std::get_if<GroupEnded>(&*event))
     ended->gpu_error = one_line(ended->gpu_error, kLongestLine);

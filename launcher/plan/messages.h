@@ -86,7 +86,7 @@ struct AnnounceStop {
 
 /// Why a round is ended, for the agents and for people. (What its workers are told of it is their
 /// page's StopReason.)
-enum class RoundEndCause : std::uint8_t {
+enum class EndReason : std::uint8_t {
   all_ended,      // no worker is left
   user,           // a signal from outside
   worker_failed,  // the others are ended
@@ -94,29 +94,29 @@ enum class RoundEndCause : std::uint8_t {
   hang,           // every process that can prints its stacks first
   node_lost,
   launch_failed,    // the launcher's own failure, here or on another node
-  fenced,           // this agent did not run, and its guard has killed its workers
+  slept,            // this agent did not run, and its guard has killed its workers
   stop_unanswered,  // node 0 is heard, but does not do what the user has asked twice
   job_ended,        // by node 0, in the middle of the round
 };
 
 /// End the workers of this node.
-struct StopRound {
+struct EndRound {
   int round = 0;
-  RoundEndCause cause = RoundEndCause::all_ended;
+  EndReason reason = EndReason::all_ended;
   std::string what;                    // "rank 3 (pid 17) has failed: exit code 7"; for people
   int signal = 0;                      // the first that the workers get; SIGKILL: at once
   std::chrono::milliseconds grace{0};  // until SIGKILL
   bool keeps_survivors = false;        // workers that wait for the next round are left alone for it
-  bool operator==(const StopRound&) const = default;
+  bool operator==(const EndRound&) const = default;
 
   /// What the workers are told by their pages. Only who is asked by the user has time to save.
   [[nodiscard]] StopReason stop_reason() const {
-    return cause == RoundEndCause::user ? StopReason::preempt : StopReason::teardown;
+    return reason == EndReason::user ? StopReason::preempt : StopReason::teardown;
   }
 };
 
 /// The verdict: print the report, write the record, leave with the code.
-struct JobEnd {
+struct EndJob {
   int exit_code = 0;
   RunState state = RunState::failed;
   std::string report;      // the block for people; empty after a good end
@@ -124,7 +124,7 @@ struct JobEnd {
   std::string error_text;  // the root cause's error file
   bool no_step = false;    // all workers said that they made none; not sent to other nodes
   bool is_lone = false;    // of this node alone: node 0 does not know it; not sent
-  bool operator==(const JobEnd&) const = default;
+  bool operator==(const EndJob&) const = default;
 };
 
 /// Node 0 sends one a second; it is not a reply to any message.
@@ -135,7 +135,7 @@ struct Heartbeat {
   bool operator==(const Heartbeat&) const = default;
 };
 
-using NodeCommand = std::variant<StartRound, AnnounceStop, StopRound, JobEnd, Heartbeat>;
+using NodeCommand = std::variant<StartRound, AnnounceStop, EndRound, EndJob, Heartbeat>;
 
 // --- A node's events.
 
@@ -166,11 +166,11 @@ struct GroupEnded {
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused
 /// something. What was started is being ended.
-struct NodeFailed {
+struct NodeLaunchFailed {
   int round = 0;
   int code = 0;
   std::string text;
-  bool operator==(const NodeFailed&) const = default;
+  bool operator==(const NodeLaunchFailed&) const = default;
 };
 
 /// The user, or whoever manages the machine, wants the job stopped.
@@ -189,7 +189,7 @@ struct HeartbeatReply {
   std::vector<std::vector<std::string>> last_lines;  // of each of them, where they are wanted
 };
 
-using NodeEvent =
-    std::variant<GroupStarted, WorkerEnded, GroupEnded, NodeFailed, StopRequested, HeartbeatReply>;
+using NodeEvent = std::
+    variant<GroupStarted, WorkerEnded, GroupEnded, NodeLaunchFailed, StopRequested, HeartbeatReply>;
 
 }  // namespace ddp::launcher

@@ -12,15 +12,15 @@ namespace ddp::launcher {
 
 NodeCommands::Meaning NodeCommands::take(const NodeCommand& command) {
   if (const auto* const start = std::get_if<StartRound>(&command)) return take_start(*start);
-  if (const auto* const stop = std::get_if<StopRound>(&command)) return take_stop(*stop);
-  if (const auto* const end = std::get_if<JobEnd>(&command)) return take_end(*end);
+  if (const auto* const stop = std::get_if<EndRound>(&command)) return take_end_round(*stop);
+  if (const auto* const end = std::get_if<EndJob>(&command)) return take_end_job(*end);
   const auto* const announce = std::get_if<AnnounceStop>(&command);
-  const bool is_now = announce != nullptr && state_ == State::running && !stop_ && !end_;
+  const bool is_now = announce != nullptr && state_ == State::running && !end_command_ && !end_job_;
   return is_now && announce->round == round_ ? Meaning::announce : Meaning::ignored;
 }
 
 NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
-  if (end_) return Meaning::ignored;
+  if (end_job_) return Meaning::ignored;
   const bool is_free = state_ == State::waiting && !start_;
   const auto own = static_cast<std::size_t>(start.node_rank);
   const bool is_ours = own < start.workers_of_node.size() && start.workers_of_node[own] == nproc_;
@@ -29,38 +29,38 @@ NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
   return Meaning::noted;
 }
 
-NodeCommands::Meaning NodeCommands::take_stop(const StopRound& stop) {
+NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& stop) {
   const bool is_of_kept = start_ && stop.round == start_->round;
   const bool is_of_current = state_ != State::waiting && stop.round == round_;
   if (!is_of_kept && !is_of_current) return Meaning::ignored;
   requests_ = StopRequests();
-  if (!stop_ && !end_) {
-    stop_ = stop;
+  if (!end_command_ && !end_job_) {
+    end_command_ = stop;
     return Meaning::noted;
   }
-  if (!stop_ || stop.signal != SIGKILL) return Meaning::ignored;
-  stop_->signal = SIGKILL;  // should the agent not have come to it yet
+  if (!end_command_ || stop.signal != SIGKILL) return Meaning::ignored;
+  end_command_->signal = SIGKILL;  // should the agent not have come to it yet
   return Meaning::kill;
 }
 
-NodeCommands::Meaning NodeCommands::take_end(const JobEnd& end) {
-  if (end_) return Meaning::ignored;
-  end_ = end;
+NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
+  if (end_job_) return Meaning::ignored;
+  end_job_ = end;
   start_.reset();
   requests_ = StopRequests();
-  if (state_ != State::running || stop_) return Meaning::noted;
-  StopRound stop;
+  if (state_ != State::running || end_command_) return Meaning::noted;
+  EndRound stop;
   stop.round = round_;
   stop.signal = SIGTERM;
   stop.grace = std::min<std::chrono::milliseconds>(grace_, kLease);
-  stop.cause = RoundEndCause::job_ended;
+  stop.reason = EndReason::job_ended;
   stop.what = "node 0 has ended the job in the middle of the round";
-  stop_ = std::move(stop);
+  end_command_ = std::move(stop);
   return Meaning::noted;
 }
 
 StartRound NodeCommands::begin_round() {
-  assert(start_ && !end_ && state_ == State::waiting);
+  assert(start_ && !end_job_ && state_ == State::waiting);
   state_ = State::running;
   round_ = start_->round;
   world_size_ = std::reduce(start_->workers_of_node.begin(), start_->workers_of_node.end());
@@ -69,19 +69,20 @@ StartRound NodeCommands::begin_round() {
 
 void NodeCommands::end_round() {
   state_ = State::waiting;
-  stop_.reset();
+  end_command_.reset();
   requests_ = StopRequests();
 }
 
 bool NodeCommands::note_stop_request(int signal, Time at) {
   requested_signal_ = signal;
   const int number = requests_.note(at);
-  return number == 1 && state_ == State::stopping && stop_->cause != RoundEndCause::user;
+  return number == 1 && state_ == State::ending && end_command_->reason != EndReason::user;
 }
 
 bool NodeCommands::is_stop_unanswered(Time now) const {
   const std::optional<Time>& second = requests_.second();
-  return second && state_ != State::stopping && !stop_ && !end_ && now - *second >= kAnswer;
+  return second && state_ != State::ending && !end_command_ && !end_job_ &&
+         now - *second >= kAnswer;
 }
 
 }  // namespace ddp::launcher

@@ -1,16 +1,16 @@
 // What node 0 wants of this node, and how far the node has come with it: every command in every
 // state. Pure: the agent asks it what is next, and tells it of each step.
 //
-// In a round (running):  StartRound is nonsense, AnnounceStop is passed on, StopRound is kept: the
-//   workers are ended; JobEnd is kept: the workers are ended, and the node leaves.
-// While it ends (stopping):  StartRound is nonsense, AnnounceStop is ignored, StopRound is ignored
-//   but by SIGKILL, which ends the workers now; JobEnd is kept: the node leaves afterwards.
-// Between rounds (waiting):  StartRound is kept if it is newer, AnnounceStop and StopRound are
-//   ignored, JobEnd is kept: the node leaves. With a start kept already StartRound is nonsense,
-//   StopRound is kept: the round ends as it begins, and JobEnd forgets the start.
-// With a JobEnd kept:  nothing but SIGKILL changes anything.
+// In a round (running):  StartRound is nonsense, AnnounceStop is passed on, EndRound is kept: the
+//   workers are ended; EndJob is kept: the workers are ended, and the node leaves.
+// While it ends (ending):  StartRound is nonsense, AnnounceStop is ignored, EndRound is ignored
+//   but by SIGKILL, which ends the workers now; EndJob is kept: the node leaves afterwards.
+// Between rounds (waiting):  StartRound is kept if it is newer, AnnounceStop and EndRound are
+//   ignored, EndJob is kept: the node leaves. With a start kept already StartRound is nonsense,
+//   EndRound is kept: the round ends as it begins, and EndJob forgets the start.
+// With an EndJob kept:  nothing but SIGKILL changes anything.
 //
-// AnnounceStop and StopRound of another round are ignored; Heartbeat changes nothing. A StartRound
+// AnnounceStop and EndRound of another round are ignored; Heartbeat changes nothing. A StartRound
 // beside a round, of an older one, or with another number of workers than this node has, is
 // nonsense: no agent of node 0 sends it, and beginning a second round beside the first would let
 // one rank live twice. Whoever sends it knows nothing of this node, and is not listened to again.
@@ -27,7 +27,7 @@ namespace ddp::launcher {
 class NodeCommands {
  public:
   using Time = StopRequests::Time;
-  enum class State { waiting, running, stopping };
+  enum class State { waiting, running, ending };
   /// What a command means at once; what it means for later is kept.
   enum class Meaning {
     noted,
@@ -47,11 +47,11 @@ class NodeCommands {
   // --- The steps of the agent.
 
   /// There is something to begin, or to leave for.
-  [[nodiscard]] bool has_next() const { return start_ || end_; }
-  /// Takes the start that was kept. Precondition: has_next(), and no job_end().
+  [[nodiscard]] bool has_next() const { return start_ || end_job_; }
+  /// Takes the start that was kept. Precondition: has_next(), and no end_job().
   StartRound begin_round();
-  /// Precondition: stop_command().
-  void begin_stop() { state_ = State::stopping; }
+  /// Precondition: end_command().
+  void begin_ending() { state_ = State::ending; }
   void end_round();
 
   [[nodiscard]] State state() const { return state_; }
@@ -60,8 +60,8 @@ class NodeCommands {
   /// Of that round; 0: none.
   [[nodiscard]] int world_size() const { return world_size_; }
   /// Why and how the round is to end, or is being ended.
-  [[nodiscard]] const std::optional<StopRound>& stop_command() const { return stop_; }
-  [[nodiscard]] const std::optional<JobEnd>& job_end() const { return end_; }
+  [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }
+  [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
   // --- The user's own signals. Node 0 answers the first one by a command, in milliseconds.
 
@@ -78,8 +78,8 @@ class NodeCommands {
 
  private:
   Meaning take_start(const StartRound& start);
-  Meaning take_stop(const StopRound& stop);
-  Meaning take_end(const JobEnd& end);
+  Meaning take_end_round(const EndRound& stop);
+  Meaning take_end_job(const EndJob& end);
 
   int nproc_ = 1;
   std::chrono::milliseconds grace_;
@@ -87,8 +87,8 @@ class NodeCommands {
   int round_ = -1;
   int world_size_ = 0;
   std::optional<StartRound> start_;
-  std::optional<StopRound> stop_;
-  std::optional<JobEnd> end_;
+  std::optional<EndRound> end_command_;
+  std::optional<EndJob> end_job_;
   int requested_signal_ = 0;
   StopRequests requests_;  // since the newest command that ends something, or round
 };

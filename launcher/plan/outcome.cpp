@@ -12,7 +12,7 @@ namespace {
 /// Who had been told to end follows whoever had not, though clocks of two nodes may say otherwise:
 /// it was told because of a failure. All leave together when one was asked to.
 auto precedence(const Ending& ending) {
-  return std::tuple(was_stopped(ending),
+  return std::tuple(was_ended_by_us(ending),
                     has_left(ending),
                     has_left(ending) && !ending.was_asked,
                     ending.status.exit_code() == exit_code::kLostPeer,
@@ -51,7 +51,7 @@ std::optional<std::size_t> find_leaver(std::span<const Ending> endings, const En
 
 std::optional<std::size_t> find_frozen(std::span<const Ending> endings) {
   for (std::size_t i = 0; i < endings.size(); ++i) {
-    if (endings[i].was_frozen && was_stopped(endings[i])) return i;
+    if (endings[i].was_frozen && was_ended_by_us(endings[i])) return i;
   }
   return std::nullopt;
 }
@@ -89,7 +89,7 @@ NodeLost blame_node(std::span<const Ending> endings,
 
 // A worker that dies of SIGKILL while we have sent no more than SIGTERM died of something else: the
 // kernel reports a large process only after freeing its memory, so its peers may be seen first.
-bool was_stopped(const Ending& ending) {
+bool was_ended_by_us(const Ending& ending) {
   if (!ending.stop_sent) return false;
   if (ending.status.signal == SIGKILL) return ending.kill_sent;
   // By itself, or as a shell says it of what it has started.
@@ -110,11 +110,11 @@ bool has_failed(const Ending& ending) {
 }
 
 Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
-  if (facts.user_signal) {
+  if (facts.requested_signal) {
     // The signal came too late for a job whose every rank says that it had finished.
     const bool finished = std::all_of(endings.begin(), endings.end(), has_finished);
     if (finished && !endings.empty()) return Succeeded();
-    return Stopped{*facts.user_signal};
+    return Stopped{*facts.requested_signal};
   }
   if (facts.launch_failure) return *facts.launch_failure;
   std::vector<std::size_t> failures;
@@ -130,9 +130,9 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   if (facts.lost_node) {
     const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
       const Ending& ending = endings[i];
-      const bool is_own = !was_stopped(ending) && !has_left(ending) &&
+      const bool is_own = !was_ended_by_us(ending) && !has_left(ending) &&
                           ending.status.exit_code() != exit_code::kLostPeer;
-      return is_own && ending.at < facts.lost_at;
+      return is_own && ending.at < facts.last_heard;
     });
     if (!has_earlier) return blame_node(endings, *facts.lost_node, std::move(failures));
   }

@@ -43,7 +43,7 @@ bool has_left(const Ending& ending);
 bool has_failed(const Ending& ending);
 
 /// It ended by what we had sent to it.
-bool was_stopped(const Ending& ending);
+bool was_ended_by_us(const Ending& ending);
 
 struct Succeeded {
   bool operator==(const Succeeded&) const = default;
@@ -78,11 +78,12 @@ using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LaunchFailed>
 
 /// What is known of a round's end beside the ends of its workers.
 struct EndFacts {
-  std::optional<int> user_signal;  // the listed signal that stopped the job, before any failure
+  std::optional<int>
+      requested_signal;  // the listed signal that stopped the job, before any failure
   std::optional<LaunchFailed> launch_failure;
   std::optional<int> hung_rank;  // the watchdog's finding
   std::optional<NodeLost> lost_node;
-  std::chrono::nanoseconds lost_at{0};  // its last word, on the clock of the endings
+  std::chrono::nanoseconds last_heard{0};  // its last word, on the clock of the endings
 };
 
 /// By the table in round.h. Of several failures the earliest is the root cause, but for three kinds

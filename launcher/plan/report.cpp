@@ -153,7 +153,7 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
     add_lines(text, line);
   for (const std::string& finding : root.findings)
     add_field(text, "found", finding);
-  add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown));
+  add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown_time));
   if (!root.rerun.empty()) add_field(text, "alone", root.rerun);
   return text;
 }
@@ -167,7 +167,8 @@ std::string describe_other_stacks(const Verdict& verdict, int root, const std::s
 }
 
 std::string describe_victim(const WorkerReport& worker, bool has_other_nodes) {
-  std::string what = was_stopped(worker.ending) ? "stopped by the launcher" : what_happened(worker);
+  std::string what =
+      was_ended_by_us(worker.ending) ? "stopped by the launcher" : what_happened(worker);
   if (const std::string progress = progress_of(worker); !progress.empty()) what += ", " + progress;
   return "  " + name_worker(worker, has_other_nodes) + ": " + what + "\n";
 }
@@ -182,7 +183,7 @@ std::string count_others(const Verdict& verdict, const std::vector<std::size_t>&
   std::map<std::string, std::size_t> endings;
   for (std::size_t i = kMostVictims; i < victims.size(); ++i) {
     const Ending& ending = verdict.workers[victims[i]].ending;
-    ++endings[was_stopped(ending) ? "stopped by the launcher" : to_text(ending.status)];
+    ++endings[was_ended_by_us(ending) ? "stopped by the launcher" : to_text(ending.status)];
   }
   std::string text = "  and " + std::to_string(victims.size() - kMostVictims) + " more:";
   for (const auto& [what, times] : endings)
@@ -199,7 +200,8 @@ std::string describe_stop(const Stopped& stopped) {
   return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
 
-/// Who was asked to stop, did not end within the grace and was killed. Empty: nobody.
+/// Who was asked to stop, did not end within the grace or until the user asked again, and was
+/// killed. Empty: nobody.
 std::string killed_line(const Verdict& verdict) {
   std::size_t count = 0;
   std::string who;
@@ -209,8 +211,12 @@ std::string killed_line(const Verdict& verdict) {
   }
   if (count == 0) return "";
   if (count > 1) who += " and " + std::to_string(count - 1) + " more";
-  return "ddp-launch: " + who + " did not end in time and " + (count > 1 ? "were" : "was") +
-         " killed: what was not saved is lost (more time: --grace).\n";
+  const std::string was_killed = std::string(count > 1 ? "were" : "was") + " killed";
+  if (verdict.was_asked_twice)
+    return "ddp-launch: " + who + " " + was_killed +
+           " by the second request to stop: what was not saved is lost.\n";
+  return "ddp-launch: " + who + " did not end in time and " + was_killed +
+         ": what was not saved is lost (more time: --grace).\n";
 }
 
 /// Of a job that ends without a root cause of its own.
@@ -332,7 +338,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
       // Where the root cause has no words of its own, those of what it led to are what is known.
       // So are those of a rank that nobody saw.
       const bool is_known = has_failed(root.ending) && worker.hidden_lines.empty();
-      if (!is_known && !was_stopped(worker.ending)) add_words(text, worker);
+      if (!is_known && !was_ended_by_us(worker.ending)) add_words(text, worker);
     }
     text += count_others(verdict, failed->victims);
     text += describe_other_stacks(verdict, root.ending.rank, thin) + history(verdict, thin) + wide +
@@ -402,7 +408,7 @@ std::string to_json_members(const Verdict& verdict,
     if (!root.rerun.empty()) cause["alone"] = root.rerun;
     if (spec.max_nodes > 1) cause["node_rank"] = root.node_rank;
     cause["host"] = root.host;
-    cause["teardown_seconds"] = std::chrono::duration<double>(verdict.teardown).count();
+    cause["teardown_seconds"] = std::chrono::duration<double>(verdict.teardown_time).count();
     object["root_cause"] = cause;
   }
   if (const auto* const lost = std::get_if<NodeLost>(&verdict.outcome)) {
@@ -431,11 +437,11 @@ std::string clean(const std::string& text) {
   return cleaned;
 }
 
-JobEnd describe_end(const Verdict& verdict,
+EndJob describe_end(const Verdict& verdict,
                     const JobSpec& spec,
                     const std::string& host,
                     std::size_t most_workers) {
-  JobEnd end;
+  EndJob end;
   end.exit_code = verdict.exit_code;
   end.state = state_of(verdict);
   end.report = clean(format_report(verdict, spec));
@@ -446,8 +452,8 @@ JobEnd describe_end(const Verdict& verdict,
   return end;
 }
 
-JobEnd describe_own_end(int exit_code, const std::string& text) {
-  JobEnd end;
+EndJob describe_own_end(int exit_code, const std::string& text) {
+  EndJob end;
   end.exit_code = exit_code;
   end.report = clean("ddp-launch: " + text);
   end.members = "\"decided_by\":\"launcher\"";
@@ -455,24 +461,24 @@ JobEnd describe_own_end(int exit_code, const std::string& text) {
   return end;
 }
 
-JobEnd describe_lone_end(const LoneEnd& end,
-                         const std::optional<StopRound>& before,
+EndJob describe_lone_end(const LoneEnd& end,
+                         const std::optional<EndRound>& before,
                          int world_size,
                          const JobSpec& spec,
                          const std::string& host) {
   if (!end.lost) {
-    JobEnd own = describe_own_end(end.exit_code, end.text);
-    if (end.stop.cause == RoundEndCause::stop_unanswered) own.state = RunState::stopped;
+    EndJob own = describe_own_end(end.exit_code, end.text);
+    if (end.command.reason == EndReason::stop_unanswered) own.state = RunState::stopped;
     return own;
   }
   Verdict verdict;
   verdict.outcome = *end.lost;
   verdict.exit_code = end.exit_code;
   verdict.world_size = world_size;
-  verdict.rounds = end.stop.round + 1;
+  verdict.rounds = end.command.round + 1;
   if (before && !before->what.empty())
     verdict.earlier_rounds.push_back("the round was being ended, as " + before->what);
-  JobEnd lone = describe_end(verdict, spec, host, 0);
+  EndJob lone = describe_end(verdict, spec, host, 0);
   lone.is_lone = true;
   return lone;
 }

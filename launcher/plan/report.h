@@ -30,20 +30,20 @@ std::string to_json_members(const Verdict& verdict,
                             std::size_t most_workers);
 
 /// The verdict as every node prints and writes it. `host` is node 0's.
-JobEnd describe_end(const Verdict& verdict,
+EndJob describe_end(const Verdict& verdict,
                     const JobSpec& spec,
                     const std::string& host,
                     std::size_t most_workers);
 
 /// As `end` is printed and written on the node that ends alone. `before`: the command by which its
 /// round was being ended already; what led to it is not forgotten.
-JobEnd describe_lone_end(const LoneEnd& end,
-                         const std::optional<StopRound>& before,
+EndJob describe_lone_end(const LoneEnd& end,
+                         const std::optional<EndRound>& before,
                          int world_size,
                          const JobSpec& spec,
                          const std::string& host);
 
 /// How a job ends for one node by itself, in one sentence.
-JobEnd describe_own_end(int exit_code, const std::string& text);
+EndJob describe_own_end(int exit_code, const std::string& text);
 
 }  // namespace ddp::launcher

@@ -45,7 +45,7 @@ class RestartPolicy {
   [[nodiscard]] static bool is_final(int exit_code);
 
   /// Restarts that count.
-  [[nodiscard]] int left() const { return limits_.max_restarts - used_; }
+  [[nodiscard]] int remaining() const { return limits_.max_restarts - used_; }
   /// The number of the next round.
   [[nodiscard]] int round() const { return round_; }
 

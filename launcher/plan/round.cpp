@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come
 std::optional<nanoseconds> first_failure(const std::vector<Ending>& endings) {
   std::optional<nanoseconds> first;
   for (const Ending& ending : endings) {
-    if (!has_failed(ending) && !was_stopped(ending)) continue;
+    if (!has_failed(ending) && !was_ended_by_us(ending)) continue;
     first = std::min(first.value_or(ending.at), ending.at);
   }
   return first;
@@ -86,9 +86,9 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   if (state_ != State::running) return;
   const std::string who = name_worker(ending.rank, ended.worker.pid);
   if (has_failed(ending)) {
-    stop_for_failure(ending, who, now);
+    end_for_failure(ending, who, now);
   } else if (ended_ == ranks_.size()) {
-    stop(StopRound(), now);
+    end_round(EndRound(), now);
   } else if (has_left(ending) && !follow_deadline_) {
     // All ranks agree to stop before one does: the others are on their way.
     follow_deadline_ = now + rules_.grace;
@@ -100,23 +100,28 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   }
 }
 
-void Round::note_node_failed(int node_rank, const NodeFailed& failed, Time now) {
+void Round::note_node_launch_failed(int node_rank, const NodeLaunchFailed& failed, Time now) {
   const NodeState* const node = find(node_rank, failed.round);
-  if (node == nullptr || facts_.launch_failure) return;
+  if (node == nullptr || state_ != State::running) return;
   const bool is_own = node->node.address.empty();
-  // Our own node was fenced: that is why the others have left, though it is seen after them. Not so
-  // where the round was being ended before: then there is another cause.
-  const bool is_fenced = is_own && facts_.lost_node && failed.code == exit_code::kNodeLost &&
-                         end_cause_ == RoundEndCause::node_lost;
-  if (state_ != State::running && !is_fenced) return;
-  facts_.launch_failure =
-      LaunchFailed{failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text};
+  fail_launch({failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text}, now);
+}
+
+void Round::note_own_node_slept(int round, const std::string& why, Time now) {
+  if (round != rules_.number) return;
+  const bool explains_loss = facts_.lost_node && end_reason_ == EndReason::node_lost;
+  if (state_ != State::running && !explains_loss) return;
+  if (!facts_.launch_failure) fail_launch({exit_code::kNodeLost, why}, now);
+}
+
+void Round::fail_launch(LaunchFailed failure, Time now) {
+  facts_.launch_failure = std::move(failure);
   if (state_ != State::running) return;
-  StopRound command;
+  EndRound command;
   if (!is_released_) command.signal = SIGKILL;  // no worker has begun to work with the others
-  command.cause = RoundEndCause::launch_failed;
+  command.reason = EndReason::launch_failed;
   command.what = facts_.launch_failure->text;
-  stop(command, now);
+  end_round(command, now);
 }
 
 void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
@@ -139,13 +144,13 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   if (node.has_ended && state_ != State::running) {  // what its workers did is known; what it has
                                                      // left behind is gone with it
     node.end = GroupEnded();
-    lost_later_ = lost;
+    later_loss_ = lost;
     return;
   }
   // Of several the one that was silent first, whichever was noticed first.
-  if (!facts_.lost_node || heard - begin_ < facts_.lost_at) {
+  if (!facts_.lost_node || heard - begin_ < facts_.last_heard) {
     facts_.lost_node = lost;
-    facts_.lost_at = heard - begin_;
+    facts_.last_heard = heard - begin_;
   }
   // What its workers did is not known; nobody waits for them.
   for (std::size_t i = 0; i < node.node.workers; ++i)
@@ -154,30 +159,30 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
     end_if_all_have();
     return;
   }
-  StopRound command;
+  EndRound command;
   command.keeps_survivors =
       rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
-  command.cause = RoundEndCause::node_lost;
+  command.reason = EndReason::node_lost;
   command.what = name(node_rank) + " is lost: " + how;
-  stop(command, now);
+  end_round(command, now);
 }
 
 void Round::note_stop_request(int id, const std::string& where, int signal, Time now) {
   if (state_ == State::running) {
-    facts_.user_signal = signal;
-    StopRound command;
+    facts_.requested_signal = signal;
+    EndRound command;
     // A scheduler sends SIGTERM some time after it has announced it by SIGUSR1.
     if (signal != SIGUSR1) command.signal = signal;
-    command.cause = RoundEndCause::user;
+    command.reason = EndReason::user;
     command.what = signal_name(signal) + where;
-    stop(command, now);
+    end_round(command, now);
   }
   // Each node's user counts alone: a scheduler sends the same signal to every node.
   if (!StopRequests::counts(signal) || requests_[id].note(now) < 2 || is_killing_) return;
   is_killing_ = true;
-  StopRound kill;
+  EndRound kill;
   kill.round = rules_.number;
-  kill.cause = RoundEndCause::user;
+  kill.reason = EndReason::user;
   kill.what = signal_name(signal) + where;
   kill.signal = SIGKILL;
   tell(kill);
@@ -201,28 +206,28 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
       continue;
     }
     hang_ = finding;
-    StopRound command;
-    command.cause = RoundEndCause::hang;
+    EndRound command;
+    command.reason = EndReason::hang;
     command.what = text;
-    stop(command, now);
+    end_round(command, now);
   }
 }
 
 void Round::note_time(Time now) {
   if (state_ == State::running && follow_deadline_ && now >= *follow_deadline_) {
     const std::size_t alive = ranks_.size() - ended_;
-    StopRound command;
-    command.cause = RoundEndCause::not_followed;
+    EndRound command;
+    command.reason = EndReason::not_followed;
     command.what = count_workers(alive) + " did not follow within " + format_duration(rules_.grace);
-    stop(command, now);
+    end_round(command, now);
   }
-  if (state_ != State::stopping || !report_deadline_ || now < *report_deadline_) return;
-  report_deadline_.reset();
+  if (state_ != State::ending || !group_end_deadline_ || now < *group_end_deadline_) return;
+  group_end_deadline_.reset();
   // Our own node always reports; another one may be stuck in a way that its heartbeats do not show.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeState& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
-    actions_.emplace_back(GiveUpNode{static_cast<int>(i), "did not end its workers in time"});
+    actions_.emplace_back(LoseNode{static_cast<int>(i), "did not end its workers in time"});
   }
 }
 
@@ -231,42 +236,42 @@ std::vector<Round::Action> Round::take_actions() {
 }
 
 std::optional<Round::Time> Round::deadline() const {
-  return state_ == State::running ? follow_deadline_ : report_deadline_;
+  return state_ == State::running ? follow_deadline_ : group_end_deadline_;
 }
 
 // --- The end.
 
-void Round::stop_for_failure(const Ending& ending, const std::string& who, Time now) {
+void Round::end_for_failure(const Ending& ending, const std::string& who, Time now) {
   const int code = ending.status.exit_code();
   // Who times out has waited for its peers for a while: one that is stopped now was so by then.
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
-  StopRound command;
+  EndRound command;
   command.keeps_survivors =
       rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
-  command.cause = RoundEndCause::worker_failed;
+  command.reason = EndReason::worker_failed;
   command.what = who + " has failed: " + to_text(ending.status);
-  stop(command, now);
+  end_round(command, now);
 }
 
 /// The nodes are told to end their workers; from now on their reports are waited for.
-void Round::stop(StopRound command, Time now) {
+void Round::end_round(EndRound command, Time now) {
   assert(state_ == State::running);
-  state_ = State::stopping;
-  end_cause_ = command.cause;
+  state_ = State::ending;
+  end_reason_ = command.reason;
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
   command.grace = rules_.grace;
-  nanoseconds wait = command.grace + rules_.report_wait;
-  if (command.cause == RoundEndCause::hang) wait += rules_.stacks_wait;
+  nanoseconds wait = command.grace + rules_.group_end_wait;
+  if (command.reason == EndReason::hang) wait += rules_.stacks_wait;
   if (command.keeps_survivors) wait += rules_.settle_wait;
-  report_deadline_ = now + wait;
+  group_end_deadline_ = now + wait;
   tell(command);
   end_if_all_have();
 }
 
 void Round::end_if_all_have() {
-  if (state_ == State::stopping && have_all(&NodeState::has_ended)) state_ = State::over;
+  if (state_ == State::ending && have_all(&NodeState::has_ended)) state_ = State::over;
 }
 
 /// A full one takes the place of what was told at once.
@@ -297,6 +302,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   RoundResult result;
   result.workers = take_reports();
   result.lived = now - begin_;
+  result.was_asked_twice = is_killing_;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const GroupEnded& end = nodes_[i].end;
     result.survivors += end.survivors;
@@ -324,7 +330,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   }
   result.outcome = judge(endings, facts);
   result.exit_code = exit_code_of(result.outcome, endings);
-  if (const auto first = first_failure(endings)) result.teardown = result.lived - *first;
+  if (const auto first = first_failure(endings)) result.teardown_time = result.lived - *first;
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
   result.is_done = result.workers.size() == ranks_.size() &&
                    std::all_of(result.workers.begin(), result.workers.end(), has_done_well);

@@ -9,7 +9,7 @@
 //   1 the user's stop was the first reason                 Stopped          143 or 128+n
 //       but every worker says that it had finished         Succeeded        0
 //   2 the launcher failed: a node could not start its      LaunchFailed     its own
-//       workers, or our own node was fenced
+//       workers, or our own agent slept
 //   3 a rank hangs, and its end is known                   Failed, by it    124
 //   4 a node was lost                                      NodeLost         201
 //       but a worker had failed by itself before the       rows 5 to 7
@@ -57,7 +57,7 @@ class Round {
     bool own_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
     // How long a node's report may take, after the grace: always, after stacks, where some
     // workers may survive.
-    std::chrono::nanoseconds report_wait{0};
+    std::chrono::nanoseconds group_end_wait{0};
     std::chrono::nanoseconds stacks_wait{0};
     std::chrono::nanoseconds settle_wait{0};
   };
@@ -78,14 +78,14 @@ class Round {
   /// All workers of all nodes run: the store may answer them.
   struct ReleaseStore {};
   /// The node has not ended its workers in time: it is to be taken for lost.
-  struct GiveUpNode {
+  struct LoseNode {
     int node_rank = 0;
     std::string how;
   };
   struct Warn {
     std::string text;
   };
-  using Action = std::variant<TellNodes, ReleaseStore, GiveUpNode, Warn>;
+  using Action = std::variant<TellNodes, ReleaseStore, LoseNode, Warn>;
 
   /// `nodes` by node rank, which are told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
@@ -96,8 +96,12 @@ class Round {
   void note_store_joins(const std::vector<int>& ranks);  // the store, for the first time
   void note_group_started(int node_rank, const GroupStarted& started, Time now);
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
-  void note_node_failed(int node_rank, const NodeFailed& failed, Time now);
+  void note_node_launch_failed(int node_rank, const NodeLaunchFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
+  /// Our own node was fenced, as its agent did not run. Where nodes were lost meanwhile, that is
+  /// why they have left, though it is seen after them; where the round was being ended before,
+  /// there is another cause.
+  void note_own_node_slept(int round, const std::string& why, Time now);
   /// Nothing more comes from that node, which was last heard at `heard`.
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
   /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
@@ -121,19 +125,19 @@ class Round {
   [[nodiscard]] const std::vector<RankState>& ranks() const { return ranks_; }
   /// Whether that node runs the worker of that rank; both may be what somebody else says.
   [[nodiscard]] bool is_of(int node_rank, int rank) const;
-  [[nodiscard]] bool is_stopping() const { return state_ != State::running; }
+  [[nodiscard]] bool is_ending() const { return state_ != State::running; }
   /// Every node has reported, or is lost.
   [[nodiscard]] bool is_over() const { return state_ == State::over; }
-  [[nodiscard]] bool has_lost_node() const { return facts_.lost_node || lost_later_; }
+  [[nodiscard]] bool has_lost_node() const { return facts_.lost_node || later_loss_; }
   /// The newest loss of a node whose part in the round was over, and is known.
-  [[nodiscard]] const std::optional<NodeLost>& lost_later() const { return lost_later_; }
+  [[nodiscard]] const std::optional<NodeLost>& later_loss() const { return later_loss_; }
 
   /// To be called once. Precondition: is_over(). `can_go_on`: enough for another round are there,
   /// or are waited for.
   [[nodiscard]] RoundResult conclude(Time now, bool can_go_on);
 
  private:
-  enum class State { running, stopping, over };
+  enum class State { running, ending, over };
   /// A node of the round, and how far it is.
   struct NodeState {
     Node node;
@@ -150,8 +154,9 @@ class Round {
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
   [[nodiscard]] bool have_all(bool NodeState::*reached) const;
   void tell(const NodeCommand& command) { actions_.emplace_back(TellNodes{command}); }
-  void stop(StopRound command, Time now);
-  void stop_for_failure(const Ending& ending, const std::string& who, Time now);
+  void end_round(EndRound command, Time now);
+  void fail_launch(LaunchFailed failure, Time now);
+  void end_for_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
   void end_if_all_have();
   [[nodiscard]] std::vector<WorkerReport> take_reports();
@@ -163,17 +168,17 @@ class Round {
   Watchdog watchdog_;
   State state_ = State::running;
   bool is_released_ = false;
-  std::size_t ended_ = 0;                 // workers that have ended
-  std::map<int, WorkerReport> reports_;   // by rank; of a lost node as far as it told at once
-  std::optional<Time> follow_deadline_;   // since one worker left after a checkpoint
-  std::optional<Time> report_deadline_;   // while the round is being ended
-  std::map<int, StopRequests> requests_;  // by who made them
+  std::size_t ended_ = 0;                   // workers that have ended
+  std::map<int, WorkerReport> reports_;     // by rank; of a lost node as far as it told at once
+  std::optional<Time> follow_deadline_;     // since one worker left after a checkpoint
+  std::optional<Time> group_end_deadline_;  // while the round is being ended
+  std::map<int, StopRequests> requests_;    // by who made them
   bool is_killing_ = false;
-  RoundEndCause end_cause_ = RoundEndCause::all_ended;  // what the nodes were told, once they were
+  EndReason end_reason_ = EndReason::all_ended;  // what the nodes were told, once they were
   EndFacts facts_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was
-  std::optional<NodeLost> lost_later_;
+  std::optional<NodeLost> later_loss_;
   std::vector<Action> actions_;
 };
 

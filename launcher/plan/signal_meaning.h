@@ -17,17 +17,18 @@ enum class SignalMeaning : std::uint8_t {
 
 /// Those that the agent takes. A stopped agent is a lost node to the others, so where there are
 /// some, a terminal must not stop it.
-inline std::vector<int> signals_to_take(std::vector<int> stop_signals, bool has_other_nodes) {
-  if (has_other_nodes) stop_signals.push_back(SIGTSTP);
-  return stop_signals;
+inline std::vector<int> signals_to_take(std::vector<int> listed_signals, bool has_other_nodes) {
+  if (has_other_nodes) listed_signals.push_back(SIGTSTP);
+  return listed_signals;
 }
 
-/// `stop_signals`: that the user has listed; `saves`: workers write a checkpoint when they are told
-/// that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to save.
-inline SignalMeaning meaning_of(int signal, const std::vector<int>& stop_signals, bool saves) {
+/// `listed_signals`: that the user has listed; `saves`: workers write a checkpoint when they are
+/// told that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to
+/// save.
+inline SignalMeaning meaning_of(int signal, const std::vector<int>& listed_signals, bool saves) {
   if (signal == SIGCHLD) return SignalMeaning::child_changed;
   const bool is_listed =
-      std::find(stop_signals.begin(), stop_signals.end(), signal) != stop_signals.end();
+      std::find(listed_signals.begin(), listed_signals.end(), signal) != listed_signals.end();
   const bool announces = signal == SIGUSR1 && saves;
   if (is_listed || announces) return SignalMeaning::stops;
   return signal == SIGTSTP ? SignalMeaning::ignored : SignalMeaning::passed_on;

@@ -9,14 +9,14 @@ std::string count_workers(std::size_t workers) {
   return std::to_string(workers) + (workers == 1 ? " worker" : " workers");
 }
 
-std::string describe_stop(const StopRound& stop, std::size_t workers, bool is_requested_here) {
+std::string describe_stop(const EndRound& stop, std::size_t workers, bool is_requested_here) {
   const std::string count = count_workers(workers);
-  if (stop.cause == RoundEndCause::user) {
+  if (stop.reason == EndReason::user) {
     return stop.what + ": stopping " + count + ", they have " + format_duration(stop.grace) +
            (is_requested_here ? ". A second SIGINT or SIGTERM kills them now."
                               : ". SIGINT or SIGTERM, sent twice, kills them now.");
   }
-  const std::string others = stop.cause == RoundEndCause::worker_failed ? "the other " : "";
+  const std::string others = stop.reason == EndReason::worker_failed ? "the other " : "";
   return stop.what + (stop.keeps_survivors ? "; the round is over for " : "; stopping ") + others +
          count + ".";
 }

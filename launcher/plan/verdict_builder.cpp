@@ -33,10 +33,10 @@ void VerdictBuilder::note_last_round(const RestartDecision& decision) {
 }
 
 void VerdictBuilder::note_not_begun(const NotBegun& why) {
-  if (why.stop_signal) {
-    verdict_.outcome = Stopped{*why.stop_signal};
+  if (why.requested_signal) {
+    verdict_.outcome = Stopped{*why.requested_signal};
     verdict_.hang.clear();
-    verdict_.exit_code = exit_code::of_signal(*why.stop_signal);
+    verdict_.exit_code = exit_code::of_signal(*why.requested_signal);
   } else if (verdict_.world_size > 0) {
     note_no_nodes(why);
   } else if (why.refusal) {
@@ -53,8 +53,8 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
   verdict_.why_last_round = why.waited.count() == 0
                                 ? "too few nodes are left"
                                 : "no other node came within " + format_duration(why.waited);
-  if (why.lost_later) {
-    verdict_.outcome = *why.lost_later;
+  if (why.later_loss) {
+    verdict_.outcome = *why.later_loss;
     verdict_.exit_code = exit_code::kNodeLost;
     verdict_.hang.clear();
   } else if (!verdict_.earlier_rounds.empty()) {

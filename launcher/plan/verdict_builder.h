@@ -31,11 +31,11 @@ class VerdictBuilder {
   /// job; a later round's nodes did not come; a refusal that ends the job; the first round's
   /// nodes did not come.
   struct NotBegun {
-    std::optional<int> stop_signal;  // of the user
-    std::optional<Refusal> refusal;  // a node cannot execute the program, or is node 0, too
-    std::string missing;             // "1 of 2 nodes is here: node 0 (a); missing: node 1"
+    std::optional<int> requested_signal;  // of the user
+    std::optional<Refusal> refusal;       // a node cannot execute the program, or is node 0, too
+    std::string missing;                  // "1 of 2 nodes is here: node 0 (a); missing: node 1"
     std::chrono::milliseconds waited{0};
-    std::optional<NodeLost> lost_later;  // a node, when its part in the newest round was over
+    std::optional<NodeLost> later_loss;  // a node, when its part in the newest round was over
   };
   void note_not_begun(const NotBegun& why);
   /// The launcher's own failure; that of an earlier round is a line of its own.

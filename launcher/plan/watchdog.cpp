@@ -12,7 +12,7 @@ using std::chrono::nanoseconds;
 
 constexpr std::size_t kStepTimes = 512;  // of which the p99 is taken
 
-bool is_stopped(const WorkerSample& sample) {
+bool is_frozen(const WorkerSample& sample) {
   return sample.activity.state == 'T' || sample.activity.state == 't';
 }
 
@@ -30,7 +30,7 @@ std::string seconds(nanoseconds time) {
 }
 
 std::string state_text(const WorkerSample& sample) {
-  if (is_stopped(sample)) return "is stopped (state T)";
+  if (is_frozen(sample)) return "is stopped (state T)";
   if (sample.activity.state == 'D') return "is in an uninterruptible sleep (state D)";
   std::string text = std::string("is in state ") + sample.activity.state;
   if (!sample.activity.waits_in.empty()) text += " in " + sample.activity.waits_in;
@@ -106,12 +106,12 @@ void Watchdog::follow(nanoseconds now, const WorkerSample& sample, Track& track)
   // State D for a moment is what reading a file looks like: it has to be the same wait in two
   // looks.
   const bool is_on_disk = sample.activity.state == 'D' && sample.activity == last.activity;
-  const bool is_frozen = sample.alive && (is_stopped(sample) || (is_on_disk && !moved));
-  if (!is_frozen) {
-    track.frozen_since.reset();
+  const bool is_stuck = sample.alive && (is_frozen(sample) || (is_on_disk && !moved));
+  if (!is_stuck) {
+    track.stuck_since.reset();
     track.is_named = false;
-  } else if (!track.frozen_since) {
-    track.frozen_since = now;
+  } else if (!track.stuck_since) {
+    track.stuck_since = now;
   }
   track.last = sample;
   track.seen = true;
@@ -150,7 +150,7 @@ bool Watchdog::spins(nanoseconds now, const Track& track) const {
 /// loads, as programs that mark no collectives have rank 0 do while the others stand in a barrier.
 bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
   return std::any_of(tracks_.begin(), tracks_.end(), [&](const Track& other) {
-    if (!lives(other.last) || hangs(now, other) || is_stopped(other.last)) return false;
+    if (!lives(other.last) || hangs(now, other) || is_frozen(other.last)) return false;
     if (track.last.in_collective) return !other.last.in_collective;
     return tells_all(other.last) && !is_step(other.last.phase);
   });
@@ -180,7 +180,7 @@ bool Watchdog::is_job_hung(nanoseconds now) const {
     if (!lives(track.last)) continue;
     ++living;
     if (hangs(now, track)) {
-      if (is_stopped(track.last)) return true;
+      if (is_frozen(track.last)) return true;
       if (tells_all(track.last) && !waits_for_others(now, track)) return true;
       ++hung;
       const bool is_asleep = now - track.activity.sleeps_since() >= usual_limit();
@@ -215,13 +215,13 @@ std::optional<Finding> Watchdog::find_hang(nanoseconds now) const {
   // Not those that wait in a loop, when others do nothing at all, nor those that go on.
   std::erase_if(living, [&](const Track* track) {
     const bool goes_on = now - track->moved_at < usual_limit() / 2;
-    return !is_stopped(track->last) && (spins(now, *track) || goes_on);
+    return !is_frozen(track->last) && (spins(now, *track) || goes_on);
   });
   std::vector<std::pair<Suspicion, const Track*>> suspects;
   for (const Track* const track : living) {
     const WorkerSample& worker = track->last;
     Suspicion suspicion;
-    suspicion.is_free = !is_stopped(worker);
+    suspicion.is_free = !is_frozen(worker);
     suspicion.is_quick = worker.activity.state != 'D';
     suspicion.is_inside = !worker.has_page || worker.in_collective || !is_one_inside;
     if (has_each_a_page) suspicion.steps = are_all_inside ? -worker.step : worker.step;
@@ -306,7 +306,7 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
   for (std::size_t i = 0; i < samples.size(); ++i) {
     Track& track = tracks_[i];
     follow(now, samples[i], track);
-    if (!track.frozen_since || track.is_named || now - *track.frozen_since < kFrozenFor) continue;
+    if (!track.stuck_since || track.is_named || now - *track.stuck_since < kFrozenFor) continue;
     track.is_named = true;
     findings.push_back(Finding{false, samples[i].rank, state_text(samples[i]) + where(samples[i])});
   }
@@ -320,8 +320,8 @@ std::vector<Finding> Watchdog::note_samples(nanoseconds now,
 std::vector<int> Watchdog::frozen(nanoseconds at_least) const {
   std::vector<int> ranks;
   for (const Track& track : tracks_) {
-    const bool is_frozen = track.frozen_since && looked_at_ - *track.frozen_since >= at_least;
-    if (track.last.alive && is_frozen && is_stopped(track.last)) ranks.push_back(track.last.rank);
+    const bool is_stuck = track.stuck_since && looked_at_ - *track.stuck_since >= at_least;
+    if (track.last.alive && is_stuck && is_frozen(track.last)) ranks.push_back(track.last.rank);
   }
   return ranks;
 }

@@ -84,7 +84,7 @@ class Watchdog {
     std::size_t next_step_time = 0;
     ActivityWindow activity;
     bool wrote_in_phase = false;  // its page, since the phase began
-    std::optional<std::chrono::nanoseconds> frozen_since;
+    std::optional<std::chrono::nanoseconds> stuck_since;
     bool is_named = false;
   };
   void follow(std::chrono::nanoseconds now, const WorkerSample& sample, Track& track) const;

@@ -57,7 +57,7 @@ Agent::Agent(asio::io_context& io,
                spec.logs.progress),
       inbox_(io),
       signals_(io_,
-               signals_to_take(spec.stop_signals, spec.max_nodes > 1),
+               signals_to_take(spec.listed_signals, spec.max_nodes > 1),
                [this](int signal) { note_signal(signal); }),
       service_(io_, spec.environment),
       control_(
@@ -69,7 +69,7 @@ Agent::Agent(asio::io_context& io,
       look_timer_(io) {
   become_subreaper();
   const auto take = [this](const NodeCommand& command) { return take_command(command); };
-  const auto why = [this] { return why_fenced(); };
+  const auto why = [this] { return why_slept(); };
   if (rendezvous.link) {
     zero_ = std::make_unique<RemoteNodeZero>(spec_, commands_, console_, rendezvous, take, why);
   } else {
@@ -81,8 +81,8 @@ Agent::Agent(asio::io_context& io,
   }
 }
 
-JobEnd Agent::run() {
-  std::optional<JobEnd> failure;
+EndJob Agent::run() {
+  std::optional<EndJob> failure;
   try {
     asio::co_spawn(io_, run_rounds(), rethrow);
     io_.run();
@@ -91,7 +91,7 @@ JobEnd Agent::run() {
     // is the outcome.
     const auto* const ours = dynamic_cast<const Error*>(&error);
     const int code = ours != nullptr ? ours->code() : exit_code::kInternal;
-    if (commands_.job_end()) {
+    if (commands_.end_job()) {
       console_.error(error.what());
     } else {
       failure = zero_->fail(error.what(), code);
@@ -99,7 +99,7 @@ JobEnd Agent::run() {
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
   workers_.group().end_now();
-  JobEnd end = failure ? std::move(*failure) : *commands_.job_end();
+  EndJob end = failure ? std::move(*failure) : *commands_.end_job();
   // Error files stay after a bad end: the report names them.
   if (end.exit_code != exit_code::kOk && workers_.has_error_files()) scratch_.keep();
   return end;
@@ -115,7 +115,7 @@ asio::awaitable<void> Agent::run_rounds() {
   }
   while (true) {
     co_await wait_for_command();
-    if (commands_.job_end()) break;
+    if (commands_.end_job()) break;
     co_await run_round();
   }
   co_await workers_.end_survivors();
@@ -126,7 +126,7 @@ asio::awaitable<void> Agent::run_rounds() {
   signals_.close();
   service_.close();
   control_.close();
-  if (web_) web_->close(*commands_.job_end());
+  if (web_) web_->close(*commands_.end_job());
   zero_->close();
 }
 
@@ -146,15 +146,15 @@ asio::awaitable<void> Agent::run_round() {
   if (is_first) say_supervision(console_, workers_, guard_.pid());
   if (spec_.max_nodes > 1) say_node(console_, spec_, workers_.facts(), start);
   co_await workers_.wait_for_gpus(commands_);
-  if (!commands_.stop_command()) start_workers(start);
+  if (!commands_.end_command()) start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch();
-  commands_.begin_stop();
-  const bool is_requested = stop_signal_ && StopRequests::counts(stop_signal_->signal);
-  say_stop(console_, *commands_.stop_command(), workers_.group(), is_requested);
-  const GroupEnded end = co_await workers_.end(commands_, stop_signal_);
+  commands_.begin_ending();
+  const bool is_requested = stop_request_ && StopRequests::counts(stop_request_->signal);
+  say_stop(console_, *commands_.end_command(), workers_.group(), is_requested);
+  const GroupEnded end = co_await workers_.end(commands_, stop_request_);
   commands_.end_round();
-  zero_->report(end);
+  zero_->tell(end);
 }
 
 void Agent::start_workers(const StartRound& start) {
@@ -163,26 +163,26 @@ void Agent::start_workers(const StartRound& start) {
     started = workers_.start(start);
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.
-    zero_->report(NodeFailed{start.round, error.code(), error.what()});
+    zero_->tell(NodeLaunchFailed{start.round, error.code(), error.what()});
     return;
   }
-  zero_->report(*started);
+  zero_->tell(*started);
   service_.ready();
 }
 
 /// Until node 0 ends the round, or is lost.
 asio::awaitable<void> Agent::watch() {
-  while (!commands_.stop_command()) {
+  while (!commands_.end_command()) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
     WorkerGroup& group = workers_.group();
     group.note(*event);
     if (fence() != Fence::none) {  // what is seen now is the guard's work, not the workers'
-      zero_->report_fence();
+      zero_->note_lease_over();
       continue;
     }
     if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
-      zero_->report(
+      zero_->tell(
           WorkerEnded{workers_.facts().round, first_report(*group.workers()[exited->index])});
     }
     const auto* const signal = std::get_if<SignalCame>(&*event);
@@ -202,7 +202,7 @@ asio::awaitable<void> Agent::look_regularly() {
     co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
     if (fence() != Fence::none) {
-      zero_->report_fence();
+      zero_->note_lease_over();
       continue;
     }
     awake_at_ = boot_time();
@@ -246,7 +246,7 @@ Fence Agent::fence() const {
   return look_at_fence(view);
 }
 
-std::string Agent::why_fenced() const {
+std::string Agent::why_slept() const {
   return fence() == Fence::we_slept ? describe_sleep(boot_time() - awake_at_) : "";
 }
 
@@ -274,7 +274,7 @@ JobView Agent::look_at_job(Coordinator& coordinator) {
 /// At any time: also while nobody waits for it.
 void Agent::note_signal(int signal) {
   const bool saves = spec_.own_worker || workers_.group().saves_on_stop();
-  switch (meaning_of(signal, spec_.stop_signals, saves)) {
+  switch (meaning_of(signal, spec_.listed_signals, saves)) {
     case SignalMeaning::child_changed:
       return inbox_.push(ChildChanged());
     case SignalMeaning::ignored:
@@ -288,11 +288,11 @@ void Agent::note_signal(int signal) {
 
 /// The user wants the job to end. What it means is for node 0 to say.
 void Agent::request_stop(const SignalCame& came) {
-  stop_signal_ = came;
+  stop_request_ = came;
   inbox_.push(came);
   if (StopRequests::counts(came.signal) && commands_.note_stop_request(came.signal, came.at))
     console_.warning(answer_stop_request(came.signal));
-  zero_->report(StopRequested{came.signal});
+  zero_->tell(StopRequested{came.signal});
 }
 
 }  // namespace ddp::launcher

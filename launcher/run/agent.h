@@ -48,7 +48,7 @@ class Agent {
 
   /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first
   /// worker is in the verdict.
-  JobEnd run();
+  EndJob run();
 
   /// Where the record of the job belongs: of this node, in torchrun's layout; null: none.
   [[nodiscard]] const OwnedDir* log_dir() const { return workers_.log_dir(); }
@@ -71,7 +71,7 @@ class Agent {
   [[nodiscard]] JobView look_at_job(Coordinator& coordinator);
 
   [[nodiscard]] Fence fence() const;
-  [[nodiscard]] std::string why_fenced() const;
+  [[nodiscard]] std::string why_slept() const;
 
   asio::io_context& io_;
   const JobSpec& spec_;
@@ -92,7 +92,7 @@ class Agent {
   asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   bool is_over_ = false;
-  std::optional<SignalCame> stop_signal_;  // the newest signal that stops the job, whenever it came
+  std::optional<SignalCame> stop_request_;  // the newest that stops the job, whenever it came
 };
 
 }  // namespace ddp::launcher

@@ -27,7 +27,7 @@ Coordinator::Coordinator(asio::io_context& io,
                          const JobSpec& spec,
                          Rendezvous& rendezvous,
                          const TakeCommand& take_command,
-                         WhyFenced why_fenced,
+                         WhySlept why_slept,
                          ChooseRunDir choose_run_dir)
     : io_(io),
       console_(console),
@@ -35,7 +35,7 @@ Coordinator::Coordinator(asio::io_context& io,
       host_(rendezvous.own.host),
       question_(rendezvous.question),
       take_command_(take_command),
-      why_fenced_(std::move(why_fenced)),
+      why_slept_(std::move(why_slept)),
       choose_run_dir_(std::move(choose_run_dir)),
       inbox_(io),
       store_(io, console, spec, std::move(rendezvous.listeners)),
@@ -55,19 +55,19 @@ void Coordinator::start() {
   if (question_) asio::co_spawn(io_, ask_again(), rethrow);
 }
 
-void Coordinator::report(const NodeEvent& event) {
+void Coordinator::tell(const NodeEvent& event) {
   inbox_.push(NodeLinks::EventCame{0, event});
 }
 
 void Coordinator::tell_own_node(const NodeCommand& command) {
   // When it is this agent that was stopped, the others are not lost to it: it is lost to them.
-  if (std::holds_alternative<StopRound>(command)) report_fence();
+  if (std::holds_alternative<EndRound>(command)) note_lease_over();
   if (!take_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
 }
 
-void Coordinator::report_fence() {
-  const std::string why = why_fenced_();
-  if (!why.empty()) report(NodeFailed{round_->decisions().number(), exit_code::kNodeLost, why});
+void Coordinator::note_lease_over() {
+  const std::string why = why_slept_();
+  if (!why.empty()) inbox_.push(NodeLinks::OwnNodeSlept{round_->decisions().number(), why});
 }
 
 std::string Coordinator::store_address() const {
@@ -103,12 +103,11 @@ asio::awaitable<void> Coordinator::run_job() {
     verdict_.note_round(round);
     // The root cause is known and does not change.
     const RestartDecision decision = policy.decide(round);
-    take_decision(round, decision, policy.left());
+    take_decision(round, decision, policy.remaining());
     if (!decision.restart) break;
     co_await pause(decision);
     are_here = co_await gather(spec_.replace_timeout.value_or(std::chrono::milliseconds(0)));
   }
-  // The verdict is the same on every node.
   co_await end();
 }
 
@@ -118,7 +117,7 @@ asio::awaitable<void> Coordinator::refuse_nodes() {
   why_not_begun_ = Refusal{spec_.problem_code, spec_.problem};
   const Deadline deadline = Clock::now() + kRefuseFor;
   int left = spec_.max_nodes - 1;
-  while (left > 0 && !stop_signal_) {
+  while (left > 0 && !requested_signal_) {
     std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     const auto* const came = std::get_if<NodeLinks::NodeCame>(&*event);
@@ -130,9 +129,8 @@ asio::awaitable<void> Coordinator::refuse_nodes() {
 /// Waits until the nodes of the next round are here. False: they are not, or the user stops the
 /// job; then the verdict says so.
 asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
-  const NodeWait::Rules rules{!round_, limit, spec_.last_call};
-  NodeWait wait(rules, Clock::now());
-  while (!stop_signal_ && !(rules.is_first && why_not_begun_)) {
+  NodeWait wait({!round_, limit, spec_.last_call}, Clock::now());
+  while (true) {
     const Clock::time_point now = Clock::now();
     const bool is_reminder = wait.take_reminder(now);
     const NodeWait::Step step = wait.advance(see_presence(), replace_not_before_, now);
@@ -148,18 +146,18 @@ asio::awaitable<bool> Coordinator::gather(std::chrono::milliseconds limit) {
 
 NodeWait::Presence Coordinator::see_presence() const {
   const Round* const round = round_ ? &round_->decisions() : nullptr;
-  return NodeWait::see_presence(links_.table(), round, spec_.replace_timeout.has_value());
+  const bool is_called_off = requested_signal_ || (round == nullptr && why_not_begun_);
+  return NodeWait::see_presence(
+      links_.table(), round, spec_.replace_timeout.has_value(), is_called_off);
 }
 
 /// There is no further round, or not even one.
 void Coordinator::note_not_begun(std::chrono::milliseconds waited) {
-  VerdictBuilder::NotBegun why;
-  why.stop_signal = stop_signal_;
-  why.refusal = why_not_begun_;
-  why.missing = links_.table().who_is_missing();
-  why.waited = waited;
-  if (round_) why.lost_later = round_->decisions().lost_later();
-  verdict_.note_not_begun(why);
+  verdict_.note_not_begun({requested_signal_,
+                           why_not_begun_,
+                           links_.table().who_is_missing(),
+                           waited,
+                           round_ ? round_->decisions().later_loss() : std::nullopt});
 }
 
 /// False: the round cannot begin, and the verdict says why.
@@ -204,7 +202,9 @@ void Coordinator::note(NodeLinks::Event event) {
   }
   if (const auto* const other = std::get_if<NodeLinks::OtherNodeZero>(&event))
     why_not_begun_ = other->refusal;
-  if (const auto* const gone = std::get_if<NodeLinks::NodeGone>(&event)) lose(gone->id, gone->how);
+  if (const auto* const lost = std::get_if<NodeLinks::LinkLost>(&event)) lose(lost->id, lost->how);
+  if (const auto* const slept = std::get_if<NodeLinks::OwnNodeSlept>(&event))
+    round_->decisions().note_own_node_slept(slept->round, slept->why, Clock::now());
 }
 
 /// Events of a node that was given up, or has no place in the round, mean nothing for it; but
@@ -220,7 +220,7 @@ void Coordinator::note_event(int id, NodeEvent event) {
 
 void Coordinator::note_stop_request(const LinkedNode& node, int signal) {
   if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
-  stop_signal_ = signal;
+  requested_signal_ = signal;
   const std::string where = node.link ? " at " + node.name() : "";
   if (round_) round_->decisions().note_stop_request(node.id, where, signal, Clock::now());
 }
@@ -236,7 +236,7 @@ void Coordinator::lose(int id, const std::string& how) {
   }
   const Clock::time_point heard = node->link->last_heard();
   replace_not_before_ = std::max(replace_not_before_, heard + kReplaceAfter);
-  if (round_->decisions().is_stopping()) console_.error(node->name() + " is lost: " + how);
+  if (round_->decisions().is_ending()) console_.error(node->name() + " is lost: " + how);
   round_->decisions().note_node_lost(node->node_rank, how, heard, Clock::now());
 }
 
@@ -249,7 +249,7 @@ void Coordinator::take_decision(const RoundResult& round,
     return;
   }
   const std::string& earlier = verdict_.note_restart();
-  if (stop_signal_) return;  // there is no next one
+  if (requested_signal_) return;  // there is no next one
   RestartFacts facts;
   facts.next_round = round_->decisions().number() + 1;
   facts.world_size = verdict_.value().world_size;
@@ -263,7 +263,7 @@ void Coordinator::take_decision(const RoundResult& round,
 /// Suspends: for the decision's pause, or until the user stops the job.
 asio::awaitable<void> Coordinator::pause(RestartDecision decision) {
   const Deadline deadline = Clock::now() + decision.pause;
-  while (!stop_signal_ && see_presence().can_go_on()) {
+  while (!requested_signal_ && see_presence().can_go_on()) {
     std::optional<NodeLinks::Event> event = co_await inbox_.next(deadline);
     if (!event) break;
     note(std::move(*event));
@@ -274,8 +274,8 @@ asio::awaitable<void> Coordinator::end() {
   is_over_ = true;
   ask_timer_.cancel();
   verdict_.note_end(Clock::now() - begin_);
-  JobEnd own = make_end(kOwnWorkers);
-  JobEnd others = make_end(kTheirWorkers);
+  EndJob own = make_end(kOwnWorkers);
+  EndJob others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));
   store_.close();
 }
@@ -285,11 +285,11 @@ JobView Coordinator::look_at_job() const {
   return ddp::launcher::look_at_job(spec_, host_, verdict_.value(), links_, round);
 }
 
-JobEnd Coordinator::make_end(std::size_t most_workers) const {
+EndJob Coordinator::make_end(std::size_t most_workers) const {
   return describe_end(verdict_.value(), spec_, host_, most_workers);
 }
 
-JobEnd Coordinator::fail(const std::string& failure, int exit_code) {
+EndJob Coordinator::fail(const std::string& failure, int exit_code) {
   verdict_.note_failure(failure, exit_code);
   verdict_.note_end(Clock::now() - begin_);
   links_.tell_others(make_end(kTheirWorkers));

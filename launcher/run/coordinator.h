@@ -38,15 +38,15 @@ class Coordinator : public NodeZero {
               const JobSpec& spec,
               Rendezvous& rendezvous,
               const TakeCommand& take_command,
-              WhyFenced why_fenced,
+              WhySlept why_slept,
               ChooseRunDir choose_run_dir);
 
   void start() override;
-  void report(const NodeEvent& event) override;
-  void reply(const HeartbeatReply& reply) override { report(reply); }
+  void tell(const NodeEvent& event) override;
+  void reply(const HeartbeatReply& reply) override { tell(reply); }
   void tick() override { tell_own_node(Heartbeat()); }
-  void report_fence() override;
-  JobEnd fail(const std::string& failure, int exit_code) override;
+  void note_lease_over() override;
+  EndJob fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}
@@ -76,7 +76,7 @@ class Coordinator : public NodeZero {
   [[nodiscard]] NodeWait::Presence see_presence() const;
   void note_not_begun(std::chrono::milliseconds waited);
   void take_decision(const RoundResult& round, const RestartDecision& decision, int left);
-  [[nodiscard]] JobEnd make_end(std::size_t most_workers) const;
+  [[nodiscard]] EndJob make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;
   Console& console_;
@@ -84,15 +84,15 @@ class Coordinator : public NodeZero {
   const std::string host_;
   const std::optional<JoinPlan> question_;  // whether somebody else is node 0, elsewhere
   const TakeCommand take_command_;          // our own node's
-  const WhyFenced why_fenced_;
+  const WhySlept why_slept_;
   const ChooseRunDir choose_run_dir_;
   Inbox<NodeLinks::Event> inbox_;
   StoreHost store_;
   NodeLinks links_;
   asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
-  std::optional<JobRound> round_;   // the newest; nothing: none has begun
-  std::optional<int> stop_signal_;  // the newest signal that stops the job, whenever it came
+  std::optional<JobRound> round_;        // the newest; nothing: none has begun
+  std::optional<int> requested_signal_;  // the newest signal that stops the job, whenever it came
   bool is_over_ = false;
   std::optional<Refusal> why_not_begun_;
   Clock::time_point replace_not_before_;  // no new round before

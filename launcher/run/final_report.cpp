@@ -9,7 +9,7 @@
 namespace ddp::launcher {
 namespace {
 
-void write_records(const JobEnd& end, const RecordPlaces& places, const Environment& environment) {
+void write_records(const EndJob& end, const RecordPlaces& places, const Environment& environment) {
   const OwnedDir* const run_dir =
       places.run_dir != nullptr ? &places.run_dir->directory() : nullptr;
   for (const OwnedDir* const directory : {run_dir, places.log_dir}) {
@@ -23,7 +23,7 @@ void write_records(const JobEnd& end, const RecordPlaces& places, const Environm
 
 }  // namespace
 
-int give_final_report(const JobEnd& end,
+int give_final_report(const EndJob& end,
                       const JobSpec& spec,
                       bool is_node_zero,
                       const RecordPlaces& places,
@@ -40,7 +40,7 @@ int give_final_report(const JobEnd& end,
   if (end.no_step && places.run_dir->remove_unused(end.exit_code, end.state)) {
     log::info("no step was made: removed " + places.run_dir->path().string());
   } else if (spec.own_worker) {
-    write_report(places.run_dir->directory());
+    write_run_page(places.run_dir->directory());
   }
   return end.exit_code;
 }

@@ -20,7 +20,7 @@ struct RecordPlaces {
 /// each of the places; hands the root cause's error file to a launcher above us
 /// (TORCHELASTIC_ERROR_FILE); completes the run directory, or removes one in which no step was
 /// made. Returns the exit code. Errors: none; what cannot be written is a warning.
-int give_final_report(const JobEnd& end,
+int give_final_report(const EndJob& end,
                       const JobSpec& spec,
                       bool is_node_zero,
                       const RecordPlaces& places,

@@ -41,7 +41,7 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
   GpuMemoryWait wait(std::move(ended), Clock::now());
   std::shared_ptr<GpuQuestion> question = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // of the questions
-  while (!commands.stop_command() && (question || next != kNoDeadline)) {
+  while (!commands.end_command() && (question || next != kNoDeadline)) {
     const std::optional<AgentEvent> event = co_await inbox.next(next);
     if (!event) {
       question = ask(io, inbox, group);

@@ -116,7 +116,7 @@ GroupEnded describe_group_end(WorkerGroup& group,
     WorkerReport& root = end.workers[failed->root_cause];
     const auto pid = static_cast<pid_t>(root.pid);
     // What we have sent needs no explanation.
-    const ExitStatus status = was_stopped(root.ending) ? ExitStatus() : root.ending.status;
+    const ExitStatus status = was_ended_by_us(root.ending) ? ExitStatus() : root.ending.status;
     root.findings = post_mortem(DeadWorker{status, pid, spec.executable, directory}, before);
   }
   return end;

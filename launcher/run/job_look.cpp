@@ -34,7 +34,7 @@ void take_samples(JobView& job, const LinkedNode& node) {
 /// Fills in nodes, ranks and state of that round.
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
-  job.state = round.is_stopping() ? JobView::State::stopping : JobView::State::running;
+  job.state = round.is_ending() ? JobView::State::stopping : JobView::State::running;
   if (round.is_over()) job.state = JobView::State::waiting;  // for the next one, or its end
   for (const RankState& state : round.ranks()) {
     JobView::Rank& rank = job.ranks.emplace_back();

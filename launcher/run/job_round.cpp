@@ -21,10 +21,10 @@ Round::Rules make_rules(const JobSpec& spec, const RestartPolicy& policy) {
   rules.grace = spec.grace;
   rules.watch.hang_timeout = spec.hang_timeout;
   rules.keeps_survivors = spec.keeps_survivors;
-  rules.has_restarts = policy.left() > 0;
+  rules.has_restarts = policy.remaining() > 0;
   rules.lost_nodes_are_free = spec.lost_nodes_are_free;
   rules.own_worker = spec.own_worker;
-  rules.report_wait = kReportWait;
+  rules.group_end_wait = kReportWait;
   rules.stacks_wait = StackCollector::kSpyWait + StackCollector::kPrintWait;
   rules.settle_wait = WorkerGroup::kSettleWait;
   return rules;
@@ -90,7 +90,7 @@ void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
       node.samples = std::move(reply->samples);
       node.last_lines = std::move(reply->last_lines);
     }
-    if (!node.link && !round_.is_stopping()) look_at_workers(now);  // our own is the clock
+    if (!node.link && !round_.is_ending()) look_at_workers(now);  // our own is the clock
   }
   const auto* const started = std::get_if<GroupStarted>(&event);
   if (started != nullptr && started->round == round_.number()) {
@@ -105,8 +105,8 @@ void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
     ended->worker.ending.at += node.begin_since(round_.began_at());
     round_.note_worker_ended(node.node_rank, *ended, now);
   }
-  if (const auto* const failed = std::get_if<NodeFailed>(&event)) {
-    round_.note_node_failed(node.node_rank, *failed, now);
+  if (const auto* const failed = std::get_if<NodeLaunchFailed>(&event)) {
+    round_.note_node_launch_failed(node.node_rank, *failed, now);
   }
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
@@ -129,7 +129,7 @@ void JobRound::carry_out() {
 
 void JobRound::carry_out(const Round::Action& action) {
   if (const auto* const tell = std::get_if<Round::TellNodes>(&action)) {
-    const bool ends = std::holds_alternative<StopRound>(tell->command);
+    const bool ends = std::holds_alternative<EndRound>(tell->command);
     if (ends) parts_.links.show({});
     parts_.links.send_all(tell->command);
   }
@@ -137,7 +137,7 @@ void JobRound::carry_out(const Round::Action& action) {
     parts_.store.expect(round_.ranks());
     if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
   }
-  if (const auto* const late = std::get_if<Round::GiveUpNode>(&action)) {
+  if (const auto* const late = std::get_if<Round::LoseNode>(&action)) {
     const LinkedNode* const node = parts_.links.at(late->node_rank);
     if (node != nullptr) parts_.lose(node->id, late->how);
   }

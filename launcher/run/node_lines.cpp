@@ -51,17 +51,17 @@ void say_node(Console& console,
 }
 
 void say_stop(Console& console,
-              const StopRound& stop,
+              const EndRound& stop,
               const WorkerGroup& group,
               bool is_requested_here) {
   if (group.alive() == 0) return;
   const std::string line = describe_stop(stop, group.alive(), is_requested_here);
-  if (stop.cause == RoundEndCause::user) {
+  if (stop.reason == EndReason::user) {
     console.warning(line);
   } else {
     console.error(line);
   }
-  if (stop.cause != RoundEndCause::hang) return;
+  if (stop.reason != EndReason::hang) return;
   for (const auto& worker : group.workers()) {
     if (worker->ending) continue;
     console.info("rank " + std::to_string(worker->placement.rank) + ": " +

@@ -23,7 +23,7 @@ void say_node(Console& console,
 /// Why the workers that still run are being ended; at a hang, where each of them is.
 /// `is_requested_here`: as of describe_stop().
 void say_stop(Console& console,
-              const StopRound& stop,
+              const EndRound& stop,
               const WorkerGroup& group,
               bool is_requested_here);
 

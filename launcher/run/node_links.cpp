@@ -130,7 +130,7 @@ void NodeLinks::watch(LinkedNode& node) {
         return event.has_value();
       },
       [this, id](const std::string& how) {
-        inbox_.push(NodeGone{id, "its agent is gone (" + how + ")"});
+        inbox_.push(LinkLost{id, "its agent is gone (" + how + ")"});
       });
 }
 
@@ -264,7 +264,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
       if (NodeSilence::is_lost(heard, now)) {
-        inbox_.push(NodeGone{id, "silent for " + format_seconds(now - heard) + node->link->hint()});
+        inbox_.push(LinkLost{id, "silent for " + format_seconds(now - heard) + node->link->hint()});
         continue;
       }
       if (is_due) node->link->send_heartbeat(text);
@@ -276,7 +276,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
   }
 }
 
-asio::awaitable<void> NodeLinks::close(JobEnd own, JobEnd others) {
+asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
   is_closed_ = true;
   heartbeat_timer_.cancel();
   if (handshakes_) {

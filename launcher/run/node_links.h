@@ -63,7 +63,7 @@ class NodeLinks {
     Hello hello;
     std::shared_ptr<ControlLink> link;
   };
-  struct NodeGone {
+  struct LinkLost {
     int id = 0;
     std::string how;
   };
@@ -71,7 +71,12 @@ class NodeLinks {
   struct OtherNodeZero {
     Refusal refusal;  // of that one to us
   };
-  using Event = std::variant<EventCame, NodeCame, NodeGone, OtherNodeZero>;
+  /// Our own node was fenced, as this agent did not run; `why`, for people.
+  struct OwnNodeSlept {
+    int round = 0;
+    std::string why;
+  };
+  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnNodeSlept>;
   using TellOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
@@ -124,7 +129,7 @@ class NodeLinks {
   void want_lines(bool are_wanted) { wants_lines_ = are_wanted; }
 
   /// Suspends: until every node has the last command, our own last, or cannot be told.
-  asio::awaitable<void> close(JobEnd own, JobEnd others);
+  asio::awaitable<void> close(EndJob own, EndJob others);
 
  private:
   asio::awaitable<void> keep_heartbeat();

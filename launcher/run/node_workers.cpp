@@ -112,25 +112,25 @@ GroupStarted NodeWorkers::start(const StartRound& start) {
   return started;
 }
 
-asio::awaitable<void> NodeWorkers::stop(StopRound stop, std::optional<SignalCame> stop_signal) {
-  if (stop.cause == RoundEndCause::hang) {
+asio::awaitable<void> NodeWorkers::stop(EndRound stop, std::optional<SignalCame> stop_request) {
+  if (stop.reason == EndReason::hang) {
     StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
     co_await collector.collect();
   }
   StopRequests requests;
-  if (stop.cause == RoundEndCause::user && stop_signal)
-    requests = StopRequests::that_led_to_stop(stop_signal->signal, stop_signal->at);
+  if (stop.reason == EndReason::user && stop_request)
+    requests = StopRequests::that_led_to_stop(stop_request->signal, stop_request->at);
   const StopEscalation escalation(stop.signal, stop.grace, requests);
   co_await group_->stop(stop.stop_reason(), escalation);
 }
 
 asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
-                                             std::optional<SignalCame> stop_signal) {
-  if (commands.stop_command()->keeps_survivors && parts_.spec.keeps_survivors)
+                                             std::optional<SignalCame> stop_request) {
+  if (commands.end_command()->keeps_survivors && parts_.spec.keeps_survivors)
     co_await group_->settle();
   // Read only now: while workers settled it may have become a SIGKILL.
-  const StopRound how = *commands.stop_command();
-  if (group_->alive() > group_->survivors()) co_await stop(how, stop_signal);
+  const EndRound how = *commands.end_command();
+  if (group_->alive() > group_->survivors()) co_await stop(how, stop_request);
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();

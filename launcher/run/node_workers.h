@@ -62,11 +62,11 @@ class NodeWorkers {
   /// Starts them. Errors: Error; what was started by then lives.
   [[nodiscard]] GroupStarted start(const StartRound& start);
 
-  /// Ends the round as `commands` say, but for survivors. `stop_signal`: the newest
+  /// Ends the round as `commands` say, but for survivors. `stop_request`: the newest
   /// one by which the user asked this node to stop the job. Suspends: until no process of the round
-  /// lives here, or it is named in the result. Precondition: commands.stop_command().
+  /// lives here, or it is named in the result. Precondition: commands.end_command().
   asio::awaitable<GroupEnded> end(const NodeCommands& commands,
-                                  std::optional<SignalCame> stop_signal);
+                                  std::optional<SignalCame> stop_request);
 
   /// No round comes that the survivors wait for.
   asio::awaitable<void> end_survivors();
@@ -83,7 +83,7 @@ class NodeWorkers {
   void prepare_cgroup();
   void make_group();
   void open_run_dir();
-  asio::awaitable<void> stop(StopRound stop, std::optional<SignalCame> stop_signal);
+  asio::awaitable<void> stop(EndRound stop, std::optional<SignalCame> stop_request);
   asio::awaitable<void> clear_up_after_survivors();
 
   const Parts parts_;

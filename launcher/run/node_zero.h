@@ -16,17 +16,17 @@ class NodeZero {
   using TakeCommand = std::function<bool(const NodeCommand&)>;
   /// Says why this agent was given up: it did not run for so long that its guard has killed the
   /// workers. Empty: that did not happen.
-  using WhyFenced = std::function<std::string()>;
+  using WhySlept = std::function<std::string()>;
 
   NodeZero() = default;
   NodeZero(const NodeZero&) = delete;
   NodeZero& operator=(const NodeZero&) = delete;
   virtual ~NodeZero() = default;
 
-  /// Commands come from now on, until the JobEnd.
+  /// Commands come from now on, until the EndJob.
   virtual void start() = 0;
 
-  virtual void report(const NodeEvent& event) = 0;
+  virtual void tell(const NodeEvent& event) = 0;
   virtual void reply(const HeartbeatReply& reply) = 0;
 
   /// To be called as often as the agent looks at its workers. Elsewhere: whether node 0 still
@@ -35,10 +35,10 @@ class NodeZero {
 
   /// The guard has killed the workers, as nothing was heard for a lease: ends the job for this
   /// node.
-  virtual void report_fence() = 0;
+  virtual void note_lease_over() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
-  [[nodiscard]] virtual JobEnd fail(const std::string& failure, int exit_code) = 0;
+  [[nodiscard]] virtual EndJob fail(const std::string& failure, int exit_code) = 0;
 
   /// Where the workers of this node find the store.
   [[nodiscard]] virtual std::string store_address() const = 0;

@@ -14,14 +14,14 @@ RemoteNodeZero::RemoteNodeZero(const JobSpec& spec,
                                Console& console,
                                const Rendezvous& rendezvous,
                                TakeCommand take_command,
-                               WhyFenced why_fenced)
+                               WhySlept why_slept)
     : spec_(spec),
       commands_(commands),
       console_(console),
       link_(rendezvous.link),
       host_(rendezvous.welcome.host),
       take_command_(std::move(take_command)),
-      why_fenced_(std::move(why_fenced)) {}
+      why_slept_(std::move(why_slept)) {}
 
 void RemoteNodeZero::start() {
   link_->start(
@@ -37,7 +37,7 @@ void RemoteNodeZero::start() {
       });
 }
 
-void RemoteNodeZero::report(const NodeEvent& event) {
+void RemoteNodeZero::tell(const NodeEvent& event) {
   if (link_->is_open()) link_->send(encode(event));
 }
 
@@ -49,23 +49,23 @@ void RemoteNodeZero::tick() {
   end_alone_if_needed(false);
 }
 
-void RemoteNodeZero::report_fence() {
+void RemoteNodeZero::note_lease_over() {
   end_alone_if_needed(true);
 }
 
-JobEnd RemoteNodeZero::fail(const std::string& failure, int exit_code) {
-  report(NodeFailed{commands_.round(), exit_code, failure});
+EndJob RemoteNodeZero::fail(const std::string& failure, int exit_code) {
+  tell(NodeLaunchFailed{commands_.round(), exit_code, failure});
   return describe_own_end(exit_code, failure);
 }
 
 /// Asks plan/lone_end whether this node must end its part without node 0, and does so.
 void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
-  if (commands_.job_end()) return;
+  if (commands_.end_job()) return;
   const Clock::time_point now = Clock::now();
   NodeZeroView view;
   view.name = name_node(0, host_);
   view.address = host_ + ", " + link_->peer_address();
-  view.why_fenced = why_fenced_();
+  view.why_slept = why_slept_();
   view.connection_end = connection_end_;
   view.silence = now - link_->last_heard();
   view.silence_hint = link_->hint();
@@ -75,15 +75,15 @@ void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
   std::optional<LoneEnd> end = end_without_node_zero(view, spec_.grace);
   if (!end) return;
   link_->close();  // first, so that nothing is obeyed that node 0 still sends
-  end->stop.round = commands_.round();
-  const std::optional<StopRound>& before = commands_.stop_command();
+  end->command.round = commands_.round();
+  const std::optional<EndRound>& before = commands_.end_command();
   // A stop that is under way stays what it is: its line has been said, this one has not.
-  if (end->lost && before && !before->what.empty()) console_.error(end->stop.what);
-  const JobEnd job_end =
+  if (end->lost && before && !before->what.empty()) console_.error(end->command.what);
+  const EndJob end_job =
       describe_lone_end(*end, before, commands_.world_size(), spec_, host_name());
   // As if node 0 had given these commands; it is not heard any more.
-  take_command_(end->stop);
-  take_command_(job_end);
+  take_command_(end->command);
+  take_command_(end_job);
 }
 
 }  // namespace ddp::launcher

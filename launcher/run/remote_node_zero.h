@@ -26,14 +26,14 @@ class RemoteNodeZero : public NodeZero {
                  Console& console,
                  const Rendezvous& rendezvous,
                  TakeCommand take_command,
-                 WhyFenced why_fenced);
+                 WhySlept why_slept);
 
   void start() override;
-  void report(const NodeEvent& event) override;
+  void tell(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override;
   void tick() override;
-  void report_fence() override;
-  JobEnd fail(const std::string& failure, int exit_code) override;
+  void note_lease_over() override;
+  EndJob fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
   [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
   void close() override { link_->close(); }
@@ -48,7 +48,7 @@ class RemoteNodeZero : public NodeZero {
   const std::shared_ptr<ControlLink> link_;
   const std::string host_;  // its name
   const TakeCommand take_command_;
-  const WhyFenced why_fenced_;
+  const WhySlept why_slept_;
   std::string connection_end_;  // empty: it is open
 };
 

@@ -14,6 +14,7 @@
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/node_zero_claim.h"
 
 namespace ddp::launcher {
 namespace {
@@ -106,10 +107,10 @@ Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
   if (spec.max_nodes == 1) return as_node_zero(spec, hello);
-  const bool says_zero = spec.node_rank == 0 || (!spec.node_rank && spec.is_host == true);
-  const bool says_other = spec.node_rank.value_or(0) > 0 || spec.is_host == false;
   const bool is_own = has_own_address(spec.master_addr);
-  if (says_other || (!says_zero && !is_own)) return join_node_zero(io, spec);
+  const NodeZeroClaim claim =
+      claim_node_zero({spec.max_nodes, spec.node_rank, spec.is_host, is_own});
+  if (claim == NodeZeroClaim::none) return join_node_zero(io, spec);
   // Somebody may be node 0 already: then this agent was started as a second one, or is to join. No
   // harm is done by asking: nobody answers yet where this agent is to listen.
   Hello question = hello;
@@ -124,7 +125,7 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   try {
     rendezvous.listeners = listen_for_job(io, spec.master_addr, spec.master_port, true, warn);
   } catch (const PortTaken&) {
-    if (says_zero) throw;
+    if (claim == NodeZeroClaim::sure) throw;
     log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
               " is served already: joining whoever serves it");
     return join_node_zero(io, spec);  // who was faster is node 0

@@ -75,7 +75,7 @@ bool WebPage::is_watched() const {
   return server_.has_streams() || (asked_at_ && Clock::now() - *asked_at_ < kLately);
 }
 
-void WebPage::close(const JobEnd& end) {
+void WebPage::close(const EndJob& end) {
   if (std::exchange(is_closed_, true)) return;
   timer_.cancel();
   // All else stays as the newest look has found it: the nodes are gone by now.

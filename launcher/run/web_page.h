@@ -30,7 +30,7 @@ class WebPage {
 
   void start();
   /// Browsers are told how the job has ended.
-  void close(const JobEnd& end);
+  void close(const EndJob& end);
 
   /// Somebody looks at it, or has done so lately.
   [[nodiscard]] bool is_watched() const;

@@ -144,10 +144,10 @@ class Scale {
       for (int i = 0; i < kWorkers; ++i)
         started.pids.push_back(1000 + i);
       node.link->send(encode(NodeEvent(started)));
-    } else if (std::holds_alternative<StopRound>(*command)) {
+    } else if (std::holds_alternative<EndRound>(*command)) {
       node.stop_at = Clock::now();
       asio::co_spawn(io_, end_workers(node), rethrow);
-    } else if (const auto* const end = std::get_if<JobEnd>(&*command)) {
+    } else if (const auto* const end = std::get_if<EndJob>(&*command)) {
       node.end_at = Clock::now();
       node.exit_code = end->exit_code;
       node.link->close();

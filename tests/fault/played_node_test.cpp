@@ -44,7 +44,7 @@ TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
   node.send(node.exited(0, 0, kFailed));
-  ASSERT_TRUE(node.next<StopRound>());
+  ASSERT_TRUE(node.next<EndRound>());
   node.send(node.group_ended(0, kFailed));
   const auto start = node.next<StartRound>();
   ASSERT_TRUE(start);
@@ -52,15 +52,15 @@ TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
   node.send(started(1));
   // All of it again, of round 0.
   node.send(node.exited(0, 0, ExitStatus{9, 0, false}));
-  node.send(NodeFailed{0, 126, "late"});
+  node.send(NodeLaunchFailed{0, 126, "late"});
   node.send(node.group_ended(0, kFailed));
-  EXPECT_FALSE(node.next<StopRound>(1s));
+  EXPECT_FALSE(node.next<EndRound>(1s));
   node.send(node.exited(1, 0, kFailed));
-  const auto stop = node.next<StopRound>();
+  const auto stop = node.next<EndRound>();
   ASSERT_TRUE(stop);
   EXPECT_EQ(stop->round, 1);
   node.send(node.group_ended(1, kFailed));
-  const auto end = node.next<JobEnd>();
+  const auto end = node.next<EndJob>();
   ASSERT_TRUE(end);
   EXPECT_EQ(end->exit_code, 7);
   EXPECT_EQ(job->wait(), 7);
@@ -72,7 +72,7 @@ TEST_F(PlayedNodeFaults, L4_ANodeThatBeatsButNeverEndsItsWorkersIsGivenUp) {
   PlayedNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
   node.send(started(0));
-  ASSERT_TRUE(node.next<StopRound>());
+  ASSERT_TRUE(node.next<EndRound>());
   EXPECT_TRUE(node.is_gone_within(60s));
   const int code = job->wait();
   EXPECT_TRUE(code == 5 || code == 201) << code;

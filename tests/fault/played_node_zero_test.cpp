@@ -38,14 +38,14 @@ class PlayedNodeZeroFaults : public ProcessTest {
             "--master-addr=127.0.0.1",
             "--master-port=" + std::to_string(zero.port())};
   }
-  static JobEnd end_by(int code) {
-    JobEnd end;
+  static EndJob end_by(int code) {
+    EndJob end;
     end.exit_code = code;
     end.report = "the played verdict\n";
     return end;
   }
-  static StopRound stop_of(int round) {
-    StopRound stop;
+  static EndRound stop_of(int round) {
+    EndRound stop;
     stop.round = round;
     stop.signal = SIGTERM;
     stop.grace = 2s;
@@ -192,7 +192,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   ASSERT_TRUE(agent->sees("ready"));
-  StopRound stop = stop_of(0);
+  EndRound stop = stop_of(0);
   stop.grace = 10min;
   zero_.send(stop);
   ASSERT_TRUE(agent->sees("played; stopping 2 workers"));

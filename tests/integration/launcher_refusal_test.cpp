@@ -91,7 +91,7 @@ TEST_F(LauncherRefusal, AnErrorAfterTheFirstWorkerIsAVerdict) {
   const auto choose = [&](int) { return scratch() / "runs"; };
   Agent agent(io, spec, rendezvous, choose, scratch(), nullptr, log::Level::info);
   break_epoll();
-  const JobEnd end = agent.run();
+  const EndJob end = agent.run();
   EXPECT_EQ(end.exit_code, exit_code::kInternal);
   EXPECT_THAT(end.report, HasSubstr("epoll_ctl"));
   const OwnedDir runs = OwnedDir::require(scratch() / "runs");

@@ -57,7 +57,7 @@ TEST(MakeJobSpec, SaysLittleForAProgramAlone) {
   EXPECT_EQ(spec.master_addr, "127.0.0.1");
   EXPECT_EQ(spec.master_port, 0);
   EXPECT_EQ(spec.grace, 30s);
-  EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
+  EXPECT_THAT(spec.listed_signals, ElementsAre(SIGTERM, SIGINT, SIGHUP, SIGQUIT));
   EXPECT_EQ(spec.job.text("name"), "my");
   EXPECT_EQ(spec.job.text("checkpoint.resume"), "never");
   EXPECT_THAT(spec.warnings, IsEmpty());
@@ -191,7 +191,7 @@ TEST(MakeJobSpec, OnlyARunIdOfTheUsersIsLocked) {
 
 TEST(MakeJobSpec, SignalsThatCannotBeHandledAreLeftOut) {
   const JobSpec spec = make({"--signals-to-handle=TERM, SIGUSR1,KILL,SIGSTOP,SIGWHAT", "p"});
-  EXPECT_THAT(spec.stop_signals, ElementsAre(SIGTERM, SIGUSR1));
+  EXPECT_THAT(spec.listed_signals, ElementsAre(SIGTERM, SIGUSR1));
   EXPECT_THAT(spec.warnings,
               ElementsAre(HasSubstr("KILL is not a signal"),
                           HasSubstr("SIGSTOP is not a signal"),

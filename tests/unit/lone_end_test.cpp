@@ -22,7 +22,7 @@ NodeZeroView well() {
 /// With everything wrong that a later row than `row` asks for.
 NodeZeroView from_row(int row) {
   NodeZeroView view = well();
-  if (row <= 1) view.why_fenced = "this agent did not run for 7 s";
+  if (row <= 1) view.why_slept = "this agent did not run for 7 s";
   if (row <= 2) view.connection_end = "Connection reset by peer";
   if (row <= 3) view.silence = 6s;
   view.is_stop_unanswered = true;
@@ -39,21 +39,21 @@ TEST(LoneEnd, NothingWhileNodeZeroIsHeard) {
 
 TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
   struct Row {
-    RoundEndCause cause;
+    EndReason reason;
     int signal;
     int exit_code;
     bool loses_node_zero;
     std::string text;
   };
   const std::vector<Row> rows{
-      {RoundEndCause::fenced, SIGKILL, 201, false, "this agent did not run for 7 s."},
-      {RoundEndCause::node_lost,
+      {EndReason::slept, SIGKILL, 201, false, "this agent did not run for 7 s."},
+      {EndReason::node_lost,
        SIGTERM,
        201,
        true,
        "node 0 (a) is lost: its agent is gone (Connection reset by peer)."},
-      {RoundEndCause::node_lost, SIGKILL, 201, true, "node 0 (a) is lost: silent for 6.0 s."},
-      {RoundEndCause::stop_unanswered,
+      {EndReason::node_lost, SIGKILL, 201, true, "node 0 (a) is lost: silent for 6.0 s."},
+      {EndReason::stop_unanswered,
        SIGKILL,
        130,
        false,
@@ -64,8 +64,8 @@ TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
     const std::optional<LoneEnd> end =
         end_without_node_zero(from_row(static_cast<int>(i) + 1), kGrace);
     ASSERT_TRUE(end) << i;
-    EXPECT_EQ(end->stop.cause, row.cause) << i;
-    EXPECT_EQ(end->stop.signal, row.signal) << i;
+    EXPECT_EQ(end->command.reason, row.reason) << i;
+    EXPECT_EQ(end->command.signal, row.signal) << i;
     EXPECT_EQ(end->exit_code, row.exit_code) << i;
     EXPECT_EQ(end->text, row.text);
     ASSERT_EQ(end->lost.has_value(), row.loses_node_zero) << i;
@@ -74,8 +74,8 @@ TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
 }
 
 TEST(LoneEnd, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
-  EXPECT_EQ(end_without_node_zero(from_row(2), 30s)->stop.grace, 5s);
-  EXPECT_EQ(end_without_node_zero(from_row(2), 2s)->stop.grace, 2s);
+  EXPECT_EQ(end_without_node_zero(from_row(2), 30s)->command.grace, 5s);
+  EXPECT_EQ(end_without_node_zero(from_row(2), 2s)->command.grace, 2s);
 }
 
 /// The guard's clock goes on while the agent is stopped.
@@ -85,8 +85,8 @@ TEST(LoneEnd, WhatTheGuardHasKilledIsLostThoughOurOwnClockSaysNothing) {
   view.silence_hint = " (a hint)";
   const std::optional<LoneEnd> end = end_without_node_zero(view, kGrace);
   ASSERT_TRUE(end);
-  EXPECT_EQ(end->stop.signal, SIGKILL);
-  EXPECT_EQ(end->stop.what, "node 0 (a) is lost: silent for 1.0 s (a hint)");
+  EXPECT_EQ(end->command.signal, SIGKILL);
+  EXPECT_EQ(end->command.what, "node 0 (a) is lost: silent for 1.0 s (a hint)");
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ WorkerSample a_sample() {
 std::vector<NodeCommand> commands() {
   return {StartRound{2, 1, {1, 8}, {0, 1}, 29500, "/runs/mnist"},
           AnnounceStop{2, "SIGTERM came"},
-          StopRound{2, RoundEndCause::hang, "rank 3 hangs", 15, 30s, true},
-          JobEnd{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
+          EndRound{2, EndReason::hang, "rank 3 hangs", 15, 30s, true},
+          EndJob{137, RunState::stopped, "rank 3\n", "\"a\": 1", "{}"},
           Heartbeat{5, {{0, "epoch 1"}, {3, "loss 2"}}, true}};
 }
 
@@ -102,7 +102,7 @@ std::vector<NodeEvent> events() {
   return {GroupStarted{2, 99, {10, 11}},
           WorkerEnded{2, a_report()},
           ended,
-          NodeFailed{2, 126, "cannot execute"},
+          NodeLaunchFailed{2, 126, "cannot execute"},
           StopRequested{2},
           heartbeat};
 }
@@ -190,12 +190,12 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   EXPECT_EQ(std::get<Refusal>(*answer).text, "no? way");
   hello.host = std::string(5000, 'h');
   EXPECT_LT(decode_hello(encode(hello))->host.size(), 300U);
-  StopRound stop;
+  EndRound stop;
   stop.what = "why\x1b[2J\nddp-launch: forged";
-  EXPECT_EQ(std::get<StopRound>(*decode_command(encode(NodeCommand(stop)))).what,
+  EXPECT_EQ(std::get<EndRound>(*decode_command(encode(NodeCommand(stop)))).what,
             "why ddp-launch: forged");
-  const NodeEvent failed = NodeFailed{0, 1, "no\x1b[1A\x07 way"};
-  EXPECT_EQ(std::get<NodeFailed>(*decode_event(encode(failed))).text, "no? way");
+  const NodeEvent failed = NodeLaunchFailed{0, 1, "no\x1b[1A\x07 way"};
+  EXPECT_EQ(std::get<NodeLaunchFailed>(*decode_event(encode(failed))).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})
     EXPECT_FALSE(decode_answer(encode(Welcome{id, "none", "a"}))) << id;
   EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
@@ -420,20 +420,20 @@ TEST(MessageCodec, TooMuchTextLosesItsOldestLines) {
 }
 
 TEST(MessageCodec, ALongReportIsCutAtItsEnd) {
-  JobEnd end;
+  EndJob end;
   end.report = "the root cause\n" + std::string(3 * kLongestFrame, '\n');
   end.error_text = "{}";
   const std::string text = encode(NodeCommand(end));
   EXPECT_LE(text.size(), 3 * kLongestEndText);  // 1,249 of these wait to be sent at once
-  const auto read = std::get<JobEnd>(*decode_command(text));
+  const auto read = std::get<EndJob>(*decode_command(text));
   EXPECT_TRUE(read.report.starts_with("the root cause\n"));
   EXPECT_TRUE(read.report.ends_with(" (cut)\n"));
   EXPECT_EQ(read.error_text, "{}");
 }
 
 TEST(MessageCodec, ATextIsCutBetweenItsCharacters) {
-  NodeFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
-  const auto read = std::get<NodeFailed>(*decode_event(encode(NodeEvent(failed))));
+  NodeLaunchFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
+  const auto read = std::get<NodeLaunchFailed>(*decode_event(encode(NodeEvent(failed))));
   EXPECT_EQ(read.text, std::string(kLongestText - 1, 'a') + "...");
 }
 

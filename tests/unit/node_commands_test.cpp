@@ -18,11 +18,11 @@ constexpr int kWorkers = 2;
 StartRound start_of(int round) {
   return StartRound{round, 1, {1, kWorkers}, {0, 0}, 29500, ""};
 }
-StopRound stop_of(int round, int signal = SIGTERM) {
-  return StopRound{round, RoundEndCause::worker_failed, "why", signal, 30s, false};
+EndRound stop_of(int round, int signal = SIGTERM) {
+  return EndRound{round, EndReason::worker_failed, "why", signal, 30s, false};
 }
-JobEnd end_by(int code) {
-  JobEnd end;
+EndJob end_by(int code) {
+  EndJob end;
   end.exit_code = code;
   return end;
 }
@@ -49,7 +49,7 @@ NodeCommands book_at(At at) {
   if (at == At::running) return book;
   EXPECT_EQ(book.take(stop_of(3)), Meaning::noted);
   if (at == At::stop_kept) return book;
-  book.begin_stop();
+  book.begin_ending();
   if (at == At::stopping) return book;
   book.end_round();
   return book;
@@ -115,21 +115,21 @@ TEST(NodeCommands, AStartForAnotherNumberOfWorkersIsNonsense) {
 TEST(NodeCommands, AVerdictInARoundEndsTheWorkersFirst) {
   NodeCommands book = book_at(At::running);
   book.take(end_by(9));
-  ASSERT_TRUE(book.stop_command());
-  EXPECT_EQ(book.stop_command()->round, 3);
-  EXPECT_EQ(book.stop_command()->signal, SIGTERM);
-  EXPECT_EQ(book.stop_command()->grace, 5s);
+  ASSERT_TRUE(book.end_command());
+  EXPECT_EQ(book.end_command()->round, 3);
+  EXPECT_EQ(book.end_command()->signal, SIGTERM);
+  EXPECT_EQ(book.end_command()->grace, 5s);
   EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
-  book.begin_stop();
+  book.begin_ending();
   book.end_round();
   EXPECT_TRUE(book.has_next());
-  EXPECT_EQ(book.job_end()->exit_code, 9);
+  EXPECT_EQ(book.end_job()->exit_code, 9);
 }
 
 TEST(NodeCommands, AVerdictTakesAKeptStartBack) {
   NodeCommands book = book_at(At::start_kept);
   book.take(end_by(9));
-  EXPECT_TRUE(book.job_end());
+  EXPECT_TRUE(book.end_job());
   EXPECT_EQ(book.take(stop_of(3)), Meaning::ignored);
 }
 
@@ -137,9 +137,9 @@ TEST(NodeCommands, AStopBeforeItsRoundHasBegunIsNotLost) {
   NodeCommands book = book_at(At::start_kept);
   book.take(stop_of(3));
   book.begin_round();
-  ASSERT_TRUE(book.stop_command());
+  ASSERT_TRUE(book.end_command());
   EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
-  EXPECT_EQ(book.stop_command()->signal, SIGKILL);
+  EXPECT_EQ(book.end_command()->signal, SIGKILL);
 }
 
 TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
@@ -155,7 +155,7 @@ TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
   NodeCommands answered = book;
   answered.take(stop_of(3));
   EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h));
-  answered.begin_stop();
+  answered.begin_ending();
   answered.end_round();
   EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h)) << "that was answered";
   answered.note_stop_request(SIGTERM, begin + 2h);
@@ -168,7 +168,7 @@ TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
   const NodeCommands::Time begin{100s};
   NodeCommands book = book_at(At::running);
   book.take(stop_of(3));
-  book.begin_stop();
+  book.begin_ending();
   book.note_stop_request(SIGTERM, begin);
   book.note_stop_request(SIGTERM, begin + 500ms);
   book.end_round();
@@ -184,14 +184,14 @@ struct PlayedAgent {
 
   void step() {
     if (is_over) return;
-    if (book.state() == State::waiting && book.job_end()) {
+    if (book.state() == State::waiting && book.end_job()) {
       is_over = true;
     } else if (book.state() == State::waiting && book.has_next()) {
       rounds.push_back(book.begin_round().round);
       alive = kWorkers;
-    } else if (book.state() == State::running && book.stop_command()) {
-      book.begin_stop();
-    } else if (book.state() == State::stopping) {
+    } else if (book.state() == State::running && book.end_command()) {
+      book.begin_ending();
+    } else if (book.state() == State::ending) {
       alive = 0;  // the grace passes, then SIGKILL
       book.end_round();
     }

@@ -9,10 +9,10 @@ using namespace std::chrono_literals;
 using Step = NodeWait::Step;
 
 const NodeWait::Time kNow{1000s};
-constexpr NodeWait::Presence kTooFew{false, false, false, false};
-constexpr NodeWait::Presence kEnough{false, true, false, false};
-constexpr NodeWait::Presence kAll{true, true, false, false};
-constexpr NodeWait::Presence kOneLost{false, true, true, true};
+constexpr NodeWait::Presence kTooFew{};
+constexpr NodeWait::Presence kEnough{.are_enough = true};
+constexpr NodeWait::Presence kAll{.are_all = true, .are_enough = true};
+constexpr NodeWait::Presence kOneLost{.are_enough = true, .has_lost = true, .replaces = true};
 
 NodeWait first_wait() {
   return NodeWait({.is_first = true, .limit = 900s, .last_call = 30s}, kNow);
@@ -47,6 +47,13 @@ TEST(NodeWait, TooFewNodesAreGivenUpAtTheLimit) {
   EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 899s), Step::wait);
   EXPECT_EQ(wait.advance(kTooFew, {}, kNow + 900s), Step::give_up);
   EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), Step::give_up);
+}
+
+TEST(NodeWait, NothingBeginsOnceTheJobIsCalledOff) {
+  NodeWait::Presence called_off = kAll;
+  called_off.is_called_off = true;
+  EXPECT_EQ(first_wait().advance(called_off, {}, kNow), Step::give_up);
+  EXPECT_EQ(later_wait(60s).advance(called_off, kNow + 7s, kNow), Step::give_up);
 }
 
 TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) {

@@ -34,7 +34,7 @@ std::size_t root_of(const std::vector<Ending>& endings) {
 
 EndFacts stopped_by(int signal) {
   EndFacts facts;
-  facts.user_signal = signal;
+  facts.requested_signal = signal;
   return facts;
 }
 
@@ -48,7 +48,7 @@ EndFacts hung(int rank) {
 EndFacts lost(std::chrono::milliseconds at) {
   EndFacts facts;
   facts.lost_node = NodeLost{1, "b", "silent for 5.1 s", {}};
-  facts.lost_at = at;
+  facts.last_heard = at;
   return facts;
 }
 
@@ -66,13 +66,13 @@ TEST(Outcome, TheEarliestFailureIsTheRootCause) {
 TEST(Outcome, WhoDiesOfTheSigabrtThatWeSentWasStoppedAndHasNotFailed) {
   const ExitStatus aborted{0, SIGABRT, false};
   Ending ending = stopped(ended(1, 1ns, aborted));
-  EXPECT_FALSE(was_stopped(ending));
+  EXPECT_FALSE(was_ended_by_us(ending));
   ending.abort_sent = true;
-  EXPECT_TRUE(was_stopped(ending));
+  EXPECT_TRUE(was_ended_by_us(ending));
   ending.status = code(134);  // a shell says it of its Python
-  EXPECT_TRUE(was_stopped(ending));
+  EXPECT_TRUE(was_ended_by_us(ending));
   ending.status = code(1);
-  EXPECT_FALSE(was_stopped(ending));
+  EXPECT_FALSE(was_ended_by_us(ending));
 }
 
 TEST(Outcome, ATieGoesToTheLowerRank) {

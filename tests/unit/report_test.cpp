@@ -186,6 +186,9 @@ TEST(Report, AStopIsOneLine) {
       "ddp-launch: stopped by SIGHUP; exit code 129.\n"
       "ddp-launch: rank 1 and 1 more did not end in time and were killed: what was not saved is "
       "lost (more time: --grace).\n");
+  verdict.was_asked_twice = true;
+  EXPECT_THAT(text_of(verdict),
+              HasSubstr("rank 1 and 1 more were killed by the second request to stop: what"));
   verdict.workers.clear();
   verdict.outcome = Stopped{0, 3};
   verdict.exit_code = 143;
@@ -229,12 +232,12 @@ TEST(Report, MembersAreThoseOfEveryWorker) {
 TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
   LoneEnd end;
   end.exit_code = 201;
-  end.stop.cause = RoundEndCause::node_lost;
-  end.stop.round = 1;
+  end.command.reason = EndReason::node_lost;
+  end.command.round = 1;
   end.lost = NodeLost{0, "a, 10.0.0.1", "silent for 5.1 s", {}};
-  StopRound before;
+  EndRound before;
   before.what = "rank 3 (pid 17) has failed: exit code 7";
-  const JobEnd lost = describe_lone_end(end, before, 2, JobSpec(), "b");
+  const EndJob lost = describe_lone_end(end, before, 2, JobSpec(), "b");
   EXPECT_EQ(lost.exit_code, 201);
   EXPECT_EQ(lost.state, RunState::failed);
   EXPECT_THAT(lost.members, HasSubstr("\"rounds\":2"));
@@ -244,9 +247,9 @@ TEST(Report, ANodeThatEndsAloneSaysWhyAndWhatHadHappenedBefore) {
 
   LoneEnd unanswered;
   unanswered.exit_code = 130;
-  unanswered.stop.cause = RoundEndCause::stop_unanswered;
+  unanswered.command.reason = EndReason::stop_unanswered;
   unanswered.text = "SIGINT came twice: this node leaves it.";
-  const JobEnd left = describe_lone_end(unanswered, std::nullopt, 2, JobSpec(), "b");
+  const EndJob left = describe_lone_end(unanswered, std::nullopt, 2, JobSpec(), "b");
   EXPECT_EQ(left.state, RunState::stopped);
   EXPECT_EQ(left.report, "ddp-launch: SIGINT came twice: this node leaves it.\n");
 }

@@ -26,7 +26,7 @@ TEST(RestartPolicy, RestartsAtOnceUntilItsRestartsAreUsedUp) {
     EXPECT_TRUE(decision.restart);
     EXPECT_EQ(decision.pause, 0ms);
     EXPECT_EQ(policy.round(), used);
-    EXPECT_EQ(policy.left(), 2 - used);
+    EXPECT_EQ(policy.remaining(), 2 - used);
   }
   const RestartDecision last = policy.decide(failed(7));
   EXPECT_FALSE(last.restart);
@@ -73,7 +73,7 @@ TEST(RestartPolicy, LostNodesMayBeFree) {
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_EQ(policy.round(), 2);
-  EXPECT_EQ(policy.left(), 0);
+  EXPECT_EQ(policy.remaining(), 0);
   EXPECT_FALSE(policy.decide(failed(7)).restart);
 }
 

@@ -32,13 +32,13 @@ struct Agent {
   std::size_t first = 0;
   std::size_t workers = 0;
   bool has_started = true;
-  bool is_stopping = false;
+  bool is_ending = false;
   bool has_reported = false;
   std::optional<nanoseconds> lost_at;  // the node is gone, with all that it has not yet said
   nanoseconds skew{0};                 // of its clock, as node 0 takes it
   nanoseconds link_free{0};            // messages keep their order, to node 0
   nanoseconds order_free{0};           // and from it
-  std::vector<StopRound> stops;
+  std::vector<EndRound> stops;
 };
 
 /// A fault of its own, which follows from nothing.
@@ -65,7 +65,7 @@ class World {
     }
     Round::Rules rules;
     rules.grace = 30s;
-    rules.report_wait = 14s;
+    rules.group_end_wait = 14s;
     round_.emplace(rules, nodes, kBegin);
     const int faults = pick(0, 3);
     for (int i = 0; i < faults; ++i)
@@ -204,7 +204,8 @@ class World {
       case Fault::Kind::start:
         send(target, [this, target] {
           note_reason("start " + std::to_string(target));
-          round_->note_node_failed(target, NodeFailed{0, 126, "no memory"}, kBegin + now_);
+          round_->note_node_launch_failed(
+              target, NodeLaunchFailed{0, 126, "no memory"}, kBegin + now_);
         });
         break;
       case Fault::Kind::user:
@@ -249,7 +250,7 @@ class World {
     own.ending.at = now_;
     own.ending.stop_sent = own.stop_sent;
     own.ending.kill_sent = own.stop_sent && status.signal == SIGKILL;
-    if (!agent(node).is_stopping) {
+    if (!agent(node).is_ending) {
       WorkerEnded event;
       event.worker.ending = as_told(rank);
       send(node, [this, node, event] {
@@ -269,11 +270,11 @@ class World {
     return ending;
   }
 
-  void stop(int node, const StopRound& order) {
+  void stop(int node, const EndRound& order) {
     Agent& own = agent(node);
     if (is_lost(node)) return;
     own.stops.push_back(order);
-    own.is_stopping = true;
+    own.is_ending = true;
     for (std::size_t i = 0; i < own.workers; ++i) {
       const int rank = static_cast<int>(own.first + i);
       if (!worker(rank).is_alive) continue;
@@ -290,7 +291,7 @@ class World {
 
   void report_if_done(int node) {
     Agent& own = agent(node);
-    if (!own.is_stopping || own.has_reported) return;
+    if (!own.is_ending || own.has_reported) return;
     GroupEnded event;
     for (std::size_t i = 0; i < own.workers; ++i) {
       if (worker(static_cast<int>(own.first + i)).is_alive) return;
@@ -318,8 +319,8 @@ class World {
     round_->note_time(kBegin + now_);
     for (const Round::Action& command : round_->take_actions()) {
       const auto* const tell = std::get_if<Round::TellNodes>(&command);
-      if (tell == nullptr || !std::holds_alternative<StopRound>(tell->command)) continue;
-      const StopRound order = std::get<StopRound>(tell->command);
+      if (tell == nullptr || !std::holds_alternative<EndRound>(tell->command)) continue;
+      const EndRound order = std::get<EndRound>(tell->command);
       for (std::size_t i = 0; i < agents_.size(); ++i) {
         const int node = static_cast<int>(i);
         Agent& own = agent(node);

@@ -29,7 +29,7 @@ ExitStatus killed_by(int signal) {
 Round::Rules usual_rules() {
   Round::Rules rules;
   rules.grace = 30s;
-  rules.report_wait = 14s;
+  rules.group_end_wait = 14s;
   rules.stacks_wait = 5s;
   rules.settle_wait = 5s;
   rules.watch.hang_timeout = 5s;
@@ -93,7 +93,7 @@ struct Rig {
     round.note_group_ended(node, group_ended(endings), kBegin + 60s);
   }
   void fail(int node, int code, const std::string& text) {
-    round.note_node_failed(node, NodeFailed{0, code, text}, kBegin + 1s);
+    round.note_node_launch_failed(node, NodeLaunchFailed{0, code, text}, kBegin + 1s);
   }
   void lose(int node, nanoseconds heard) {
     round.note_node_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
@@ -103,7 +103,7 @@ struct Rig {
   }
   /// A rank is stopped while the others wait for it: the watchdog ends the round at 6 s or so.
   void hang(int rank) {
-    for (hung_at = 1s; !round.is_stopping() && hung_at < 60s; hung_at += 1s) {
+    for (hung_at = 1s; !round.is_ending() && hung_at < 60s; hung_at += 1s) {
       std::vector<WorkerSample> samples(round.ranks().size());
       for (std::size_t i = 0; i < samples.size(); ++i) {
         const bool hangs = static_cast<int>(i) == rank;
@@ -117,7 +117,7 @@ struct Rig {
       round.note_samples(samples, kBegin + hung_at);
     }
     hung_at -= 1s;
-    EXPECT_TRUE(round.is_stopping());
+    EXPECT_TRUE(round.is_ending());
   }
   std::vector<NodeCommand> commands() {
     std::vector<NodeCommand> commands;
@@ -128,10 +128,10 @@ struct Rig {
     }
     return commands;
   }
-  StopRound stop_command() {
+  EndRound end_command() {
     const std::vector<NodeCommand> told = commands();
     EXPECT_THAT(told, SizeIs(1));
-    return told.empty() ? StopRound() : std::get<StopRound>(told.back());
+    return told.empty() ? EndRound() : std::get<EndRound>(told.back());
   }
   RoundResult result() {
     EXPECT_TRUE(round.is_over());
@@ -171,7 +171,7 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
   Rig rig;
   for (int rank = 0; rank < 4; ++rank)
     rig.exit(rank / 2, ended(rank, 5s, code(0)));
-  EXPECT_EQ(rig.stop_command().cause, RoundEndCause::all_ended);
+  EXPECT_EQ(rig.end_command().reason, EndReason::all_ended);
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 5s, code(0)), ended(1, 5s, code(0))});
   rig.end(1, {ended(2, 5s, code(0)), ended(3, 5s, code(0))});
@@ -184,7 +184,7 @@ TEST(Round, ARoundWhoseWorkersAllEndWellIsSuccess) {
 TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   Rig rig;
   rig.exit(1, ended(3, 2s, code(7)));
-  const StopRound command = rig.stop_command();
+  const EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.grace, 30s);
   EXPECT_EQ(describe_stop(command, 1, true),
@@ -201,7 +201,7 @@ TEST(Round, WhatOthersSayOfAWorkerChangesNothing) {
   WorkerEnded old = exited(ended(0, 2s, code(7)));
   old.round = 5;
   rig.round.note_worker_ended(0, old, kBegin + 2s);
-  EXPECT_FALSE(rig.round.is_stopping());
+  EXPECT_FALSE(rig.round.is_ending());
   rig.exit(0, ended(0, 2s, code(7)));
   rig.end(0, {ended(0, 2s, code(7)), ended(2, 1s, code(8))});
   rig.end(1, all_stopped({2, 3}));
@@ -218,9 +218,9 @@ TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
             "the others.");
   EXPECT_EQ(rig.round.deadline(), kBegin + 32s);
   rig.round.note_time(kBegin + 31s);
-  EXPECT_FALSE(rig.round.is_stopping());
+  EXPECT_FALSE(rig.round.is_ending());
   rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(describe_stop(rig.stop_command(), 2, true),
+  EXPECT_EQ(describe_stop(rig.end_command(), 2, true),
             "3 workers did not follow within 30s; stopping 2 workers.");
   rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
   rig.end(1, all_stopped({2, 3}));
@@ -238,7 +238,7 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   rig.round.note_time(*rig.round.deadline());
   const std::vector<Round::Action> commands = rig.round.take_actions();
   ASSERT_THAT(commands, SizeIs(1));
-  EXPECT_EQ(std::get<Round::GiveUpNode>(commands.front()).node_rank, 1);
+  EXPECT_EQ(std::get<Round::LoseNode>(commands.front()).node_rank, 1);
   EXPECT_FALSE(rig.round.deadline());
   rig.lose(1, 40s);
   EXPECT_FALSE(rig.round.is_over());
@@ -249,15 +249,15 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
 TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   Rig hung;
   hung.hang(1);
-  const StopRound command = hung.stop_command();
-  EXPECT_EQ(command.cause, RoundEndCause::hang);
+  const EndRound command = hung.end_command();
+  EXPECT_EQ(command.reason, EndReason::hang);
   EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
   rules.has_restarts = true;
   Rig waits(rules);
   waits.exit(0, ended(0, 2s, code(7)));
-  EXPECT_TRUE(waits.stop_command().keeps_survivors);
+  EXPECT_TRUE(waits.end_command().keeps_survivors);
   EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
 }
 
@@ -266,16 +266,16 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
   rules.keeps_survivors = true;
   Rig last(rules);
   last.exit(0, ended(0, 2s, code(7)));
-  EXPECT_FALSE(last.stop_command().keeps_survivors);
+  EXPECT_FALSE(last.end_command().keeps_survivors);
   rules.has_restarts = true;
   Rig final_code(rules);
   final_code.exit(0, ended(0, 2s, code(exit_code::kNoRestart)));
-  EXPECT_FALSE(final_code.stop_command().keeps_survivors);
+  EXPECT_FALSE(final_code.end_command().keeps_survivors);
   rules.has_restarts = false;
   rules.lost_nodes_are_free = true;
   Rig lost(rules);
   lost.lose(1, 2s);
-  EXPECT_TRUE(lost.stop_command().keeps_survivors);
+  EXPECT_TRUE(lost.end_command().keeps_survivors);
 }
 
 // --- The user's signals.
@@ -283,7 +283,7 @@ TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
 TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   Rig rig;
   rig.stop(SIGINT, 1s, 1);
-  StopRound command = rig.stop_command();
+  EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGINT);
   EXPECT_EQ(command.stop_reason(), StopReason::preempt);
   EXPECT_EQ(describe_stop(command, 2, true),
@@ -291,7 +291,7 @@ TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
             "kills them now.");
   Rig announced;
   announced.stop(SIGUSR1);
-  command = announced.stop_command();
+  command = announced.end_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.what, "SIGUSR1");
 }
@@ -303,7 +303,7 @@ TEST(Round, TheSecondSignalOfOneUserKillsNow) {
   rig.stop(SIGTERM, 1s + 100ms);  // delivered twice
   EXPECT_THAT(rig.commands(), SizeIs(1));
   rig.stop(SIGTERM, 1s + 101ms);
-  EXPECT_EQ(rig.stop_command().signal, SIGKILL);
+  EXPECT_EQ(rig.end_command().signal, SIGKILL);
   rig.stop(SIGTERM, 9s);
   EXPECT_THAT(rig.commands(), IsEmpty());
 }
@@ -314,7 +314,7 @@ TEST(Round, AnAnnouncementIsNoFirstSignal) {
   rig.stop(SIGTERM, 5s);
   EXPECT_THAT(rig.commands(), SizeIs(1));
   rig.stop(SIGTERM, 6s);
-  EXPECT_EQ(rig.stop_command().signal, SIGKILL);
+  EXPECT_EQ(rig.end_command().signal, SIGKILL);
 }
 
 // --- The table of the header, row by row, each against the rows below it.
@@ -323,7 +323,7 @@ TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
   Rig rig;
   rig.stop(SIGTERM);
   rig.lose(1, 2s);                                                // row 4
-  rig.fail(0, exit_code::kNodeLost, "fenced");                    // row 2
+  rig.round.note_own_node_slept(0, "slept", kBegin + 1s);         // row 2
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
   const RoundResult result = rig.result();
   EXPECT_EQ(result.outcome, Outcome(Stopped{SIGTERM}));
@@ -349,7 +349,7 @@ TEST(RoundTable, Row1AStopAfterAnotherReasonChangesNothing) {
 TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   Rig rig;
   rig.fail(1, 126, "no memory");
-  const StopRound command = rig.stop_command();
+  const EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGKILL);
   EXPECT_EQ(describe_stop(command, 2, true), "node 1 (b): no memory; stopping 2 workers.");
   rig.lose(1, 2s);
@@ -363,7 +363,7 @@ TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
 TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
   Rig rig;
   rig.lose(1, 2s);
-  rig.fail(0, exit_code::kNodeLost, "this agent did not run for 7 s");
+  rig.round.note_own_node_slept(0, "this agent did not run for 7 s", kBegin + 1s);
   rig.end(0, all_stopped({0, 1}));
   EXPECT_EQ(rig.result().outcome,
             Outcome(LaunchFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
@@ -373,7 +373,7 @@ TEST(RoundTable, Row2AFenceInARoundThatWasBeingEndedIsNotTheCause) {
   Rig rig;
   rig.exit(0, ended(0, 1s, code(7)));
   rig.lose(1, 2s);
-  rig.fail(0, exit_code::kNodeLost, "this agent did not run for 7 s");
+  rig.round.note_own_node_slept(0, "this agent did not run for 7 s", kBegin + 1s);
   rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
   EXPECT_EQ(rig.result().exit_code, 7);
 }
@@ -481,7 +481,7 @@ TEST(Round, WhatAnotherNodeKeptOrLeftIsGoneWithIt) {
   rig.round.note_group_ended(1, other, kBegin + 2s);
   rig.lose(1, 3s);
   rig.end(0, {ended(0, 1s, code(7))});
-  EXPECT_EQ(rig.round.lost_later()->node_rank, 1);
+  EXPECT_EQ(rig.round.later_loss()->node_rank, 1);
   EXPECT_TRUE(rig.round.has_lost_node());
   const RoundResult result = rig.result();
   EXPECT_EQ(result.survivors, 0);

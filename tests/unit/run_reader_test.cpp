@@ -73,11 +73,11 @@ TEST_F(RunReaderTest, ADirectoryThatIsNotARunIsRefused) {
 TEST_F(RunReaderTest, AReportIsWrittenAndAFailureIsNoError) {
   write("result.json", R"({"state":"failed","exit_code":7})");
   const OwnedDir directory = OwnedDir::require(path());
-  write_report(directory);
+  write_run_page(directory);
   EXPECT_THAT(read_file(path() / "report.html").value(), HasSubstr("Exit code 7"));
   fs::remove(path() / "report.html");
   fs::create_directory(path() / "report.html");
-  write_report(directory);
+  write_run_page(directory);
   EXPECT_TRUE(fs::is_directory(path() / "report.html"));
 }
 

@@ -92,7 +92,7 @@ TEST(VerdictBuilder, APolicyThatGivesUpHasACodeOfItsOwn) {
 
 TEST(VerdictBuilder, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
   VerdictBuilder::NotBegun why = why_not();
-  why.stop_signal = SIGINT;
+  why.requested_signal = SIGINT;
   why.refusal = Refusal{127, "node 1 has no such program"};
   VerdictBuilder stopped;
   stopped.note_not_begun(why);
@@ -105,7 +105,7 @@ TEST(VerdictBuilder, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
   after_hang.note_not_begun(why);
   EXPECT_EQ(after_hang.value().hang, "");
 
-  why.stop_signal.reset();
+  why.requested_signal.reset();
   VerdictBuilder unable;
   unable.note_not_begun(why);
   EXPECT_EQ(unable.value().exit_code, 127);
@@ -133,7 +133,7 @@ TEST(VerdictBuilder, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
   verdict.note_restart();
   VerdictBuilder::NotBegun why = why_not();
   why.waited = 0s;
-  why.lost_later = NodeLost{1, "b", "silent for 5.1 s", {}};
+  why.later_loss = NodeLost{1, "b", "silent for 5.1 s", {}};
   verdict.note_not_begun(why);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kNodeLost);
   EXPECT_EQ(std::get<NodeLost>(verdict.value().outcome).node_rank, 1);

@@ -217,7 +217,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code)) {
       log::info("no step was made: removed " + own_run_dir->path().string());
     } else if (own_run_dir) {
-      write_report(own_run_dir->directory());
+      write_run_page(own_run_dir->directory());
     }
   } catch (const std::exception& error) {
     explain("ddp-worker", error);

@@ -1,0 +1,37 @@
+// Whether this agent is node 0, before it has heard of any other. Pure. The first row that applies:
+//
+//   what was said, and where it is                     claim       what run/rendezvous does
+//   1 one node                                         alone       opens nothing
+//   2 node rank 1 or more; is_host=false               none        joins
+//   3 node rank 0; is_host=true                        sure        asks, then listens: a taken port
+//                                                                  is an error
+//   4 the master address is one of this node's         first_come  asks, then listens: whoever has
+//                                                                  the port is node 0, and is
+//                                                                  joined
+//   5 it is not                                        none        joins
+//
+// Who asks and is answered joins: somebody is node 0 already.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace ddp::launcher {
+
+enum class NodeZeroClaim : std::uint8_t { alone, none, sure, first_come };
+
+struct NodeZeroFacts {
+  int max_nodes = 1;
+  std::optional<int> node_rank;  // that was asked for
+  std::optional<bool> is_host;   // --rdzv-conf is_host
+  bool owns_master_address = false;
+};
+
+constexpr NodeZeroClaim claim_node_zero(const NodeZeroFacts& facts) {
+  if (facts.max_nodes == 1) return NodeZeroClaim::alone;
+  if (facts.node_rank.value_or(0) > 0 || facts.is_host == false) return NodeZeroClaim::none;
+  if (facts.node_rank == 0 || facts.is_host == true) return NodeZeroClaim::sure;
+  return facts.owns_master_address ? NodeZeroClaim::first_come : NodeZeroClaim::none;
+}
+
+}  // namespace ddp::launcher
