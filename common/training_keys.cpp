@@ -117,6 +117,13 @@ std::vector<JobKey> training_keys() {
        .help = "memory of each rank for decoded training samples of sets that are read from files, "
                "so that none of them is read twice; mosaic and mixup ask for each several times an "
                "epoch. Samples are the same with it and without it"},
+      {.path = "data.cache_labels",
+       .type = JobType::boolean,
+       .default_value = "true",
+       .may_differ = true,
+       .help = "coco: keep the labels of folders of 1,000 label files or more in one file beside "
+               "the folder (labels/train2017.ddp-labels), so that the next start opens only those "
+               "that have changed. Labels are the same with it and without it"},
       {.path = "data.args",
        .type = JobType::text_map,
        .default_value = "{}",

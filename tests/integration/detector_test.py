@@ -3,9 +3,12 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support:tests/integration python3 tests/integration/detector_test.py
 """
 
+import ctypes
 import json
 import math
+import os
 import random
+import re
 import struct
 import unittest
 import zlib
@@ -32,6 +35,12 @@ train: {epochs: 3, log_every: 1, clip_norm: 10}
 checkpoint: {every_steps: 4}
 """
 COLORS = ((220, 40, 40), (40, 220, 40), (60, 60, 220))
+
+
+def obey_rights():
+    """A preexec_fn: root, too, writes only where the mode of a folder says so."""
+    drop_from_bounding_set, dac_override = 24, 1  # prctl(2), capabilities(7)
+    ctypes.CDLL(None).prctl(drop_from_bounding_set, dac_override)
 
 
 def picture(height, width, rectangles):
@@ -211,6 +220,74 @@ class Pictures(DetectorTest):
         self.worker(*self.SHORT, *digits, "task.name=classification", "loss.name=cross-entropy", "model.name=mlp", "model.args={}")
         self.assertTrue((self.run_dir() / "metrics.csv").exists())
         self.assertEqual(set(pictures(self.run_dir())), {"train_batch0"})
+
+
+class LabelCache(DetectorTest):
+    """Labels of many files in one file beside their folder."""
+
+    SHORT = ("train.epochs=1", "data.train_size=8", "data.test_size=4", "checkpoint.every_steps=null")
+
+    def setUp(self):
+        super().setUp()
+        images, self.labels = (self.folder / "scenes" / kind / "train" for kind in ("images", "labels"))
+        for number in range(24, 1000):
+            os.link(images / "00.png", images / f"more{number:03}.png")
+            (self.labels / f"more{number:03}.txt").touch()
+        for path in self.labels.iterdir():
+            os.utime(path, (1e9, 1e9))
+        self.cache = self.labels.with_suffix(".ddp-labels")
+
+    def losses(self, output, *arguments):
+        """What two ranks learn."""
+        self.text = self.launch(2, *self.SHORT, f"output={output}", *arguments)
+        losses = [step["loss"] for step in records(self.folder / output / "job", "step")]
+        self.assertEqual(len(losses), 2, self.text)
+        return losses
+
+    def test_two_ranks_learn_the_same_with_it_and_without_it(self):
+        without = self.losses("without", "data.cache_labels=false")
+        self.assertFalse(self.cache.exists())
+        self.assertEqual(self.losses("cold"), without)
+        written = self.cache.stat()
+        self.assertEqual(self.losses("warm"), without)
+        self.assertEqual(self.cache.stat(), written)
+        # 03.txt is as long as before.
+        label = self.labels / "03.txt"
+        label.write_text(re.sub("(?m)^.", lambda kind: str((int(kind[0]) + 1) % 3), label.read_text(encoding="utf-8")), encoding="utf-8")
+        edited = self.losses("edited")
+        self.assertNotEqual(edited, without)
+        self.assertEqual(self.losses("edited_without", "data.cache_labels=false"), edited)
+
+    def test_what_is_wrong_with_labels_is_said_as_without_it(self):
+        (self.labels / "more050.txt").write_text("0 .5 .5 .1 .1\n1 320 200 40 40\n", encoding="utf-8")
+        os.utime(self.labels / "more050.txt", (1e9, 1e9))
+        preview = lambda *more, expect=2: self.run_program(self.bin / "ddp-worker", "preview", "job.yaml", "-o", "seen.png", *more, expect=expect)
+        without = preview("data.max_bad=0", "data.cache_labels=false")
+        self.assertIn("scenes/labels/train/more050.txt: line 2: the box 320 200 40 40 is not inside of the image", without)
+        self.assertEqual(preview("data.max_bad=0"), without)
+        self.assertTrue(self.cache.exists())
+        self.assertEqual(preview("data.max_bad=0"), without)
+        (self.folder / "scenes/names.txt").write_text("red\n", encoding="utf-8")
+        without = preview("data.max_bad=0", "data.cache_labels=false")
+        self.assertRegex(without, r"scenes/labels/train/\d\d.txt: line \d: class \d, and the classes are 0 to 0")
+        self.assertEqual(preview("data.max_bad=0"), without)
+
+    def test_a_damaged_one_is_told_once_and_made_anew(self):
+        self.cache.write_text("not ours", encoding="utf-8")
+        losses = self.losses("damaged")
+        self.assertEqual(self.text.count("train.ddp-labels: it is not a cache of labels. All labels are read anew"), 1, self.text)
+        self.assertEqual(self.losses("mended"), losses)
+        self.assertNotIn("ddp-labels", self.text)
+
+    def test_a_folder_that_cannot_be_written_is_told_once(self):
+        without = self.losses("without", "data.cache_labels=false")
+        self.labels.parent.chmod(0o555)
+        self.addCleanup(self.labels.parent.chmod, 0o755)
+        self.prepare = obey_rights
+        self.assertEqual(self.losses("closed"), without)
+        self.assertEqual(self.text.count("there is no cache of labels for the next start: "), 1, self.text)
+        self.assertRegex(self.text, r"\[0:\d\] ddp-worker: .*labels/train.ddp-labels.tmp-\w+: Permission denied")
+        self.assertEqual([path.name for path in self.labels.parent.iterdir()], ["train"])
 
 
 class WrongSetUps(DetectorTest):

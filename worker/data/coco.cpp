@@ -10,13 +10,14 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/input_file.h"
+#include "common/log.h"
 #include "common/one_line.h"
 #include "common/yaml.h"
 #include "worker/data/coco_json.h"
 #include "worker/data/coco_layout.h"
 #include "worker/data/file_list.h"
 #include "worker/data/image_file.h"
+#include "worker/data/label_files.h"
 #include "worker/data/reason_list.h"
 #include "worker/data/sample_image.h"
 #include "worker/data/set_files.h"
@@ -30,71 +31,35 @@ namespace fs = std::filesystem;
 
 using Names = std::vector<std::string>;
 
-constexpr std::size_t kMaxTextFile = std::size_t{16} << 20;
-// Some editors put it in front of a text.
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-
 /// One half of a set, as far as its labels tell.
 struct Half {
   fs::path images;  // the folder that the files are below
   fs::path labels;  // where they come from, for messages
   std::vector<AnnotatedImage> list;
   std::vector<std::string> class_names;
+  std::string cache_not_used{};     // why; empty: nothing
+  std::string cache_not_written{};  // why; empty: nothing
 };
-
-/// All of a file of labels or names. Nothing when there is no such file, and when it cannot be
-/// read, with the reason in `why_not`.
-std::optional<std::string> read_text(const fs::path& path, std::string& why_not) {
-  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
-  std::error_code ignored;
-  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
-  const std::optional<InputFile> file = InputFile::open(path, why_not);
-  if (file && file->size() > kMaxTextFile)
-    why_not = "it has " + std::to_string(file->size()) + " bytes, more than such a file may have";
-  if (!why_not.empty()) return {};
-  std::string text(file->size(), '\0');
-  try {
-    text.resize(file->read(std::as_writable_bytes(std::span(text))));
-  } catch (const SystemError& error) {
-    why_not = error.what();
-    return {};
-  }
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  return text;
-}
 
 // --- YOLO's label files ---
 
-/// False when the image has no label file.
-bool read_labels(const fs::path& path, AnnotatedImage& image) {
-  std::string why_not;
-  const std::optional<std::string> text = read_text(path, why_not);
-  if (text) why_not = read_yolo_labels(*text, image.boxes);
-  if (!why_not.empty()) image.problem = path.string() + ": " + why_not;
-  return text || !why_not.empty();
-}
-
-Half read_yolo(const fs::path& images) {
+Half read_yolo(const fs::path& images, LabelCacheUse use) {
   Half half{.images = images, .labels = labels_of(images), .list = {}, .class_names = {}};
-  const auto label_file = [&half](const std::string& image) {
-    return (half.labels / image).replace_extension(".txt");
-  };
   const std::vector<std::string> files = list_images(images);
   if (files.empty())
     throw UsageError("the folder " + images.string() +
                      " holds no image (.jpg, .jpeg, .png, .webp). Put some there, or name another "
                      "folder in data.args.");
-  std::size_t labelled = 0;
-  for (const std::string& file : files) {
-    AnnotatedImage image{.file = file};
-    if (read_labels(label_file(file), image)) ++labelled;
-    half.list.push_back(std::move(image));
-  }
-  if (labelled == 0) {
+  LabelFiles labels = read_label_files(half.labels, files, use);
+  if (labels.found == 0) {
+    const fs::path first = (half.labels / files[0]).replace_extension(".txt");
     throw UsageError("none of the " + std::to_string(files.size()) + " images in " +
                      images.string() + " has a label file. Put them there; for the first image: " +
-                     one_line(label_file(files[0]).string(), kLongestReason));
+                     one_line(first.string(), kLongestReason));
   }
+  half.list = std::move(labels.images);
+  half.cache_not_used = std::move(labels.not_used);
+  half.cache_not_written = std::move(labels.not_written);
   return half;
 }
 
@@ -183,8 +148,22 @@ Half read_json(const fs::path& path) {
 
 // --- both ---
 
-Half read_half(const fs::path& path) {
-  return is_json(path) ? read_json(path) : read_yolo(path);
+Half read_half(const fs::path& path, LabelCacheUse use) {
+  return is_json(path) ? read_json(path) : read_yolo(path, use);
+}
+
+/// One rank says it for its node. What keeps one cache from being written keeps the other one, too.
+void say_cache_problems(const Half& train, const Half& test) {
+  for (const Half* const half : {&train, &test}) {
+    if (!half->cache_not_used.empty())
+      log::warning("the cache of labels is not used, " + half->cache_not_used +
+                   ". All labels are read anew");
+  }
+  const std::string& why =
+      train.cache_not_written.empty() ? test.cache_not_written : train.cache_not_written;
+  if (!why.empty())
+    log::warning("there is no cache of labels for the next start: " + why +
+                 ". Label files are read each time (data.cache_labels=false: without this line)");
 }
 
 /// The first of the images, and no label beyond the classes.
@@ -320,9 +299,12 @@ Sources load_coco(const DataRequest& request) {
                request.root,
                "Set it to the folder that holds images and labels, or train2017 and annotations.");
   const CocoPaths paths = find_coco(request);
-  Half train = read_half(paths.train);
+  Half train = read_half(paths.train, request.label_cache);
   // Small sets are often evaluated on their training images.
-  Half test = paths.test == paths.train ? train : read_half(paths.test);
+  const bool is_same = paths.test == paths.train;
+  Half test = is_same ? train : read_half(paths.test, request.label_cache);
+  if (request.label_cache == LabelCacheUse::write)
+    say_cache_problems(train, is_same ? Half() : test);
   if (train.class_names != test.class_names) {
     throw UsageError(train.labels.string() + " and " + test.labels.string() +
                      " do not have the same classes. Take both from the same set.");

@@ -34,6 +34,10 @@ struct DataSet {
   ImageSet test;
 };
 
+/// Of the labels of sets with a label file for each image: one process of a node writes what it has
+/// read, the others only take it.
+enum class LabelCacheUse { none, read, write };
+
 /// Who looks at it is a data set: what the job gives and it does not look at is said.
 struct DataRequest {
   std::string name = "digits";               // digits | mnist | fashion-mnist | cifar10 | cifar100
@@ -45,6 +49,7 @@ struct DataRequest {
   Noted<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
   double max_bad = 0.01;               // the share of a set's samples that may be bad
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
+  LabelCacheUse label_cache = LabelCacheUse::none;
 };
 
 /// The keys of the job that were given and that nobody has looked at: "data.root". Sizes are not

@@ -10,7 +10,6 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kMostClasses = 1 << 20;
 constexpr std::string_view kSpaces = " \t";
 
 /// Takes the first word off `line`. Empty at its end.

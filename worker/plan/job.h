@@ -41,6 +41,7 @@ struct DataJob {
   bool drop_last = false;
   double max_bad = 0.01;   // share of an epoch's samples
   std::int64_t cache = 0;  // bytes of decoded samples
+  bool cache_labels = true;
   Args args;
 };
 

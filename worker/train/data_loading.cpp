@@ -134,7 +134,16 @@ class NodeTurn {
   bool is_mine_ = false;
 };
 
-DataRequest request_for(const DataJob& job) {
+/// What a rank loads.
+struct Loading {
+  const Registry& registry;
+  const DataJob& job;
+  bool speaks = false;   // rank 0, for all
+  bool is_first = true;  // of its node
+};
+
+DataRequest request_for(const Loading& loading) {
+  const DataJob& job = loading.job;
   DataRequest request;
   request.name = job.name;
   request.root = job.root;
@@ -146,15 +155,10 @@ DataRequest request_for(const DataJob& job) {
   request.max_bad = job.max_bad;
   // Augmentations may look at any part of an image, so they get all of it.
   if (job.augment.empty()) request.train_at_least = fitted_side(job.image_size);
+  if (job.cache_labels)
+    request.label_cache = loading.is_first ? LabelCacheUse::write : LabelCacheUse::read;
   return request;
 }
-
-/// What a rank loads.
-struct Loading {
-  const Registry& registry;
-  const DataJob& job;
-  bool speaks = false;  // rank 0, for all
-};
 
 /// Of built-in sets the job file's reference says which keys they read.
 void say_ignored(const Loading& loading, const DataRequest& request, bool is_in_memory) {
@@ -168,7 +172,7 @@ void say_ignored(const Loading& loading, const DataRequest& request, bool is_in_
 
 /// Errors: UsageError.
 DataSet read_set(const Loading& loading) try {
-  const DataRequest request = request_for(loading.job);
+  const DataRequest request = request_for(loading);
   DataSet set = loading.registry.data_sets.at(loading.job.name)(request);
   request.args.require_all_read(loading.job.name);
   say_ignored(loading, request, /*is_in_memory=*/true);
@@ -180,7 +184,7 @@ DataSet read_set(const Loading& loading) try {
 /// Errors: UsageError.
 Sources open_sources(const Loading& loading) try {
   const DataJob& job = loading.job;
-  const DataRequest request = request_for(job);
+  const DataRequest request = request_for(loading);
   Sources sources = loading.registry.sources.at(job.name)(request);
   request.args.require_all_read(job.name);
   say_ignored(loading, request, sources.train->facts().is_in_memory);
@@ -273,12 +277,13 @@ std::string load(const Registry& registry,
                  Group& group,
                  ProgressPage& page,
                  LoadedData& data) {
-  const Loading loading{registry, job, group.is_root()};
+  Loading loading{registry, job, group.is_root()};
   c10d::Store* const store = group.store();
   if (store == nullptr) {
     return problem_of([&] { data.sources = read_here(loading); });
   }
   NodeTurn turn(*store, page, job, group.rank());
+  loading.is_first = turn.is_mine();
   std::string problem;
   try {
     problem = problem_of([&] { load_in_turn(loading, turn, data); });
