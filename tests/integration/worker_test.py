@@ -700,6 +700,9 @@ class BadInput(WorkerTest):
         # By time as well as at the end of an epoch: nothing may hold a NaN.
         text = self.launch(2, "optimizer.lr=1e6", "checkpoint.interval=1ms", expect=96)
         self.assertIn("is not finite", text)
+        # Rank 0 says it for all; whoever is the root cause has it in its error file.
+        self.assertIn("is not finite", text[text.index("Root Cause"):])
+        self.assertIn("is not finite", (self.run_dir() / "report.html").read_text(encoding="utf-8"))
         for file in (self.run_dir() / "checkpoints").glob("*/model.safetensors"):
             for name, (_, _, raw) in read_tensors(file).items():
                 self.assertTrue(all(math.isfinite(x) for x in struct.unpack(f"<{len(raw) // 4}f", raw)), (file, name))

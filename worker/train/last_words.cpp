@@ -33,8 +33,12 @@ namespace {
 
 int LastWords::say(const Error& error) const {
   const int code = explain(program, error);
-  write_error_file(error_file, rank, error);
+  record(error);
   return code;
+}
+
+void LastWords::record(const Error& error) const {
+  write_error_file(error_file, rank, error);
 }
 
 LastWords& last_words() {

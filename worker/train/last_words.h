@@ -17,6 +17,8 @@ struct LastWords {
 
   /// Prints and writes it. Returns the exit code.
   int say(const Error& error) const;
+  /// Writes it alone: another rank prints it for all.
+  void record(const Error& error) const;
 };
 
 LastWords& last_words();

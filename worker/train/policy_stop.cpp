@@ -2,24 +2,30 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "worker/train/last_words.h"
 
 namespace ddp::worker {
+namespace {
 
-int diverged(const Group& group, const std::string& what) {
-  if (group.is_root()) {
-    log::error(
-        what +
-        " is not finite. No checkpoint holds it; try a smaller optimizer.lr, or train.clip_norm.");
-  }
+int leave(const Group& group, const std::string& why) {
+  if (group.is_root()) log::error(why);
+  last_words().record(Error(why, exit_code::kDiverged));
   return exit_code::kDiverged;
 }
 
+}  // namespace
+
+int diverged(const Group& group, const std::string& what) {
+  return leave(group,
+               what +
+                   " is not finite. No checkpoint holds it; try a smaller optimizer.lr, or "
+                   "train.clip_norm.");
+}
+
 int differ(const Group& group, std::int64_t step, const std::string& what) {
-  if (group.is_root()) {
-    log::error("replicas differ at step " + std::to_string(step) + ": " + what +
-               ". Suspect that rank's memory, or code that changes weights on one rank.");
-  }
-  return exit_code::kDiverged;
+  return leave(group,
+               "replicas differ at step " + std::to_string(step) + ": " + what +
+                   ". Suspect that rank's memory, or code that changes weights on one rank.");
 }
 
 }  // namespace ddp::worker

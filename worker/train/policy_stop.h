@@ -1,5 +1,5 @@
-// Ends of a run that its own numbers bring about: rank 0 says why, and all ranks leave with the
-// same code.
+// Ends of a run that its own numbers bring about: rank 0 says why, every rank writes it into its
+// error file, and all leave with the same code.
 #pragma once
 
 #include <cstdint>
