@@ -310,7 +310,7 @@ asio::awaitable<std::optional<Answer>> ask_once(asio::io_context& io,
                                                 JoinPlan plan,
                                                 std::chrono::milliseconds limit) {
   const Deadline end = Clock::now() + limit;
-  plan.hello.asks = true;
+  plan.hello.is_question = true;
   Handshake attempt = co_await try_once(io, plan, end, limit);
   co_return attempt.answer;
 }

@@ -18,7 +18,7 @@
 
 namespace ddp::launcher {
 
-enum class Fence : std::uint8_t { none, node_zero_silent, we_slept };
+enum class FenceCause : std::uint8_t { none, node_zero_silent, we_slept };
 
 inline constexpr std::chrono::seconds kSlept{2};
 
@@ -30,9 +30,9 @@ struct FenceView {
       0};  // since the agent looked last, sleep of the machine included
 };
 
-constexpr Fence look_at_fence(const FenceView& view) {
-  if (!view.has_other_nodes || !view.is_in_round || !view.is_lease_over) return Fence::none;
-  return view.unlooked >= kSlept ? Fence::we_slept : Fence::node_zero_silent;
+constexpr FenceCause find_fence_cause(const FenceView& view) {
+  if (!view.has_other_nodes || !view.is_in_round || !view.is_lease_over) return FenceCause::none;
+  return view.unlooked >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
 }
 
 /// Why a node was fenced that has slept for so long; for people.

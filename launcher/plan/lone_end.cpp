@@ -24,7 +24,7 @@ LoneEnd end_by(EndReason reason, int signal, int exit_code, const std::string& w
 LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int signal) {
   const std::string what = view.name + " is lost: " + how;
   LoneEnd end = end_by(EndReason::node_lost, signal, exit_code::kNodeLost, what);
-  end.lost = NodeLost{0, view.address, how, {}};
+  end.lost = NodeLost{0, view.host, how, {}};
   return end;
 }
 
@@ -32,10 +32,10 @@ LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int sig
 
 std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
                                              std::chrono::milliseconds grace) {
-  if (!view.why_slept.empty())
-    return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, view.why_slept);
-  if (!view.connection_end.empty()) {
-    LoneEnd end = lose_node_zero(view, "its agent is gone (" + view.connection_end + ")", SIGTERM);
+  if (view.why_slept)
+    return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, *view.why_slept);
+  if (view.connection_end) {
+    LoneEnd end = lose_node_zero(view, "its agent is gone (" + *view.connection_end + ")", SIGTERM);
     end.command.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }

@@ -30,15 +30,15 @@ namespace ddp::launcher {
 
 /// What this node sees of node 0, and of itself.
 struct NodeZeroView {
-  std::string name;                  // of node 0: "node 0 (a)"
-  std::string address;               // of it, for people: "a, 10.0.0.1"
-  std::string why_slept;             // row 1: "this agent did not run for 7 s: ..."; empty: it did
-  std::string connection_end;        // row 2: why it ended; empty: it has not
-  std::chrono::nanoseconds silence;  // since node 0 was heard
-  std::string silence_hint;          // what may be the reason for that, for people
-  bool guard_has_killed = false;     // the guard has heard nothing of node 0 for a lease
-  bool is_stop_unanswered = false;   // row 4
-  int requested_signal = 0;          // by the user; of row 4
+  std::string name;                           // of node 0: "node 0 (a)"
+  std::string host;                           // its, with its address, for people: "a, 10.0.0.1"
+  std::optional<std::string> why_slept;       // row 1: this agent; "this agent did not run for 7 s"
+  std::optional<std::string> connection_end;  // row 2: why it ended
+  std::chrono::nanoseconds silence;           // since node 0 was heard
+  std::string silence_hint;                   // what may be the reason for that, for people
+  bool guard_has_killed = false;              // the guard has heard nothing of node 0 for a lease
+  bool is_stop_unanswered = false;            // row 4
+  int requested_signal = 0;                   // by the user; of row 4
 };
 
 struct LoneEnd {

@@ -26,7 +26,7 @@ void fields(Io& io, A<Hello> auto& m) {
   io.field("host", m.host);
   io.field("pid", m.pid, kPid);
   io.field("entry", m.entry);
-  io.field("asks", m.asks);
+  io.field("is_question", m.is_question);
   io.field("problem_code", m.problem_code, kCode);
   io.field("problem", m.problem);
   io.field("job_keys", m.job_keys);
@@ -64,11 +64,11 @@ void fields(Io& io, A<AnnounceStop> auto& m) {
 template <typename Io>
 void fields(Io& io, A<EndRound> auto& m) {
   io.field("round", m.round);
-  io.field("cause", m.reason, Range{0, static_cast<std::int64_t>(EndReason::job_ended)});
+  io.field("reason", m.reason, Range{0, static_cast<std::int64_t>(EndReason::job_ended)});
   io.field("what", m.what);
   io.field("signal", m.signal, kSignal);
   io.field("grace", m.grace, kGrace);
-  io.field("keeps", m.keeps_survivors);
+  io.field("keeps_survivors", m.keeps_survivors);
 }
 
 template <typename Io>
@@ -119,7 +119,7 @@ void fields(Io& io, A<Ending> auto& m) {
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("joined_store", m.joined_store);
   io.field("was_frozen", m.was_frozen);
-  io.field("was_asked", m.was_asked);
+  io.field("was_asked_elsewhere", m.was_asked_elsewhere);
 }
 
 template <typename Io>
@@ -175,12 +175,12 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("workers", m.workers);
   io.field("unkilled", m.unkilled);
   io.field("gpu_error", m.gpu_error);
-  io.field("kept", m.survivors, Range{0, kMostWorkersOfNode});
-  io.field("kept_step", m.survivor_step, kEither);
+  io.field("survivors", m.survivors, Range{0, kMostWorkersOfNode});
+  io.field("survivor_step", m.survivor_step, kEither);
 }
 
 template <typename Io>
-void fields(Io& io, A<NodeLaunchFailed> auto& m) {
+void fields(Io& io, A<AgentFailed> auto& m) {
   io.field("round", m.round);
   io.field("code", m.code, kFailure);
   io.field("text", m.text);
@@ -247,25 +247,25 @@ constexpr std::string_view kType<Welcome> = "welcome";
 template <>
 constexpr std::string_view kType<Refusal> = "refusal";
 template <>
-constexpr std::string_view kType<StartRound> = "start";
+constexpr std::string_view kType<StartRound> = "start-round";
 template <>
 constexpr std::string_view kType<AnnounceStop> = "announce-stop";
 template <>
-constexpr std::string_view kType<EndRound> = "stop";
+constexpr std::string_view kType<EndRound> = "end-round";
 template <>
-constexpr std::string_view kType<EndJob> = "verdict";
+constexpr std::string_view kType<EndJob> = "end-job";
 template <>
 constexpr std::string_view kType<Heartbeat> = "heartbeat";
 template <>
-constexpr std::string_view kType<GroupStarted> = "started";
+constexpr std::string_view kType<GroupStarted> = "group-started";
 template <>
 constexpr std::string_view kType<WorkerEnded> = "worker-ended";
 template <>
 constexpr std::string_view kType<GroupEnded> = "group-ended";
 template <>
-constexpr std::string_view kType<NodeLaunchFailed> = "failed";
+constexpr std::string_view kType<AgentFailed> = "agent-failed";
 template <>
-constexpr std::string_view kType<StopRequested> = "stop-asked";
+constexpr std::string_view kType<StopRequested> = "stop-requested";
 template <>
 constexpr std::string_view kType<HeartbeatReply> = "heartbeat-reply";
 
@@ -431,7 +431,7 @@ std::optional<NodeCommand> decode_command(std::string_view text) {
 std::optional<NodeEvent> decode_event(std::string_view text) {
   std::optional<NodeEvent> event = wire::decode<NodeEvent>(text);
   if (!event) return std::nullopt;
-  if (auto* const failed = std::get_if<NodeLaunchFailed>(&*event))
+  if (auto* const failed = std::get_if<AgentFailed>(&*event))
     failed->text = clean_lines(failed->text);
   if (auto* const ended = std::get_if<GroupEnded>(&*event))
     ended->gpu_error = one_line(ended->gpu_error, kLongestLine);

@@ -20,7 +20,7 @@
 
 namespace ddp::launcher {
 
-inline constexpr int kProtocolVersion = 8;
+inline constexpr int kProtocolVersion = 9;
 
 // What a job may have. More is refused, from a command line as from another node.
 inline constexpr int kMostNodes = 100'000;
@@ -41,7 +41,7 @@ struct Hello {
   std::string host;                             // its name, for people
   std::int64_t pid = 0;                         // of the agent, for people
   std::string entry;                            // the program as typed, for people
-  bool asks = false;                            // it only wants to know who is there
+  bool is_question = false;                     // it only wants to know who is there
   int problem_code = 0;                         // 126 or 127; 0: it can execute the program
   std::string problem;                          // ... and why not
   std::map<std::string, std::string> job_keys;  // that make two jobs the same; empty: external
@@ -93,7 +93,7 @@ enum class EndReason : std::uint8_t {
   not_followed,   // some left after a checkpoint, and the others did not
   hang,           // every process that can prints its stacks first
   node_lost,
-  launch_failed,    // the launcher's own failure, here or on another node
+  launcher_failed,  // the launcher's own failure, here or on another node
   slept,            // this agent did not run, and its guard has killed its workers
   stop_unanswered,  // node 0 is heard, but does not do what the user has asked twice
   job_ended,        // by node 0, in the middle of the round
@@ -166,11 +166,11 @@ struct GroupEnded {
 
 /// The node cannot go on with the round: a worker could not be started, or the system refused
 /// something. What was started is being ended.
-struct NodeLaunchFailed {
+struct AgentFailed {
   int round = 0;
   int code = 0;
   std::string text;
-  bool operator==(const NodeLaunchFailed&) const = default;
+  bool operator==(const AgentFailed&) const = default;
 };
 
 /// The user, or whoever manages the machine, wants the job stopped.
@@ -189,7 +189,7 @@ struct HeartbeatReply {
   std::vector<std::vector<std::string>> last_lines;  // of each of them, where they are wanted
 };
 
-using NodeEvent = std::
-    variant<GroupStarted, WorkerEnded, GroupEnded, NodeLaunchFailed, StopRequested, HeartbeatReply>;
+using NodeEvent =
+    std::variant<GroupStarted, WorkerEnded, GroupEnded, AgentFailed, StopRequested, HeartbeatReply>;
 
 }  // namespace ddp::launcher

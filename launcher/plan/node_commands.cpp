@@ -67,7 +67,7 @@ StartRound NodeCommands::begin_round() {
   return *std::exchange(start_, std::nullopt);
 }
 
-void NodeCommands::end_round() {
+void NodeCommands::note_ended() {
   state_ = State::waiting;
   end_command_.reset();
   requests_ = StopRequests();

@@ -52,7 +52,8 @@ class NodeCommands {
   StartRound begin_round();
   /// Precondition: end_command().
   void begin_ending() { state_ = State::ending; }
-  void end_round();
+  /// No process of the round is left.
+  void note_ended();
 
   [[nodiscard]] State state() const { return state_; }
   /// The newest that has begun; -1: none.

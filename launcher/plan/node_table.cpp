@@ -78,7 +78,7 @@ std::optional<Refusal> compare_jobs(const Hello& hello,
 }  // namespace
 
 bool ends_job(const Hello& hello, const Refusal& refusal) {
-  return !hello.asks && hello.problem_code != 0 && refusal.code == hello.problem_code;
+  return !hello.is_question && hello.problem_code != 0 && refusal.code == hello.problem_code;
 }
 
 std::string name_node(std::optional<int> node_rank, const std::string& host) {
@@ -153,6 +153,16 @@ int NodeTable::workers() const {
   return std::accumulate(entries_.begin(), entries_.end(), 0, [](int sum, const NodeEntry& entry) {
     return sum + entry.hello.nproc;
   });
+}
+
+NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
+  // An address that is translated may lead to ourselves.
+  const bool is_ourselves = hello.is_question && hello.pid == own().pid && hello.host == own().host;
+  Admission admission;
+  if (!is_ourselves) admission.refusal = why_not(hello);
+  if (admission.refusal) admission.told = why_not(hello, reader);
+  admission.joins = !admission.refusal && !hello.is_question;
+  return admission;
 }
 
 int NodeTable::add(const Hello& hello) {

@@ -38,7 +38,15 @@ class NodeTable {
   [[nodiscard]] std::optional<Refusal> why_not(const Hello& hello,
                                                Reader reader = Reader::ours) const;
 
-  /// Precondition: why_not() says nothing. Returns its id.
+  /// What is done with a node that has come.
+  struct Admission {
+    bool joins = false;              // else it is answered, and sent away
+    std::optional<Refusal> refusal;  // why it may not join
+    std::optional<Refusal> told;     // the same, as the node hears it; nothing: it is welcome
+  };
+  [[nodiscard]] Admission consider(const Hello& hello, Reader reader) const;
+
+  /// Precondition: it joins. Returns its id.
   int add(const Hello& hello);
   void remove(int id);
   /// From now on it gets a place only if one is left by the others. Not for node 0, without which

@@ -6,15 +6,13 @@ namespace ddp::launcher {
 
 NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
                                           const Round* round,
-                                          bool replaces,
-                                          bool is_called_off) {
+                                          bool replaces) {
   const bool has_lost =
       round != nullptr && round->has_lost_node() && table.present() < round->nodes();
-  return {table.is_full(), table.is_enough(), has_lost, replaces, is_called_off};
+  return {table.is_full(), table.is_enough(), has_lost, replaces};
 }
 
 NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
-  if (nodes.is_called_off) return Step::give_up;
   if (now >= not_before) {
     const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
     if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;

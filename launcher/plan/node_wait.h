@@ -3,9 +3,8 @@
 // The round begins as soon as all places are taken. With fewer nodes, but enough of them:
 //   the first round     after a last call, for those that are on their way
 //   a later round       at once; where a lost node may be replaced, at the limit
-// With too few nodes the round does not begin; at the limit node 0 gives up, and at once when the
-// job is called off. No round begins before workers of a lost node have surely ended
-// (`not_before`).
+// With too few nodes the round does not begin; at the limit node 0 gives up. No round begins before
+// workers of a lost node have surely ended (`not_before`).
 #pragma once
 
 #include <chrono>
@@ -31,9 +30,6 @@ class NodeWait {
     bool are_enough = false;
     bool has_lost = false;  // there are fewer than the last round had, as a node was lost
     bool replaces = false;  // another one may take the place of a lost node
-    // No round is to begin any more: the user has asked for the job's end, or before the first one
-    // a node has said what ends the job.
-    bool is_called_off = false;
     /// A replacement is waited for, though there are enough without it.
     [[nodiscard]] bool awaits_another() const { return has_lost && replaces; }
     /// There is, or will be, somebody for another round.
@@ -41,10 +37,7 @@ class NodeWait {
   };
   /// Of the nodes of `table`, after `round`: the newest; null: none has begun. `replaces`: another
   /// node may take the place of a lost one.
-  static Presence see_presence(const NodeTable& table,
-                               const Round* round,
-                               bool replaces,
-                               bool is_called_off = false);
+  static Presence see_presence(const NodeTable& table, const Round* round, bool replaces);
 
   enum class Step { begin, wait, give_up };
 

@@ -13,8 +13,8 @@ namespace {
 /// it was told because of a failure. All leave together when one was asked to.
 auto precedence(const Ending& ending) {
   return std::tuple(was_ended_by_us(ending),
-                    has_left(ending),
-                    has_left(ending) && !ending.was_asked,
+                    stopped_after_checkpoint(ending),
+                    stopped_after_checkpoint(ending) && !ending.was_asked_elsewhere,
                     ending.status.exit_code() == exit_code::kLostPeer,
                     ending.stop_sent,
                     ending.at,
@@ -36,7 +36,7 @@ bool promises_nothing(const Ending& ending) {
 }
 
 /// A rank that promised nothing, and that others could count on, left with 0 before `failure`.
-std::optional<std::size_t> find_leaver(std::span<const Ending> endings, const Ending& failure) {
+std::optional<std::size_t> find_early_exit(std::span<const Ending> endings, const Ending& failure) {
   const bool counted_on_members = failure.joined_store && !failure.opened_page;
   std::optional<std::size_t> first;
   for (std::size_t i = 0; i < endings.size(); ++i) {
@@ -99,12 +99,12 @@ bool was_ended_by_us(const Ending& ending) {
          ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
-bool has_left(const Ending& ending) {
+bool stopped_after_checkpoint(const Ending& ending) {
   return has_saved(ending) && !ending.stop_sent;
 }
 
 bool has_failed(const Ending& ending) {
-  if (has_left(ending)) return false;
+  if (stopped_after_checkpoint(ending)) return false;
   if (!ending.status.is_success()) return true;
   return !promises_nothing(ending) && ending.phase != Phase::finished;
 }
@@ -116,10 +116,10 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
     if (finished && !endings.empty()) return Succeeded();
     return Stopped{*facts.requested_signal};
   }
-  if (facts.launch_failure) return *facts.launch_failure;
+  if (facts.launcher_failure) return *facts.launcher_failure;
   std::vector<std::size_t> failures;
   for (std::size_t i = 0; i < endings.size(); ++i) {
-    if (has_failed(endings[i]) || has_left(endings[i])) failures.push_back(i);
+    if (has_failed(endings[i]) || stopped_after_checkpoint(endings[i])) failures.push_back(i);
   }
   if (facts.hung_rank) {
     for (std::size_t i = 0; i < endings.size(); ++i) {
@@ -130,7 +130,7 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   if (facts.lost_node) {
     const bool has_earlier = std::any_of(failures.begin(), failures.end(), [&](std::size_t i) {
       const Ending& ending = endings[i];
-      const bool is_own = !was_ended_by_us(ending) && !has_left(ending) &&
+      const bool is_own = !was_ended_by_us(ending) && !stopped_after_checkpoint(ending) &&
                           ending.status.exit_code() != exit_code::kLostPeer;
       return is_own && ending.at < facts.last_heard;
     });
@@ -141,7 +141,7 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
     return precedence(endings[a]) < precedence(endings[b]);
   });
   const auto followed = [](const Ending& ending) {
-    return ending.opened_page ? has_left(ending) : !has_failed(ending);
+    return ending.opened_page ? stopped_after_checkpoint(ending) : !has_failed(ending);
   };
   if (std::all_of(endings.begin(), endings.end(), followed)) {
     return Stopped{0, endings[failures.front()].rank};
@@ -149,14 +149,14 @@ Outcome judge(std::span<const Ending> endings, const EndFacts& facts) {
   const std::size_t failure = failures.front();
   const int code = code_of(endings[failure]);
   std::size_t root_cause = failure;
-  if (const auto leaver = find_leaver(endings, endings[failure])) root_cause = *leaver;
+  if (const auto early = find_early_exit(endings, endings[failure])) root_cause = *early;
   const bool gave_up = endings[failure].status.signal == 0;  // it did not die of its own
   if (const auto frozen = find_frozen(endings); frozen && gave_up) root_cause = *frozen;
   return blame(endings, root_cause, std::move(failures), code);
 }
 
 int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
-  if (const auto* const launch = std::get_if<LaunchFailed>(&outcome)) return launch->code;
+  if (const auto* const launch = std::get_if<LauncherFailed>(&outcome)) return launch->code;
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
     // Workers that save before they leave say so; whoever requeues the job goes by that code.

@@ -20,26 +20,27 @@ namespace ddp::launcher {
 struct Ending {
   int rank = 0;
   ExitStatus status;
-  std::chrono::nanoseconds at{0};  // steady, since the round's begin on its node
-  bool stop_sent = false;          // SIGTERM, or the user's signal, had been sent to it before
-  bool kill_sent = false;          // SIGKILL too
-  bool abort_sent = false;         // SIGABRT, for the stacks of Python
-  bool opened_page = false;        // it is not an external program
-  Phase phase = Phase::none;       // as it left it
-  bool joined_store = false;       // it had been a client of our store
-  bool waited_in_store = false;    // for a key that nobody had set, when it was last looked at
-  bool was_frozen = false;         // it was stopped (SIGSTOP) when the group was
-  bool was_asked = false;          // to stop, by somebody else than its agent: its page says so
+  std::chrono::nanoseconds at{0};    // steady, since the round's begin on its node
+  bool stop_sent = false;            // SIGTERM, or the user's signal, had been sent to it before
+  bool kill_sent = false;            // SIGKILL too
+  bool abort_sent = false;           // SIGABRT, for the stacks of Python
+  bool opened_page = false;          // it is not an external program
+  Phase phase = Phase::none;         // as it left it
+  bool joined_store = false;         // it had been a client of our store
+  bool waited_in_store = false;      // for a key that nobody had set, when it was last looked at
+  bool was_frozen = false;           // it was stopped (SIGSTOP) when the group was
+  bool was_asked_elsewhere = false;  // to stop, by somebody else than its agent: its page says so
 
   bool operator==(const Ending&) const = default;
 };
 
 /// It was asked to stop without us, by whoever manages the machine, and left with 143 after a
 /// checkpoint. The others have agreed to that and follow.
-bool has_left(const Ending& ending);
+bool stopped_after_checkpoint(const Ending& ending);
 
 /// A worker failed by a bad status, or by leaving with 0 between its first phase and `finished`.
-/// One that has_left() has not failed, as far as it goes alone; nor one that only opened its page.
+/// One that stopped_after_checkpoint() has not failed, as far as it goes alone; nor one that only
+/// opened its page.
 bool has_failed(const Ending& ending);
 
 /// It ended by what we had sent to it.
@@ -62,25 +63,25 @@ struct Stopped {
 /// Nobody knows what the workers of that node did.
 struct NodeLost {
   int node_rank = 0;
-  std::string host;
+  std::string host;                  // for people, with its address where the name is node 0's
   std::string how;                   // "silent for 5.1 s", "its agent has ended"
   std::vector<std::size_t> victims;  // failures of other nodes' workers, in order of time
   bool operator==(const NodeLost&) const = default;
 };
 /// The launcher's own failure: the job could not begin, a node could not start its workers, or the
 /// system refused something. No worker is to blame.
-struct LaunchFailed {
+struct LauncherFailed {
   int code = 0;
   std::string text;
-  bool operator==(const LaunchFailed&) const = default;
+  bool operator==(const LauncherFailed&) const = default;
 };
-using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LaunchFailed>;
+using Outcome = std::variant<Succeeded, Failed, Stopped, NodeLost, LauncherFailed>;
 
 /// What is known of a round's end beside the ends of its workers.
 struct EndFacts {
   std::optional<int>
       requested_signal;  // the listed signal that stopped the job, before any failure
-  std::optional<LaunchFailed> launch_failure;
+  std::optional<LauncherFailed> launcher_failure;
   std::optional<int> hung_rank;  // the watchdog's finding
   std::optional<NodeLost> lost_node;
   std::chrono::nanoseconds last_heard{0};  // its last word, on the clock of the endings

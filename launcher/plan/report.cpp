@@ -212,7 +212,7 @@ std::string killed_line(const Verdict& verdict) {
   if (count == 0) return "";
   if (count > 1) who += " and " + std::to_string(count - 1) + " more";
   const std::string was_killed = std::string(count > 1 ? "were" : "was") + " killed";
-  if (verdict.was_asked_twice)
+  if (verdict.second_stop_request)
     return "ddp-launch: " + who + " " + was_killed +
            " by the second request to stop: what was not saved is lost.\n";
   return "ddp-launch: " + who + " did not end in time and " + was_killed +
@@ -242,7 +242,7 @@ std::string decided_by(const Verdict& verdict) {
   if (std::holds_alternative<Stopped>(verdict.outcome)) return "user";
   if (std::holds_alternative<Failed>(verdict.outcome)) return "worker";
   if (std::holds_alternative<NodeLost>(verdict.outcome)) return "launcher";
-  if (std::holds_alternative<LaunchFailed>(verdict.outcome)) return "launcher";
+  if (std::holds_alternative<LauncherFailed>(verdict.outcome)) return "launcher";
   return verdict.unkilled.empty() ? "workers" : "launcher";
 }
 
@@ -316,7 +316,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
                            "Root Cause (first observed failure):\n";
   std::string text;
-  if (const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome)) {
+  if (const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome)) {
     text += "ddp-launch: " + launch->text + "\n" + earlier_lines(verdict);
   }
   const auto* const failed = std::get_if<Failed>(&verdict.outcome);
@@ -422,7 +422,7 @@ std::string to_json_members(const Verdict& verdict,
         json::array(verdict.earlier_rounds.begin(), verdict.earlier_rounds.end());
   }
   if (!verdict.why_last_round.empty()) object["policy"] = verdict.why_last_round;
-  const auto* const launch = std::get_if<LaunchFailed>(&verdict.outcome);
+  const auto* const launch = std::get_if<LauncherFailed>(&verdict.outcome);
   if (launch != nullptr) object["failure"] = launch->text;
   if (!verdict.unkilled.empty()) {
     object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());

@@ -21,7 +21,7 @@ struct RestartFacts {
 };
 
 /// "round 1 starts in 2s, 2 of 3 ranks go on from step 7, 1 restart is left."
-std::string describe_restart(const RoundResult& round,
+std::string describe_restart(const RoundResult& result,
                              const RestartDecision& decision,
                              const RestartFacts& facts);
 

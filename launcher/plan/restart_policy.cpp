@@ -15,32 +15,33 @@ bool RestartPolicy::is_final(int exit_code) {
   return std::find(std::begin(kFinal), std::end(kFinal), exit_code) != std::end(kFinal);
 }
 
-RestartDecision RestartPolicy::decide(const RoundResult& round) {
+RestartDecision RestartPolicy::decide(const RoundResult& result) {
   RestartDecision decision;
-  decision.exit_code = round.exit_code;
-  const bool is_lost = std::holds_alternative<NodeLost>(round.outcome);
-  if (!std::holds_alternative<Failed>(round.outcome) && !is_lost) return decision;
+  decision.exit_code = result.exit_code;
+  const bool is_lost = std::holds_alternative<NodeLost>(result.outcome);
+  if (!std::holds_alternative<Failed>(result.outcome) && !is_lost) return decision;
   decision.is_free = is_lost && limits_.lost_nodes_are_free;
   if (limits_.max_restarts == 0 && !decision.is_free) return decision;
-  if (is_lost && round.is_done) {
+  if (is_lost && result.is_done) {
     decision.reason = "every worker had finished before the node was lost";
     return decision;
   }
-  if (!round.can_go_on) {
+  if (!result.can_go_on) {
     decision.reason = "too few nodes are left";
     return decision;
   }
-  if (is_final(round.exit_code)) {
-    decision.reason = "exit code " + std::to_string(round.exit_code) + " is never restarted";
+  if (is_final(result.exit_code)) {
+    decision.reason = "exit code " + std::to_string(result.exit_code) + " is never restarted";
     return decision;
   }
-  if (!round.unkilled.empty()) {
+  if (!result.unkilled.empty()) {
     decision.reason = "processes of this round could not be killed";
     return decision;
   }
-  stuck_rounds_ =
-      round.tells_checkpoints && round.checkpoint_step <= checkpoint_step_ ? stuck_rounds_ + 1 : 0;
-  checkpoint_step_ = std::max(checkpoint_step_, round.checkpoint_step);
+  stuck_rounds_ = result.tells_checkpoints && result.checkpoint_step <= checkpoint_step_
+                      ? stuck_rounds_ + 1
+                      : 0;
+  checkpoint_step_ = std::max(checkpoint_step_, result.checkpoint_step);
   if (used_ == limits_.max_restarts && !decision.is_free) {
     decision.reason = "all " + std::to_string(used_) + " restarts are used up";
     return decision;
@@ -50,8 +51,8 @@ RestartDecision RestartPolicy::decide(const RoundResult& round) {
     decision.reason = std::to_string(kStuckRounds) + " rounds without a newer checkpoint";
     return decision;
   }
-  short_rounds_ = round.lived < limits_.died_within ? short_rounds_ + 1 : 0;
-  ++round_;
+  short_rounds_ = result.lived < limits_.died_within ? short_rounds_ + 1 : 0;
+  ++next_round_;
   if (!decision.is_free) ++used_;
   decision.restart = true;
   if (short_rounds_ >= 2) {

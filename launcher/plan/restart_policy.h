@@ -39,7 +39,7 @@ class RestartPolicy {
   /// s. Never after success, a stop by the user, the codes 2, 93, 126, 127 and 203, with
   /// processes left over, or with too few nodes. Programs with a progress page end with 93 after
   /// three rounds in a row without a newer checkpoint.
-  [[nodiscard]] RestartDecision decide(const RoundResult& round);
+  [[nodiscard]] RestartDecision decide(const RoundResult& result);
 
   /// Another round would end in the same way.
   [[nodiscard]] static bool is_final(int exit_code);
@@ -47,12 +47,12 @@ class RestartPolicy {
   /// Restarts that count.
   [[nodiscard]] int remaining() const { return limits_.max_restarts - used_; }
   /// The number of the next round.
-  [[nodiscard]] int round() const { return round_; }
+  [[nodiscard]] int next_round() const { return next_round_; }
 
  private:
   RestartLimits limits_;
   int used_ = 0;
-  int round_ = 0;
+  int next_round_ = 0;
   int short_rounds_ = 0;  // in a row
   int stuck_rounds_ = 0;  // in a row
   std::int64_t checkpoint_step_ = -1;

@@ -88,40 +88,37 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   if (has_failed(ending)) {
     end_for_failure(ending, who, now);
   } else if (ended_ == ranks_.size()) {
-    end_round(EndRound(), now);
-  } else if (has_left(ending) && !follow_deadline_) {
+    begin_ending(EndRound(), now);
+  } else if (stopped_after_checkpoint(ending) && !follow_deadline_) {
     // All ranks agree to stop before one does: the others are on their way.
     follow_deadline_ = now + rules_.grace;
     AnnounceStop announce;
     announce.round = rules_.number;
     announce.line = who + " was asked to stop and has left after a checkpoint; waiting " +
                     format_duration(rules_.grace) + " for the others.";
-    tell(announce);
+    command_nodes(announce);
   }
 }
 
-void Round::note_node_launch_failed(int node_rank, const NodeLaunchFailed& failed, Time now) {
+void Round::note_agent_failed(int node_rank, const AgentFailed& failed, Time now) {
   const NodeState* const node = find(node_rank, failed.round);
   if (node == nullptr || state_ != State::running) return;
   const bool is_own = node->node.address.empty();
-  fail_launch({failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text}, now);
+  end_for_launcher_failure(
+      {failed.code, is_own ? failed.text : name(node_rank) + ": " + failed.text}, now);
 }
 
-void Round::note_own_node_slept(int round, const std::string& why, Time now) {
-  if (round != rules_.number) return;
-  const bool explains_loss = facts_.lost_node && end_reason_ == EndReason::node_lost;
-  if (state_ != State::running && !explains_loss) return;
-  if (!facts_.launch_failure) fail_launch({exit_code::kNodeLost, why}, now);
+void Round::note_own_node_slept(const std::string& why, Time now) {
+  if (state_ == State::running) end_for_launcher_failure({exit_code::kNodeLost, why}, now);
 }
 
-void Round::fail_launch(LaunchFailed failure, Time now) {
-  facts_.launch_failure = std::move(failure);
-  if (state_ != State::running) return;
+void Round::end_for_launcher_failure(LauncherFailed failure, Time now) {
   EndRound command;
   if (!is_released_) command.signal = SIGKILL;  // no worker has begun to work with the others
-  command.reason = EndReason::launch_failed;
-  command.what = facts_.launch_failure->text;
-  end_round(command, now);
+  command.reason = EndReason::launcher_failed;
+  command.what = failure.text;
+  facts_.launcher_failure = std::move(failure);
+  begin_ending(command, now);
 }
 
 void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
@@ -164,7 +161,7 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
       rules_.keeps_survivors && (rules_.has_restarts || rules_.lost_nodes_are_free);
   command.reason = EndReason::node_lost;
   command.what = name(node_rank) + " is lost: " + how;
-  end_round(command, now);
+  begin_ending(command, now);
 }
 
 void Round::note_stop_request(int id, const std::string& where, int signal, Time now) {
@@ -175,7 +172,7 @@ void Round::note_stop_request(int id, const std::string& where, int signal, Time
     if (signal != SIGUSR1) command.signal = signal;
     command.reason = EndReason::user;
     command.what = signal_name(signal) + where;
-    end_round(command, now);
+    begin_ending(command, now);
   }
   // Each node's user counts alone: a scheduler sends the same signal to every node.
   if (!StopRequests::counts(signal) || requests_[id].note(now) < 2 || is_killing_) return;
@@ -185,7 +182,7 @@ void Round::note_stop_request(int id, const std::string& where, int signal, Time
   kill.reason = EndReason::user;
   kill.what = signal_name(signal) + where;
   kill.signal = SIGKILL;
-  tell(kill);
+  command_nodes(kill);
 }
 
 void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
@@ -209,7 +206,7 @@ void Round::note_samples(std::vector<WorkerSample> samples, Time now) {
     EndRound command;
     command.reason = EndReason::hang;
     command.what = text;
-    end_round(command, now);
+    begin_ending(command, now);
   }
 }
 
@@ -219,7 +216,7 @@ void Round::note_time(Time now) {
     EndRound command;
     command.reason = EndReason::not_followed;
     command.what = count_workers(alive) + " did not follow within " + format_duration(rules_.grace);
-    end_round(command, now);
+    begin_ending(command, now);
   }
   if (state_ != State::ending || !group_end_deadline_ || now < *group_end_deadline_) return;
   group_end_deadline_.reset();
@@ -250,14 +247,13 @@ void Round::end_for_failure(const Ending& ending, const std::string& who, Time n
       rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
   command.reason = EndReason::worker_failed;
   command.what = who + " has failed: " + to_text(ending.status);
-  end_round(command, now);
+  begin_ending(command, now);
 }
 
 /// The nodes are told to end their workers; from now on their reports are waited for.
-void Round::end_round(EndRound command, Time now) {
+void Round::begin_ending(EndRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::ending;
-  end_reason_ = command.reason;
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
@@ -266,7 +262,7 @@ void Round::end_round(EndRound command, Time now) {
   if (command.reason == EndReason::hang) wait += rules_.stacks_wait;
   if (command.keeps_survivors) wait += rules_.settle_wait;
   group_end_deadline_ = now + wait;
-  tell(command);
+  command_nodes(command);
   end_if_all_have();
 }
 
@@ -302,7 +298,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   RoundResult result;
   result.workers = take_reports();
   result.lived = now - begin_;
-  result.was_asked_twice = is_killing_;
+  result.second_stop_request = is_killing_;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const GroupEnded& end = nodes_[i].end;
     result.survivors += end.survivors;
@@ -335,7 +331,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   result.is_done = result.workers.size() == ranks_.size() &&
                    std::all_of(result.workers.begin(), result.workers.end(), has_done_well);
   result.can_go_on = can_go_on;
-  if (std::holds_alternative<LaunchFailed>(result.outcome)) result.workers.clear();
+  if (std::holds_alternative<LauncherFailed>(result.outcome)) result.workers.clear();
   return result;
 }
 

@@ -1,6 +1,6 @@
 // One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
 // nodes are told then, who is given up, and what the round has come to. Pure: events and the time
-// go in, commands and at last the result come out; run/job_round carries them.
+// go in, commands and at last the result come out; run/round_runner carries them.
 //
 // A round ends by the first reason that arrives, and the nodes are told of that one at once. What
 // the round came to is decided when every node has reported, by the first row that applies:
@@ -8,7 +8,7 @@
 //   what is known                                          outcome          exit code
 //   1 the user's stop was the first reason                 Stopped          143 or 128+n
 //       but every worker says that it had finished         Succeeded        0
-//   2 the launcher failed: a node could not start its      LaunchFailed     its own
+//   2 the launcher failed: a node could not start its      LauncherFailed   its own
 //       workers, or our own agent slept
 //   3 a rank hangs, and its end is known                   Failed, by it    124
 //   4 a node was lost                                      NodeLost         201
@@ -72,7 +72,7 @@ class Round {
   // --- Actions: what the coordinator is to do.
 
   /// To all nodes of the round.
-  struct TellNodes {
+  struct CommandNodes {
     NodeCommand command;
   };
   /// All workers of all nodes run: the store may answer them.
@@ -85,7 +85,7 @@ class Round {
   struct Warn {
     std::string text;
   };
-  using Action = std::variant<TellNodes, ReleaseStore, LoseNode, Warn>;
+  using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, Warn>;
 
   /// `nodes` by node rank, which are told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
@@ -96,12 +96,11 @@ class Round {
   void note_store_joins(const std::vector<int>& ranks);  // the store, for the first time
   void note_group_started(int node_rank, const GroupStarted& started, Time now);
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
-  void note_node_launch_failed(int node_rank, const NodeLaunchFailed& failed, Time now);
+  void note_agent_failed(int node_rank, const AgentFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
-  /// Our own node was fenced, as its agent did not run. Where nodes were lost meanwhile, that is
-  /// why they have left, though it is seen after them; where the round was being ended before,
-  /// there is another cause.
-  void note_own_node_slept(int round, const std::string& why, Time now);
+  /// Our own node was fenced, as its agent did not run. To be told before the losses that follow
+  /// from it: the other nodes have left, as they have not heard us.
+  void note_own_node_slept(const std::string& why, Time now);
   /// Nothing more comes from that node, which was last heard at `heard`.
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
   /// A signal that came from outside and stops the job. `id` tells one user from another; `where`
@@ -153,9 +152,9 @@ class Round {
   [[nodiscard]] std::string name(int node_rank) const;
   [[nodiscard]] std::string name_worker(int rank, std::int64_t pid) const;
   [[nodiscard]] bool have_all(bool NodeState::*reached) const;
-  void tell(const NodeCommand& command) { actions_.emplace_back(TellNodes{command}); }
-  void end_round(EndRound command, Time now);
-  void fail_launch(LaunchFailed failure, Time now);
+  void command_nodes(const NodeCommand& command) { actions_.emplace_back(CommandNodes{command}); }
+  void begin_ending(EndRound command, Time now);
+  void end_for_launcher_failure(LauncherFailed failure, Time now);
   void end_for_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
   void end_if_all_have();
@@ -174,7 +173,6 @@ class Round {
   std::optional<Time> group_end_deadline_;  // while the round is being ended
   std::map<int, StopRequests> requests_;    // by who made them
   bool is_killing_ = false;
-  EndReason end_reason_ = EndReason::all_ended;  // what the nodes were told, once they were
   EndFacts facts_;
   std::optional<Finding> hang_;
   std::vector<int> frozen_;  // ranks that were stopped when the round was

@@ -20,7 +20,7 @@ struct RoundResult {
   std::string hang;                   // what is wrong with the root cause, after a hang
   std::chrono::nanoseconds lived{0};
   std::chrono::nanoseconds teardown_time{0};  // from the first failure to the last process gone
-  bool was_asked_twice = false;               // by the user, to stop: then SIGKILL ends the workers
+  bool second_stop_request = false;           // by the user, to stop: then SIGKILL ends the workers
   bool tells_checkpoints = false;             // some worker's page would tell of a checkpoint
   std::int64_t checkpoint_step = -1;          // newest one that a page told of
   int survivors = 0;                          // workers that wait for the next round

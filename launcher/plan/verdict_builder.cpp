@@ -11,9 +11,9 @@ void VerdictBuilder::note_begun(int number, int world_size) {
   verdict_.world_size = world_size;
 }
 
-void VerdictBuilder::note_round(const RoundResult& round) {
-  static_cast<RoundResult&>(verdict_) = round;
-  if (!round.unkilled.empty() && round.exit_code == exit_code::kOk) {
+void VerdictBuilder::note_result(const RoundResult& result) {
+  static_cast<RoundResult&>(verdict_) = result;
+  if (!result.unkilled.empty() && result.exit_code == exit_code::kOk) {
     verdict_.exit_code = exit_code::kInternal;
   }
 }
@@ -63,7 +63,7 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
 }
 
 void VerdictBuilder::note_failure(const std::string& text, int exit_code) {
-  verdict_.outcome = LaunchFailed{exit_code, text};
+  verdict_.outcome = LauncherFailed{exit_code, text};
   verdict_.exit_code = exit_code;
   verdict_.workers.clear();
 }

@@ -21,7 +21,7 @@ class VerdictBuilder {
   /// A round, which every node is about to be told of.
   void note_begun(int number, int world_size);
   /// What it has come to. What could not be killed spoils a good end.
-  void note_round(const RoundResult& round);
+  void note_result(const RoundResult& result);
   /// Another one follows. Returns the line that is kept of this one.
   const std::string& note_restart();
   /// No other one follows, by the policy.

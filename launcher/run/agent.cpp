@@ -119,7 +119,6 @@ asio::awaitable<void> Agent::run_rounds() {
     co_await run_round();
   }
   co_await workers_.end_survivors();
-  // The verdict is the same on every node.
   is_over_ = true;
   look_timer_.cancel();
   guard_.farewell();
@@ -153,8 +152,8 @@ asio::awaitable<void> Agent::run_round() {
   const bool is_requested = stop_request_ && StopRequests::counts(stop_request_->signal);
   say_stop(console_, *commands_.end_command(), workers_.group(), is_requested);
   const GroupEnded end = co_await workers_.end(commands_, stop_request_);
-  commands_.end_round();
-  zero_->tell(end);
+  commands_.note_ended();
+  zero_->send_event(end);
 }
 
 void Agent::start_workers(const StartRound& start) {
@@ -163,10 +162,10 @@ void Agent::start_workers(const StartRound& start) {
     started = workers_.start(start);
   } catch (const Error& error) {
     // An outcome: node 0 has the others stopped, and us.
-    zero_->tell(NodeLaunchFailed{start.round, error.code(), error.what()});
+    zero_->send_event(AgentFailed{start.round, error.code(), error.what()});
     return;
   }
-  zero_->tell(*started);
+  zero_->send_event(*started);
   service_.ready();
 }
 
@@ -177,12 +176,13 @@ asio::awaitable<void> Agent::watch() {
     if (!event) continue;
     WorkerGroup& group = workers_.group();
     group.note(*event);
-    if (fence() != Fence::none) {  // what is seen now is the guard's work, not the workers'
+    // What is seen of a fenced node is the guard's work, not the workers'.
+    if (fence_cause() != FenceCause::none) {
       zero_->note_lease_over();
       continue;
     }
     if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
-      zero_->tell(
+      zero_->send_event(
           WorkerEnded{workers_.facts().round, first_report(*group.workers()[exited->index])});
     }
     const auto* const signal = std::get_if<SignalCame>(&*event);
@@ -201,7 +201,7 @@ asio::awaitable<void> Agent::look_regularly() {
     look_timer_.expires_after(pause);
     co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
-    if (fence() != Fence::none) {
+    if (fence_cause() != FenceCause::none) {
       zero_->note_lease_over();
       continue;
     }
@@ -221,7 +221,7 @@ bool Agent::take_command(const NodeCommand& command) {
     reply_to_heartbeat(*heartbeat);
   const NodeCommands::Meaning meaning = commands_.take(command);
   if (meaning == NodeCommands::Meaning::announce) {
-    workers_.group().tell(StopReason::preempt);
+    workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
@@ -237,17 +237,18 @@ void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
 
 // --- Stopped for too long.
 
-Fence Agent::fence() const {
+FenceCause Agent::fence_cause() const {
   FenceView view;
   view.has_other_nodes = spec_.max_nodes > 1;
   view.is_in_round = commands_.state() != NodeCommands::State::waiting;
   view.is_lease_over = guard_.is_lease_over();
   view.unlooked = boot_time() - awake_at_;
-  return look_at_fence(view);
+  return find_fence_cause(view);
 }
 
-std::string Agent::why_slept() const {
-  return fence() == Fence::we_slept ? describe_sleep(boot_time() - awake_at_) : "";
+std::optional<std::string> Agent::why_slept() const {
+  if (fence_cause() != FenceCause::we_slept) return std::nullopt;
+  return describe_sleep(boot_time() - awake_at_);
 }
 
 // --- From outside.
@@ -292,7 +293,7 @@ void Agent::request_stop(const SignalCame& came) {
   inbox_.push(came);
   if (StopRequests::counts(came.signal) && commands_.note_stop_request(came.signal, came.at))
     console_.warning(answer_stop_request(came.signal));
-  zero_->tell(StopRequested{came.signal});
+  zero_->send_event(StopRequested{came.signal});
 }
 
 }  // namespace ddp::launcher

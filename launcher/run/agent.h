@@ -70,8 +70,8 @@ class Agent {
   std::string answer(const std::string& request);
   [[nodiscard]] JobView look_at_job(Coordinator& coordinator);
 
-  [[nodiscard]] Fence fence() const;
-  [[nodiscard]] std::string why_slept() const;
+  [[nodiscard]] FenceCause fence_cause() const;
+  [[nodiscard]] std::optional<std::string> why_slept() const;
 
   asio::io_context& io_;
   const JobSpec& spec_;

@@ -26,6 +26,9 @@ class Console {
           Progress progress = Progress::automatic)
       : writer_(writer), lowest_(lowest), colors_(colors), progress_(progress) {}
 
+  void say(log::Level level, const std::string& text) {
+    if (level >= lowest_) print(head_of(level) + text + "\n");
+  }
   void debug(const std::string& text) { say(log::Level::debug, text); }
   void info(const std::string& text) { say(log::Level::info, text); }
   void warning(const std::string& text) { say(log::Level::warning, text); }
@@ -60,10 +63,6 @@ class Console {
     std::string text = width + 1 >= kHeadWidth ? head_of(log::Level::info) : "";
     append_clean(text, fit(parts, width - text.size()));
     writer_.show_footer(text);
-  }
-
-  void say(log::Level level, const std::string& text) {
-    if (level >= lowest_) print(head_of(level) + text + "\n");
   }
 
   /// Errors are red, warnings yellow.

@@ -1,5 +1,5 @@
 // Node 0's part for the whole job: round after round it waits for the nodes, assigns the ranks,
-// lets every node start its workers and has run/job_round carry the round; then it comes to one
+// lets every node start its workers and has run/round_runner carry the round; then it comes to one
 // verdict for all. A job of one node is the same with one node. It touches no process: it gives
 // commands to the nodes, its own among them, and takes their events.
 #pragma once
@@ -11,18 +11,15 @@
 
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
+#include "launcher/plan/job.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
-#include "launcher/plan/node_silence.h"
-#include "launcher/plan/node_wait.h"
-#include "launcher/plan/restart_policy.h"
-#include "launcher/plan/verdict_builder.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/console.h"
-#include "launcher/run/job_round.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/node_zero.h"
 #include "launcher/run/rendezvous.h"
+#include "launcher/run/round_runner.h"
 #include "launcher/run/store_host.h"
 
 namespace ddp::launcher {
@@ -42,9 +39,9 @@ class Coordinator : public NodeZero {
               ChooseRunDir choose_run_dir);
 
   void start() override;
-  void tell(const NodeEvent& event) override;
-  void reply(const HeartbeatReply& reply) override { tell(reply); }
-  void tick() override { tell_own_node(Heartbeat()); }
+  void send_event(const NodeEvent& event) override;
+  void reply(const HeartbeatReply& reply) override { send_event(reply); }
+  void tick() override { command_own_node(Heartbeat()); }
   void note_lease_over() override;
   EndJob fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
@@ -59,23 +56,19 @@ class Coordinator : public NodeZero {
  private:
   asio::awaitable<void> run_job();
   asio::awaitable<void> ask_again();
-  asio::awaitable<void> refuse_nodes();
-  asio::awaitable<bool> gather(std::chrono::milliseconds limit);
-  bool begin_round(const RestartPolicy& policy);
-  asio::awaitable<void> watch();
-  asio::awaitable<void> pause(RestartDecision decision);
   asio::awaitable<void> end();
+  Job::Step advance();
+  void begin_round();
 
   void note(NodeLinks::Event event);
+  void note_before_all();
   void note_event(int id, NodeEvent event);
-  void note_stop_request(const LinkedNode& node, int signal);
+  void note_stop_request(const JobNode& node, int signal);
   void lose(int id, const std::string& how);
-  void tell_own_node(const NodeCommand& command);
+  void command_own_node(const NodeCommand& command);
 
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
-  [[nodiscard]] NodeWait::Presence see_presence() const;
-  void note_not_begun(std::chrono::milliseconds waited);
-  void take_decision(const RoundResult& round, const RestartDecision& decision, int left);
+  [[nodiscard]] bool is_in_round() const { return job_.phase() == Job::Phase::running; }
   [[nodiscard]] EndJob make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;
@@ -86,18 +79,14 @@ class Coordinator : public NodeZero {
   const TakeCommand take_command_;          // our own node's
   const WhySlept why_slept_;
   const ChooseRunDir choose_run_dir_;
+  const Clock::time_point begin_ = Clock::now();
   Inbox<NodeLinks::Event> inbox_;
   StoreHost store_;
   NodeLinks links_;
+  Job job_;
   asio::steady_timer ask_timer_;
   std::filesystem::path run_dir_;
-  std::optional<JobRound> round_;        // the newest; nothing: none has begun
-  std::optional<int> requested_signal_;  // the newest signal that stops the job, whenever it came
-  bool is_over_ = false;
-  std::optional<Refusal> why_not_begun_;
-  Clock::time_point replace_not_before_;  // no new round before
-  const Clock::time_point begin_ = Clock::now();
-  VerdictBuilder verdict_;
+  std::optional<RoundRunner> runner_;  // of the newest round; nothing: none has begun
 };
 
 }  // namespace ddp::launcher

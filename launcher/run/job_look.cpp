@@ -14,13 +14,13 @@
 namespace ddp::launcher {
 namespace {
 
-std::vector<LinkedNode*> by_node_rank(const NodeLinks& links) {
-  std::vector<LinkedNode*> nodes = links.in_round();
-  std::ranges::sort(nodes, {}, &LinkedNode::node_rank);
+std::vector<JobNode*> by_node_rank(const NodeLinks& links) {
+  std::vector<JobNode*> nodes = links.in_round();
+  std::ranges::sort(nodes, {}, &JobNode::node_rank);
   return nodes;
 }
 
-void take_samples(JobView& job, const LinkedNode& node) {
+void take_samples(JobView& job, const JobNode& node) {
   for (std::size_t i = 0; i < node.samples.size(); ++i) {
     const WorkerSample& sample = node.samples[i];
     const auto rank = static_cast<std::size_t>(sample.rank);
@@ -43,7 +43,7 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
     rank.ended = state.ended || round.is_over();
   }
   int first_rank = 0;
-  for (const LinkedNode* const node : by_node_rank(links)) {
+  for (const JobNode* const node : by_node_rank(links)) {
     // A node before it may be lost, and its ranks with it.
     if (!node->samples.empty()) first_rank = node->samples.front().rank;
     job.nodes.push_back({node->node_rank, node->host, first_rank, node->workers});

@@ -8,8 +8,8 @@
 #include "launcher/plan/messages.h"
 #include "launcher/plan/verdict.h"
 #include "launcher/plan/web/job_view.h"
-#include "launcher/run/job_round.h"
 #include "launcher/run/node_links.h"
+#include "launcher/run/round_runner.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

@@ -21,15 +21,15 @@ std::int64_t steady_ns() {
   return std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
 }
 
-std::string LinkedNode::name() const {
+std::string JobNode::name() const {
   return name_node(is_in_round() ? std::optional<int>(node_rank) : std::nullopt, host);
 }
 
-void LinkedNode::note_reply(const HeartbeatReply& reply) {
+void JobNode::note_reply(const HeartbeatReply& reply) {
   clock.note(reply.echo_ns, steady_ns(), reply.echo_age_ns, reply.sent_ns);
 }
 
-std::chrono::nanoseconds LinkedNode::begin_since(Clock::time_point begin) const {
+std::chrono::nanoseconds JobNode::begin_since(Clock::time_point begin) const {
   if (!started_at) return std::chrono::nanoseconds(0);  // it has no time of the round yet
   const std::int64_t ours = begin.time_since_epoch().count();
   if (!link) return std::chrono::nanoseconds(begin_ns - ours);
@@ -41,16 +41,16 @@ NodeLinks::NodeLinks(asio::io_context& io,
                      Inbox<Event>& inbox,
                      Console& console,
                      Rules rules,
-                     TellOwnNode tell_own_node)
+                     CommandOwnNode command_own_node)
     : io_(io),
       inbox_(inbox),
       console_(console),
       rules_(std::move(rules)),
-      tell_own_node_(std::move(tell_own_node)),
+      command_own_node_(std::move(command_own_node)),
       table_(rules_.own, rules_.takes_spares),
       heartbeat_timer_(io),
       refusals_(kMostRefusals, kRefusalPause) {
-  auto own = std::make_unique<LinkedNode>();
+  auto own = std::make_unique<JobNode>();
   own->host = rules_.own.host;
   nodes_.emplace(0, std::move(own));
 }
@@ -75,23 +75,17 @@ void NodeLinks::open(Endpoint& endpoint) {
 std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   Hello hello = came.hello;
   hello.address = came.link->peer_address();
-  std::optional<Refusal> refusal = table_.why_not(hello);
-  // An address that is translated may lead to ourselves.
-  const bool is_ourselves =
-      came.hello.asks && came.hello.pid == rules_.own.pid && came.hello.host == rules_.own.host;
-  if (is_ourselves) refusal.reset();
-  if (refusal || came.hello.asks) {
+  // Who knows the token may know the job; others hear what they have said themselves.
+  const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
+  const NodeTable::Admission admission = table_.consider(hello, reader);
+  if (!admission.joins) {
     // Of a problem of ours the verdict tells.
-    if (refusal && rules_.own.problem_code == 0) say_refused(refusal->text);
-    // Who knows the token may know the job; others hear what they have said themselves.
-    const auto reader = rules_.token.empty() ? NodeTable::Reader::anyone : NodeTable::Reader::ours;
-    const std::string answer =
-        refusal ? encode(*table_.why_not(hello, reader)) : encode(rules_.welcome);
-    came.link->send(answer);
+    if (admission.refusal && rules_.own.problem_code == 0) say_refused(admission.refusal->text);
+    came.link->send(admission.told ? encode(*admission.told) : encode(rules_.welcome));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
-    return refusal;
+    return admission.refusal;
   }
-  auto node = std::make_unique<LinkedNode>();
+  auto node = std::make_unique<JobNode>();
   node->id = table_.add(hello);
   node->host = came.hello.host;
   node->asked_node_rank = came.hello.node_rank;
@@ -121,7 +115,7 @@ void NodeLinks::say_refused(const std::string& text) {
     console_.warning("further ones are not shown for a while.");
 }
 
-void NodeLinks::watch(LinkedNode& node) {
+void NodeLinks::watch(JobNode& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {
@@ -140,10 +134,10 @@ asio::awaitable<void> NodeLinks::dismiss(std::shared_ptr<ControlLink> link) {
   link->close();
 }
 
-std::unique_ptr<LinkedNode> NodeLinks::remove(int id) {
+std::unique_ptr<JobNode> NodeLinks::remove(int id) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return nullptr;
-  std::unique_ptr<LinkedNode> node = std::move(found->second);
+  std::unique_ptr<JobNode> node = std::move(found->second);
   nodes_.erase(found);
   table_.remove(id);
   node->link->close();
@@ -155,15 +149,15 @@ std::unique_ptr<LinkedNode> NodeLinks::remove(int id) {
   return node;
 }
 
-std::vector<LinkedNode*> NodeLinks::assign_node_ranks() {
+std::vector<JobNode*> NodeLinks::assign_node_ranks() {
   const std::vector<int> ids = table_.assign_node_ranks();
   for (const auto& [id, node] : nodes_)
     node->node_rank = -1;
-  std::vector<LinkedNode*> nodes;
+  std::vector<JobNode*> nodes;
   own_address_.clear();
   std::set<std::string> addresses;
   for (const int id : ids) {
-    LinkedNode& node = *nodes_.at(id);
+    JobNode& node = *nodes_.at(id);
     node.node_rank = static_cast<int>(nodes.size());
     node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
     node.samples.clear();
@@ -182,7 +176,7 @@ std::vector<LinkedNode*> NodeLinks::assign_node_ranks() {
   return nodes;
 }
 
-void NodeLinks::put_last(LinkedNode& node, const std::string& gpu_error) {
+void NodeLinks::put_last(JobNode& node, const std::string& gpu_error) {
   node.gpu_error = gpu_error;
   table_.put_last(node.id);
 }
@@ -198,20 +192,20 @@ void NodeLinks::say_broken_gpus() {
   }
 }
 
-LinkedNode* NodeLinks::find(int id) const {
+JobNode* NodeLinks::find(int id) const {
   const auto found = nodes_.find(id);
   return found == nodes_.end() ? nullptr : found->second.get();
 }
 
-std::vector<LinkedNode*> NodeLinks::in_round() const {
-  std::vector<LinkedNode*> nodes;
+std::vector<JobNode*> NodeLinks::in_round() const {
+  std::vector<JobNode*> nodes;
   for (const auto& [id, node] : nodes_) {
     if (node->is_in_round()) nodes.push_back(node.get());
   }
   return nodes;
 }
 
-LinkedNode* NodeLinks::at(int node_rank) const {
+JobNode* NodeLinks::at(int node_rank) const {
   for (const auto& [id, node] : nodes_) {
     if (node->node_rank == node_rank) return node.get();
   }
@@ -223,16 +217,16 @@ void NodeLinks::show(const std::vector<LinePart>& line) {
   line_ = line;
 }
 
-void NodeLinks::send(const LinkedNode& node, const NodeCommand& command) {
+void NodeLinks::send(const JobNode& node, const NodeCommand& command) {
   if (node.link) {
     node.link->send(encode(command));
   } else {
-    tell_own_node_(command);
+    command_own_node_(command);
   }
 }
 
-void NodeLinks::send_all(const NodeCommand& command) {
-  for (LinkedNode* const node : in_round())
+void NodeLinks::send_to_round(const NodeCommand& command) {
+  for (JobNode* const node : in_round())
     send(*node, command);
 }
 
@@ -240,11 +234,11 @@ std::string NodeLinks::heartbeat() const {
   return encode(NodeCommand(Heartbeat{steady_ns(), line_, wants_lines_}));
 }
 
-void NodeLinks::send_heartbeat(const LinkedNode& node) {
+void NodeLinks::send_heartbeat(const JobNode& node) {
   if (node.link) node.link->send_heartbeat(heartbeat());
 }
 
-void NodeLinks::tell_others(const NodeCommand& command) {
+void NodeLinks::send_to_others(const NodeCommand& command) {
   const std::string text = encode(command);
   for (const auto& [id, node] : nodes_) {
     if (node->link) node->link->send(text);
@@ -280,7 +274,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
   is_closed_ = true;
   heartbeat_timer_.cancel();
   if (handshakes_) {
-    tell_others(others);
+    send_to_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
@@ -289,7 +283,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
     }
     handshakes_->close();
   }
-  tell_own_node_(own);
+  command_own_node_(own);
 }
 
 }  // namespace ddp::launcher

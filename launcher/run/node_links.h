@@ -29,7 +29,7 @@
 namespace ddp::launcher {
 
 /// A node of the job, and how far it is in the round.
-struct LinkedNode {
+struct JobNode {
   int id = 0;  // of the table
   std::string host;
   std::optional<int> asked_node_rank;
@@ -71,13 +71,10 @@ class NodeLinks {
   struct OtherNodeZero {
     Refusal refusal;  // of that one to us
   };
-  /// Our own node was fenced, as this agent did not run; `why`, for people.
-  struct OwnNodeSlept {
-    int round = 0;
-    std::string why;
-  };
-  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnNodeSlept>;
-  using TellOwnNode = std::function<void(const NodeCommand&)>;
+  /// Our own node is fenced: nothing was heard for a lease, and its guard has killed its workers.
+  struct OwnLeaseOver {};
+  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnLeaseOver>;
+  using CommandOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
     Hello own;        // what our own node says of itself
@@ -91,7 +88,7 @@ class NodeLinks {
             Inbox<Event>& inbox,
             Console& console,
             Rules rules,
-            TellOwnNode tell_own_node);
+            CommandOwnNode command_own_node);
   NodeLinks(const NodeLinks&) = delete;
   NodeLinks& operator=(const NodeLinks&) = delete;
 
@@ -102,27 +99,27 @@ class NodeLinks {
   /// `has_begun`: there is a round that it is too late for.
   std::optional<Refusal> admit(const NodeCame& came, bool has_begun);
   /// A node is gone. Returns it as it was; null: it is known already.
-  std::unique_ptr<LinkedNode> remove(int id);
+  std::unique_ptr<JobNode> remove(int id);
   /// A GPU of that node is broken: another one takes its place in the next round, if one is there.
-  void put_last(LinkedNode& node, const std::string& gpu_error);
+  void put_last(JobNode& node, const std::string& gpu_error);
   /// Gives node ranks to the nodes that are here, and says who is left out, or kept, though a GPU
   /// of it is broken; each is as at the begin of a round then. In order of node rank.
-  std::vector<LinkedNode*> assign_node_ranks();
+  std::vector<JobNode*> assign_node_ranks();
 
   /// Null: unknown.
-  [[nodiscard]] LinkedNode* find(int id) const;
-  [[nodiscard]] std::vector<LinkedNode*> in_round() const;
+  [[nodiscard]] JobNode* find(int id) const;
+  [[nodiscard]] std::vector<JobNode*> in_round() const;
   /// The node of that node rank; null: it is gone.
-  [[nodiscard]] LinkedNode* at(int node_rank) const;
+  [[nodiscard]] JobNode* at(int node_rank) const;
   [[nodiscard]] const NodeTable& table() const { return table_; }
   /// How those in the round reach us; empty when there are none.
   [[nodiscard]] const std::string& own_address() const { return own_address_; }
 
-  void send(const LinkedNode& node, const NodeCommand& command);
-  void send_all(const NodeCommand& command);     // to those in the round
-  void tell_others(const NodeCommand& command);  // to every other node; needs no loop
+  void send(const JobNode& node, const NodeCommand& command);
+  void send_to_round(const NodeCommand& command);   // to those in the round
+  void send_to_others(const NodeCommand& command);  // to every other node; needs no loop
   /// One more than the one a second: its answer tells of the node's clock.
-  void send_heartbeat(const LinkedNode& node);
+  void send_heartbeat(const JobNode& node);
   /// How the job goes: to everybody who looks at a console of it.
   void show(const std::vector<LinePart>& line);
   /// Whether the other nodes are to send the last lines of their workers.
@@ -135,7 +132,7 @@ class NodeLinks {
   asio::awaitable<void> keep_heartbeat();
   [[nodiscard]] std::string heartbeat() const;
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
-  void watch(LinkedNode& node);
+  void watch(JobNode& node);
   void say_broken_gpus();
   void say_refused(const std::string& text);
 
@@ -143,10 +140,10 @@ class NodeLinks {
   Inbox<Event>& inbox_;
   Console& console_;
   const Rules rules_;
-  const TellOwnNode tell_own_node_;
+  const CommandOwnNode command_own_node_;
   NodeTable table_;
-  std::map<int, std::unique_ptr<LinkedNode>> nodes_;  // by id
-  Endpoint* endpoint_ = nullptr;                      // null: a job of one node
+  std::map<int, std::unique_ptr<JobNode>> nodes_;  // by id
+  Endpoint* endpoint_ = nullptr;                   // null: a job of one node
   std::unique_ptr<HandshakeServer> handshakes_;
   std::string own_address_;
   std::vector<LinePart> line_;

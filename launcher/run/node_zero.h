@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/plan/messages.h"
@@ -15,8 +16,8 @@ class NodeZero {
   /// this node is in, so its sender is not our node 0.
   using TakeCommand = std::function<bool(const NodeCommand&)>;
   /// Says why this agent was given up: it did not run for so long that its guard has killed the
-  /// workers. Empty: that did not happen.
-  using WhySlept = std::function<std::string()>;
+  /// workers. Nothing: that did not happen.
+  using WhySlept = std::function<std::optional<std::string>()>;
 
   NodeZero() = default;
   NodeZero(const NodeZero&) = delete;
@@ -26,7 +27,7 @@ class NodeZero {
   /// Commands come from now on, until the EndJob.
   virtual void start() = 0;
 
-  virtual void tell(const NodeEvent& event) = 0;
+  virtual void send_event(const NodeEvent& event) = 0;
   virtual void reply(const HeartbeatReply& reply) = 0;
 
   /// To be called as often as the agent looks at its workers. Elsewhere: whether node 0 still

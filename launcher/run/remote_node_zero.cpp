@@ -37,7 +37,7 @@ void RemoteNodeZero::start() {
       });
 }
 
-void RemoteNodeZero::tell(const NodeEvent& event) {
+void RemoteNodeZero::send_event(const NodeEvent& event) {
   if (link_->is_open()) link_->send(encode(event));
 }
 
@@ -54,7 +54,7 @@ void RemoteNodeZero::note_lease_over() {
 }
 
 EndJob RemoteNodeZero::fail(const std::string& failure, int exit_code) {
-  tell(NodeLaunchFailed{commands_.round(), exit_code, failure});
+  send_event(AgentFailed{commands_.round(), exit_code, failure});
   return describe_own_end(exit_code, failure);
 }
 
@@ -64,7 +64,7 @@ void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
   const Clock::time_point now = Clock::now();
   NodeZeroView view;
   view.name = name_node(0, host_);
-  view.address = host_ + ", " + link_->peer_address();
+  view.host = host_ + ", " + link_->peer_address();
   view.why_slept = why_slept_();
   view.connection_end = connection_end_;
   view.silence = now - link_->last_heard();

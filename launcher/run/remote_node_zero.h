@@ -29,7 +29,7 @@ class RemoteNodeZero : public NodeZero {
                  WhySlept why_slept);
 
   void start() override;
-  void tell(const NodeEvent& event) override;
+  void send_event(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override;
   void tick() override;
   void note_lease_over() override;
@@ -49,7 +49,7 @@ class RemoteNodeZero : public NodeZero {
   const std::string host_;  // its name
   const TakeCommand take_command_;
   const WhySlept why_slept_;
-  std::string connection_end_;  // empty: it is open
+  std::optional<std::string> connection_end_;  // nothing: it is open
 };
 
 }  // namespace ddp::launcher

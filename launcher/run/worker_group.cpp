@@ -9,6 +9,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/plan/numa.h"
 #include "launcher/plan/rank_name.h"
+#include "launcher/plan/settling.h"
 
 namespace ddp::launcher {
 namespace {
@@ -24,6 +25,12 @@ StopEscalation::Step take_step(StopEscalation& escalation, const std::optional<A
   const auto* const came = std::get_if<SignalCame>(&*event);
   if (came != nullptr) return escalation.note_signal(came->signal, came->at, now);
   return StopEscalation::Step::wait;
+}
+
+Settling::Step take_step(const std::optional<AgentEvent>& event) {
+  if (event && std::holds_alternative<KillCame>(*event)) return Settling::note_kill_command();
+  const auto* const came = event ? std::get_if<SignalCame>(&*event) : nullptr;
+  return came != nullptr ? Settling::note_signal(came->stops) : Settling::Step::wait;
 }
 
 }  // namespace
@@ -245,16 +252,15 @@ void WorkerGroup::give_up_survivors() {
 asio::awaitable<void> WorkerGroup::settle() {
   // What came before us is not told from what a dead worker has left behind, so all must go.
   if (!earlier_children_.empty()) co_return;
-  const Deadline deadline = Clock::now() + kSettleWait;
-  while (keep_survivors() > 0 && Clock::now() < deadline) {
+  const Settling settling(Clock::now());
+  Settling::Step step = settling.advance(keep_survivors(), Clock::now());
+  while (step == Settling::Step::wait) {
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
-    const auto* const signal = event ? std::get_if<SignalCame>(&*event) : nullptr;
-    const bool is_kill = event && std::holds_alternative<KillCame>(*event);
-    if (!is_kill && (signal == nullptr || !signal->stops)) continue;
-    give_up_survivors();  // no round comes any more
-    co_return;
+    step = take_step(event);
+    if (step == Settling::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
   }
+  if (step == Settling::Step::give_up) give_up_survivors();
 }
 
 /// Returns how many may come to wait.
@@ -274,7 +280,7 @@ std::size_t WorkerGroup::keep_survivors() {
 
 asio::awaitable<void> WorkerGroup::stop(StopReason reason, StopEscalation escalation) {
   using Step = StopEscalation::Step;
-  tell(reason);
+  set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
   while (running() > 0 && step != Step::give_up) {
@@ -390,13 +396,13 @@ void WorkerGroup::set_ending(Worker& worker, ExitStatus status, Clock::time_poin
   ending.abort_sent = worker.abort_sent;
   ending.opened_page = is_opened(*worker.page);
   ending.phase = phase_of(*worker.page);
-  ending.was_asked =
+  ending.was_asked_elsewhere =
       ending.opened_page && worker.page->was_asked.load(std::memory_order_relaxed) != 0;
   worker.ending = ending;
   worker.ended_at = std::chrono::system_clock::now();
 }
 
-void WorkerGroup::tell(StopReason reason) {
+void WorkerGroup::set_stop_reason(StopReason reason) {
   for (const auto& worker : workers_) {
     if (!worker->is_survivor) worker->page->stop_reason.store(reason, std::memory_order_relaxed);
   }

@@ -89,7 +89,7 @@ class WorkerGroup {
   void note(const AgentEvent& event);
 
   /// Keeps those as survivors that wait for the next round. Suspends: until all do that can, or
-  /// somebody wants them ended; at most kSettleWait.
+  /// somebody wants them ended; at most Settling::kLongest.
   asio::awaitable<void> settle();
 
   /// Nobody survives the round any more.
@@ -118,7 +118,7 @@ class WorkerGroup {
   void end_now();
 
   /// Tells every worker why it is to end; those that look at their page.
-  void tell(StopReason reason);
+  void set_stop_reason(StopReason reason);
 
   /// SIGCONT to every worker.
   void wake();
@@ -138,9 +138,6 @@ class WorkerGroup {
 
   static constexpr std::chrono::seconds kKillWait = StopEscalation::kKillWait;
   static constexpr std::chrono::seconds kDrainWait{2};  // with kKillWait: no more than 10 s
-  // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
-  // them is in the middle of a long computation.
-  static constexpr std::chrono::seconds kSettleWait{5};
 
  private:
   void take_over(Worker& worker, const Placement& placement);

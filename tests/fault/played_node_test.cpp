@@ -52,7 +52,7 @@ TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
   node.send(started(1));
   // All of it again, of round 0.
   node.send(node.exited(0, 0, ExitStatus{9, 0, false}));
-  node.send(NodeLaunchFailed{0, 126, "late"});
+  node.send(AgentFailed{0, 126, "late"});
   node.send(node.group_ended(0, kFailed));
   EXPECT_FALSE(node.next<EndRound>(1s));
   node.send(node.exited(1, 0, kFailed));

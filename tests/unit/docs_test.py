@@ -52,7 +52,7 @@ class Architecture(unittest.TestCase):
         self.assertEqual(list(missing_names(page)), [])
 
     def test_one_that_is_not_there_is_found_out(self):
-        page = "1. `launcher/plan/round`: `stop`, `take_off` and\n`land`. 2. `launcher/plan/fence` (`look_at_fence`, `jump`)."
+        page = "1. `launcher/plan/round`: `stop`, `take_off` and\n`land`. 2. `launcher/plan/fence` (`find_fence_cause`, `jump`)."
         self.assertEqual(list(missing_names(page)), ["launcher/plan/round: take_off", "launcher/plan/round: land", "launcher/plan/fence: jump"])
 
 

@@ -12,17 +12,17 @@ using namespace std::chrono_literals;
 TEST(Fence, EveryRowOfItsTable) {
   struct Row {
     FenceView view;
-    Fence fence;
+    FenceCause cause;
   };
   const std::vector<Row> rows{
-      {{true, true, false, 60s}, Fence::none},
-      {{true, true, true, 1999ms}, Fence::node_zero_silent},
-      {{true, true, true, 2s}, Fence::we_slept},
-      {{false, true, true, 60s}, Fence::none},  // a job of one node has no lease
-      {{true, false, true, 60s}, Fence::none},  // between two rounds no worker lives
+      {{true, true, false, 60s}, FenceCause::none},
+      {{true, true, true, 1999ms}, FenceCause::node_zero_silent},
+      {{true, true, true, 2s}, FenceCause::we_slept},
+      {{false, true, true, 60s}, FenceCause::none},  // a job of one node has no lease
+      {{true, false, true, 60s}, FenceCause::none},  // between two rounds no worker lives
   };
   for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_EQ(look_at_fence(rows[i].view), rows[i].fence) << i;
+    EXPECT_EQ(find_fence_cause(rows[i].view), rows[i].cause) << i;
 }
 
 }  // namespace

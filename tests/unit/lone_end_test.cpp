@@ -14,7 +14,7 @@ constexpr std::chrono::milliseconds kGrace = 30s;
 NodeZeroView well() {
   NodeZeroView view;
   view.name = "node 0 (a)";
-  view.address = "a, 10.0.0.1";
+  view.host = "a, 10.0.0.1";
   view.silence = 1s;
   return view;
 }

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
+#include "common/files.h"
 #include "launcher/plan/web/job_view.h"
 
 namespace ddp::launcher {
@@ -25,7 +27,7 @@ Hello a_hello() {
   hello.host = "b";
   hello.pid = 17;
   hello.entry = "train.py";
-  hello.asks = true;
+  hello.is_question = true;
   hello.problem_code = 127;
   hello.problem = "no such file";
   hello.job_keys = {{"seed", "1"}, {"train.epochs", "3"}};
@@ -38,7 +40,7 @@ Ending an_ending() {
   ending.status = ExitStatus{0, 9, true};
   ending.at = -3ns;
   ending.stop_sent = ending.abort_sent = ending.opened_page = true;
-  ending.was_frozen = ending.was_asked = true;
+  ending.was_frozen = ending.was_asked_elsewhere = true;
   ending.phase = Phase::saving;
   return ending;
 }
@@ -102,7 +104,7 @@ std::vector<NodeEvent> events() {
   return {GroupStarted{2, 99, {10, 11}},
           WorkerEnded{2, a_report()},
           ended,
-          NodeLaunchFailed{2, 126, "cannot execute"},
+          AgentFailed{2, 126, "cannot execute"},
           StopRequested{2},
           heartbeat};
 }
@@ -194,8 +196,8 @@ TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
   stop.what = "why\x1b[2J\nddp-launch: forged";
   EXPECT_EQ(std::get<EndRound>(*decode_command(encode(NodeCommand(stop)))).what,
             "why ddp-launch: forged");
-  const NodeEvent failed = NodeLaunchFailed{0, 1, "no\x1b[1A\x07 way"};
-  EXPECT_EQ(std::get<NodeLaunchFailed>(*decode_event(encode(failed))).text, "no? way");
+  const NodeEvent failed = AgentFailed{0, 1, "no\x1b[1A\x07 way"};
+  EXPECT_EQ(std::get<AgentFailed>(*decode_event(encode(failed))).text, "no? way");
   for (const char* const id : {"", "..", "a/b", "a b"})
     EXPECT_FALSE(decode_answer(encode(Welcome{id, "none", "a"}))) << id;
   EXPECT_FALSE(decode_answer(encode(Welcome{std::string(65, 'a'), "none", "a"})));
@@ -220,7 +222,7 @@ TEST(MessageCodec, ANumberThatIsNoneSurvivesTheWay) {
 }
 
 TEST(MessageCodec, UnknownFieldsAreIgnored) {
-  const auto read = decode_event(R"({"type":"stop-asked","signal":2,"more":[1,{}]})");
+  const auto read = decode_event(R"({"type":"stop-requested","signal":2,"more":[1,{}]})");
   ASSERT_TRUE(read);
   EXPECT_EQ(std::get<StopRequested>(*read), StopRequested{2});
 }
@@ -234,21 +236,21 @@ TEST(MessageCodec, WhatIsNoMessageIsRefused) {
         "{}",
         R"({"type":7})",
         R"({"type":"nonsense","signal":2})",
-        R"({"type":"start","signal":2})",  // a command is not an event
+        R"({"type":"start-round","signal":2})",  // a command is not an event
         R"({"signal":2})",
-        R"({"type":"stop-asked"})",
-        R"({"type":"stop-asked","signal":"2"})",
-        R"({"type":"stop-asked","signal":2.5})",
-        R"({"type":"stop-asked","signal":true})",
-        R"({"type":"stop-asked","signal":null})",
-        R"({"type":"stop-asked","signal":0})",
-        R"({"type":"stop-asked","signal":65})",
-        R"({"type":"stop-asked","signal":18446744073709551617})",
-        R"({"type":"stop-asked","signal":2} )"
+        R"({"type":"stop-requested"})",
+        R"({"type":"stop-requested","signal":"2"})",
+        R"({"type":"stop-requested","signal":2.5})",
+        R"({"type":"stop-requested","signal":true})",
+        R"({"type":"stop-requested","signal":null})",
+        R"({"type":"stop-requested","signal":0})",
+        R"({"type":"stop-requested","signal":65})",
+        R"({"type":"stop-requested","signal":18446744073709551617})",
+        R"({"type":"stop-requested","signal":2} )"
         "x",
-        "{\"type\":\"failed\",\"round\":0,\"code\":1,\"text\":\"\xff\"}",
-        R"({"type":"started","round":0,"begin":0,"pids":[1,"2"]})",
-        R"({"type":"started","round":0,"begin":0,"pids":{}})",
+        "{\"type\":\"agent-failed\",\"round\":0,\"code\":1,\"text\":\"\xff\"}",
+        R"({"type":"group-started","round":0,"begin":0,"pids":[1,"2"]})",
+        R"({"type":"group-started","round":0,"begin":0,"pids":{}})",
         R"({"type":"worker-ended","round":0,"worker":1})"})
     EXPECT_FALSE(decode_event(text)) << text;
 }
@@ -270,7 +272,7 @@ TEST(MessageCodec, NumbersOutOfTheirRangeAreRefused) {
   EXPECT_FALSE(decode_command(changed(start, "29500", "65536")));
   const std::string stop = encode(commands()[2]);
   EXPECT_TRUE(decode_command(stop));
-  EXPECT_FALSE(decode_command(changed(stop, "\"cause\":4", "\"cause\":10")));
+  EXPECT_FALSE(decode_command(changed(stop, "\"reason\":4", "\"reason\":10")));
   EXPECT_FALSE(decode_command(changed(stop, "30000000000", "9000000000000000000")));
   const std::string hello = encode(a_hello());
   EXPECT_FALSE(decode_hello(changed(hello, "\"min_nodes\":2", "\"min_nodes\":5")));
@@ -355,7 +357,8 @@ TEST(MessageCodec, A7_MoreThanANodeOrAJobHasIsRefused) {
     hello.job_keys["key" + std::to_string(i)] = "1";
   EXPECT_FALSE(decode_hello(encode(hello)));
   const std::string text(60 << 10, 'x');
-  EXPECT_FALSE(decode_event(R"({"type":"failed","round":0,"code":1,"text":")" + text + "\"}"));
+  EXPECT_FALSE(
+      decode_event(R"({"type":"agent-failed","round":0,"code":1,"text":")" + text + "\"}"));
 }
 
 // What a broken worker leaves on its page must not cost its node the link.
@@ -385,7 +388,7 @@ TEST(MessageCodec, WhatAKernelLogSaysIsOneHarmlessLine) {
 // Case C11: deep JSON.
 TEST(MessageCodec, C11_DeepJsonIsRefused) {
   const auto nested = [](std::size_t depth) {
-    return R"({"type":"stop-asked","signal":2,"more":)" + std::string(depth, '[') +
+    return R"({"type":"stop-requested","signal":2,"more":)" + std::string(depth, '[') +
            std::string(depth, ']') + "}";
   };
   EXPECT_TRUE(decode_event(nested(15)));
@@ -432,9 +435,25 @@ TEST(MessageCodec, ALongReportIsCutAtItsEnd) {
 }
 
 TEST(MessageCodec, ATextIsCutBetweenItsCharacters) {
-  NodeLaunchFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
-  const auto read = std::get<NodeLaunchFailed>(*decode_event(encode(NodeEvent(failed))));
+  AgentFailed failed{0, 1, std::string(kLongestText - 1, 'a') + "\xe2\x82\xac and more"};
+  const auto read = std::get<AgentFailed>(*decode_event(encode(NodeEvent(failed))));
   EXPECT_EQ(read.text, std::string(kLongestText - 1, 'a') + "...");
+}
+
+// A seed of an older protocol is refused at its first field, and leads the fuzzer nowhere.
+TEST(MessageCodec, TheSeedsOfTheFuzzTargetAreMessages) {
+  const std::filesystem::path seeds = DDP_TESTS_DIR "/fuzz/seeds/agent_messages";
+  for (const char* const name : {"agent_failed",
+                                 "group_ended",
+                                 "group_started",
+                                 "heartbeat_reply",
+                                 "stop_requested",
+                                 "worker_ended"})
+    EXPECT_TRUE(decode_event(read_file(seeds / name, 1 << 20).value_or(""))) << name;
+  for (const char* const name :
+       {"announce_stop", "end_job", "end_round", "heartbeat", "start_round"})
+    EXPECT_TRUE(decode_command(read_file(seeds / name, 1 << 20).value_or(""))) << name;
+  EXPECT_TRUE(decode_hello(read_file(seeds / "hello", 1 << 20).value_or("")));
 }
 
 }  // namespace

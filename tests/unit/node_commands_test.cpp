@@ -51,7 +51,7 @@ NodeCommands book_at(At at) {
   if (at == At::stop_kept) return book;
   book.begin_ending();
   if (at == At::stopping) return book;
-  book.end_round();
+  book.note_ended();
   return book;
 }
 
@@ -121,7 +121,7 @@ TEST(NodeCommands, AVerdictInARoundEndsTheWorkersFirst) {
   EXPECT_EQ(book.end_command()->grace, 5s);
   EXPECT_EQ(book.take(stop_of(3, SIGKILL)), Meaning::kill);
   book.begin_ending();
-  book.end_round();
+  book.note_ended();
   EXPECT_TRUE(book.has_next());
   EXPECT_EQ(book.end_job()->exit_code, 9);
 }
@@ -156,7 +156,7 @@ TEST(NodeCommands, WhoPressesTwiceAndHearsNothingMayLeave) {
   answered.take(stop_of(3));
   EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h));
   answered.begin_ending();
-  answered.end_round();
+  answered.note_ended();
   EXPECT_FALSE(answered.is_stop_unanswered(begin + 1h)) << "that was answered";
   answered.note_stop_request(SIGTERM, begin + 2h);
   answered.note_stop_request(SIGTERM, begin + 3h);
@@ -171,7 +171,7 @@ TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
   book.begin_ending();
   book.note_stop_request(SIGTERM, begin);
   book.note_stop_request(SIGTERM, begin + 500ms);
-  book.end_round();
+  book.note_ended();
   EXPECT_FALSE(book.is_stop_unanswered(begin + 1h)) << "other nodes may still be ending theirs";
 }
 
@@ -193,7 +193,7 @@ struct PlayedAgent {
       book.begin_ending();
     } else if (book.state() == State::ending) {
       alive = 0;  // the grace passes, then SIGKILL
-      book.end_round();
+      book.note_ended();
     }
   }
 };

@@ -38,6 +38,29 @@ TEST(NodeTable, RanksAreThoseAskedForAndThenByOrderOfJoining) {
   EXPECT_EQ(table.find(next).shown_node_rank(), 1);
 }
 
+TEST(NodeTable, WhoComesJoinsOrIsTold) {
+  const NodeTable table(node("a"), false);
+  const NodeTable::Admission good = table.consider(node("b", 1), NodeTable::Reader::ours);
+  EXPECT_TRUE(good.joins);
+  EXPECT_FALSE(good.refusal || good.told);
+
+  Hello question = node("b", 1);
+  question.is_question = true;
+  const NodeTable::Admission asked = table.consider(question, NodeTable::Reader::ours);
+  EXPECT_FALSE(asked.joins);
+  EXPECT_FALSE(asked.told);  // it would be welcome
+
+  const NodeTable::Admission bad = table.consider(node("b", 1, 4), NodeTable::Reader::anyone);
+  EXPECT_FALSE(bad.joins);
+  EXPECT_TRUE(bad.refusal && bad.told);
+
+  Hello ourselves = node("a", 0);
+  ourselves.is_question = true;
+  EXPECT_FALSE(table.consider(ourselves, NodeTable::Reader::ours).refusal);
+  ourselves.pid = 18;  // another agent of this host
+  EXPECT_TRUE(table.consider(ourselves, NodeTable::Reader::ours).refusal);
+}
+
 // C5, and the classic one: both machines started as node 0.
 TEST(NodeTable, ADuplicateRankIsRefusedWithBothNamed) {
   NodeTable table(node("a"), false);
@@ -148,10 +171,11 @@ TEST(NodeTable, ARefusalNamesAddressesWhereTheyAreKnown) {
 TEST(NodeTable, AnotherProtocolIsRefusedWithBothVersions) {
   const NodeTable table(node("a"), false);
   Hello other = node("b", 1);
-  other.protocol = 9;
+  other.protocol = kProtocolVersion + 1;
   other.version = "9.0";
   EXPECT_THAT(refusal_of(table, other),
-              AllOf(HasSubstr("speaks protocol 9 (ddp-launch 9.0)"),
+              AllOf(HasSubstr("speaks protocol " + std::to_string(kProtocolVersion + 1) +
+                              " (ddp-launch 9.0)"),
                     HasSubstr("speaks " + std::to_string(kProtocolVersion))));
 }
 

@@ -49,13 +49,6 @@ TEST(NodeWait, TooFewNodesAreGivenUpAtTheLimit) {
   EXPECT_EQ(later_wait(0s).advance(kTooFew, {}, kNow), Step::give_up);
 }
 
-TEST(NodeWait, NothingBeginsOnceTheJobIsCalledOff) {
-  NodeWait::Presence called_off = kAll;
-  called_off.is_called_off = true;
-  EXPECT_EQ(first_wait().advance(called_off, {}, kNow), Step::give_up);
-  EXPECT_EQ(later_wait(60s).advance(called_off, kNow + 7s, kNow), Step::give_up);
-}
-
 TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) {
   EXPECT_EQ(later_wait(60s).advance(kEnough, {}, kNow), Step::begin);
   NodeWait wait = later_wait(60s);

@@ -144,7 +144,7 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
 TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   Ending first = ended(0, 9ns, code(143));
   first.opened_page = true;
-  EXPECT_TRUE(has_left(first));
+  EXPECT_TRUE(stopped_after_checkpoint(first));
   EXPECT_FALSE(has_failed(first));
   Ending second = first;
   second.rank = 1;
@@ -160,7 +160,7 @@ TEST(Outcome, WhoWasAskedToStopIsNamedWhoeverLeavesFirst) {
   Ending asked = follower;
   asked.rank = 1;
   asked.at = 9ns;
-  asked.was_asked = true;
+  asked.was_asked_elsewhere = true;
   EXPECT_EQ(judge(std::vector{follower, asked}, {}), Outcome(Stopped{0, 1}));
   EXPECT_EQ(root_of({follower, asked, ended(2, 20ns, code(5))}), 2U) << "a failure comes first";
 }

@@ -186,7 +186,7 @@ TEST(Report, AStopIsOneLine) {
       "ddp-launch: stopped by SIGHUP; exit code 129.\n"
       "ddp-launch: rank 1 and 1 more did not end in time and were killed: what was not saved is "
       "lost (more time: --grace).\n");
-  verdict.was_asked_twice = true;
+  verdict.second_stop_request = true;
   EXPECT_THAT(text_of(verdict),
               HasSubstr("rank 1 and 1 more were killed by the second request to stop: what"));
   verdict.workers.clear();
@@ -199,7 +199,7 @@ TEST(Report, AStopIsOneLine) {
 
 TEST(Report, TheLaunchersOwnFailureIsSaid) {
   Verdict verdict;
-  verdict.outcome = LaunchFailed{126, "fork: no"};
+  verdict.outcome = LauncherFailed{126, "fork: no"};
   verdict.exit_code = 126;
   EXPECT_EQ(text_of(verdict), "ddp-launch: fork: no\n");
   EXPECT_EQ(members_of(verdict).at("failure"), "fork: no");

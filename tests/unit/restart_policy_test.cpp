@@ -25,7 +25,7 @@ TEST(RestartPolicy, RestartsAtOnceUntilItsRestartsAreUsedUp) {
     const RestartDecision decision = policy.decide(failed(7));
     EXPECT_TRUE(decision.restart);
     EXPECT_EQ(decision.pause, 0ms);
-    EXPECT_EQ(policy.round(), used);
+    EXPECT_EQ(policy.next_round(), used);
     EXPECT_EQ(policy.remaining(), 2 - used);
   }
   const RestartDecision last = policy.decide(failed(7));
@@ -72,7 +72,7 @@ TEST(RestartPolicy, LostNodesMayBeFree) {
   round.outcome = NodeLost{1, "b", "silent for 5.1 s", {}};
   EXPECT_TRUE(policy.decide(round).restart);
   EXPECT_TRUE(policy.decide(round).restart);
-  EXPECT_EQ(policy.round(), 2);
+  EXPECT_EQ(policy.next_round(), 2);
   EXPECT_EQ(policy.remaining(), 0);
   EXPECT_FALSE(policy.decide(failed(7)).restart);
 }

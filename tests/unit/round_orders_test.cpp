@@ -204,8 +204,7 @@ class World {
       case Fault::Kind::start:
         send(target, [this, target] {
           note_reason("start " + std::to_string(target));
-          round_->note_node_launch_failed(
-              target, NodeLaunchFailed{0, 126, "no memory"}, kBegin + now_);
+          round_->note_agent_failed(target, AgentFailed{0, 126, "no memory"}, kBegin + now_);
         });
         break;
       case Fault::Kind::user:
@@ -318,7 +317,7 @@ class World {
   void carry_out() {
     round_->note_time(kBegin + now_);
     for (const Round::Action& command : round_->take_actions()) {
-      const auto* const tell = std::get_if<Round::TellNodes>(&command);
+      const auto* const tell = std::get_if<Round::CommandNodes>(&command);
       if (tell == nullptr || !std::holds_alternative<EndRound>(tell->command)) continue;
       const EndRound order = std::get<EndRound>(tell->command);
       for (std::size_t i = 0; i < agents_.size(); ++i) {
@@ -362,7 +361,7 @@ class World {
       return "lost node " + std::to_string(lost->node_rank);
     }
     if (std::holds_alternative<Stopped>(result.outcome)) return "stopped";
-    return std::holds_alternative<LaunchFailed>(result.outcome) ? "launch failed" : "success";
+    return std::holds_alternative<LauncherFailed>(result.outcome) ? "launch failed" : "success";
   }
 
   std::mt19937 random_;

@@ -93,7 +93,7 @@ struct Rig {
     round.note_group_ended(node, group_ended(endings), kBegin + 60s);
   }
   void fail(int node, int code, const std::string& text) {
-    round.note_node_launch_failed(node, NodeLaunchFailed{0, code, text}, kBegin + 1s);
+    round.note_agent_failed(node, AgentFailed{0, code, text}, kBegin + 1s);
   }
   void lose(int node, nanoseconds heard) {
     round.note_node_lost(node, "silent for 5.1 s", kBegin + heard, kBegin + heard + 5s);
@@ -122,7 +122,7 @@ struct Rig {
   std::vector<NodeCommand> commands() {
     std::vector<NodeCommand> commands;
     for (const Round::Action& command : round.take_actions()) {
-      if (const auto* const tell = std::get_if<Round::TellNodes>(&command)) {
+      if (const auto* const tell = std::get_if<Round::CommandNodes>(&command)) {
         commands.push_back(tell->command);
       }
     }
@@ -322,8 +322,8 @@ TEST(Round, AnAnnouncementIsNoFirstSignal) {
 TEST(RoundTable, Row1TheUsersStopBeforeAnyOtherReasonStands) {
   Rig rig;
   rig.stop(SIGTERM);
+  rig.round.note_own_node_slept("slept", kBegin + 1s);            // row 2
   rig.lose(1, 2s);                                                // row 4
-  rig.round.note_own_node_slept(0, "slept", kBegin + 1s);         // row 2
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});  // row 6
   const RoundResult result = rig.result();
   EXPECT_EQ(result.outcome, Outcome(Stopped{SIGTERM}));
@@ -355,25 +355,25 @@ TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   rig.lose(1, 2s);
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
   const RoundResult result = rig.result();
-  EXPECT_EQ(result.outcome, Outcome(LaunchFailed{126, "node 1 (b): no memory"}));
+  EXPECT_EQ(result.outcome, Outcome(LauncherFailed{126, "node 1 (b): no memory"}));
   EXPECT_EQ(result.exit_code, 126);
   EXPECT_THAT(result.workers, IsEmpty());
 }
 
 TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
   Rig rig;
+  rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
   rig.lose(1, 2s);
-  rig.round.note_own_node_slept(0, "this agent did not run for 7 s", kBegin + 1s);
   rig.end(0, all_stopped({0, 1}));
   EXPECT_EQ(rig.result().outcome,
-            Outcome(LaunchFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
+            Outcome(LauncherFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
 }
 
 TEST(RoundTable, Row2AFenceInARoundThatWasBeingEndedIsNotTheCause) {
   Rig rig;
   rig.exit(0, ended(0, 1s, code(7)));
+  rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 1s);
   rig.lose(1, 2s);
-  rig.round.note_own_node_slept(0, "this agent did not run for 7 s", kBegin + 1s);
   rig.end(0, {ended(0, 1s, code(7)), all_stopped({1}).front()});
   EXPECT_EQ(rig.result().exit_code, 7);
 }
@@ -438,7 +438,7 @@ TEST(RoundTable, Row5WhereAllLeaveAfterACheckpointTheJobIsStopped) {
   Rig rig(usual_rules(), {1, 1});
   const Ending first = with_page(ended(0, 1s, code(143)), Phase::training);
   Ending asked = with_page(ended(1, 2s, code(143)), Phase::training);
-  asked.was_asked = true;
+  asked.was_asked_elsewhere = true;
   rig.exit(0, first);
   rig.exit(1, asked);
   rig.end(0, {first});

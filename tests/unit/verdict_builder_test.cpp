@@ -26,7 +26,7 @@ RoundResult failed_round(int code) {
 VerdictBuilder after(const RoundResult& round) {
   VerdictBuilder verdict;
   verdict.note_begun(0, 1);
-  verdict.note_round(round);
+  verdict.note_result(round);
   return verdict;
 }
 
@@ -42,7 +42,7 @@ TEST(VerdictBuilder, IsThatOfTheNewestRound) {
   EXPECT_EQ(verdict.note_restart().find("round 0 failed after 2.0 s: rank 0 (pid 17), exit code 7"),
             0U);
   verdict.note_begun(1, 1);
-  verdict.note_round(RoundResult());
+  verdict.note_result(RoundResult());
   verdict.note_end(9s);
   EXPECT_EQ(verdict.value().exit_code, 0);
   EXPECT_TRUE(std::holds_alternative<Succeeded>(verdict.value().outcome));
@@ -55,7 +55,7 @@ TEST(VerdictBuilder, OnlyTheNewestRoundsAreToldOf) {
   VerdictBuilder verdict;
   for (int round = 0; round < 25; ++round) {
     verdict.note_begun(round, 1);
-    verdict.note_round(failed_round(7));
+    verdict.note_result(failed_round(7));
     verdict.note_restart();
   }
   ASSERT_EQ(verdict.value().earlier_rounds.size(), Verdict::kRoundLines);
@@ -109,12 +109,12 @@ TEST(VerdictBuilder, WhyNoRoundBeginsIsTheFirstReasonThatApplies) {
   VerdictBuilder unable;
   unable.note_not_begun(why);
   EXPECT_EQ(unable.value().exit_code, 127);
-  EXPECT_EQ(std::get<LaunchFailed>(unable.value().outcome).text, "node 1 has no such program");
+  EXPECT_EQ(std::get<LauncherFailed>(unable.value().outcome).text, "node 1 has no such program");
 
   VerdictBuilder alone;
   alone.note_not_begun(why_not());
   EXPECT_EQ(alone.value().exit_code, exit_code::kRendezvous);
-  EXPECT_EQ(std::get<LaunchFailed>(alone.value().outcome).text,
+  EXPECT_EQ(std::get<LauncherFailed>(alone.value().outcome).text,
             "the job has not begun: 1 of 2 nodes is here; waited 15s. Start them with the same "
             "--nnodes, --master-addr and --master-port.");
 }

@@ -118,11 +118,11 @@ std::optional<Refusal> DoctorCoordinator::why_not(const Hello& hello) const {
 
 void DoctorCoordinator::admit(const HelloCame& came) {
   const std::optional<Refusal> refusal = why_not(came.hello);
-  if (refusal || came.hello.asks || is_looking_) {
+  if (refusal || came.hello.is_question || is_looking_) {
     const Refusal late{exit_code::kRefused, "node 0 has begun to look; start doctor again."};
     if (refusal) say("refused: " + refusal->text);
-    came.link->send(came.hello.asks && !refusal ? encode(welcome_)
-                                                : encode(refusal.value_or(late)));
+    came.link->send(came.hello.is_question && !refusal ? encode(welcome_)
+                                                       : encode(refusal.value_or(late)));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
     return;
   }

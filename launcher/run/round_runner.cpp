@@ -1,10 +1,11 @@
-#include "launcher/run/job_round.h"
+#include "launcher/run/round_runner.h"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "launcher/plan/placement.h"
+#include "launcher/plan/settling.h"
 #include "launcher/run/stack_collector.h"
 #include "launcher/run/worker_group.h"
 
@@ -14,21 +15,6 @@ namespace {
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
     WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
-
-Round::Rules make_rules(const JobSpec& spec, const RestartPolicy& policy) {
-  Round::Rules rules;
-  rules.number = policy.round();
-  rules.grace = spec.grace;
-  rules.watch.hang_timeout = spec.hang_timeout;
-  rules.keeps_survivors = spec.keeps_survivors;
-  rules.has_restarts = policy.remaining() > 0;
-  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
-  rules.own_worker = spec.own_worker;
-  rules.group_end_wait = kReportWait;
-  rules.stacks_wait = StackCollector::kSpyWait + StackCollector::kPrintWait;
-  rules.settle_wait = WorkerGroup::kSettleWait;
-  return rules;
-}
 
 LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int round) {
   LiveLine::Rules rules;
@@ -40,23 +26,14 @@ LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int
   return rules;
 }
 
-std::vector<Round::Node> describe_nodes(const std::vector<LinkedNode*>& nodes) {
-  std::vector<Round::Node> described;
-  for (const LinkedNode* const node : nodes) {
-    const std::string address = node->link ? node->link->peer_address() : "";
-    described.push_back(Round::Node{node->host, address, node->workers});
-  }
-  return described;
-}
-
 }  // namespace
 
-JobRound::Assignment JobRound::assign_ranks(NodeLinks& links, int number) {
+RoundRunner::Assignment RoundRunner::assign_ranks(NodeLinks& links, int number) {
   Assignment assignment;
   assignment.start.round = number;
   assignment.nodes = links.assign_node_ranks();
   std::vector<std::string> roles;
-  for (const LinkedNode* const node : assignment.nodes) {
+  for (const JobNode* const node : assignment.nodes) {
     assignment.start.workers_of_node.push_back(static_cast<int>(node->workers));
     roles.push_back(links.table().find(node->id).hello.role);
   }
@@ -66,25 +43,46 @@ JobRound::Assignment JobRound::assign_ranks(NodeLinks& links, int number) {
   return assignment;
 }
 
-JobRound::JobRound(Parts parts, const RestartPolicy& policy, Assignment assignment)
-    : parts_(std::move(parts)),
-      assignment_(std::move(assignment)),
-      round_(make_rules(parts_.spec, policy), describe_nodes(assignment_.nodes), Clock::now()),
-      live_(make_live_rules(parts_.spec, parts_.console, policy.round())) {}
+std::vector<Round::Node> RoundRunner::describe_nodes(const Assignment& assignment) {
+  std::vector<Round::Node> described;
+  for (const JobNode* const node : assignment.nodes) {
+    const std::string address = node->link ? node->link->peer_address() : "";
+    described.push_back(Round::Node{node->host, address, node->workers});
+  }
+  return described;
+}
 
-void JobRound::begin() {
+Round::Rules RoundRunner::make_rules(const JobSpec& spec) {
+  Round::Rules rules;
+  rules.grace = spec.grace;
+  rules.watch.hang_timeout = spec.hang_timeout;
+  rules.keeps_survivors = spec.keeps_survivors;
+  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
+  rules.own_worker = spec.own_worker;
+  rules.group_end_wait = kReportWait;
+  rules.stacks_wait = StackCollector::kSpyWait + StackCollector::kPrintWait;
+  rules.settle_wait = Settling::kLongest;
+  return rules;
+}
+
+RoundRunner::RoundRunner(Parts parts, Round& round)
+    : parts_(std::move(parts)),
+      round_(round),
+      live_(make_live_rules(parts_.spec, parts_.console, round.number())) {}
+
+void RoundRunner::begin(Assignment assignment) {
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
-  for (const LinkedNode* const node : assignment_.nodes) {
-    assignment_.start.node_rank = node->node_rank;
-    parts_.links.send(*node, assignment_.start);
+  for (const JobNode* const node : assignment.nodes) {
+    assignment.start.node_rank = node->node_rank;
+    parts_.links.send(*node, assignment.start);
   }
 }
 
-void JobRound::note_store_joins() {
+void RoundRunner::note_store_joins() {
   round_.note_store_joins(parts_.store.take_joins());
 }
 
-void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
+void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   if (auto* const reply = std::get_if<HeartbeatReply>(&event)) {
     if (reply->round == round_.number()) {
       node.samples = std::move(reply->samples);
@@ -105,8 +103,8 @@ void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
     ended->worker.ending.at += node.begin_since(round_.began_at());
     round_.note_worker_ended(node.node_rank, *ended, now);
   }
-  if (const auto* const failed = std::get_if<NodeLaunchFailed>(&event)) {
-    round_.note_node_launch_failed(node.node_rank, *failed, now);
+  if (const auto* const failed = std::get_if<AgentFailed>(&event)) {
+    round_.note_agent_failed(node.node_rank, *failed, now);
   }
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
@@ -118,7 +116,7 @@ void JobRound::note(LinkedNode& node, NodeEvent event, Clock::time_point now) {
 }
 
 /// An action may be the cause of another one.
-void JobRound::carry_out() {
+void RoundRunner::carry_out() {
   round_.note_time(Clock::now());
   for (std::vector<Round::Action> actions = round_.take_actions(); !actions.empty();
        actions = round_.take_actions()) {
@@ -127,18 +125,18 @@ void JobRound::carry_out() {
   }
 }
 
-void JobRound::carry_out(const Round::Action& action) {
-  if (const auto* const tell = std::get_if<Round::TellNodes>(&action)) {
+void RoundRunner::carry_out(const Round::Action& action) {
+  if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
     const bool ends = std::holds_alternative<EndRound>(tell->command);
     if (ends) parts_.links.show({});
-    parts_.links.send_all(tell->command);
+    parts_.links.send_to_round(tell->command);
   }
   if (std::holds_alternative<Round::ReleaseStore>(action)) {
     parts_.store.expect(round_.ranks());
     if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->release();
   }
   if (const auto* const late = std::get_if<Round::LoseNode>(&action)) {
-    const LinkedNode* const node = parts_.links.at(late->node_rank);
+    const JobNode* const node = parts_.links.at(late->node_rank);
     if (node != nullptr) parts_.lose(node->id, late->how);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&action))
@@ -146,12 +144,12 @@ void JobRound::carry_out(const Round::Action& action) {
 }
 
 /// At all workers of all nodes, as their newest heartbeats show them.
-void JobRound::look_at_workers(Clock::time_point now) {
+void RoundRunner::look_at_workers(Clock::time_point now) {
   parts_.store.remind_of_missing(round_.ranks());
   std::vector<WorkerSample> samples(round_.ranks().size());
   for (std::size_t rank = 0; rank < samples.size(); ++rank)
     samples[rank].rank = static_cast<int>(rank);
-  for (const LinkedNode* const node : parts_.links.in_round()) {
+  for (const JobNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
       if (!round_.is_of(node->node_rank, sample.rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);

@@ -11,7 +11,6 @@
 #include "launcher/os/asio.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
-#include "launcher/plan/restart_policy.h"
 #include "launcher/plan/round.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_links.h"
@@ -19,7 +18,7 @@
 
 namespace ddp::launcher {
 
-class JobRound {
+class RoundRunner {
  public:
   struct Parts {
     NodeLinks& links;
@@ -30,40 +29,40 @@ class JobRound {
     std::function<void(int id, const std::string& how)> lose;  // a node, which is to be told of
   };
 
-  /// What the nodes are told; of each the node rank is still missing.
+  /// What the nodes are told; the node rank of each, and the port, are still missing.
   struct Assignment {
     StartRound start;
-    std::vector<LinkedNode*> nodes;  // by rank
+    std::vector<JobNode*> nodes;  // by rank
     int world_size = 0;
   };
 
   /// Assigns the ranks of the next round to the nodes that are here.
   static Assignment assign_ranks(NodeLinks& links, int number);
 
-  /// Precondition: the assignment has its port. All references outlive it.
-  JobRound(Parts parts, const RestartPolicy& policy, Assignment assignment);
+  /// As plan/round is to know them.
+  static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
+  /// Of every round of the job, but for what depends on earlier rounds.
+  static Round::Rules make_rules(const JobSpec& spec);
+
+  /// All references outlive it.
+  RoundRunner(Parts parts, Round& round);
 
   /// Tells every node to start its workers; the store answers none of them yet. To be called once.
-  void begin();
+  void begin(Assignment assignment);
 
   /// An event of a node that has a place in the round.
-  void note(LinkedNode& node, NodeEvent event, Clock::time_point now);
+  void note(JobNode& node, NodeEvent event, Clock::time_point now);
   /// Takes in who has joined the store: it is known before what it leads to.
   void note_store_joins();
   /// Does what has been decided since.
   void carry_out();
-
-  /// The decisions.
-  [[nodiscard]] Round& decisions() { return round_; }
-  [[nodiscard]] const Round& decisions() const { return round_; }
 
  private:
   void carry_out(const Round::Action& action);
   void look_at_workers(Clock::time_point now);
 
   const Parts parts_;
-  Assignment assignment_;
-  Round round_;
+  Round& round_;
   LiveLine live_;
 };
 

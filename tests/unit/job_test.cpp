@@ -1,0 +1,358 @@
+#include "launcher/plan/job.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <random>
+
+#include "common/exit_code.h"
+#include "launcher/plan/node_silence.h"
+
+namespace ddp::launcher {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Phase = Job::Phase;
+using Step = Job::Step;
+
+const Job::Time kBegin{1000s};
+
+Hello hello_of(int node_rank, int min_nodes, int max_nodes) {
+  Hello hello;
+  hello.node_rank = node_rank;
+  hello.min_nodes = min_nodes;
+  hello.max_nodes = max_nodes;
+  hello.host = std::string(1, static_cast<char>('a' + node_rank));
+  return hello;
+}
+
+Job::Rules rules_of(int max_restarts) {
+  Job::Rules rules;
+  rules.round.grace = 30s;
+  rules.round.group_end_wait = 14s;
+  rules.restarts.max_restarts = max_restarts;
+  rules.join_timeout = 900s;
+  rules.last_call = 30s;
+  return rules;
+}
+
+/// A job of nodes with one worker each, told of event after event.
+struct Rig {
+  explicit Rig(const Job::Rules& rules, int min_nodes = 1, int max_nodes = 1)
+      : min_nodes(min_nodes),
+        max_nodes(max_nodes),
+        table(hello_of(0, min_nodes, max_nodes), rules.replace_timeout.has_value()),
+        job(rules, table, kBegin) {}
+
+  int join(int node_rank) { return table.add(hello_of(node_rank, min_nodes, max_nodes)); }
+  Step advance() { return job.advance(now); }
+  Step at(std::chrono::milliseconds time) {
+    now = kBegin + time;
+    return job.advance(now);
+  }
+  Round& begin() {
+    EXPECT_EQ(advance(), Step::begin_round);
+    std::vector<Round::Node> nodes;
+    for (std::size_t i = 0; i < table.assign_node_ranks().size(); ++i)
+      nodes.push_back(Round::Node{std::string(1, 'a'), i == 0 ? "" : "10.0.0.1", 1});
+    return job.begin_round(nodes, now);
+  }
+  void end(int node_rank, int code) {
+    GroupEnded ended;
+    ended.round = job.round()->number();
+    WorkerReport report;
+    report.ending.rank = node_rank;
+    report.ending.status = ExitStatus{code, 0, false};
+    report.ending.at = now - job.round()->began_at();
+    report.pid = 100 + node_rank;
+    ended.workers = {report};
+    job.round()->note_worker_ended(node_rank, {ended.round, report}, now);
+    job.round()->note_group_ended(node_rank, ended, now);
+  }
+  /// After which there is a pause.
+  void fail_two_short_rounds() {
+    for (int i = 0; i < 2; ++i) {
+      begin();
+      end(0, 7);
+      advance();
+    }
+  }
+  std::string line() {
+    const std::vector<Job::Line> lines = job.take_lines();
+    EXPECT_THAT(lines, SizeIs(1));
+    return lines.empty() ? "" : lines.front().text;
+  }
+
+  int min_nodes;
+  int max_nodes;
+  NodeTable table;
+  Job job;
+  Job::Time now = kBegin;
+};
+
+// --- gathering
+
+TEST(Job, OfOneNodeBeginsAtOnceAndEndsWithItsRound) {
+  Rig rig(rules_of(0));
+  EXPECT_EQ(rig.job.round(), nullptr);
+  rig.begin();
+  EXPECT_EQ(rig.job.phase(), Phase::running);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_EQ(rig.job.deadline(), std::nullopt);
+  rig.end(0, 0);
+  EXPECT_EQ(rig.advance(), Step::end);
+  rig.job.note_end(kBegin + 9s);
+  EXPECT_EQ(rig.job.verdict().exit_code, 0);
+  EXPECT_EQ(rig.job.verdict().rounds, 1);
+  EXPECT_EQ(rig.job.verdict().duration, 9s);
+  EXPECT_THAT(rig.job.take_lines(), IsEmpty());
+}
+
+TEST(Job, WaitsForItsNodesAndSaysWhoIsMissing) {
+  Rig rig(rules_of(0), 2, 2);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_EQ(rig.job.deadline(), kBegin + NodeWait::kReminder);
+  EXPECT_EQ(rig.at(10s), Step::wait);
+  EXPECT_THAT(rig.line(), HasSubstr("missing: node 1"));
+  rig.join(1);
+  rig.begin();
+  EXPECT_EQ(rig.job.verdict().world_size, 2);
+}
+
+TEST(Job, EndsWhenItsNodesDoNotCome) {
+  Rig rig(rules_of(0), 2, 2);
+  EXPECT_EQ(rig.at(900s), Step::end);
+  EXPECT_EQ(rig.job.phase(), Phase::over);
+  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
+}
+
+TEST(Job, AStopRequestBeforeTheFirstRoundEndsIt) {
+  Rig rig(rules_of(0), 2, 2);
+  rig.job.note_stop_request(0, "", SIGTERM, kBegin);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 143);
+  EXPECT_EQ(rig.job.verdict().rounds, 0);
+}
+
+TEST(Job, SignalsThatNoAgentSendsAreNoStopRequests) {
+  Rig rig(rules_of(0), 2, 2);
+  rig.job.note_stop_request(1, "", SIGKILL, kBegin);
+  rig.job.note_stop_request(1, "", SIGSTOP, kBegin);
+  EXPECT_EQ(rig.advance(), Step::wait);
+}
+
+TEST(Job, ANodeThatCannotExecuteTheProgramEndsItBeforeTheFirstRoundOnly) {
+  Hello unable = hello_of(1, 2, 2);
+  unable.problem_code = 127;
+  const Refusal refusal{127, "node 1 has no such program"};
+  Rig rig(rules_of(1), 2, 2);
+  rig.job.note_answered(unable, std::nullopt);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  rig.job.note_answered(unable, refusal);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 127);
+
+  Rig later(rules_of(1), 1, 2);
+  later.join(1);
+  later.begin();
+  later.job.note_answered(unable, refusal);
+  later.end(0, 7);
+  later.end(1, 7);
+  later.advance();
+  EXPECT_EQ(later.advance(), Step::begin_round);
+}
+
+TEST(Job, AnotherNodeZeroEndsIt) {
+  Rig rig(rules_of(0), 2, 2);
+  rig.job.note_other_node_zero(Refusal{203, "not the same job"});
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 203);
+}
+
+// --- refusing
+
+Job::Rules with_problem() {
+  Job::Rules rules = rules_of(0);
+  rules.own_problem = Refusal{126, "train is not executable"};
+  return rules;
+}
+
+TEST(Job, OfANodeZeroThatCannotStartEndsOnceAllOthersHaveHeardIt) {
+  const Refusal refusal{126, "train is not executable"};
+  Rig rig(with_problem(), 3, 3);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_EQ(rig.job.deadline(), kBegin + Job::kRefuseFor);
+  rig.job.note_answered(hello_of(1, 3, 3), refusal);
+  Hello question = hello_of(2, 3, 3);
+  question.is_question = true;
+  rig.job.note_answered(question, refusal);                                    // it comes again
+  rig.job.note_answered(hello_of(2, 3, 3), Refusal{203, "not the same job"});  // of another job
+  EXPECT_EQ(rig.advance(), Step::wait);
+  rig.job.note_answered(hello_of(2, 3, 3), refusal);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 126);
+}
+
+TEST(Job, OfANodeZeroThatCannotStartDoesNotWaitForever) {
+  Rig rig(with_problem(), 3, 3);
+  EXPECT_EQ(rig.at(1999ms), Step::wait);
+  EXPECT_EQ(rig.at(2s), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 126);
+  Rig stopped(with_problem(), 3, 3);
+  stopped.job.note_stop_request(0, "", SIGINT, kBegin);
+  EXPECT_EQ(stopped.advance(), Step::end);
+  EXPECT_EQ(stopped.job.verdict().exit_code, 130);
+}
+
+// --- running, pausing
+
+TEST(Job, AFailedRoundIsFollowedByTheNextWhileThereAreRestarts) {
+  Rig rig(rules_of(1));
+  rig.begin();
+  rig.end(0, 7);
+  EXPECT_EQ(rig.advance(), Step::begin_round);  // the first restart does not pause
+  EXPECT_THAT(rig.line(), HasSubstr("exit code 7"));
+  EXPECT_EQ(rig.job.next_round(), 1);
+  EXPECT_EQ(rig.begin().number(), 1);
+  rig.end(0, 9);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.line(), "no further round: all 1 restarts are used up.");
+  EXPECT_EQ(rig.job.verdict().exit_code, 9);
+  EXPECT_THAT(rig.job.verdict().earlier_rounds, SizeIs(1));
+}
+
+TEST(Job, PausesBeforeARoundAfterShortOnes) {
+  Rig rig(rules_of(9));
+  rig.fail_two_short_rounds();
+  EXPECT_EQ(rig.job.phase(), Phase::pausing);
+  EXPECT_EQ(rig.job.deadline(), kBegin + 1s);
+  EXPECT_EQ(rig.at(999ms), Step::wait);
+  EXPECT_EQ(rig.at(1s), Step::begin_round);
+}
+
+TEST(Job, AStopRequestCutsAPauseShort) {
+  Rig rig(rules_of(9));
+  rig.fail_two_short_rounds();
+  rig.job.note_stop_request(0, "", SIGINT, kBegin);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, 130);
+  EXPECT_THAT(rig.job.verdict().earlier_rounds, SizeIs(2));
+}
+
+TEST(Job, NoRoundBeginsBeforeWorkersOfALostNodeAreSurelyDead) {
+  Job::Rules rules = rules_of(3);
+  rules.round.lost_nodes_are_free = rules.restarts.lost_nodes_are_free = true;
+  Rig rig(rules, 1, 2);
+  const int id = rig.join(1);
+  rig.begin();
+  rig.now = kBegin + 20s;
+  rig.table.remove(id);
+  rig.job.note_node_lost(1, "silent for 5.1 s", kBegin + 15s, rig.now);
+  rig.end(0, 143);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_THAT(rig.line(), HasSubstr("when the lost node's workers are surely dead"));
+  EXPECT_EQ(rig.job.deadline(), kBegin + 15s + kReplaceAfter);
+  EXPECT_EQ(rig.at(22s), Step::begin_round);
+}
+
+TEST(Job, ALostNodeMayBeReplacedUntilTheLimit) {
+  Job::Rules rules = rules_of(3);
+  rules.replace_timeout = 60s;
+  Rig rig(rules, 2, 2);
+  const int id = rig.join(1);
+  rig.begin();
+  rig.table.remove(id);
+  rig.job.note_node_lost(1, "silent for 5.1 s", kBegin, kBegin);
+  rig.end(0, 143);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_THAT(rig.line(), HasSubstr("when another node has come, within 1min"));
+  EXPECT_EQ(rig.at(59s), Step::wait);
+  EXPECT_EQ(rig.at(60s), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kNodeLost);
+  EXPECT_EQ(rig.job.verdict().why_last_round, "no other node came within 1min");
+}
+
+TEST(Job, AFailureOfTheLauncherEndsItWhereverItIs) {
+  Rig rig(rules_of(3));
+  EXPECT_EQ(rig.advance(), Step::begin_round);
+  rig.job.note_failure("port 29500 is taken", exit_code::kRendezvous);
+  EXPECT_EQ(rig.advance(), Step::end);
+  EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
+  EXPECT_EQ(rig.job.verdict().rounds, 0);
+}
+
+// --- Any order.
+
+/// Whatever comes in whatever order: the job comes to its end, no round begins after the user's
+/// stop, and rounds count up.
+TEST(Job, ComesToItsEndInAnyOrder) {
+  for (unsigned seed = 0; seed < 3000; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    const auto pick = [&random](int from, int to) {
+      return std::uniform_int_distribution<int>(from, to)(random);
+    };
+    Job::Rules rules = rules_of(pick(0, 3));
+    if (pick(0, 1) == 1) rules.replace_timeout = 60s;
+    rules.restarts.lost_nodes_are_free = pick(0, 1) == 1;
+    if (pick(0, 9) == 0) rules.own_problem = Refusal{127, "no such program"};
+    const int most = pick(1, 3);
+    Rig rig(rules, pick(1, most), most);
+    std::vector<int> ids{0};     // by node rank, of the newest round
+    std::vector<int> joined{0};  // by order of coming
+    bool is_stopped = false;
+    int begun = 0;
+    Step step = Step::wait;
+    for (int turn = 0; turn < 2000 && step != Step::end; ++turn) {
+      step = rig.advance();
+      rig.job.take_lines();
+      if (step == Step::begin_round) {
+        EXPECT_FALSE(is_stopped);
+        EXPECT_EQ(rig.job.next_round(), begun);
+        ids = rig.table.assign_node_ranks();
+        std::vector<Round::Node> nodes;
+        for (std::size_t i = 0; i < ids.size(); ++i)
+          nodes.push_back(Round::Node{"a", i == 0 ? "" : "10.0.0.1", 1});
+        rig.job.begin_round(nodes, rig.now);
+        ++begun;
+        continue;
+      }
+      if (step == Step::end) break;
+      const bool runs = rig.job.phase() == Phase::running;
+      const int what = pick(0, 99);
+      const int node_rank = pick(0, static_cast<int>(ids.size()) - 1);
+      if (what < 2) {
+        rig.job.note_stop_request(0, "", SIGTERM, rig.now);
+        is_stopped = true;
+      } else if (what < 10 && rig.table.present() < most) {
+        const int node = rig.table.present();
+        if (!rig.table.why_not(hello_of(node, rig.min_nodes, most)))
+          joined.push_back(rig.join(node));
+      } else if (what < 14 && runs && node_rank > 0) {
+        const auto found = std::ranges::find(joined, ids[static_cast<std::size_t>(node_rank)]);
+        if (found == joined.end()) continue;  // gone already
+        rig.table.remove(*found);
+        joined.erase(found);
+        rig.job.note_node_lost(node_rank, "silent", rig.now - 5s, rig.now);
+      } else if (what < 40 && runs) {
+        rig.end(node_rank, pick(0, 1) * 7);
+      } else {
+        const Job::Time next = rig.job.deadline().value_or(rig.now + 1s);
+        rig.now = std::max(rig.now + 1ms, std::min(next, rig.now + std::chrono::seconds(20)));
+        if (runs) rig.job.round()->note_time(rig.now);
+      }
+    }
+    EXPECT_EQ(step, Step::end);
+    EXPECT_EQ(rig.job.verdict().rounds, begun);
+    rig.advance();
+    EXPECT_EQ(rig.job.phase(), Phase::over);
+  }
+}
+
+}  // namespace
+}  // namespace ddp::launcher
