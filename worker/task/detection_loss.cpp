@@ -99,7 +99,7 @@ Loss detection_loss(const at::Tensor& raw,
     const torch::NoGradGuard no_grad;
     const at::Tensor boxes =
         make_boxes(decode_distances(distances.detach()), places.centers, places.strides);
-    const Pairs pairs = raw.is_cuda() ? Pairs::all : Pairs::inside;
+    const Pairs pairs = raw.is_cpu() ? Pairs::inside : Pairs::all;
     assignment = assign(logits.detach(), boxes, places, wanted, rule.assigner, pairs);
   }
   const at::Tensor place = assignment.rows.remainder(places.size());

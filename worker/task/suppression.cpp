@@ -41,32 +41,41 @@ void require_shapes(const at::Tensor& boxes, const at::Tensor& scores) {
                    ". Give boxes of [images, boxes, 4] and scores of [images, boxes, classes].");
 }
 
-/// Of one image, in the order of places. Shapes: `scores` [A, classes]. A comparison with what is
-/// not a number is false, so that is never above the confidence.
-std::vector<Candidate> candidates_of(const at::Tensor& scores, const SuppressionOptions& options) {
+/// Candidates of all images of a batch, on the host, in the order of places.
+struct Chosen {
+  at::Tensor places;  // [n] of int64: (image * boxes + box) * classes + class
+  at::Tensor values;  // [n] of float32
+};
+
+/// Shapes: `scores` [B, A, classes]. A comparison with what is not a number is false, so that is
+/// never above the confidence.
+Chosen choose(const at::Tensor& scores, const SuppressionOptions& options) {
   at::Tensor places;
   at::Tensor values;
   if (options.is_multi_label) {
-    const at::Tensor flat = scores.reshape({-1});
+    const at::Tensor flat = scores.flatten();
     places = flat.gt(options.confidence).nonzero().squeeze(1);
     values = flat.index_select(0, places);
   } else {
     // Else a score that is not a number would be the greatest.
     const at::Tensor numbers =
         scores.masked_fill(scores.isnan(), -std::numeric_limits<float>::infinity());
-    const auto [best, label] = numbers.max(1);
+    const auto [best, label] = numbers.flatten(0, 1).max(1);
     const at::Tensor above = best.gt(options.confidence).nonzero().squeeze(1);
-    places = above * scores.size(1) + label.index_select(0, above);
+    places = above * scores.size(2) + label.index_select(0, above);
     values = best.index_select(0, above);
   }
-  places = places.cpu();
-  values = values.cpu();
-  const float* const value = values.const_data_ptr<float>();
-  const std::int64_t* const place = places.const_data_ptr<std::int64_t>();
+  return {places.cpu(), values.cpu()};
+}
+
+/// Those of one image, whose places begin with `first`: `count` of them there are at most.
+std::vector<Candidate> candidates_of(const Chosen& chosen, std::int64_t first, std::int64_t count) {
+  const std::int64_t* const place = chosen.places.const_data_ptr<std::int64_t>();
+  const std::int64_t* const end = place + chosen.places.numel();
+  const float* const value = chosen.values.const_data_ptr<float>();
   std::vector<Candidate> candidates;
-  candidates.reserve(static_cast<std::size_t>(places.numel()));
-  for (std::int64_t i = 0; i < places.numel(); ++i)
-    candidates.push_back({value[i], place[i]});
+  for (auto at = std::lower_bound(place, end, first); at != end && *at < first + count; ++at)
+    candidates.push_back({value[at - place], *at - first});
   return candidates;
 }
 
@@ -102,21 +111,19 @@ bool is_finite(const Box& box) {
          std::isfinite(box.bottom);
 }
 
-/// Of one image. Shapes: `boxes` [A, 4], `scores` [A, classes]; gives [n, 6].
+/// Of one image. Shapes: `boxes` [A, 4] on the host; gives [n, 6].
 at::Tensor suppress_one(const at::Tensor& boxes,
-                        const at::Tensor& scores,
+                        std::vector<Candidate> candidates,
+                        std::int64_t classes,
                         const SuppressionOptions& options) {
-  std::vector<Candidate> candidates = candidates_of(scores, options);
   keep_best_first(candidates, options.max_candidates);
-  const at::Tensor host = boxes.cpu().contiguous();
-  const std::int64_t classes = scores.size(1);
   std::vector<std::vector<KeptBox>> kept(
       static_cast<std::size_t>(options.is_class_agnostic ? 1 : classes));
   std::vector<float> rows;
   const auto most = static_cast<std::size_t>(std::max<std::int64_t>(options.max_kept, 0));
   for (const Candidate& one : candidates) {
     if (rows.size() >= most * kDetectionRow) break;
-    const float* const side = host.const_data_ptr<float>() + one.place / classes * 4;
+    const float* const side = boxes.const_data_ptr<float>() + one.place / classes * 4;
     const std::int64_t label = one.place % classes;
     const KeptBox mine = with_area({side[0], side[1], side[2], side[3]});
     if (!is_finite(mine.box)) continue;
@@ -148,6 +155,10 @@ Suppressed suppress(const at::Tensor& boxes,
   const at::NoGradGuard no_grad;
   const Clock::time_point began = Clock::now();
   require_shapes(boxes, scores);
+  const std::int64_t classes = scores.size(2);
+  const std::int64_t pairs = scores.size(1) * classes;  // of box and class, in an image
+  const Chosen chosen = choose(scores.to(at::kFloat), options);
+  const at::Tensor host = boxes.to(at::kFloat).cpu().contiguous();
   Suppressed result;
   for (std::int64_t i = 0; i < boxes.size(0); ++i) {
     if (options.time_limit && Clock::now() - began >= *options.time_limit) {
@@ -155,7 +166,7 @@ Suppressed suppress(const at::Tensor& boxes,
       result.detections.push_back(at::empty({0, kDetectionRow}, at::kFloat));
     } else {
       result.detections.push_back(
-          suppress_one(boxes[i].to(at::kFloat), scores[i].to(at::kFloat), options));
+          suppress_one(host[i], candidates_of(chosen, i * pairs, pairs), classes, options));
     }
   }
   return result;

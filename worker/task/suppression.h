@@ -37,7 +37,8 @@ struct Suppressed {
 
 /// Shapes: `boxes` [B, A, 4] as left, top, right, bottom in pixels; `scores` [B, A, classes] in
 /// [0, 1]. A score or a box that is not a number never passes.
-/// Blocks: on a GPU, for it: candidates are chosen there, and suppressed on the host.
+/// Blocks: on a GPU, four times for it, however many images there are: candidates are chosen there,
+/// and suppressed on the host.
 /// Errors: UsageError for other shapes. Source: greedy suppression as torchvision's nms, in
 /// float32.
 Suppressed suppress(const at::Tensor& boxes,
