@@ -73,9 +73,11 @@ class Precision(GpuCase):
 
     STEPS, BATCH, RANKS = 200, 4, 2
     RATE = 0.005  # at 0.01 a rounding grows to 3e-3 in as many steps
-    # Largest difference of the mean of ten losses, relative. Seen on the CPU: O0 6e-8, O1 and O2 none, O3 9e-3: there both round every
-    # weight at every step, by kernels that differ.
-    TOLERANCE = {"O0": 1e-4, "O1": 5e-3, "O2": 5e-3, "O3": 5e-2}
+    # Largest difference of the mean of ten losses, relative. Seen on CPUs: O0 6e-8 to 1e-3, O1 and O2 none, O3 9e-3: there both round
+    # every weight at every step, by kernels that differ. How far a last bit of O0 grows in 200 steps depends on the processor, so its
+    # beginning is held against Python's more strictly.
+    TOLERANCE = {"O0": 5e-3, "O1": 5e-3, "O2": 5e-3, "O3": 5e-2}
+    BEGINNING, O0_BEGINNING = 50, 1e-5  # in steps, relative
 
     JOB = GpuCase.JOB.replace("800", str(STEPS * BATCH * RANKS)).replace("batch_per_rank: 16", f"batch_per_rank: {BATCH}").replace(
         "epochs: 2", "epochs: 1"
@@ -112,6 +114,8 @@ class Precision(GpuCase):
                 tens = [[sum(losses[i : i + 10]) / 10 for i in range(0, self.STEPS, 10)] for losses in (ours, theirs[way])]
                 print(way, end=": ")
                 self.assert_close(*tens, self.TOLERANCE[level])
+                if level == "O0":
+                    self.assert_close(*(losses[: self.BEGINNING] for losses in (ours, theirs[way])), self.O0_BEGINNING)
 
     def test_fp32_and_bf16_converge_as_python_s_ddp_does(self):
         self.compare("O0:fp32", "O1:bf16", "O2:bf16", "O3:bf16")
