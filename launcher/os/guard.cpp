@@ -282,7 +282,7 @@ void Guard::cover(const std::filesystem::path& cgroup) {
   if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
 }
 
-void Guard::watch(const Session& session) {
+void Guard::cover(const Session& session) {
   sessions_.push_back(session);
   send(kWatch, session, "");
 }

@@ -40,7 +40,7 @@ class Guard {
   /// All of the job is in this cgroup: its kill comes first, and it is removed.
   void cover(const std::filesystem::path& cgroup);
   /// A worker's session begins; tell it before anything of it can be lost.
-  void watch(const Session& session);
+  void cover(const Session& session);
   /// The session's leader is about to be reaped: from then on the number may be anybody's.
   void forget(pid_t session);
   /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.

@@ -11,11 +11,11 @@ namespace ddp::launcher {
 class ClockOffset {
  public:
   /// A heartbeat of ours left at `sent`, its answer came at `received`; in between the other side
-  /// kept it for `kept` and read `theirs` on its clock. The answer that was under way for the
+  /// held it for `held` and read `theirs` on its clock. The answer that was under way for the
   /// shortest time tells most; an old one is forgotten, as clocks drift. Source: Cristian,
   /// Probabilistic clock synchronization, 1989.
-  void note(std::int64_t sent, std::int64_t received, std::int64_t kept, std::int64_t theirs) {
-    const std::int64_t under_way = received - sent - kept;
+  void note(std::int64_t sent, std::int64_t received, std::int64_t held, std::int64_t theirs) {
+    const std::int64_t under_way = received - sent - held;
     if (sent == 0 || under_way < 0) return;
     const bool is_old = best_ && received - best_->at > kForgetAfter.count();
     if (best_ && !is_old && under_way > best_->under_way) return;

@@ -7,7 +7,8 @@
 //   is over              for less than kSlept       node 0 says nothing (plan/lone_end)
 //   is over              for kSlept or more         we were stopped: the others have given us up
 //
-// The agent looks once a second: kSlept without a look is not the delay of a busy machine.
+// The agent looks once a second: kSlept without a look is not the delay of a busy machine. A node
+// that waits between two rounds is not fenced: none of its workers may live.
 #pragma once
 
 #include <chrono>

@@ -10,10 +10,10 @@ GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, T
   std::string names;
   for (const GpuHolder& holder : holders) {
     const auto found =
-        std::find_if(ended_.begin(), ended_.end(), [&holder](const EndedWorker& worker) {
+        std::find_if(former_.begin(), former_.end(), [&holder](const FormerWorker& worker) {
           return worker.pid == holder.pid;
         });
-    if (found == ended_.end()) continue;
+    if (found == former_.end()) continue;
     names += (names.empty() ? "" : ", ") + name_rank(found->rank, holder.pid) + " on GPU " +
              std::to_string(holder.gpu);
   }

@@ -18,7 +18,7 @@ struct GpuHolder {
 };
 
 /// A worker of the last round.
-struct EndedWorker {
+struct FormerWorker {
   int rank = 0;
   std::int64_t pid = 0;
 };
@@ -31,8 +31,8 @@ class GpuMemoryWait {
   static constexpr std::chrono::seconds kPause{2};   // between two questions
   static constexpr std::chrono::seconds kLimit{50};  // then the round begins all the same
 
-  GpuMemoryWait(std::vector<EndedWorker> ended, Time begin)
-      : ended_(std::move(ended)), begin_(begin) {}
+  GpuMemoryWait(std::vector<FormerWorker> former, Time begin)
+      : former_(std::move(former)), begin_(begin) {}
 
   struct Step {
     bool waits = false;  // ask again after kPause
@@ -43,7 +43,7 @@ class GpuMemoryWait {
   [[nodiscard]] Step take(const std::vector<GpuHolder>& holders, Time now);
 
  private:
-  std::vector<EndedWorker> ended_;
+  std::vector<FormerWorker> former_;
   Time begin_;
   bool has_waited_ = false;
 };

@@ -13,8 +13,8 @@ namespace ddp::launcher {
 Job::Job(Rules rules, const NodeTable& nodes, Time begin)
     : rules_(std::move(rules)), nodes_(nodes), begin_(begin), policy_(rules_.restarts) {
   if (rules_.own_problem) {
-    phase_ = Phase::refusing;
-    phase_end_ = begin + kRefuseFor;
+    state_ = State::refusing;
+    waits_until_ = begin + kRefuseFor;
     refusal_ = rules_.own_problem;
     unheard_ = nodes.own().max_nodes - 1;
   } else {
@@ -28,7 +28,7 @@ void Job::note_answered(const Hello& hello, const std::optional<Refusal>& refusa
   if (!refusal || hello.is_question) return;
   if (ends_job(hello, *refusal)) refusal_ = refusal;
   const bool has_heard = rules_.own_problem && refusal->code == rules_.own_problem->code;
-  if (phase_ == Phase::refusing && has_heard) --unheard_;
+  if (state_ == State::refusing && has_heard) --unheard_;
 }
 
 void Job::note_other_node_zero(const Refusal& refusal) {
@@ -54,7 +54,7 @@ void Job::note_node_lost(int node_rank, const std::string& how, Time heard, Time
 
 void Job::note_failure(const std::string& text, int exit_code) {
   verdict_.note_failure(text, exit_code);
-  phase_ = Phase::over;
+  state_ = State::over;
 }
 
 void Job::note_end(Time now) {
@@ -64,18 +64,18 @@ void Job::note_end(Time now) {
 // --- Steps.
 
 Job::Step Job::advance(Time now) {
-  if (phase_ == Phase::refusing && (unheard_ <= 0 || requested_signal_ || now >= phase_end_))
+  if (state_ == State::refusing && (unheard_ <= 0 || requested_signal_ || now >= waits_until_))
     begin_gathering(rules_.join_timeout, now);
-  if (phase_ == Phase::running && round_->is_over()) conclude_round(now);
-  if (phase_ == Phase::pausing &&
-      (now >= phase_end_ || requested_signal_ || !presence().can_go_on()))
+  if (state_ == State::running && round_->is_over()) conclude_round(now);
+  if (state_ == State::pausing &&
+      (now >= waits_until_ || requested_signal_ || !presence().can_go_on()))
     begin_gathering(rules_.replace_timeout.value_or(std::chrono::milliseconds(0)), now);
-  if (phase_ == Phase::gathering) return advance_gathering(now);
-  return phase_ == Phase::over ? Step::end : Step::wait;
+  if (state_ == State::gathering) return advance_gathering(now);
+  return state_ == State::over ? Step::end : Step::wait;
 }
 
 void Job::begin_gathering(std::chrono::milliseconds limit, Time now) {
-  phase_ = Phase::gathering;
+  state_ = State::gathering;
   waited_ = limit;
   wait_.emplace(NodeWait::Rules{!round_, limit, rules_.last_call}, now);
 }
@@ -95,28 +95,28 @@ Job::Step Job::advance_gathering(Time now) {
 }
 
 std::optional<Job::Time> Job::deadline() const {
-  switch (phase_) {
-    case Phase::refusing:
-    case Phase::pausing:
-      return phase_end_;
-    case Phase::gathering:
-      return wait_->next();
-    case Phase::running:
+  switch (state_) {
+    case State::refusing:
+    case State::pausing:
+      return waits_until_;
+    case State::gathering:
+      return wait_->deadline();
+    case State::running:
       return round_->deadline();
-    case Phase::over:
+    case State::over:
       break;
   }
   return std::nullopt;
 }
 
 Round& Job::begin_round(std::vector<Round::Node> nodes, Time now) {
-  assert(phase_ == Phase::gathering);
+  assert(state_ == State::gathering);
   Round::Rules rules = rules_.round;
   rules.number = policy_.next_round();
   rules.has_restarts = policy_.remaining() > 0;
   round_.emplace(rules, std::move(nodes), now);
   verdict_.note_begun(rules.number, static_cast<int>(round_->ranks().size()));
-  phase_ = Phase::running;
+  state_ = State::running;
   return *round_;
 }
 
@@ -131,11 +131,11 @@ void Job::conclude_round(Time now) {
     verdict_.note_last_round(decision);
     if (!decision.reason.empty())
       say(log::Level::info, "no further round: " + decision.reason + ".");
-    phase_ = Phase::over;
+    state_ = State::over;
     return;
   }
-  phase_ = Phase::pausing;
-  phase_end_ = now + decision.pause;
+  state_ = State::pausing;
+  waits_until_ = now + decision.pause;
   const std::string& earlier = verdict_.note_restart();
   if (requested_signal_) return;  // there is no next one
   RestartFacts facts;
@@ -155,7 +155,7 @@ void Job::give_up() {
                            nodes_.who_is_missing(),
                            waited_,
                            round_ ? round_->later_loss() : std::nullopt});
-  phase_ = Phase::over;
+  state_ = State::over;
 }
 
 /// No round is to begin any more: the user has asked for the job's end, or before the first one

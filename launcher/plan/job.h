@@ -2,7 +2,7 @@
 // and how the job ends. Pure: events and the time go in, the next step and lines for the console
 // come out; run/coordinator carries them.
 //
-//   phase       waits for                                   then
+//   state       waits for                                   then
 //   refusing    the other nodes to hear that node 0         gathering, which gives up at once
 //               cannot start, at most kRefuseFor
 //   gathering   the nodes of the next round                 running, or over
@@ -12,7 +12,7 @@
 //   pausing     the pause before the next round             gathering
 //   over        -                                           -
 //
-// A stop request of the user, which may come in any phase, leaves the round to plan/round, cuts a
+// A stop request of the user, which may come in any state, leaves the round to plan/round, cuts a
 // pause short, and begins no further round. A failure of the launcher itself leads to over.
 #pragma once
 
@@ -44,7 +44,7 @@ class Job {
     std::optional<Refusal> own_problem;                        // node 0 cannot execute the program
   };
 
-  enum class Phase { refusing, gathering, running, pausing, over };
+  enum class State { refusing, gathering, running, pausing, over };
   enum class Step {
     wait,         // for an event, or until deadline()
     begin_round,  // by begin_round(), or by note_failure()
@@ -94,7 +94,7 @@ class Job {
 
   // --- What is known.
 
-  [[nodiscard]] Phase phase() const { return phase_; }
+  [[nodiscard]] State state() const { return state_; }
   [[nodiscard]] int next_round() const { return policy_.next_round(); }
   /// The newest; null: none has begun.
   [[nodiscard]] Round* round() { return round_ ? &*round_ : nullptr; }
@@ -114,14 +114,14 @@ class Job {
   const Rules rules_;
   const NodeTable& nodes_;
   const Time begin_;
-  Phase phase_ = Phase::gathering;
+  State state_ = State::gathering;
   std::optional<Round> round_;  // the newest
   RestartPolicy policy_;
   VerdictBuilder verdict_;
   int unheard_ = 0;               // while refusing: nodes that have not heard it
   std::optional<NodeWait> wait_;  // while gathering
   std::chrono::milliseconds waited_{0};
-  Time phase_end_{};                     // of refusing and pausing
+  Time waits_until_{};                   // while refusing and pausing
   Time replace_not_before_{};            // no new round before
   std::optional<int> requested_signal_;  // the newest that stops the job, whenever it came
   std::optional<Refusal> refusal_;       // why the job does not begin

@@ -39,7 +39,7 @@ std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
     end.command.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
-  if (view.guard_has_killed || view.silence > kLease) {
+  if (view.is_fenced || view.silence > kLease) {
     const std::string how = "silent for " + format_seconds(view.silence) + view.silence_hint;
     return lose_node_zero(view, how, SIGKILL);
   }

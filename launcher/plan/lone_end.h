@@ -36,7 +36,7 @@ struct NodeZeroView {
   std::optional<std::string> connection_end;  // row 2: why it ended
   std::chrono::nanoseconds silence;           // since node 0 was heard
   std::string silence_hint;                   // what may be the reason for that, for people
-  bool guard_has_killed = false;              // the guard has heard nothing of node 0 for a lease
+  bool is_fenced = false;                     // row 3: by the guard's clock
   bool is_stop_unanswered = false;            // row 4
   int requested_signal = 0;                   // by the user; of row 4
 };

@@ -322,15 +322,15 @@ namespace {
 /// The newest lines that fill at most `most` bytes, each cut to kLongestLine.
 void keep_newest(std::vector<std::string>& lines, std::size_t most) {
   std::size_t bytes = 0;
-  std::size_t kept = 0;
-  while (kept < lines.size()) {
-    std::string& line = lines[lines.size() - 1 - kept];
+  std::size_t newest = 0;  // that fit
+  while (newest < lines.size()) {
+    std::string& line = lines[lines.size() - 1 - newest];
     if (line.size() > kLongestLine) line = cleaned(line, kLongestLine);
     bytes += line.size() + 1;
     if (bytes > most) break;
-    ++kept;
+    ++newest;
   }
-  lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(kept));
+  lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(newest));
 }
 
 void cut(WorkerReport& worker, std::size_t most) {

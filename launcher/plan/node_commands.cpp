@@ -12,7 +12,7 @@ namespace ddp::launcher {
 
 NodeCommands::Meaning NodeCommands::take(const NodeCommand& command) {
   if (const auto* const start = std::get_if<StartRound>(&command)) return take_start(*start);
-  if (const auto* const stop = std::get_if<EndRound>(&command)) return take_end_round(*stop);
+  if (const auto* const end = std::get_if<EndRound>(&command)) return take_end_round(*end);
   if (const auto* const end = std::get_if<EndJob>(&command)) return take_end_job(*end);
   const auto* const announce = std::get_if<AnnounceStop>(&command);
   const bool is_now = announce != nullptr && state_ == State::running && !end_command_ && !end_job_;
@@ -29,16 +29,16 @@ NodeCommands::Meaning NodeCommands::take_start(const StartRound& start) {
   return Meaning::noted;
 }
 
-NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& stop) {
-  const bool is_of_kept = start_ && stop.round == start_->round;
-  const bool is_of_current = state_ != State::waiting && stop.round == round_;
-  if (!is_of_kept && !is_of_current) return Meaning::ignored;
+NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& command) {
+  const bool is_of_next = start_ && command.round == start_->round;
+  const bool is_of_current = state_ != State::waiting && command.round == round_;
+  if (!is_of_next && !is_of_current) return Meaning::ignored;
   requests_ = StopRequests();
   if (!end_command_ && !end_job_) {
-    end_command_ = stop;
+    end_command_ = command;
     return Meaning::noted;
   }
-  if (!end_command_ || stop.signal != SIGKILL) return Meaning::ignored;
+  if (!end_command_ || command.signal != SIGKILL) return Meaning::ignored;
   end_command_->signal = SIGKILL;  // should the agent not have come to it yet
   return Meaning::kill;
 }
@@ -49,13 +49,13 @@ NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
   start_.reset();
   requests_ = StopRequests();
   if (state_ != State::running || end_command_) return Meaning::noted;
-  EndRound stop;
-  stop.round = round_;
-  stop.signal = SIGTERM;
-  stop.grace = std::min<std::chrono::milliseconds>(grace_, kLease);
-  stop.reason = EndReason::job_ended;
-  stop.what = "node 0 has ended the job in the middle of the round";
-  end_command_ = std::move(stop);
+  EndRound command;
+  command.round = round_;
+  command.signal = SIGTERM;
+  command.grace = std::min<std::chrono::milliseconds>(grace_, kLease);
+  command.reason = EndReason::job_ended;
+  command.what = "node 0 has ended the job in the middle of the round";
+  end_command_ = std::move(command);
   return Meaning::noted;
 }
 
@@ -73,8 +73,17 @@ void NodeCommands::note_ended() {
   requests_ = StopRequests();
 }
 
+Escalation NodeCommands::escalation() const {
+  assert(end_command_);
+  StopRequests earlier;
+  if (end_command_->reason == EndReason::user && requested_at_) earlier.note(*requested_at_);
+  return Escalation(end_command_->signal, end_command_->grace, earlier);
+}
+
 bool NodeCommands::note_stop_request(int signal, Time at) {
+  if (!StopRequests::counts(signal)) return false;
   requested_signal_ = signal;
+  requested_at_ = at;
   const int number = requests_.note(at);
   return number == 1 && state_ == State::ending && end_command_->reason != EndReason::user;
 }

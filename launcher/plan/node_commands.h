@@ -19,6 +19,7 @@
 #include <chrono>
 #include <optional>
 
+#include "launcher/plan/escalation.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/stop_requests.h"
 
@@ -64,12 +65,17 @@ class NodeCommands {
   [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }
   [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
-  // --- The user's own signals. Node 0 answers the first one by a command, in milliseconds.
+  /// How the workers are ended by it: a stop request that has led to it counts as the first.
+  /// Precondition: end_command().
+  [[nodiscard]] Escalation escalation() const;
 
-  /// True: it is the first one while the workers are being ended for another reason, so nothing
-  /// follows from it yet.
+  // --- Stop requests of this node's user. Node 0 answers the first one by a command, in
+  // milliseconds.
+
+  /// Any signal that stops the job. True: it is the first request while the workers are being ended
+  /// for another reason, so nothing follows from it yet.
   bool note_stop_request(int signal, Time at);
-  /// The newest of them.
+  /// The newest whose repetition means something; 0: none.
   [[nodiscard]] int requested_signal() const { return requested_signal_; }
   /// The user has asked twice, and no command has come: node 0 does not listen, so this node ends
   /// its part by itself. What is being ended already ends without it.
@@ -79,7 +85,7 @@ class NodeCommands {
 
  private:
   Meaning take_start(const StartRound& start);
-  Meaning take_end_round(const EndRound& stop);
+  Meaning take_end_round(const EndRound& command);
   Meaning take_end_job(const EndJob& end);
 
   int nproc_ = 1;
@@ -91,7 +97,8 @@ class NodeCommands {
   std::optional<EndRound> end_command_;
   std::optional<EndJob> end_job_;
   int requested_signal_ = 0;
-  StopRequests requests_;  // since the newest command that ends something, or round
+  std::optional<Time> requested_at_;  // in any round
+  StopRequests requests_;             // since the newest command that ends something, or round
 };
 
 }  // namespace ddp::launcher

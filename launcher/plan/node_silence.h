@@ -1,11 +1,10 @@
 // When a node that says nothing is lost, and when that is worth a line. Pure.
 //
-//   silent for        what
-//   > kQuiet          said once the node is heard again
-//   > kLease          the node is lost: node 0 goes on without it; by then that node's guard, which
-//                     also hears nothing of node 0, has killed its workers
-//   kReplaceAfter            a round that replaces the node may begin: its guard has surely done
-//   its work
+//   silent for         what
+//   > kQuiet           said once the node is heard again
+//   > kLease           the node is lost, and the round is ended on the others; its own guard kills
+//                      its workers after as long without node 0
+//   >= kReplaceAfter   the next round may begin: the guard has surely done its work
 #pragma once
 
 #include <chrono>

@@ -23,17 +23,17 @@ NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time no
     last_call_.reset();
     if (now >= last_) return Step::give_up;
   }
-  next_ = std::min(reminder_, last_call_.value_or(Time::max()));
+  deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
   // Before `not_before` the limit may be over: then nobody is to be woken by it again and again.
   const bool has_limit = !nodes.are_enough || nodes.awaits_another();
-  if (has_limit && now < last_) next_ = std::min(next_, last_);
-  if (now < not_before) next_ = std::min(next_, not_before);
+  if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
+  if (now < not_before) deadline_ = std::min(deadline_, not_before);
   return Step::wait;
 }
 
 bool NodeWait::take_reminder(Time now) {
   if (now < reminder_) return false;
-  reminder_ += kReminder;
+  reminder_ = now + kReminder;  // not one for each that a sleep of this machine has left out
   return true;
 }
 

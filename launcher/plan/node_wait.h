@@ -44,11 +44,11 @@ class NodeWait {
   NodeWait(const Rules& rules, Time now)
       : rules_(rules), last_(now + rules.limit), reminder_(now + kReminder) {}
 
-  /// To be called after each event, and at next().
+  /// To be called after each event, and at deadline().
   Step advance(const Presence& nodes, Time not_before, Time now);
 
   /// When advance() is to be called again though nothing happens.
-  [[nodiscard]] Time next() const { return next_; }
+  [[nodiscard]] Time deadline() const { return deadline_; }
   /// It is time to say who is missing; true once for each time.
   [[nodiscard]] bool take_reminder(Time now);
 
@@ -59,7 +59,7 @@ class NodeWait {
   Time last_;
   Time reminder_;
   std::optional<Time> last_call_;  // its end, once there are enough
-  Time next_{};
+  Time deadline_{};
 };
 
 }  // namespace ddp::launcher

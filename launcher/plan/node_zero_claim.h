@@ -1,7 +1,8 @@
 // Whether this agent is node 0, before it has heard of any other. Pure. The first row that applies:
 //
 //   what was said, and where it is                     claim       what run/rendezvous does
-//   1 one node                                         alone       opens nothing
+//   1 one node                                         alone       neither asks nor listens: its
+//                                                                  store opens a port of its own
 //   2 node rank 1 or more; is_host=false               none        joins
 //   3 node rank 0; is_host=true                        sure        asks, then listens: a taken port
 //                                                                  is an error

@@ -195,7 +195,7 @@ std::string describe_loss(const NodeLost& lost) {
   return name_node(lost.node_rank, lost.host) + " is lost: " + lost.how;
 }
 
-std::string describe_stop(const Stopped& stopped) {
+std::string describe_end_round(const Stopped& stopped) {
   if (stopped.asked_rank < 0) return "stopped by " + signal_name(stopped.signal);
   return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
@@ -356,7 +356,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
-    text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
+    text += "ddp-launch: " + describe_end_round(*stopped) + "; exit code " +
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }

@@ -17,7 +17,7 @@ std::string when(const RestartDecision& decision, const RestartFacts& facts) {
 }
 
 /// ", 2 of 3 ranks go on from step 7"; empty: no worker has survived.
-std::string describe_kept(const RoundResult& result, int world_size) {
+std::string describe_survivors(const RoundResult& result, int world_size) {
   if (result.survivors == 0) return "";
   const std::string who =
       ", " + std::to_string(result.survivors) + " of " + std::to_string(world_size) + " ranks ";
@@ -32,7 +32,7 @@ std::string describe_restart(const RoundResult& result,
                              const RestartDecision& decision,
                              const RestartFacts& facts) {
   std::string text = "round " + std::to_string(facts.next_round) + " starts " +
-                     when(decision, facts) + describe_kept(result, facts.world_size);
+                     when(decision, facts) + describe_survivors(result, facts.world_size);
   if (facts.restarts_left) {
     text += ", " + std::to_string(*facts.restarts_left) +
             (*facts.restarts_left == 1 ? " restart is left" : " restarts are left");

@@ -7,11 +7,11 @@
 
 #include "common/exit_code.h"
 #include "common/units.h"
+#include "launcher/plan/end_round_line.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/restart_policy.h"
-#include "launcher/plan/stop_line.h"
 
 namespace ddp::launcher {
 namespace {
@@ -126,6 +126,7 @@ void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
   if (node == nullptr || node->has_ended) return;
   node->has_ended = true;
   node->end = ended;
+  if (!ended.gpu_error.empty()) actions_.emplace_back(PutLast{node_rank, ended.gpu_error});
   for (WorkerReport& report : node->end.workers) {
     if (is_of(*node, report.ending.rank)) note_report(node_rank, std::move(report));
   }

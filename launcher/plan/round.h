@@ -8,9 +8,9 @@
 //   what is known                                          outcome          exit code
 //   1 the user's stop was the first reason                 Stopped          143 or 128+n
 //       but every worker says that it had finished         Succeeded        0
-//   2 the launcher failed: a node could not start its      LauncherFailed   its own
-//       workers, or our own agent slept
-//   3 a rank hangs, and its end is known                   Failed, by it    124
+//   2 the launcher's failure was: a node could not start   LauncherFailed   its own; 201 for
+//       its workers, or our own agent slept                                 a sleep
+//   3 a hang was, and the end of that rank is known        Failed, by it    124
 //   4 a node was lost                                      NodeLost         201
 //       but a worker had failed by itself before the       rows 5 to 7
 //       node's last word
@@ -19,12 +19,13 @@
 //   6 a worker failed                                      Failed           its own
 //   7 no worker failed, and none left                      Succeeded        0
 //
-// Row 1 depends on which event came first: a failure that comes later may follow from the user's
-// signal, which the workers may have got, too. The other rows depend on facts alone, so the order
-// in which nodes are heard changes nothing. outcome.h says who of several failed workers is the
-// root cause in row 6. What is known only while the round is being ended changes rows 2 to 6: a
-// failure that comes late may be the first one; but a node that cannot start its workers is the
-// launcher's failure only as the first reason, since later it follows from the end.
+// Rows 1 to 3 go by what came first, so at most one of them applies: what comes later may follow
+// from it. A failure may follow from the user's signal, which the workers may have got, too; that a
+// node cannot start its workers may follow from the end. Our own agent's sleep is told before all
+// that has come meanwhile (note_own_node_slept), a stop request and a worker's failure among it.
+// Rows 4 to 7 go by facts alone, also by those that come while the round is being ended, so the
+// order in which nodes are heard changes nothing there. outcome.h says who of several failed
+// workers is the root cause in row 6.
 #pragma once
 
 #include <chrono>
@@ -82,10 +83,15 @@ class Round {
     int node_rank = 0;
     std::string how;
   };
+  /// A GPU of that node is broken: any other node comes before it in the next round.
+  struct PutLast {
+    int node_rank = 0;
+    std::string gpu_error;  // a line of its kernel log
+  };
   struct Warn {
     std::string text;
   };
-  using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, Warn>;
+  using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, PutLast, Warn>;
 
   /// `nodes` by node rank, which are told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
@@ -98,8 +104,8 @@ class Round {
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
   void note_agent_failed(int node_rank, const AgentFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
-  /// Our own node was fenced, as its agent did not run. To be told before the losses that follow
-  /// from it: the other nodes have left, as they have not heard us.
+  /// Our own node was fenced, as its agent did not run. To be told before what came meanwhile: the
+  /// other nodes have left, as they have not heard us, and our guard has killed our workers.
   void note_own_node_slept(const std::string& why, Time now);
   /// Nothing more comes from that node, which was last heard at `heard`.
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);

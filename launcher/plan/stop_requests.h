@@ -19,14 +19,6 @@ class StopRequests {
   /// likes.
   static constexpr bool counts(int signal) { return signal == SIGINT || signal == SIGTERM; }
 
-  /// Those that were made when the user's `signal`, which came at `at`, has led to a stop: one; but
-  /// none by a signal that announces it.
-  static StopRequests that_led_to_stop(int signal, Time at) {
-    StopRequests requests;
-    if (counts(signal)) requests.note(at);
-    return requests;
-  }
-
   /// Returns which request it is, from 1; 0: the last one, delivered again.
   int note(Time at) {
     if (last_ && at - *last_ <= kSame) return 0;

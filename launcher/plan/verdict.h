@@ -17,7 +17,7 @@ struct Verdict : RoundResult {
   std::string why_last_round;               // why no other one followed, where somebody may wonder
   int rounds = 0;                           // that have begun
   std::vector<std::string> earlier_rounds;  // a line each, the newest kRoundLines of them
-  std::chrono::nanoseconds duration{0};     // first worker started to last process gone
+  std::chrono::nanoseconds duration{0};     // node 0 is there to the last process gone
 };
 
 }  // namespace ddp::launcher

@@ -9,8 +9,8 @@
 #include "common/exit_code.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/end_round_line.h"
 #include "launcher/plan/signal_meaning.h"
-#include "launcher/plan/stop_line.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
 #include "launcher/run/job_look.h"
@@ -147,11 +147,11 @@ asio::awaitable<void> Agent::run_round() {
   co_await workers_.wait_for_gpus(commands_);
   if (!commands_.end_command()) start_workers(start);
   // If one worker could not start, node 0 knows, and none trains.
-  co_await watch();
+  co_await watch_workers();
   commands_.begin_ending();
-  const bool is_requested = stop_request_ && StopRequests::counts(stop_request_->signal);
-  say_stop(console_, *commands_.end_command(), workers_.group(), is_requested);
-  const GroupEnded end = co_await workers_.end(commands_, stop_request_);
+  const bool is_requested_here = commands_.requested_signal() != 0;
+  say_end_round(console_, *commands_.end_command(), workers_.group(), is_requested_here);
+  const GroupEnded end = co_await workers_.end(commands_);
   commands_.note_ended();
   zero_->send_event(end);
 }
@@ -170,7 +170,7 @@ void Agent::start_workers(const StartRound& start) {
 }
 
 /// Until node 0 ends the round, or is lost.
-asio::awaitable<void> Agent::watch() {
+asio::awaitable<void> Agent::watch_workers() {
   while (!commands_.end_command()) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (!event) continue;
@@ -178,7 +178,7 @@ asio::awaitable<void> Agent::watch() {
     group.note(*event);
     // What is seen of a fenced node is the guard's work, not the workers'.
     if (fence_cause() != FenceCause::none) {
-      zero_->note_lease_over();
+      zero_->note_fenced();
       continue;
     }
     if (const auto* const exited = std::get_if<WorkerExited>(&*event)) {
@@ -202,7 +202,7 @@ asio::awaitable<void> Agent::look_regularly() {
     co_await look_timer_.async_wait(kResult);
     if (is_over_) break;
     if (fence_cause() != FenceCause::none) {
-      zero_->note_lease_over();
+      zero_->note_fenced();
       continue;
     }
     awake_at_ = boot_time();
@@ -260,7 +260,7 @@ std::string Agent::answer(const std::string& request) {
   if (request == "status") return describe_status(spec_, workers_.facts(), world_size, group);
   if (request == "logs") return describe_logs(spec_, workers_.facts(), world_size, group);
   if (request != "stop") return "unknown request";
-  request_stop(SignalCame{SIGTERM, true, Clock::now()});  // whatever signals the user has listed
+  request_stop(SIGTERM);  // whatever signals the user has listed
   return "stopping " + count_workers(group.alive()) + " of pid " + std::to_string(::getpid());
 }
 
@@ -281,19 +281,18 @@ void Agent::note_signal(int signal) {
     case SignalMeaning::ignored:
       return console_.warning("SIGTSTP is ignored: the other nodes would take this one for lost.");
     case SignalMeaning::stops:
-      return request_stop(SignalCame{signal, true, Clock::now()});
+      return request_stop(signal);
     case SignalMeaning::passed_on:
       return inbox_.push(SignalCame{signal, false, Clock::now()});
   }
 }
 
 /// The user wants the job to end. What it means is for node 0 to say.
-void Agent::request_stop(const SignalCame& came) {
-  stop_request_ = came;
-  inbox_.push(came);
-  if (StopRequests::counts(came.signal) && commands_.note_stop_request(came.signal, came.at))
-    console_.warning(answer_stop_request(came.signal));
-  zero_->send_event(StopRequested{came.signal});
+void Agent::request_stop(int signal) {
+  const Clock::time_point now = Clock::now();
+  inbox_.push(SignalCame{signal, true, now});
+  if (commands_.note_stop_request(signal, now)) console_.warning(answer_stop_request(signal));
+  zero_->send_event(StopRequested{signal});
 }
 
 }  // namespace ddp::launcher

@@ -59,14 +59,14 @@ class Agent {
  private:
   asio::awaitable<void> run_rounds();
   asio::awaitable<void> run_round();
-  asio::awaitable<void> watch();
+  asio::awaitable<void> watch_workers();
   asio::awaitable<void> look_regularly();
   asio::awaitable<void> wait_for_command();
   void start_workers(const StartRound& start);
   bool take_command(const NodeCommand& command);
   void reply_to_heartbeat(const Heartbeat& heartbeat);
   void note_signal(int signal);
-  void request_stop(const SignalCame& came);
+  void request_stop(int signal);
   std::string answer(const std::string& request);
   [[nodiscard]] JobView look_at_job(Coordinator& coordinator);
 
@@ -92,7 +92,6 @@ class Agent {
   asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
   bool is_over_ = false;
-  std::optional<SignalCame> stop_request_;  // the newest that stops the job, whenever it came
 };
 
 }  // namespace ddp::launcher

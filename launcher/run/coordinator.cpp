@@ -70,8 +70,8 @@ void Coordinator::command_own_node(const NodeCommand& command) {
   if (!take_command_(command)) throw std::logic_error("our own coordinator gives a wrong command");
 }
 
-void Coordinator::note_lease_over() {
-  inbox_.push(NodeLinks::OwnLeaseOver());
+void Coordinator::note_fenced() {
+  inbox_.push(NodeLinks::OwnNodeFenced());
 }
 
 std::string Coordinator::store_address() const {
@@ -84,7 +84,7 @@ asio::awaitable<void> Coordinator::ask_again() {
   while (true) {
     ask_timer_.expires_after(kAskPause);
     co_await ask_timer_.async_wait(kResult);
-    if (runner_ || job_.phase() == Job::Phase::over) co_return;
+    if (runner_ || job_.state() == Job::State::over) co_return;
     const std::optional<Answer> answer = co_await ask_once(io_, *question_, kAskFor);
     const auto* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
     if (refusal != nullptr) co_return inbox_.push(NodeLinks::OtherNodeZero{*refusal});

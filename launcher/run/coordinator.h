@@ -42,7 +42,7 @@ class Coordinator : public NodeZero {
   void send_event(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override { send_event(reply); }
   void tick() override { command_own_node(Heartbeat()); }
-  void note_lease_over() override;
+  void note_fenced() override;
   EndJob fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
@@ -68,7 +68,7 @@ class Coordinator : public NodeZero {
   void command_own_node(const NodeCommand& command);
 
   [[nodiscard]] bool has_other_nodes() const { return spec_.max_nodes > 1; }
-  [[nodiscard]] bool is_in_round() const { return job_.phase() == Job::Phase::running; }
+  [[nodiscard]] bool is_in_round() const { return job_.state() == Job::State::running; }
   [[nodiscard]] EndJob make_end(std::size_t most_workers) const;
 
   asio::io_context& io_;

@@ -37,8 +37,8 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           Console& console,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
-                                          std::vector<EndedWorker> ended) {
-  GpuMemoryWait wait(std::move(ended), Clock::now());
+                                          std::vector<FormerWorker> former) {
+  GpuMemoryWait wait(std::move(former), Clock::now());
   std::shared_ptr<GpuQuestion> question = ask(io, inbox, group);
   Deadline next = kNoDeadline;  // of the questions
   while (!commands.end_command() && (question || next != kNoDeadline)) {

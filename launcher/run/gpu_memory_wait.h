@@ -15,7 +15,7 @@
 
 namespace ddp::launcher {
 
-/// Says for whom it waits, and who holds memory at the limit. Suspends: until no worker of `ended`
+/// Says for whom it waits, and who holds memory at the limit. Suspends: until no worker of `former`
 /// holds any, for GpuMemoryWait::kLimit, or until `commands` want the round to end. Errors: none;
 /// what cannot be asked is not waited for. All references outlive it; `group` has no worker yet.
 asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
@@ -23,6 +23,6 @@ asio::awaitable<void> wait_for_gpu_memory(asio::io_context& io,
                                           Console& console,
                                           WorkerGroup& group,
                                           const NodeCommands& commands,
-                                          std::vector<EndedWorker> ended);
+                                          std::vector<FormerWorker> former);
 
 }  // namespace ddp::launcher

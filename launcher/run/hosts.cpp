@@ -25,8 +25,8 @@
 #include "launcher/os/resources.h"
 #include "launcher/os/stop_signals.h"
 #include "launcher/plan/flags.h"
+#include "launcher/plan/hosts_end.h"
 #include "launcher/plan/line_splitter.h"
-#include "launcher/plan/stop_requests.h"
 #include "launcher/run/console.h"
 #include "launcher/run/load_job.h"
 
@@ -34,7 +34,6 @@ namespace ddp::launcher {
 namespace {
 
 constexpr int kTokenBytes = 32;
-constexpr int kSshFailed = 255;  // ssh's own code (ssh(1)); also when what it ran was killed
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr std::size_t kMostQueued = 1 << 20;          // for the console; then the connections wait
 constexpr std::chrono::milliseconds kQueuePause(10);  // between two looks at a full queue
@@ -50,15 +49,14 @@ bool is_stop_signal(int signal) {
 
 struct StreamEnded {};
 
-struct HostEnded {
+struct ConnectionEnded {
   std::size_t node = 0;
   std::optional<ExitStatus> status;
 };
-struct SignalCame {
-  int signal = 0;
+struct StopRequestCame {
   Clock::time_point at;
 };
-using AgentEvent = std::variant<HostEnded, SignalCame>;
+using StarterEvent = std::variant<ConnectionEnded, StopRequestCame>;
 
 /// One ssh and its streams.
 struct Connection {
@@ -71,9 +69,7 @@ struct Connection {
   asio::posix::stream_descriptor output;
   asio::posix::stream_descriptor errors;
   Inbox<StreamEnded> streams;
-  bool has_agent = false;  // it has said so
   std::string last_error;  // the newest line of its stderr
-  std::optional<ExitStatus> status;
   std::unique_ptr<Process> process;
 
   ~Connection() {
@@ -82,17 +78,6 @@ struct Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 };
-
-/// The agent's greeting is for us. Any other line may be the last one before ssh fails.
-bool is_greeting(Connection& connection, std::string_view line) {
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  if (line == kConnected) {
-    connection.has_agent = true;
-    return true;
-  }
-  if (!line.empty()) connection.last_error = line;
-  return false;
-}
 
 std::string read_host_file(const std::string& path) {
   constexpr std::size_t kLargest = 4 << 20;
@@ -110,15 +95,20 @@ class Starter {
   explicit Starter(const SshPlan& plan)
       : plan_(plan),
         console_(writer_, log::Level::info, false),
-        signals_(io_, {kStopSignals.begin(), kStopSignals.end()}, [this](int signal) {
-          if (is_stop_signal(signal)) inbox_.push(SignalCame{signal, Clock::now()});
-        }) {}
+        signals_(io_,
+                 {kStopSignals.begin(), kStopSignals.end()},
+                 [this](int signal) {
+                   if (is_stop_signal(signal)) inbox_.push(StopRequestCame{Clock::now()});
+                 }),
+        end_(plan.hosts.size(), plan.others_wait) {}
 
   int run() {
     start_all();
     asio::co_spawn(io_, run_until_all_ended(), rethrow);
     io_.run();
-    return verdict();
+    for (const std::size_t node : end_.cut_off())
+      say_ended(*connections_[node], "the connection, or its agent, was cut off");
+    return end_.exit_code();
   }
 
  private:
@@ -126,24 +116,21 @@ class Starter {
   void start(Connection& connection, const Secret& token);
   asio::awaitable<void> run_until_all_ended();
   asio::awaitable<void> copy(Connection& connection, FileWriter::Target target);
-  asio::awaitable<void> watch(Connection& connection);
-  void note_end(const HostEnded& ended);
-  void note_stop_request(const SignalCame& signal);
-  void stop_agents(int times);
+  bool take_greeting(Connection& connection, std::string_view line);
+  asio::awaitable<void> wait_for_end(Connection& connection);
+  HostsEnd::Step take(const std::optional<StarterEvent>& event);
+  HostsEnd::Step note_end(const ConnectionEnded& ended);
+  void carry_out(HostsEnd::Step step);
   void say_ended(const Connection& connection, const std::string& what);
-  [[nodiscard]] int verdict();
 
   const SshPlan& plan_;
   FileWriter writer_;
   Console console_;
   asio::io_context io_{1};
-  Inbox<AgentEvent> inbox_{io_};
+  Inbox<StarterEvent> inbox_{io_};
   StopSignals signals_;
+  HostsEnd end_;
   std::vector<std::unique_ptr<Connection>> connections_;
-  std::size_t running_ = 0;
-  Deadline others_deadline_ = kNoDeadline;  // for agents that do not end with the first
-  StopRequests requests_;
-  std::optional<int> failure_;  // a host that has no agent: our code
 };
 
 void Starter::start_all() {
@@ -164,7 +151,6 @@ void Starter::start_all() {
     connections_.push_back(std::make_unique<Connection>(io_, node, plan_.hosts[node]));
     start(*connections_.back(), token);
   }
-  running_ = connections_.size();
 }
 
 void Starter::start(Connection& connection, const Secret& token) {
@@ -193,20 +179,14 @@ void Starter::start(Connection& connection, const Secret& token) {
     ::close(fd);
   asio::co_spawn(io_, copy(connection, FileWriter::kStdout), rethrow);
   asio::co_spawn(io_, copy(connection, FileWriter::kStderr), rethrow);
-  asio::co_spawn(io_, watch(connection), rethrow);
+  asio::co_spawn(io_, wait_for_end(connection), rethrow);
 }
 
 asio::awaitable<void> Starter::run_until_all_ended() {
-  while (running_ > 0) {
-    const std::optional<AgentEvent> event = co_await inbox_.next(others_deadline_);
-    if (!event) {
-      others_deadline_ = kNoDeadline;
-      console_.warning("some agents have not ended with the others; they are stopped.");
-      stop_agents(1);
-      continue;
-    }
-    if (const auto* const ended = std::get_if<HostEnded>(&*event)) note_end(*ended);
-    if (const auto* const signal = std::get_if<SignalCame>(&*event)) note_stop_request(*signal);
+  while (!end_.is_over()) {
+    const std::optional<StarterEvent> event =
+        co_await inbox_.next(end_.deadline().value_or(kNoDeadline));
+    carry_out(take(event));
   }
   // No connection is left.
   signals_.close();
@@ -216,6 +196,29 @@ asio::awaitable<void> Starter::run_until_all_ended() {
     connection->output.close(ignored);
     connection->errors.close(ignored);
   }
+}
+
+HostsEnd::Step Starter::take(const std::optional<StarterEvent>& event) {
+  if (!event) {
+    console_.warning("some agents have not ended with the others; they are stopped.");
+    return end_.note_deadline();
+  }
+  if (const auto* const ended = std::get_if<ConnectionEnded>(&*event)) return note_end(*ended);
+  const HostsEnd::Step step = end_.note_stop_request(std::get<StopRequestCame>(*event).at);
+  if (step == HostsEnd::Step::stop_agents)
+    console_.info("stopping the job on all hosts; a second Ctrl-C kills it.");
+  return step;
+}
+
+/// The agent's greeting is for us. Any other line may be the last one before ssh fails.
+bool Starter::take_greeting(Connection& connection, std::string_view line) {
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (line == kConnected) {
+    end_.note_agent(connection.node);
+    return true;
+  }
+  if (!line.empty()) connection.last_error = line;
+  return false;
 }
 
 /// Whole lines: those of several hosts never mix.
@@ -231,7 +234,7 @@ asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target t
     if (error) break;
     std::string text;
     splitter.feed(std::string_view(bytes.data(), size), [&](std::string_view line) {
-      if (is_errors && is_greeting(connection, line)) return;
+      if (is_errors && take_greeting(connection, line)) return;
       text.append(line).append("\n");
     });
     writer_.write(target, std::move(text));
@@ -241,14 +244,14 @@ asio::awaitable<void> Starter::copy(Connection& connection, FileWriter::Target t
     }
   }
   splitter.finish([&](std::string_view line) {
-    if (is_errors && is_greeting(connection, line)) return;
+    if (is_errors && take_greeting(connection, line)) return;
     writer_.write(target, std::string(line) + "\n");
   });
   connection.streams.push(StreamEnded{});
 }
 
 /// Suspends: until ssh has ended, and what it had to say is there.
-asio::awaitable<void> Starter::watch(Connection& connection) {
+asio::awaitable<void> Starter::wait_for_end(Connection& connection) {
   const std::optional<ExitStatus> status = co_await connection.process->wait();
   const Deadline deadline = Clock::now() + kDrainWait;
   for (int stream = 0; stream < 2; ++stream) {
@@ -256,63 +259,42 @@ asio::awaitable<void> Starter::watch(Connection& connection) {
     if (!ended) break;
   }
   connection.process->reap();
-  inbox_.push(HostEnded{connection.node, status});
+  inbox_.push(ConnectionEnded{connection.node, status});
 }
 
-void Starter::note_end(const HostEnded& ended) {
-  Connection& connection = *connections_[ended.node];
-  connection.status = ended.status.value_or(ExitStatus{kSshFailed});
-  --running_;
-  if (others_deadline_ == kNoDeadline) others_deadline_ = Clock::now() + plan_.others_wait;
-  if (requests_.count() > 0 || connection.has_agent) return;
-  const bool is_reached = connection.status->exit_code() < 128;
-  say_ended(connection, is_reached ? "no agent was started" : "ssh failed");
+HostsEnd::Step Starter::note_end(const ConnectionEnded& ended) {
+  const Connection& connection = *connections_[ended.node];
+  const ExitStatus status = ended.status.value_or(ExitStatus{HostsEnd::kSshFailed});
+  const HostsEnd::Step step = end_.note_connection_ended(ended.node, status, Clock::now());
+  if (step != HostsEnd::Step::stop_agents) return step;
+  say_ended(connection, HostsEnd::is_reached(status) ? "no agent was started" : "ssh failed");
   console_.info("try: " + plan_.ssh + " -oBatchMode=yes " + plan_.hosts[ended.node].login + " " +
                 quote_for_shell(plan_.program) + " --version");
-  const int code = connection.status->code;
-  if (!failure_) failure_ = is_reached && code != 0 ? code : exit_code::kRendezvous;
-  stop_agents(1);
+  return step;
 }
 
 void Starter::say_ended(const Connection& connection, const std::string& what) {
-  std::string text = "host " + connection.name + ": " + what + ": " + to_text(*connection.status);
-  if (!connection.has_agent && !connection.last_error.empty()) text += ", " + connection.last_error;
+  std::string text =
+      "host " + connection.name + ": " + what + ": " + to_text(end_.status(connection.node));
+  if (!end_.has_agent(connection.node) && !connection.last_error.empty())
+    text += ", " + connection.last_error;
   console_.error(text);
 }
 
-void Starter::note_stop_request(const SignalCame& signal) {
-  const int request = requests_.note(signal.at);
-  if (request == 0) return;
-  if (request == 1) console_.info("stopping the job on all hosts; a second Ctrl-C kills it.");
-  if (request < 3) return stop_agents(request);
-  for (const auto& connection : connections_)
-    connection->process->signal(SIGKILL);
-}
-
-/// Once: the agents stop the job, by a byte; twice: they kill it, by the end of the connection.
-void Starter::stop_agents(int times) {
+/// By a byte the agents stop the job, by the end of the connection's input they kill it.
+void Starter::carry_out(HostsEnd::Step step) {
+  if (step == HostsEnd::Step::wait) return;
   for (const auto& connection : connections_) {
-    if (connection->status || connection->input < 0) continue;
-    const bool is_told = times == 1 && ::write(connection->input, "\n", 1) == 1;
-    if (is_told) continue;
+    if (step == HostsEnd::Step::cut_connections) {
+      connection->process->signal(SIGKILL);
+      continue;
+    }
+    if (end_.has_ended(connection->node) || connection->input < 0) continue;
+    const bool is_stop = step == HostsEnd::Step::stop_agents;
+    if (is_stop && ::write(connection->input, "\n", 1) == 1) continue;
     ::close(connection->input);
     connection->input = -1;
   }
-}
-
-/// All agents of a job end with the same code, but for one that was killed or cut off.
-int Starter::verdict() {
-  if (failure_) return *failure_;
-  const auto is_cut = [](const auto& connection) {
-    return connection->status->exit_code() == kSshFailed || connection->status->signal != 0;
-  };
-  const auto told = std::find_if_not(connections_.begin(), connections_.end(), is_cut);
-  if (told == connections_.end())
-    return requests_.count() > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
-  for (const auto& connection : connections_) {
-    if (is_cut(connection)) say_ended(*connection, "the connection, or its agent, was cut off");
-  }
-  return (*told)->status->code;
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include "common/live_line.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/end_round_line.h"
 #include "launcher/plan/placement.h"
-#include "launcher/plan/stop_line.h"
 
 namespace ddp::launcher {
 namespace {
@@ -50,18 +50,18 @@ void say_node(Console& console,
                (facts.interface.empty() ? "" : " by " + facts.interface));
 }
 
-void say_stop(Console& console,
-              const EndRound& stop,
-              const WorkerGroup& group,
-              bool is_requested_here) {
+void say_end_round(Console& console,
+                   const EndRound& command,
+                   const WorkerGroup& group,
+                   bool is_requested_here) {
   if (group.alive() == 0) return;
-  const std::string line = describe_stop(stop, group.alive(), is_requested_here);
-  if (stop.reason == EndReason::user) {
+  const std::string line = describe_end_round(command, group.alive(), is_requested_here);
+  if (command.reason == EndReason::user) {
     console.warning(line);
   } else {
     console.error(line);
   }
-  if (stop.reason != EndReason::hang) return;
+  if (command.reason != EndReason::hang) return;
   for (const auto& worker : group.workers()) {
     if (worker->ending) continue;
     console.info("rank " + std::to_string(worker->placement.rank) + ": " +

@@ -1,5 +1,5 @@
 // The lines that a node's agent prints about its own part in a round: what supervises it, what it
-// runs and why it stops. Their words are made in common/live_line and plan/stop_line.
+// runs and why it stops. Their words are made in common/live_line and plan/end_round_line.
 #pragma once
 
 #include <sys/types.h>
@@ -21,10 +21,10 @@ void say_node(Console& console,
               const StartRound& start);
 
 /// Why the workers that still run are being ended; at a hang, where each of them is.
-/// `is_requested_here`: as of describe_stop().
-void say_stop(Console& console,
-              const EndRound& stop,
-              const WorkerGroup& group,
-              bool is_requested_here);
+/// `is_requested_here`: as of describe_end_round().
+void say_end_round(Console& console,
+                   const EndRound& command,
+                   const WorkerGroup& group,
+                   bool is_requested_here);
 
 }  // namespace ddp::launcher

@@ -92,7 +92,7 @@ std::optional<Refusal> NodeLinks::admit(const NodeCame& came, bool has_begun) {
   node->link = came.link;
   came.link->send(encode(rules_.welcome));
   send_heartbeat(*node);
-  watch(*node);
+  listen_to(*node);
   nodes_.emplace(node->id, std::move(node));
   console_.info(name_node(came.hello.node_rank, came.hello.host) + " has joined from " +
                 came.link->peer_address() + ": " + std::to_string(table_.present()) + " of " +
@@ -115,7 +115,7 @@ void NodeLinks::say_refused(const std::string& text) {
     console_.warning("further ones are not shown for a while.");
 }
 
-void NodeLinks::watch(JobNode& node) {
+void NodeLinks::listen_to(JobNode& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {

@@ -71,9 +71,9 @@ class NodeLinks {
   struct OtherNodeZero {
     Refusal refusal;  // of that one to us
   };
-  /// Our own node is fenced: nothing was heard for a lease, and its guard has killed its workers.
-  struct OwnLeaseOver {};
-  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnLeaseOver>;
+  /// Our own node is fenced.
+  struct OwnNodeFenced {};
+  using Event = std::variant<EventCame, NodeCame, LinkLost, OtherNodeZero, OwnNodeFenced>;
   using CommandOwnNode = std::function<void(const NodeCommand&)>;
 
   struct Rules {
@@ -132,7 +132,7 @@ class NodeLinks {
   asio::awaitable<void> keep_heartbeat();
   [[nodiscard]] std::string heartbeat() const;
   asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
-  void watch(JobNode& node);
+  void listen_to(JobNode& node);
   void say_broken_gpus();
   void say_refused(const std::string& text);
 

@@ -80,10 +80,10 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
 }
 
 asio::awaitable<void> NodeWorkers::wait_for_gpus(const NodeCommands& commands) {
-  std::vector<EndedWorker> ended = std::exchange(ended_, {});
-  if (ended.empty() || has_survivors_) co_return;  // survivors are on CPUs
+  std::vector<FormerWorker> former = std::exchange(former_, {});
+  if (former.empty() || has_survivors_) co_return;  // survivors are on CPUs
   co_await wait_for_gpu_memory(
-      parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(ended));
+      parts_.io, parts_.inbox, parts_.console, *group_, commands, std::move(former));
 }
 
 /// Errors: SystemError in the first round; a later one has something to lose, and goes on without.
@@ -112,30 +112,24 @@ GroupStarted NodeWorkers::start(const StartRound& start) {
   return started;
 }
 
-asio::awaitable<void> NodeWorkers::stop(EndRound stop, std::optional<SignalCame> stop_request) {
-  if (stop.reason == EndReason::hang) {
-    StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
-    co_await collector.collect();
-  }
-  StopRequests requests;
-  if (stop.reason == EndReason::user && stop_request)
-    requests = StopRequests::that_led_to_stop(stop_request->signal, stop_request->at);
-  const StopEscalation escalation(stop.signal, stop.grace, requests);
-  co_await group_->stop(stop.stop_reason(), escalation);
-}
-
-asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands,
-                                             std::optional<SignalCame> stop_request) {
+asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
   if (commands.end_command()->keeps_survivors && parts_.spec.keeps_survivors)
     co_await group_->settle();
-  // Read only now: while workers settled it may have become a SIGKILL.
-  const EndRound how = *commands.end_command();
-  if (group_->alive() > group_->survivors()) co_await stop(how, stop_request);
+  if (group_->alive() > group_->survivors()) {
+    // Read only now: while workers settled it may have become a SIGKILL.
+    const EndRound command = *commands.end_command();
+    const Escalation escalation = commands.escalation();
+    if (command.reason == EndReason::hang) {
+      StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
+      co_await collector.collect();
+    }
+    co_await group_->end(command.stop_reason(), escalation);
+  }
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.
   co_await group_->drain();
   for (const auto& worker : group_->workers()) {
-    if (worker->ending) ended_.push_back(EndedWorker{worker->placement.rank, worker->pid});
+    if (worker->ending) former_.push_back(FormerWorker{worker->placement.rank, worker->pid});
   }
   has_survivors_ = group_->survivors() > 0;
   GroupEnded end = describe_group_end(*group_, parts_.spec, facts_, baseline_);
@@ -159,8 +153,8 @@ asio::awaitable<void> NodeWorkers::clear_up_after_survivors() {
 asio::awaitable<void> NodeWorkers::end_survivors() {
   if (!has_survivors_) co_return;
   group_->give_up_survivors();
-  const StopEscalation escalation(SIGKILL, std::chrono::milliseconds(0));
-  co_await group_->stop(StopReason::teardown, escalation);
+  const Escalation escalation(SIGKILL, std::chrono::milliseconds(0));
+  co_await group_->end(StopReason::teardown, escalation);
   co_await clear_up_after_survivors();
 }
 

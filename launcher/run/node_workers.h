@@ -62,11 +62,9 @@ class NodeWorkers {
   /// Starts them. Errors: Error; what was started by then lives.
   [[nodiscard]] GroupStarted start(const StartRound& start);
 
-  /// Ends the round as `commands` say, but for survivors. `stop_request`: the newest
-  /// one by which the user asked this node to stop the job. Suspends: until no process of the round
+  /// Ends the round as `commands` say, but for survivors. Suspends: until no process of the round
   /// lives here, or it is named in the result. Precondition: commands.end_command().
-  asio::awaitable<GroupEnded> end(const NodeCommands& commands,
-                                  std::optional<SignalCame> stop_request);
+  asio::awaitable<GroupEnded> end(const NodeCommands& commands);
 
   /// No round comes that the survivors wait for.
   asio::awaitable<void> end_survivors();
@@ -83,7 +81,6 @@ class NodeWorkers {
   void prepare_cgroup();
   void make_group();
   void open_run_dir();
-  asio::awaitable<void> stop(EndRound stop, std::optional<SignalCame> stop_request);
   asio::awaitable<void> clear_up_after_survivors();
 
   const Parts parts_;
@@ -98,7 +95,7 @@ class NodeWorkers {
   bool has_survivors_ = false;          // the last round has left workers for the next one
   bool has_error_files_ = false;        // in any round
   Baseline baseline_;                   // of the newest round
-  std::vector<EndedWorker> ended_;      // workers of the last one
+  std::vector<FormerWorker> former_;    // of the last one
 };
 
 }  // namespace ddp::launcher

@@ -34,9 +34,8 @@ class NodeZero {
   /// lives; on node 0: the heartbeat to itself, by which it looks at all workers.
   virtual void tick() = 0;
 
-  /// The guard has killed the workers, as nothing was heard for a lease: ends the job for this
-  /// node.
-  virtual void note_lease_over() = 0;
+  /// This node is fenced (plan/fence): ends the job for it.
+  virtual void note_fenced() = 0;
 
   /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
   [[nodiscard]] virtual EndJob fail(const std::string& failure, int exit_code) = 0;

@@ -49,7 +49,7 @@ void RemoteNodeZero::tick() {
   end_alone_if_needed(false);
 }
 
-void RemoteNodeZero::note_lease_over() {
+void RemoteNodeZero::note_fenced() {
   end_alone_if_needed(true);
 }
 
@@ -59,7 +59,7 @@ EndJob RemoteNodeZero::fail(const std::string& failure, int exit_code) {
 }
 
 /// Asks plan/lone_end whether this node must end its part without node 0, and does so.
-void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
+void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   if (commands_.end_job()) return;
   const Clock::time_point now = Clock::now();
   NodeZeroView view;
@@ -69,7 +69,7 @@ void RemoteNodeZero::end_alone_if_needed(bool guard_has_killed) {
   view.connection_end = connection_end_;
   view.silence = now - link_->last_heard();
   view.silence_hint = link_->hint();
-  view.guard_has_killed = guard_has_killed;
+  view.is_fenced = is_fenced;
   view.is_stop_unanswered = commands_.is_stop_unanswered(now);
   view.requested_signal = commands_.requested_signal();
   std::optional<LoneEnd> end = end_without_node_zero(view, spec_.grace);

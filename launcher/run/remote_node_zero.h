@@ -32,14 +32,14 @@ class RemoteNodeZero : public NodeZero {
   void send_event(const NodeEvent& event) override;
   void reply(const HeartbeatReply& reply) override;
   void tick() override;
-  void note_lease_over() override;
+  void note_fenced() override;
   EndJob fail(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override { return link_->peer_address(); }
   [[nodiscard]] std::string own_address() const override { return link_->own_address(); }
   void close() override { link_->close(); }
 
  private:
-  void end_alone_if_needed(bool guard_has_killed);
+  void end_alone_if_needed(bool is_fenced);
 
   const JobSpec& spec_;
   const NodeCommands& commands_;

@@ -106,10 +106,10 @@ Rendezvous join_node_zero(asio::io_context& io, const JobSpec& spec) {
 
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   const Hello hello = say_hello(spec);
-  if (spec.max_nodes == 1) return as_node_zero(spec, hello);
-  const bool is_own = has_own_address(spec.master_addr);
+  const bool is_own = spec.max_nodes > 1 && has_own_address(spec.master_addr);
   const NodeZeroClaim claim =
       claim_node_zero({spec.max_nodes, spec.node_rank, spec.is_host, is_own});
+  if (claim == NodeZeroClaim::alone) return as_node_zero(spec, hello);
   if (claim == NodeZeroClaim::none) return join_node_zero(io, spec);
   // Somebody may be node 0 already: then this agent was started as a second one, or is to join. No
   // harm is done by asking: nobody answers yet where this agent is to listen.

@@ -24,10 +24,10 @@ struct Rendezvous {
   std::optional<JoinPlan> question;
 };
 
-/// Decides whether this agent is node 0: by explicit node rank 0, else is_host, else because it
-/// owns the endpoint's address; and joins node 0 when it is not. Blocks: until node 0 has answered,
-/// at most spec.join_timeout. Errors: SystemError, 202 when nobody answers or the port is taken,
-/// 203 when node 0 refuses this node, or is there already.
+/// As plan/node_zero_claim says: becomes node 0, or joins it. Blocks: of one node not at all; who
+/// may be node 0 asks for kAskFor whether somebody is; who joins waits for node 0, at most
+/// spec.join_timeout. Errors: SystemError: 202 when nobody answers, or the port of a sure node 0 is
+/// taken; else the code of the refusal, as a rule 203, when node 0 refuses this node.
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec);
 
 }  // namespace ddp::launcher

@@ -4,17 +4,18 @@
 #include <numeric>
 #include <utility>
 
+#include "launcher/plan/drain.h"
+#include "launcher/plan/escalation.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/settling.h"
 #include "launcher/run/stack_collector.h"
-#include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {
 namespace {
 
 // From the end of the grace to the last report of a node that can still report.
 constexpr Clock::duration kReportWait =
-    WorkerGroup::kKillWait + WorkerGroup::kDrainWait + std::chrono::seconds(5);
+    Escalation::kKillWait + Drain::kLongest + std::chrono::seconds(5);
 
 LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int round) {
   LiveLine::Rules rules;
@@ -109,8 +110,6 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   if (auto* const ended = std::get_if<GroupEnded>(&event)) {
     for (WorkerReport& report : ended->workers)
       report.ending.at += node.begin_since(round_.began_at());
-    const bool is_current = ended->round == round_.number();
-    if (is_current && !ended->gpu_error.empty()) parts_.links.put_last(node, ended->gpu_error);
     round_.note_group_ended(node.node_rank, *ended, now);
   }
 }
@@ -138,6 +137,10 @@ void RoundRunner::carry_out(const Round::Action& action) {
   if (const auto* const late = std::get_if<Round::LoseNode>(&action)) {
     const JobNode* const node = parts_.links.at(late->node_rank);
     if (node != nullptr) parts_.lose(node->id, late->how);
+  }
+  if (const auto* const broken = std::get_if<Round::PutLast>(&action)) {
+    JobNode* const node = parts_.links.at(broken->node_rank);
+    if (node != nullptr) parts_.links.put_last(*node, broken->gpu_error);
   }
   if (const auto* const warn = std::get_if<Round::Warn>(&action))
     parts_.console.warning(warn->text);

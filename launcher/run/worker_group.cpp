@@ -7,9 +7,11 @@
 #include "common/error.h"
 #include "common/survivor_page.h"
 #include "launcher/os/descendants.h"
+#include "launcher/plan/drain.h"
 #include "launcher/plan/numa.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/settling.h"
+#include "launcher/plan/sweep.h"
 
 namespace ddp::launcher {
 namespace {
@@ -18,13 +20,13 @@ constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at wh
 constexpr std::chrono::milliseconds kSettlePause(1);  // between two looks at who waits
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-StopEscalation::Step take_step(StopEscalation& escalation, const std::optional<AgentEvent>& event) {
+Escalation::Step take_step(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
   if (!event) return escalation.note_deadline(now);
   if (std::holds_alternative<KillCame>(*event)) return escalation.note_kill_command(now);
   const auto* const came = std::get_if<SignalCame>(&*event);
   if (came != nullptr) return escalation.note_signal(came->signal, came->at, now);
-  return StopEscalation::Step::wait;
+  return Escalation::Step::wait;
 }
 
 Settling::Step take_step(const std::optional<AgentEvent>& event) {
@@ -137,7 +139,7 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->started_at = Clock::now();
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
-  guard_.watch(worker->session);
+  guard_.cover(worker->session);
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
                  (worker->process->is_in_cgroup() ? ", in the job's cgroup" : ""));
   worker->output->close_write_end();
@@ -148,7 +150,7 @@ void WorkerGroup::start_one(const Placement& placement,
   if (index == workers_.size()) workers_.emplace_back();
   workers_[index] = std::move(worker);
   ++alive_;
-  asio::co_spawn(io_, watch(index), rethrow);
+  asio::co_spawn(io_, wait_for_exit(index), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->output), rethrow);
   asio::co_spawn(io_, read_output(*workers_[index]->errors), rethrow);
 }
@@ -200,7 +202,7 @@ void WorkerGroup::set_prefix(const Worker& worker, LogStream& stream, WorkerStre
   stream.set_prefix(Prefix(spec_.logs, plan, facts), worker.placement);
 }
 
-asio::awaitable<void> WorkerGroup::watch(std::size_t index) {
+asio::awaitable<void> WorkerGroup::wait_for_exit(std::size_t index) {
   const std::optional<ExitStatus> status = co_await workers_[index]->process->wait();
   if (status) inbox_.push(WorkerExited{index, *status, Clock::now()});
 }
@@ -278,8 +280,8 @@ std::size_t WorkerGroup::keep_survivors() {
   return others;
 }
 
-asio::awaitable<void> WorkerGroup::stop(StopReason reason, StopEscalation escalation) {
-  using Step = StopEscalation::Step;
+asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation) {
+  using Step = Escalation::Step;
   set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
@@ -293,20 +295,17 @@ asio::awaitable<void> WorkerGroup::stop(StopReason reason, StopEscalation escala
 
 asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
+  const Sweep sweep(!earlier_children_.empty());
   reap_adopted();
   // Every process that a worker ever started is below a child of ours now: a subreaper inherits
-  // orphans before their parent is reported (prctl(2)). So no child means that nothing is left, and
-  // /proc need not be read.
-  while (running() > 0 || !adopted().empty()) {
-    // Beside survivors: what the others have left behind are children of ours by now.
-    const std::size_t found = survivors() == 0 ? kill_left_behind() : 0;
-    if (earlier_children_.empty()) {
+  // orphans before their parent is reported (prctl(2)). So without a child /proc need not be read.
+  while (!Sweep::is_done(running(), adopted().size())) {
+    const std::size_t marked = Sweep::may_kill_marked(survivors()) ? kill_marked() : 0;
+    if (sweep.may_kill_orphans()) {
       for (const pid_t pid : adopted())
         signal_process(pid, SIGKILL);  // our own children: not yet reaped, so still theirs
-    } else if (found == 0 && running() == 0) {
-      break;  // what is left came from before us and is not ours to kill
     }
-    if (Clock::now() >= deadline) break;
+    if (sweep.leaves_rest(running(), marked) || Clock::now() >= deadline) break;
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kScanPause);
     if (event) note(*event);
     reap_adopted();
@@ -317,15 +316,15 @@ asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
     unkilled.push_back(describe_process(worker->pid));
     worker->process->unwatch();
   }
-  if (earlier_children_.empty()) {
+  if (sweep.may_kill_orphans()) {
     for (const pid_t pid : adopted())
       unkilled.push_back(describe_process(pid));
   }
   co_return unkilled;
 }
 
-/// In whatever session. Returns how many it found.
-std::size_t WorkerGroup::kill_left_behind() {
+/// What the workers have started, in whatever session. Returns how many it found.
+std::size_t WorkerGroup::kill_marked() {
   std::vector<Session> sessions;
   for (const auto& worker : workers_) {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
@@ -344,17 +343,14 @@ asio::awaitable<void> WorkerGroup::drain() {
     }
     return found;
   };
-  // Counts only while the writer could take more: then it is another process that we wait for.
-  Clock::duration waited{0};
-  while (count(&LogStream::is_drained, false) > 0 && waited < kDrainWait) {
+  Drain drain;
+  while (!drain.is_over(count(&LogStream::is_drained, false))) {
     const Clock::time_point begin = Clock::now();
     const std::optional<AgentEvent> event = co_await inbox_.next(begin + kDrainPause);
     if (event) note(*event);
-    if (count(&LogStream::is_held_back, true) == 0) {
-      waited += Clock::now() - begin;
-    } else {
-      writer_.leave_stuck_files();
-    }
+    const std::size_t held_back = count(&LogStream::is_held_back, true);
+    if (held_back > 0) writer_.leave_stuck_files();
+    drain.note_wait(held_back, Clock::now() - begin);
   }
   for (const auto& worker : workers_) {
     if (worker->is_survivor) continue;

@@ -20,12 +20,12 @@
 #include "launcher/os/log_mux.h"
 #include "launcher/os/process.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/escalation.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/log_layout.h"
 #include "launcher/plan/outcome.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/session.h"
-#include "launcher/plan/stop_escalation.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
@@ -99,7 +99,7 @@ class WorkerGroup {
   /// gets the first signal and SIGCONT; the last one is SIGKILL to every process group. Suspends:
   /// until all are reaped, at most the grace + kKillWait. Errors: none; who is still alive shows in
   /// alive().
-  asio::awaitable<void> stop(StopReason reason, StopEscalation escalation);
+  asio::awaitable<void> end(StopReason reason, Escalation escalation);
 
   /// Ends what the workers left behind, in whatever session, and reaps what this process adopted.
   /// Suspends: at most kKillWait. Errors: none; what could not be killed is named in the result.
@@ -110,7 +110,7 @@ class WorkerGroup {
 
   /// Waits for the last lines, and says which stream is cut if one is. Suspends: as long as the
   /// writer is behind and moves, at most FileWriter::kStallWait for one that does not; besides that
-  /// at most kDrainWait, as a process that is not ours to kill may hold a pipe.
+  /// at most Drain::kLongest, as a process that is not ours to kill may hold a pipe.
   asio::awaitable<void> drain();
 
   /// The last resort: kills and reaps all that was started, without suspending. Blocks: a second
@@ -136,8 +136,7 @@ class WorkerGroup {
   [[nodiscard]] bool saves_on_stop() const;
   [[nodiscard]] const std::vector<std::unique_ptr<Worker>>& workers() const { return workers_; }
 
-  static constexpr std::chrono::seconds kKillWait = StopEscalation::kKillWait;
-  static constexpr std::chrono::seconds kDrainWait{2};  // with kKillWait: no more than 10 s
+  static constexpr std::chrono::seconds kKillWait = Escalation::kKillWait;
 
  private:
   void take_over(Worker& worker, const Placement& placement);
@@ -151,12 +150,12 @@ class WorkerGroup {
                                          const WorkerFiles& files,
                                          WorkerStream stream);
   void set_prefix(const Worker& worker, LogStream& stream, WorkerStream kind);
-  asio::awaitable<void> watch(std::size_t index);
+  asio::awaitable<void> wait_for_exit(std::size_t index);
   asio::awaitable<void> read_output(LogStream& stream);
   void note_exit(const WorkerExited& exit);
   [[nodiscard]] std::size_t running() const { return alive_ - survivors(); }
   std::size_t keep_survivors();
-  std::size_t kill_left_behind();
+  std::size_t kill_marked();
   void set_ending(Worker& worker, ExitStatus status, Clock::time_point at) const;
   void signal_all(int signal);
   void kill_all_in_cgroup() const;

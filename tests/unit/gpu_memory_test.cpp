@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using testing::Not;
 
 const GpuMemoryWait::Time kBegin{};
-const std::vector<EndedWorker> kEnded{{4, 801}, {5, 802}};
+const std::vector<FormerWorker> kEnded{{4, 801}, {5, 802}};
 
 TEST(GpuMemoryWait, FreeMemoryIsNotWaitedForNorSaid) {
   GpuMemoryWait wait(kEnded, kBegin);

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using Phase = Job::Phase;
+using State = Job::State;
 using Step = Job::Step;
 
 const Job::Time kBegin{1000s};
@@ -43,10 +43,10 @@ Job::Rules rules_of(int max_restarts) {
 
 /// A job of nodes with one worker each, told of event after event.
 struct Rig {
-  explicit Rig(const Job::Rules& rules, int min_nodes = 1, int max_nodes = 1)
-      : min_nodes(min_nodes),
-        max_nodes(max_nodes),
-        table(hello_of(0, min_nodes, max_nodes), rules.replace_timeout.has_value()),
+  explicit Rig(const Job::Rules& rules, int least = 1, int most = 1)
+      : min_nodes(least),
+        max_nodes(most),
+        table(hello_of(0, least, most), rules.replace_timeout.has_value()),
         job(rules, table, kBegin) {}
 
   int join(int node_rank) { return table.add(hello_of(node_rank, min_nodes, max_nodes)); }
@@ -101,7 +101,7 @@ TEST(Job, OfOneNodeBeginsAtOnceAndEndsWithItsRound) {
   Rig rig(rules_of(0));
   EXPECT_EQ(rig.job.round(), nullptr);
   rig.begin();
-  EXPECT_EQ(rig.job.phase(), Phase::running);
+  EXPECT_EQ(rig.job.state(), State::running);
   EXPECT_EQ(rig.advance(), Step::wait);
   EXPECT_EQ(rig.job.deadline(), std::nullopt);
   rig.end(0, 0);
@@ -127,7 +127,7 @@ TEST(Job, WaitsForItsNodesAndSaysWhoIsMissing) {
 TEST(Job, EndsWhenItsNodesDoNotCome) {
   Rig rig(rules_of(0), 2, 2);
   EXPECT_EQ(rig.at(900s), Step::end);
-  EXPECT_EQ(rig.job.phase(), Phase::over);
+  EXPECT_EQ(rig.job.state(), State::over);
   EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
 }
 
@@ -229,7 +229,7 @@ TEST(Job, AFailedRoundIsFollowedByTheNextWhileThereAreRestarts) {
 TEST(Job, PausesBeforeARoundAfterShortOnes) {
   Rig rig(rules_of(9));
   rig.fail_two_short_rounds();
-  EXPECT_EQ(rig.job.phase(), Phase::pausing);
+  EXPECT_EQ(rig.job.state(), State::pausing);
   EXPECT_EQ(rig.job.deadline(), kBegin + 1s);
   EXPECT_EQ(rig.at(999ms), Step::wait);
   EXPECT_EQ(rig.at(1s), Step::begin_round);
@@ -277,6 +277,35 @@ TEST(Job, ALostNodeMayBeReplacedUntilTheLimit) {
   EXPECT_EQ(rig.job.verdict().why_last_round, "no other node came within 1min");
 }
 
+TEST(Job, NoDeadlineIsLeftBehindByASleepOfTheMachine) {
+  Rig rig(rules_of(0), 2, 2);
+  EXPECT_EQ(rig.at(95s), Step::wait);
+  EXPECT_EQ(rig.job.take_lines().size(), 1U) << "who is missing is said once";
+  EXPECT_EQ(rig.job.deadline(), kBegin + 105s);
+  EXPECT_EQ(rig.at(95s), Step::wait);
+  EXPECT_THAT(rig.job.take_lines(), IsEmpty());
+
+  Rig paused(rules_of(9));
+  paused.fail_two_short_rounds();
+  EXPECT_EQ(paused.at(95s), Step::begin_round);
+}
+
+TEST(Job, ARoundWaitsForReportsNoLongerThanItMay) {
+  Rig rig(rules_of(0), 2, 2);
+  const int id = rig.join(1);
+  rig.begin();
+  rig.end(0, 7);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_EQ(rig.job.deadline(), kBegin + 30s + 14s);
+  rig.now = kBegin + 44s;
+  rig.job.round()->note_time(rig.now);
+  EXPECT_EQ(rig.advance(), Step::wait);
+  EXPECT_EQ(rig.job.deadline(), std::nullopt) << "the node is to be given up now, by an action";
+  rig.table.remove(id);
+  rig.job.note_node_lost(1, "did not end its workers in time", rig.now, rig.now);
+  EXPECT_EQ(rig.advance(), Step::end);
+}
+
 TEST(Job, AFailureOfTheLauncherEndsItWhereverItIs) {
   Rig rig(rules_of(3));
   EXPECT_EQ(rig.advance(), Step::begin_round);
@@ -289,7 +318,7 @@ TEST(Job, AFailureOfTheLauncherEndsItWhereverItIs) {
 // --- Any order.
 
 /// Whatever comes in whatever order: the job comes to its end, no round begins after the user's
-/// stop, and rounds count up.
+/// stop, rounds count up, and what is waited for lies ahead.
 TEST(Job, ComesToItsEndInAnyOrder) {
   for (unsigned seed = 0; seed < 3000; ++seed) {
     SCOPED_TRACE(seed);
@@ -310,7 +339,7 @@ TEST(Job, ComesToItsEndInAnyOrder) {
     Step step = Step::wait;
     for (int turn = 0; turn < 2000 && step != Step::end; ++turn) {
       step = rig.advance();
-      rig.job.take_lines();
+      (void)rig.job.take_lines();
       if (step == Step::begin_round) {
         EXPECT_FALSE(is_stopped);
         EXPECT_EQ(rig.job.next_round(), begun);
@@ -323,7 +352,12 @@ TEST(Job, ComesToItsEndInAnyOrder) {
         continue;
       }
       if (step == Step::end) break;
-      const bool runs = rig.job.phase() == Phase::running;
+      const bool runs = rig.job.state() == State::running;
+      if (const auto deadline = rig.job.deadline()) {
+        EXPECT_GT(*deadline, rig.now) << "it is waited for again and again";
+      } else {
+        EXPECT_TRUE(runs) << "nobody else is sure to do something";
+      }
       const int what = pick(0, 99);
       const int node_rank = pick(0, static_cast<int>(ids.size()) - 1);
       if (what < 2) {
@@ -350,7 +384,7 @@ TEST(Job, ComesToItsEndInAnyOrder) {
     EXPECT_EQ(step, Step::end);
     EXPECT_EQ(rig.job.verdict().rounds, begun);
     rig.advance();
-    EXPECT_EQ(rig.job.phase(), Phase::over);
+    EXPECT_EQ(rig.job.state(), State::over);
   }
 }
 

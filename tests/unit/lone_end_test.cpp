@@ -69,7 +69,7 @@ TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
     EXPECT_EQ(end->exit_code, row.exit_code) << i;
     EXPECT_EQ(end->text, row.text);
     ASSERT_EQ(end->lost.has_value(), row.loses_node_zero) << i;
-    if (end->lost) EXPECT_EQ(end->lost->host, "a, 10.0.0.1");
+    EXPECT_EQ(end->lost ? end->lost->host : "a, 10.0.0.1", "a, 10.0.0.1");
   }
 }
 
@@ -81,7 +81,7 @@ TEST(LoneEnd, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
 /// The guard's clock goes on while the agent is stopped.
 TEST(LoneEnd, WhatTheGuardHasKilledIsLostThoughOurOwnClockSaysNothing) {
   NodeZeroView view = well();
-  view.guard_has_killed = true;
+  view.is_fenced = true;
   view.silence_hint = " (a hint)";
   const std::optional<LoneEnd> end = end_without_node_zero(view, kGrace);
   ASSERT_TRUE(end);

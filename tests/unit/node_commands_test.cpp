@@ -175,6 +175,52 @@ TEST(NodeCommands, WhoPressesWhileARoundEndsIsHeard) {
   EXPECT_FALSE(book.is_stop_unanswered(begin + 1h)) << "other nodes may still be ending theirs";
 }
 
+TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
+  using Step = Escalation::Step;
+  const NodeCommands::Time begin{100s};
+  const auto press_again = [begin](const NodeCommands& book) {
+    Escalation escalation = book.escalation();
+    escalation.begin(begin + 1s);
+    return escalation.note_signal(SIGTERM, begin + 2s, begin + 2s);
+  };
+  NodeCommands book = book_at(At::running);
+  EndRound command = stop_of(3);
+  command.reason = EndReason::user;
+  NodeCommands pressed = book;
+  pressed.note_stop_request(SIGINT, begin);
+  EXPECT_EQ(pressed.requested_signal(), SIGINT);
+  NodeCommands failed = pressed;
+  pressed.take(command);
+  EXPECT_EQ(press_again(pressed), Step::kill);
+
+  NodeCommands elsewhere = book;  // another node's user has asked
+  elsewhere.take(command);
+  EXPECT_EQ(press_again(elsewhere), Step::wait);
+
+  NodeCommands announced = book;  // SIGTERM comes some time later: that is the first
+  announced.note_stop_request(SIGUSR1, begin);
+  EXPECT_EQ(announced.requested_signal(), 0);
+  announced.take(command);
+  EXPECT_EQ(press_again(announced), Step::wait);
+
+  command.reason = EndReason::worker_failed;  // it has not led to this end
+  failed.take(command);
+  EXPECT_EQ(press_again(failed), Step::wait);
+}
+
+TEST(NodeCommands, TheSignalAndTheGraceAreThoseOfTheCommand) {
+  const NodeCommands::Time begin{100s};
+  NodeCommands book = book_at(At::running);
+  EndRound command = stop_of(3, SIGINT);
+  command.grace = 7s;
+  book.take(command);
+  Escalation escalation = book.escalation();
+  EXPECT_EQ(escalation.begin(begin), SIGINT);
+  EXPECT_EQ(escalation.deadline(), begin + 7s);
+  book.take(stop_of(3, SIGKILL));
+  EXPECT_EQ(book.escalation().begin(begin), SIGKILL) << "should the agent come to it only now";
+}
+
 /// The agent's loop, one step at a time.
 struct PlayedAgent {
   NodeCommands book{kWorkers, 5s};

@@ -54,21 +54,21 @@ TEST(NodeWait, ALaterRoundOfEnoughNodesBeginsAtOnceUnlessALostOneMayBeReplaced) 
   NodeWait wait = later_wait(60s);
   EXPECT_EQ(wait.advance(kOneLost, {}, kNow), Step::wait);
   EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 59s), Step::wait);
-  EXPECT_EQ(wait.next(), kNow + 10s) << "who is missing is to be said";
+  EXPECT_EQ(wait.deadline(), kNow + 10s) << "who is missing is to be said";
   EXPECT_EQ(wait.advance(kOneLost, {}, kNow + 60s), Step::begin);
 }
 
 TEST(NodeWait, NothingBeginsBehindAFence) {
   NodeWait wait = later_wait(60s);
   EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow), Step::wait);
-  EXPECT_EQ(wait.next(), kNow + 7s);
+  EXPECT_EQ(wait.deadline(), kNow + 7s);
   EXPECT_EQ(wait.advance(kAll, kNow + 7s, kNow + 7s), Step::begin);
 }
 
 TEST(NodeWait, ALimitThatIsOverBehindAFenceWakesNobody) {
   NodeWait wait = later_wait(1s);
   EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 2s), Step::wait);
-  EXPECT_EQ(wait.next(), kNow + 7s);
+  EXPECT_EQ(wait.deadline(), kNow + 7s);
   EXPECT_EQ(wait.advance(kOneLost, kNow + 7s, kNow + 7s), Step::begin);
 }
 

@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "common/exit_code.h"
-#include "launcher/plan/stop_line.h"
+#include "launcher/plan/end_round_line.h"
 
 namespace ddp::launcher {
 namespace {
@@ -187,7 +187,7 @@ TEST(Round, TheFirstFailureStopsTheOthersOnEveryNodeOnce) {
   const EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGTERM);
   EXPECT_EQ(command.grace, 30s);
-  EXPECT_EQ(describe_stop(command, 1, true),
+  EXPECT_EQ(describe_end_round(command, 1, true),
             "rank 3 (node 1, b, pid 103) has failed: exit code 7; stopping the other 1 worker.");
   rig.exit(0, ended(0, 3s, code(97)));
   EXPECT_THAT(rig.commands(), IsEmpty());
@@ -220,7 +220,7 @@ TEST(Round, WhoLeavesAfterACheckpointIsFollowedWithinTheGrace) {
   rig.round.note_time(kBegin + 31s);
   EXPECT_FALSE(rig.round.is_ending());
   rig.round.note_time(kBegin + 32s);
-  EXPECT_EQ(describe_stop(rig.end_command(), 2, true),
+  EXPECT_EQ(describe_end_round(rig.end_command(), 2, true),
             "3 workers did not follow within 30s; stopping 2 workers.");
   rig.end(0, {with_page(ended(0, 2s, code(143)), Phase::training), all_stopped({1}).front()});
   rig.end(1, all_stopped({2, 3}));
@@ -244,6 +244,23 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 2s, code(7))});
   EXPECT_TRUE(rig.round.is_over());
+}
+
+TEST(Round, ANodeWithABrokenGpuIsPutLast) {
+  Rig rig;
+  rig.exit(1, ended(2, 1s, code(7)));
+  (void)rig.round.take_actions();
+  rig.end(0, all_stopped({0, 1}));
+  EXPECT_THAT(rig.round.take_actions(), IsEmpty());
+  GroupEnded end = group_ended({ended(2, 1s, code(7)), all_stopped({3}).front()});
+  end.gpu_error = "NVRM: Xid 79";
+  rig.round.note_group_ended(1, end, kBegin + 60s);
+  const std::vector<Round::Action> actions = rig.round.take_actions();
+  ASSERT_THAT(actions, SizeIs(1));
+  const auto* const last = std::get_if<Round::PutLast>(&actions.front());
+  ASSERT_NE(last, nullptr);
+  EXPECT_EQ(last->node_rank, 1);
+  EXPECT_EQ(last->gpu_error, "NVRM: Xid 79");
 }
 
 TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
@@ -286,7 +303,7 @@ TEST(Round, TheUsersSignalIsPassedOnAndSigusr1IsTheWishForACheckpoint) {
   EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGINT);
   EXPECT_EQ(command.stop_reason(), StopReason::preempt);
-  EXPECT_EQ(describe_stop(command, 2, true),
+  EXPECT_EQ(describe_end_round(command, 2, true),
             "SIGINT at node 1 (b): stopping 2 workers, they have 30s. A second SIGINT or SIGTERM "
             "kills them now.");
   Rig announced;
@@ -351,7 +368,7 @@ TEST(RoundTable, Row2TheLaunchersFailureBeatsALossAndAWorkersFailure) {
   rig.fail(1, 126, "no memory");
   const EndRound command = rig.end_command();
   EXPECT_EQ(command.signal, SIGKILL);
-  EXPECT_EQ(describe_stop(command, 2, true), "node 1 (b): no memory; stopping 2 workers.");
+  EXPECT_EQ(describe_end_round(command, 2, true), "node 1 (b): no memory; stopping 2 workers.");
   rig.lose(1, 2s);
   rig.end(0, {ended(0, 500ms, code(7)), ended(1, 2s, code(0))});
   const RoundResult result = rig.result();

@@ -29,12 +29,6 @@ TEST(StopRequests, LaterOnesAreCountedEachForItself) {
   EXPECT_EQ(requests.second(), kBegin + 101ms) << "who waits for its answer began then";
 }
 
-TEST(StopRequests, WhatLedToAStopIsTheFirstUnlessItOnlyAnnouncesIt) {
-  EXPECT_EQ(StopRequests::that_led_to_stop(SIGTERM, kBegin).count(), 1);
-  // A scheduler sends SIGTERM some time later: that is the first.
-  EXPECT_EQ(StopRequests::that_led_to_stop(SIGUSR1, kBegin).count(), 0);
-}
-
 TEST(StopRequests, OnlyWhatUsersRepeatCounts) {
   EXPECT_TRUE(StopRequests::counts(SIGINT));
   EXPECT_TRUE(StopRequests::counts(SIGTERM));

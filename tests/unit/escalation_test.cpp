@@ -1,4 +1,4 @@
-#include "launcher/plan/stop_escalation.h"
+#include "launcher/plan/escalation.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@ namespace ddp::launcher {
 namespace {
 
 using namespace std::chrono_literals;
-using Step = StopEscalation::Step;
+using Step = Escalation::Step;
 
-const StopEscalation::Time kBegin{1000s};
+const Escalation::Time kBegin{1000s};
 
-TEST(StopEscalation, TheGraceEndsBySigkillAndThatByGivingUp) {
-  StopEscalation escalation(SIGTERM, 30s);
+TEST(Escalation, TheGraceEndsBySigkillAndThatByGivingUp) {
+  Escalation escalation(SIGTERM, 30s);
   EXPECT_EQ(escalation.begin(kBegin), SIGTERM);
   EXPECT_EQ(escalation.deadline(), kBegin + 30s);
   EXPECT_EQ(escalation.note_deadline(kBegin + 31s), Step::kill);
@@ -21,8 +21,8 @@ TEST(StopEscalation, TheGraceEndsBySigkillAndThatByGivingUp) {
   EXPECT_EQ(escalation.note_deadline(kBegin + 38s), Step::give_up);
 }
 
-TEST(StopEscalation, AFirstSigkillHasNoGrace) {
-  StopEscalation escalation(SIGKILL, 30s);
+TEST(Escalation, AFirstSigkillHasNoGrace) {
+  Escalation escalation(SIGKILL, 30s);
   EXPECT_EQ(escalation.begin(kBegin), SIGKILL);
   EXPECT_EQ(escalation.deadline(), kBegin + 7s);
   EXPECT_EQ(escalation.note_kill_command(kBegin + 1s), Step::wait);
@@ -30,15 +30,15 @@ TEST(StopEscalation, AFirstSigkillHasNoGrace) {
   EXPECT_EQ(escalation.note_deadline(kBegin + 7s), Step::give_up);
 }
 
-TEST(StopEscalation, NodeZeroMayCommandSigkillBeforeTheGraceIsOver) {
-  StopEscalation escalation(SIGTERM, 30s);
+TEST(Escalation, NodeZeroMayCommandSigkillBeforeTheGraceIsOver) {
+  Escalation escalation(SIGTERM, 30s);
   escalation.begin(kBegin);
   EXPECT_EQ(escalation.note_kill_command(kBegin + 2s), Step::kill);
   EXPECT_EQ(escalation.deadline(), kBegin + 9s);
 }
 
-TEST(StopEscalation, TheSecondRequestKillsAndAThirdChangesNothing) {
-  StopEscalation escalation(SIGTERM, 30s);
+TEST(Escalation, TheSecondRequestKillsAndAThirdChangesNothing) {
+  Escalation escalation(SIGTERM, 30s);
   escalation.begin(kBegin);
   const auto note = [&](int signal, std::chrono::milliseconds at) {
     return escalation.note_signal(signal, kBegin + at, kBegin + at);
@@ -51,8 +51,10 @@ TEST(StopEscalation, TheSecondRequestKillsAndAThirdChangesNothing) {
   EXPECT_EQ(escalation.deadline(), kBegin + 10s);
 }
 
-TEST(StopEscalation, ARequestFromBeforeTheStopCounts) {
-  StopEscalation escalation(SIGINT, 30s, StopRequests::that_led_to_stop(SIGINT, kBegin - 1s));
+TEST(Escalation, ARequestFromBeforeTheStopCounts) {
+  StopRequests earlier;
+  earlier.note(kBegin - 1s);
+  Escalation escalation(SIGINT, 30s, earlier);
   escalation.begin(kBegin);
   EXPECT_EQ(escalation.note_signal(SIGINT, kBegin + 1s, kBegin + 1s), Step::kill);
 }

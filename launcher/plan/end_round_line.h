@@ -14,7 +14,9 @@ std::string count_workers(std::size_t workers);
 /// "rank 3 (pid 17) has failed: exit code 7; stopping the other 3 workers." `workers`: of this
 /// node, that still run. `is_requested_here`: this node's user has sent the first SIGINT or
 /// SIGTERM, so that one more kills them.
-std::string describe_stop(const EndRound& stop, std::size_t workers, bool is_requested_here);
+std::string describe_end_round(const EndRound& command,
+                               std::size_t workers,
+                               bool is_requested_here);
 
 /// To a stop request of this node's user while its workers are being ended for another reason.
 std::string answer_stop_request(int signal);

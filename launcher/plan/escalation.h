@@ -14,7 +14,7 @@
 
 namespace ddp::launcher {
 
-class StopEscalation {
+class Escalation {
  public:
   using Time = StopRequests::Time;
   enum class Step { wait, kill, give_up };
@@ -22,7 +22,7 @@ class StopEscalation {
   static constexpr std::chrono::seconds kKillWait{7};  // for what got SIGKILL to be gone
 
   /// `signal`: the first one; SIGKILL: at once. `earlier`: the user's requests so far.
-  StopEscalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier = {});
+  Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier = {});
 
   /// Returns the signal that the workers get now.
   int begin(Time now);

@@ -1,30 +1,28 @@
-#include "launcher/plan/stop_escalation.h"
+#include "launcher/plan/escalation.h"
 
 #include <csignal>
 
 namespace ddp::launcher {
 
-StopEscalation::StopEscalation(int signal,
-                               std::chrono::milliseconds grace,
-                               const StopRequests& earlier)
+Escalation::Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier)
     : signal_(signal), grace_(grace), requests_(earlier) {}
 
-int StopEscalation::begin(Time now) {
+int Escalation::begin(Time now) {
   deadline_ = now + grace_;
   if (signal_ == SIGKILL) escalate(now);
   return signal_;
 }
 
-StopEscalation::Step StopEscalation::note_deadline(Time now) {
+Escalation::Step Escalation::note_deadline(Time now) {
   return is_killing_ ? Step::give_up : escalate(now);
 }
 
-StopEscalation::Step StopEscalation::note_signal(int signal, Time at, Time now) {
+Escalation::Step Escalation::note_signal(int signal, Time at, Time now) {
   const bool is_second = StopRequests::counts(signal) && requests_.note(at) >= 2;
   return is_second ? escalate(now) : Step::wait;
 }
 
-StopEscalation::Step StopEscalation::escalate(Time now) {
+Escalation::Step Escalation::escalate(Time now) {
   if (is_killing_) return Step::wait;  // once is enough
   is_killing_ = true;
   deadline_ = now + kKillWait;
