@@ -82,9 +82,9 @@ class Job {
 
   // --- Steps.
 
-  /// To be called after each event, and at deadline().
+  /// To be called after each event, and at deadline(); in a round after Round::note_time().
   Step advance(Time now);
-  /// Nothing: only an event can change something.
+  /// Ahead, after advance(). Nothing: only an event can change something.
   [[nodiscard]] std::optional<Time> deadline() const;
   /// The nodes of the next round, by node rank, are about to be told to start. Precondition:
   /// advance() said so.

@@ -453,7 +453,8 @@ class Maker {
     if (is_module && spec_.own_worker)
       problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
-    if (is_module || spec_.script) {
+    spec_.by_python = is_module || spec_.script;
+    if (spec_.by_python) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
       if (is_module) spec_.arguments.emplace_back("-m");
     }

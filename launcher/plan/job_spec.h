@@ -33,7 +33,8 @@ struct JobSpec {
   std::string problem;
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
   bool own_worker = false;             // it is ddp-worker
-  bool script = false;                 // run by Python: arguments[0..] start with the interpreter
+  bool script = false;                 // a Python script
+  bool by_python = false;              // a script or a module: arguments[0] is the interpreter
 
   int nproc = 1;
   NodeFacts facts;

@@ -3,13 +3,13 @@
 // applies:
 //
 //   what is seen                                       reason           first signal    exit code
-//   1 this agent did not run for a while, and the      slept            SIGKILL         201
-//     guard has killed its workers
+//   1 this agent did not run for so long that the      slept            SIGKILL         201
+//     node is fenced
 //   2 the connection to node 0's agent has ended       node_lost        SIGTERM, then   201
 //                                                                       SIGKILL after the grace,
 //                                                                       5 s at most
-//   3 nothing came from node 0 for a lease, by our     node_lost        SIGKILL         201
-//     own clock or the guard's
+//   3 nothing came from node 0 for a lease: by our     node_lost        SIGKILL         201
+//     own clock, or by the guard's (fenced)
 //   4 the user has asked twice, and node 0, though     stop_unanswered  SIGKILL         128 + n
 //     it is heard, commands nothing
 //

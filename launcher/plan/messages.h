@@ -94,7 +94,7 @@ enum class EndReason : std::uint8_t {
   hang,           // every process that can prints its stacks first
   node_lost,
   launcher_failed,  // the launcher's own failure, here or on another node
-  slept,            // this agent did not run, and its guard has killed its workers
+  slept,            // this agent did not run, and its node is fenced
   stop_unanswered,  // node 0 is heard, but does not do what the user has asked twice
   job_ended,        // by node 0, in the middle of the round
 };

@@ -278,9 +278,8 @@ bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
          });
 }
 
-StartedAs started_as(const JobSpec& spec) {
-  const bool is_python = spec.arguments.size() > 1 && spec.arguments[1] == "-u";
-  return {spec.local_rank_flag, is_python ? spec.executable : ""};
+StartedAs describe_start(const JobSpec& spec) {
+  return {spec.local_rank_flag, spec.by_python ? spec.executable : ""};
 }
 
 /// A mistake of the job that ddp-worker has found before the first step. Its line, on the console
@@ -328,7 +327,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   } else if (failed != nullptr) {
     text += head + describe_root(verdict, *failed, has_other_nodes);
     const WorkerReport& root = verdict.workers[failed->root_cause];
-    if (const auto hint = hint_for(root.last_lines, started_as(spec))) {
+    if (const auto hint = hint_for(root.last_lines, describe_start(spec))) {
       add_field(text, "hint", *hint);
     }
     if (!failed->victims.empty()) text += thin + "\nFailures that followed:\n";
@@ -404,7 +403,7 @@ std::string to_json_members(const Verdict& verdict,
     cause["uptime_seconds"] = std::chrono::duration<double>(root.lived).count();
     cause["error_file"] = root.error_file;
     cause["last_lines"] = json::array(root.last_lines.begin(), root.last_lines.end());
-    if (const auto hint = hint_for(root.last_lines, started_as(spec))) cause["hint"] = *hint;
+    if (const auto hint = hint_for(root.last_lines, describe_start(spec))) cause["hint"] = *hint;
     if (!root.rerun.empty()) cause["alone"] = root.rerun;
     if (spec.max_nodes > 1) cause["node_rank"] = root.node_rank;
     cause["host"] = root.host;

@@ -15,8 +15,8 @@ class NodeZero {
   /// Takes a command of node 0, in the agent's loop. False: it makes no sense in the state that
   /// this node is in, so its sender is not our node 0.
   using TakeCommand = std::function<bool(const NodeCommand&)>;
-  /// Says why this agent was given up: it did not run for so long that its guard has killed the
-  /// workers. Nothing: that did not happen.
+  /// Says why this agent was given up: it did not run for so long that its node is fenced. Nothing:
+  /// that did not happen.
   using WhySlept = std::function<std::optional<std::string>()>;
 
   NodeZero() = default;

@@ -12,18 +12,23 @@ constexpr int kProbesPerTimeout = 10;  // when that is shorter
 
 }  // namespace
 
+WorkerSample sample_page(const Worker& worker) {
+  const ProgressPage& page = *worker.page;
+  WorkerSample sample;
+  sample.rank = worker.placement.rank;
+  read_progress(page, sample);
+  sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
+  sample.checkpoint_step = page.checkpoint_step.load(std::memory_order_relaxed);
+  sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
+  sample.accuracy = page.accuracy.load(std::memory_order_relaxed);
+  return sample;
+}
+
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely) {
   std::vector<WorkerSample> samples;
   for (const auto& worker : group.workers()) {
-    const ProgressPage& page = *worker->page;
-    WorkerSample sample;
-    sample.rank = worker->placement.rank;
+    WorkerSample sample = sample_page(*worker);
     sample.alive = !worker->ending;
-    read_progress(page, sample);
-    sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
-    sample.checkpoint_step = page.checkpoint_step.load(std::memory_order_relaxed);
-    sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
-    sample.accuracy = page.accuracy.load(std::memory_order_relaxed);
     sample.output_bytes = worker->output->bytes() + worker->errors->bytes();
     if (worker->ending) {
       sample.ended_well = worker->ending->status.is_success() && !worker->ending->opened_page;

@@ -14,6 +14,9 @@ namespace ddp::launcher {
 /// `closely`, for those without a progress page a dozen for each process that they have started.
 std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely);
 
+/// What its page says alone: rank and page.
+WorkerSample sample_page(const Worker& worker);
+
 /// Between two probes: so that a hang is seen no later than a second after its time.
 Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout);
 

@@ -6,10 +6,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <cmath>
 
 #include "launcher/os/process_state.h"
+#include "launcher/plan/progress_json.h"
 #include "launcher/plan/status_answer.h"
+#include "launcher/run/progress_probe.h"
 
 namespace ddp::launcher {
 namespace {
@@ -18,10 +19,6 @@ namespace json = boost::json;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-json::value number(double value) {
-  return std::isfinite(value) ? json::value(value) : json::value(nullptr);  // JSON knows no NaN
 }
 
 void put_file(json::object& object, const char* name, const LogStream& stream) {
@@ -43,20 +40,7 @@ json::object describe_worker(const Worker& worker) {
   }
   put_file(object, "stdout_file", *worker.output);
   put_file(object, "stderr_file", *worker.errors);
-  const ProgressPage& page = *worker.page;
-  if (!is_opened(page)) return object;
-  object["phase"] = to_text(page.phase.load(std::memory_order_relaxed));
-  object["epoch"] = page.epoch.load(std::memory_order_relaxed);
-  object["step"] = page.step.load(std::memory_order_relaxed);
-  object["steps_total"] = page.steps_total.load(std::memory_order_relaxed);
-  object["samples"] = page.samples.load(std::memory_order_relaxed);
-  object["loss"] = number(page.loss.load(std::memory_order_relaxed));
-  object["lr"] = number(page.lr.load(std::memory_order_relaxed));
-  object["checkpoint_step"] = page.checkpoint_step.load(std::memory_order_relaxed);
-  object["data_wait_seconds"] =
-      static_cast<double>(page.data_wait_ns.load(std::memory_order_relaxed)) / 1e9;
-  object["device_bytes"] = page.device_bytes.load(std::memory_order_relaxed);
-  object["accuracy"] = number(page.accuracy.load(std::memory_order_relaxed));
+  add_progress(object, sample_page(worker));
   return object;
 }
 

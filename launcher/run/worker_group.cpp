@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kScanPause(5);    // between two looks at wh
 constexpr std::chrono::milliseconds kSettlePause(1);  // between two looks at who waits
 constexpr std::chrono::milliseconds kDrainPause(20);  // between two looks at the writer
 
-Escalation::Step take_step(Escalation& escalation, const std::optional<AgentEvent>& event) {
+Escalation::Step note_event(Escalation& escalation, const std::optional<AgentEvent>& event) {
   const Clock::time_point now = Clock::now();
   if (!event) return escalation.note_deadline(now);
   if (std::holds_alternative<KillCame>(*event)) return escalation.note_kill_command(now);
@@ -29,7 +29,7 @@ Escalation::Step take_step(Escalation& escalation, const std::optional<AgentEven
   return Escalation::Step::wait;
 }
 
-Settling::Step take_step(const std::optional<AgentEvent>& event) {
+Settling::Step note_event(const std::optional<AgentEvent>& event) {
   if (event && std::holds_alternative<KillCame>(*event)) return Settling::note_kill_command();
   const auto* const came = event ? std::get_if<SignalCame>(&*event) : nullptr;
   return came != nullptr ? Settling::note_signal(came->stops) : Settling::Step::wait;
@@ -259,7 +259,7 @@ asio::awaitable<void> WorkerGroup::settle() {
   while (step == Settling::Step::wait) {
     const std::optional<AgentEvent> event = co_await inbox_.next(Clock::now() + kSettlePause);
     if (event) note(*event);
-    step = take_step(event);
+    step = note_event(event);
     if (step == Settling::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
   }
   if (step == Settling::Step::give_up) give_up_survivors();
@@ -288,7 +288,7 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
   while (running() > 0 && step != Step::give_up) {
     const std::optional<AgentEvent> event = co_await inbox_.next(escalation.deadline());
     if (event) note(*event);
-    step = take_step(escalation, event);
+    step = note_event(escalation, event);
     if (step == Step::kill) signal_all(SIGKILL);
   }
 }

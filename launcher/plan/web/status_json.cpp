@@ -3,11 +3,10 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
-#include <cmath>
 
 #include "common/one_line.h"
-#include "common/progress_page.h"
 #include "launcher/plan/console_text.h"
+#include "launcher/plan/progress_json.h"
 
 namespace ddp::launcher {
 namespace {
@@ -15,11 +14,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kLongestText = 4096;
-
-/// JSON knows no NaN.
-json::value number(double value) {
-  return std::isfinite(value) ? json::value(value) : json::value(nullptr);
-}
 
 /// JSON is UTF-8, and a name or a line may be anything.
 json::string text(std::string_view text) {
@@ -38,22 +32,11 @@ json::object describe(const JobView::Rank& rank) {
   for (const std::string& line : rank.last_lines)
     lines.push_back(text(line));
   if (!lines.empty()) object["last_lines"] = std::move(lines);
+  add_progress(object, sample);
   if (!sample.has_page) return object;
-  object["phase"] = ddp::to_text(sample.phase);
-  object["epoch"] = sample.epoch;
-  object["step"] = sample.step;
-  object["steps_total"] = sample.steps_total;
-  object["samples"] = sample.samples;
-  object["loss"] = number(sample.loss);
-  object["lr"] = number(sample.lr);
-  object["checkpoint_step"] = sample.checkpoint_step;
-  object["in_collective"] = sample.in_collective;
-  object["data_wait_seconds"] = static_cast<double>(sample.data_wait_ns) / 1e9;
-  object["device_bytes"] = sample.device_bytes;
-  object["accuracy"] = number(sample.accuracy);
-  if (rank.step_seconds) object["step_seconds"] = number(*rank.step_seconds);
-  if (rank.waiting) object["waiting"] = number(*rank.waiting);
-  if (rank.data_wait) object["data_wait"] = number(*rank.data_wait);
+  if (rank.step_seconds) object["step_seconds"] = number_or_null(*rank.step_seconds);
+  if (rank.waiting) object["waiting"] = number_or_null(*rank.waiting);
+  if (rank.data_wait) object["data_wait"] = number_or_null(*rank.data_wait);
   return object;
 }
 
@@ -85,12 +68,13 @@ std::string status_json(const JobView& job) {
       {"round", job.round},
       {"max_restarts", job.max_restarts},
       {"world_size", job.world_size},
-      {"uptime", number(job.uptime)},
+      {"uptime", number_or_null(job.uptime)},
       {"nodes", std::move(nodes)},
       {"workers", std::move(workers)},
       {"earlier_rounds", std::move(earlier)},
   };
-  if (job.samples_per_second) object["samples_per_second"] = number(*job.samples_per_second);
+  if (job.samples_per_second)
+    object["samples_per_second"] = number_or_null(*job.samples_per_second);
   if (job.exit_code) object["exit_code"] = *job.exit_code;
   if (!job.report.empty()) object["report"] = json::string(clean_lines(job.report));
   return json::serialize(object) + "\n";
