@@ -37,7 +37,7 @@ Settling::Step note_event(const std::optional<AgentEvent>& event) {
 
 }  // namespace
 
-std::string who(const Worker& worker) {
+std::string name_worker(const Worker& worker) {
   return name_rank(worker.placement.rank, worker.pid);
 }
 
@@ -368,7 +368,7 @@ asio::awaitable<void> WorkerGroup::drain() {
 
 void WorkerGroup::close_stream(const Worker& worker, LogStream& stream, const char* name) {
   if (!stream.is_drained()) {
-    console_.warning(who(worker) + ": its " + name + " is cut here: " +
+    console_.warning(name_worker(worker) + ": its " + name + " is cut here: " +
                      (worker.ending ? "a process that is not of this job still holds it open."
                                     : "it could not be killed."));
   }

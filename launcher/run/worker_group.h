@@ -53,7 +53,7 @@ struct Worker {
 };
 
 /// "rank 3 (pid 17)".
-std::string who(const Worker& worker);
+std::string name_worker(const Worker& worker);
 
 class WorkerGroup {
  public:

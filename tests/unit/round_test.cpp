@@ -386,6 +386,18 @@ TEST(RoundTable, Row2OurOwnNodeThatWasFencedIsWhyTheOthersAreLost) {
             Outcome(LauncherFailed{exit_code::kNodeLost, "this agent did not run for 7 s"}));
 }
 
+TEST(RoundTable, Row2ASleepOfOurOwnAgentBeatsAStopRequestAndAFailureThatCameMeanwhile) {
+  for (const bool is_stop : {true, false}) {
+    Rig rig;
+    rig.round.note_own_node_slept("this agent did not run for 7 s", kBegin + 8s);
+    if (is_stop) rig.stop(SIGTERM, 8s);
+    rig.exit(1, ended(2, 3s, code(7)));
+    rig.end(1, {ended(2, 3s, code(7)), all_stopped({3}).front()});
+    rig.end(0, all_stopped({0, 1}));
+    EXPECT_EQ(rig.result().exit_code, exit_code::kNodeLost);
+  }
+}
+
 TEST(RoundTable, Row2AFenceInARoundThatWasBeingEndedIsNotTheCause) {
   Rig rig;
   rig.exit(0, ended(0, 1s, code(7)));
