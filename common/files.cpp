@@ -76,14 +76,15 @@ void replace_at(int directory,
 }
 
 std::string read_all(const InputFile& file, std::size_t limit) {
+  constexpr std::size_t kLeast = 4096;  // files of the kernel's have no size
   std::string text;
-  std::array<std::byte, 65536> buffer{};
-  while (text.size() < limit) {
-    const std::size_t wanted = std::min(buffer.size(), limit - text.size());
-    const std::size_t size = file.read(std::span(buffer).first(wanted));
-    text.append(reinterpret_cast<const char*>(buffer.data()), size);
-    if (size < wanted) break;
+  std::size_t size = 0;
+  while (size == text.size() && size < limit) {
+    text.resize(std::min(limit, std::max({kLeast, file.size() + 1, 2 * size})));
+    const std::span<char> rest = std::span(text).subspan(size);
+    size += file.read(std::as_writable_bytes(rest));
   }
+  text.resize(size);
   return text;
 }
 

@@ -233,16 +233,26 @@ void add_utf8_problem(YamlDocument& document, std::string_view text, std::size_t
 }
 
 /// A word or number that is a scalar to any YAML, and not an indicator in any place. What may be a
-/// null, in whatever spelling, is left to the parser.
+/// null, in whatever spelling, is not.
 bool is_plain_word(std::string_view text) {
   const auto is_alnum = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
-  const bool may_be_null = text.size() == 4 && (text[0] == 'n' || text[0] == 'N');
+  const bool may_be_null = text.size() == 4 && (text[0] == 'n' || text[0] == 'N') &&
+                           (text[3] == 'l' || text[3] == 'L');
   return !text.empty() && text.size() <= kMaxLine && is_alnum(text.front()) && !may_be_null &&
          std::all_of(text.begin(), text.end(), [&](char c) {
-           return is_alnum(c) || c == '_' || c == '-' || c == '.' || c == '/';
+           return is_alnum(c) || std::string_view("_-.,/").find(c) != std::string_view::npos;
          });
+}
+
+/// Nothing: it takes a parser.
+std::optional<YamlNode::Kind> kind_at_a_glance(std::string_view text) {
+  if (text == "null") return YamlNode::Kind::null;
+  if (text == "[]") return YamlNode::Kind::sequence;
+  if (text == "{}") return YamlNode::Kind::map;
+  if (is_plain_word(text)) return YamlNode::Kind::scalar;
+  return {};
 }
 
 }  // namespace
@@ -250,10 +260,11 @@ bool is_plain_word(std::string_view text) {
 YamlDocument parse_yaml(std::string_view text, const std::string& name) {
   YamlDocument document;
   document.name = name;
-  // Most defaults of keys are one word: a parser for each of them is most of the launcher's start.
-  if (is_plain_word(text)) {
-    document.root.kind = YamlNode::Kind::scalar;
-    document.root.text = text;
+  // Most defaults of keys are one word, or empty: a parser for each of them is most of the
+  // launcher's start.
+  if (const std::optional<YamlNode::Kind> kind = kind_at_a_glance(text)) {
+    document.root.kind = *kind;
+    if (kind == YamlNode::Kind::scalar) document.root.text = text;
     return document;
   }
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);  // a byte order mark is harmless

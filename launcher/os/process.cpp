@@ -360,12 +360,8 @@ pid_t fork_helper(void (*body)(int), int inherited_fd) {
     pid = check(::fork(), "fork", "guard");
     if (pid == 0) {
       ::setsid();
-      for (int signal = 1; signal < NSIG; ++signal) {
-        // Whatever ends the agent, a signal to all processes of the terminal or of the
-        // user, is not to end what cleans up behind it. SIGCHLD stays, as ignoring it would
-        // reap children by itself (sigaction(2)).
-        if (signal != SIGCHLD) ::signal(signal, SIG_IGN);
-      }
+      // All signals stay blocked: whatever ends the agent, a signal to all processes of the
+      // terminal or of the user, is not to end what cleans up behind it.
       close_all_but(inherited_fd);
       body(inherited_fd);
       ::_exit(0);

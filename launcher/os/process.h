@@ -82,7 +82,7 @@ class Process {
 /// has ended.
 bool can_be_born_in(int cgroup_fd);
 
-/// Forks a helper of our own: new session, all signals ignored, no descriptor but `inherited_fd`,
+/// Forks a helper of our own: new session, all signals blocked, no descriptor but `inherited_fd`,
 /// never returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(void (*body)(int), int inherited_fd);
 

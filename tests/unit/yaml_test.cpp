@@ -174,8 +174,8 @@ TEST(Yaml, QuotedTextReadsBackEqual) {
   }
 }
 
-// A single word is not given to yaml-cpp; a newline behind it is, and changes nothing.
-TEST(Yaml, APlainWordIsWhatTheParserMakesOfIt) {
+// What is known at a glance is not given to yaml-cpp; a newline behind it is, and changes nothing.
+TEST(Yaml, WhatIsKnownAtAGlanceIsWhatTheParserMakesOfIt) {
   for (const std::string text : {"null",
                                  "true",
                                  "no",
@@ -193,7 +193,14 @@ TEST(Yaml, APlainWordIsWhatTheParserMakesOfIt) {
                                  "Null",
                                  "NULL",
                                  "12.5.7",
-                                 "2026-11-24"}) {
+                                 "2026-11-24",
+                                 "none",
+                                 "nULL",
+                                 "a,b",
+                                 "a,",
+                                 "1,,2",
+                                 "[]",
+                                 "{}"}) {
     const YamlNode word = parse_yaml(text, "w").root;
     const YamlNode line = parse_yaml(text + "\n", "w").root;
     EXPECT_EQ(word.kind, line.kind) << text;
