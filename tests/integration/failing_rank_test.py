@@ -55,6 +55,13 @@ class OwnExceptions(FailingRank):
     PROGRAM = pathlib.Path(os.environ["DDP_FAILING_WORKER"])
     JOB_OF_ITS = ("model.name=failing", "train.epochs=1", "data.train_size=160")
     TYPES = {"forward": "std::runtime_error"}
+    # What it came from, as that program has debug info. (That may have no full names of what an unnamed namespace hides.)
+    PLACE = {
+        "forward": r"[^\n]*\bforward\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
+        "backward": r"[^\n]*\brefuse\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
+        "range": r"[^\n]*\btake_what_is_not_there\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
+        "sample": r"[^\n]*\btake_what_is_not_there\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
+    }
 
     def test_an_exception_of_the_user_s_is_the_root_cause_with_its_type_and_text(self):
         for where in ("forward", "backward", "tensor-hook", "loss", "epoch-hook"):
@@ -66,9 +73,27 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(report, r"(?m)^  rank      : 1 \(local_rank: 1\)$")
                 self.assertRegex(report, r"(?m)^  exitcode  : 1 \(pid: \d+\)$")
                 self.assertIn(f"  traceback : {error}\n", report)
-                self.assertIn(f"[0:1] ddp-worker: {error}\n", text)
+                self.assertRegex(text, rf"(?m)^\[0:1\] ddp-worker: {error}\n\[0:1\] ddp-worker:   in {self.PLACE.get(where, self.PLACE['backward'])}$")
                 self.assertNotRegex(text, r"\[0:1\] .*lost a peer")
                 self.assertRegex(report, r"(?m)^  rank 0 \(pid \d+\): (stopped by the launcher|exit code 97 \(lost a peer\))")
+
+    def test_the_line_behind_an_exception_of_the_standard_library_is_named_in_report_and_result(self):
+        for where, keys in {"range": (), "sample": ("data.name=failing", "data.test_size=null", "data.workers=2")}.items():
+            with self.subTest(where):
+                command = [self.bin / "ddp-launch", "job.yaml", f"launch.program={self.PROGRAM}", "launch.nproc_per_node=2", *self.JOB_OF_ITS, *keys]
+                text = self.run_program(*command, f"name={where}", expect=1, FAIL=where)
+                place = self.PLACE[where]
+                self.assertRegex(text, rf"(?m)^\[0:1\] ddp-worker: std::out_of_range: vector::_M_range_check: .*\n\[0:1\] ddp-worker:   in {place}$")
+                self.assertRegex(self.report_of(text), rf"  traceback : std::out_of_range: .*\n *in {place}\n")
+                result = json.loads((self.folder / "runs" / where / "result.json").read_text(encoding="utf-8"))
+                self.assertRegex(result["root_cause"]["message"], rf"^std::out_of_range: .*\n  in {place}\n")
+                self.assertNotRegex(text, r" in (std::|__cxa_throw)")
+
+    def test_an_error_of_ours_stays_short(self):
+        command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
+        text = self.run_program(*command, expect=2, FAIL="usage")
+        self.assertIn("[0:1] ddp-worker: model.args: there are no five steps in it\n", text)
+        self.assertNotRegex(text, r"(?m)^\S* ?ddp-worker:   in ")
 
     MISFIT = "c10::Error: The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
     OF_LIBTORCH = {
@@ -129,7 +154,9 @@ class OwnExceptions(FailingRank):
                 self.assertEqual([running.finish() for running in ranks], [97, 1], [running.text for running in ranks])
                 self.assertRegex(ranks[0].text, r"ddp-worker: lost a peer during ")
                 error = self.error_of(1)
-                self.assertEqual(error["message"], f"{self.TYPES.get(where, 'failing::Refusal')}: no {where} in step 5")
+                first, frame = error["message"].split("\n")[:2]
+                self.assertEqual(first, f"{self.TYPES.get(where, 'failing::Refusal')}: no {where} in step 5")
+                self.assertRegex(frame, rf"^  in {self.PLACE[where]}$")
                 self.assertEqual(error["extraInfo"]["rank"], 1)
                 self.assertIn("lost a peer", self.error_of(0)["message"])
 
@@ -200,7 +227,7 @@ class Terminate(FailingRank):
                 self.assertEqual(len(lines), 1, ranks[1].text)
                 self.assertRegex(lines[0], rf"^ddp-worker: std::terminate in thread \S+: {re.escape(what)}$")
                 error = self.error_of(1)
-                self.assertTrue(error["message"].endswith(what), error)
+                self.assertTrue(error["message"].split("\n")[0].endswith(what), error)
                 self.assertEqual(error["extraInfo"]["rank"], 1)
         self.assertEqual(list(self.folder.glob("core*")), [])
 

@@ -1,17 +1,21 @@
 // A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
 // "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "shapes",
-// "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "thread",
-// "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by std::terminate;
-// "null", "null-thread" and "deep" crash, by a pointer to nothing and by an endless recursion. At
-// "data" it throws while it loads its data, at "data-kill" it is killed.
+// "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "range" and
+// "sample" (in the loader's threads) let the standard library; "usage" throws an error of ours;
+// "thread", "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by
+// std::terminate; "null", "null-thread" and "deep" crash, by a pointer to nothing and by an endless
+// recursion. At "data" it throws while it loads its data, at "data-kill" it is killed.
 #include <torch/torch.h>
 
+#include <atomic>
 #include <csignal>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "common/error.h"
 #include "common/identity.h"
 #include "worker/data/memory_source.h"
 #include "worker/train/program.h"
@@ -87,6 +91,28 @@ class FailingMetric : public Metric {
   [[nodiscard]] NamedValues values() const override { return {{"nothing", 0}}; }
 };
 
+/// The standard library throws.
+int take_what_is_not_there() {
+  const std::vector<int> one{1};
+  return one.at(kStep);
+}
+
+/// Of whose samples none can be read from the tenth on: by many, while the first error is carried
+/// to whoever waits for the batch.
+class FailingSource : public Source {
+ public:
+  explicit FailingSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  [[nodiscard]] const DataFacts& facts() const override { return source_->facts(); }
+  void read(std::int64_t index, Sample& into) const override {
+    if (++samples_ >= 10 && failure() == "sample") (void)take_what_is_not_there();
+    source_->read(index, into);
+  }
+
+ private:
+  std::shared_ptr<const Source> source_;
+  mutable std::atomic<int> samples_{0};
+};
+
 struct Identity : torch::autograd::Function<Identity> {
   static at::Tensor forward(torch::autograd::AutogradContext* /*context*/, const at::Tensor& x) {
     return x.clone();
@@ -110,6 +136,8 @@ class FailingModel : public ImageModel {
     if (!is_training() || ++steps_ != kStep) return scores;
     const std::string where = failure();
     if (where == "forward") throw std::runtime_error("no forward in step 5");
+    if (where == "range") (void)take_what_is_not_there();
+    if (where == "usage") throw ddp::UsageError("model.args: there are no five steps in it");
     if (where == "shapes") (void)x.flatten(1).matmul(at::ones({3, 5}));
     if (where == "memory") (void)at::empty({std::int64_t{1} << 60});
     if (where == "backward") return Identity::apply(scores);
@@ -158,8 +186,10 @@ int main(int argc, char** argv) {
   registry.sources["failing"] = [](const DataRequest& request) {
     if (failure() == "data") refuse("data");
     if (failure() == "data-kill") std::raise(SIGKILL);
-    return make_sources(
+    Sources sources = make_sources(
         load_data_set({.name = "digits", .train_size = request.train_size, .test_size = 20}));
+    sources.train = std::make_shared<FailingSource>(sources.train);
+    return sources;
   };
   registry.on_step.push_back([](const StepEvent& event) {
     if (event.step == kStep && failure() == "step-hook") add_what_does_not_fit();

@@ -1,5 +1,6 @@
 #include "worker/train/own_frames.h"
 
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <link.h>
@@ -16,6 +17,7 @@
 #include <sstream>
 
 #include "common/shell_quotes.h"
+#include "worker/train/throw_trace.h"
 
 namespace ddp::worker {
 namespace {
@@ -49,20 +51,32 @@ bool is_of_a_library(const std::string& file) {
                           "libtsan"});
 }
 
-/// Without the type that it returns, which stands before the name of a template's function.
-std::string_view name_of(std::string_view function) {
-  constexpr std::string_view kUnnamed = "(anonymous namespace)";
+/// Where a function's name stands: behind the type that it returns, which stands before the name of
+/// a template's function, and before its arguments.
+struct NamePlace {
   std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
+NamePlace find_name(std::string_view function) {
+  constexpr std::string_view kUnnamed = "(anonymous namespace)";
+  NamePlace found;
   int depth = 0;
-  for (std::size_t i = 0; i < function.size(); ++i) {
+  std::size_t i = 0;
+  for (; i < function.size(); ++i) {
     if (function.substr(i).starts_with(kUnnamed)) i += kUnnamed.size();
     const char letter = i < function.size() ? function[i] : '(';
-    if (letter == '(' && depth == 0 && i != begin) break;
+    if (letter == '(' && depth == 0 && i != found.begin) break;
     if (letter == '<') ++depth;
     if (letter == '>') --depth;
-    if (letter == ' ' && depth == 0) begin = i + 1;
+    if (letter == ' ' && depth == 0) found.begin = i + 1;
   }
-  return function.substr(begin);
+  found.end = std::min(i, function.size());
+  return found;
+}
+
+std::string_view name_of(std::string_view function) {
+  return function.substr(find_name(function).begin);
 }
 
 /// Templates of libraries are compiled into the program that uses them.
@@ -71,13 +85,17 @@ bool is_of_a_library_by_name(std::string_view function) {
                          {"std::", "at::", "c10::", "torch::", "__gnu_cxx::", "_start", "__libc_"});
 }
 
-/// "frame #2: NAME + 0x5d (0x7f0123456789 in /usr/bin/tiny)".
-std::optional<Frame> read_frame(std::string_view line) {
+/// "frame #2: NAME + 0x5d (0x7f0123456789 in /usr/bin/tiny)": the return address; 0: none.
+std::uintptr_t read_address(std::string_view line) {
   const std::size_t begin = line.rfind(" (0x");
-  if (!line.starts_with("frame #") || begin == std::string_view::npos) return {};
+  if (!line.starts_with("frame #") || begin == std::string_view::npos) return 0;
   std::uintptr_t address = 0;
   const std::string_view number = line.substr(begin + 4);
   (void)std::from_chars(number.data(), number.data() + number.size(), address, 16);
+  return address;
+}
+
+std::optional<Frame> find_frame(std::uintptr_t address) {
   // It returns to behind the call, which may be another line.
   Dl_info info{};
   link_map* map = nullptr;
@@ -122,22 +140,22 @@ std::string place_of(const std::string& line) {
   return std::filesystem::path(place).lexically_normal().string();
 }
 
-/// Without the types of its arguments where they are long.
-std::string short_name(const std::string& function) {
+/// Without the types of its arguments where they are long, and without what the compiler adds to a
+/// part that is seldom run: a throw is in one.
+std::string short_name(std::string_view function) {
   constexpr std::size_t kLong = 100;
-  if (function.size() <= kLong) return function;
-  return function.substr(0, function.find('(')) + "(...)";
+  function = function.substr(0, function.find(" [clone ."));
+  if (function.size() <= kLong) return std::string(function);
+  return std::string(function.substr(0, find_name(function).end)) + "(...)";
 }
 
-}  // namespace
-
-std::vector<std::string> own_frames(std::string_view backtrace) {
+/// Of these return addresses, innermost first.
+std::vector<std::string> find_own_frames(const std::vector<std::uintptr_t>& addresses) {
   std::vector<std::string> found;
   const Clock::time_point deadline = Clock::now() + kLookUpFor;
-  while (!backtrace.empty() && found.size() < kFrames) {
-    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
-    const std::optional<Frame> frame = read_frame(backtrace.substr(0, end));
-    backtrace.remove_prefix(end + 1);
+  for (const std::uintptr_t address : addresses) {
+    if (found.size() >= kFrames) break;
+    const std::optional<Frame> frame = find_frame(address);
     if (!frame || is_of_a_library(frame->file)) continue;
     const std::vector<std::string> lines = look_up(*frame, deadline);
     if (lines.size() < 2 || lines[0].starts_with("??"))
@@ -149,6 +167,28 @@ std::vector<std::string> own_frames(std::string_view backtrace) {
     }
   }
   return found;
+}
+
+}  // namespace
+
+std::vector<std::string> own_frames(std::string_view backtrace) {
+  std::vector<std::uintptr_t> addresses;
+  while (!backtrace.empty()) {
+    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
+    addresses.push_back(read_address(backtrace.substr(0, end)));
+    backtrace.remove_prefix(end + 1);
+  }
+  return find_own_frames(addresses);
+}
+
+std::vector<std::string> own_frames(const std::exception& error) {
+  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
+  if (torch != nullptr)
+    return own_frames(torch->backtrace() == nullptr ? "" : torch->backtrace()->get());
+  std::vector<std::uintptr_t> addresses;
+  for (const void* const address : throw_trace(error))
+    addresses.push_back(reinterpret_cast<std::uintptr_t>(address));
+  return find_own_frames(addresses);
 }
 
 }  // namespace ddp::worker

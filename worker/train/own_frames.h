@@ -1,17 +1,22 @@
-// Where in a program's own code an error of LibTorch came from: its frames of the backtrace that
-// the error carries, without those of libraries.
+// Where in a program's own code an error came from: its frames of the stack on which it was thrown,
+// without those of libraries.
 #pragma once
 
+#include <exception>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace ddp::worker {
 
-/// `backtrace` is as LibTorch prints it. A line for each frame, innermost first, at most ten:
+/// Of the backtrace that an error of LibTorch carries, or of throw_trace(); none where that is not
+/// known. A line for each frame, innermost first, at most ten:
 /// "Tiny::forward(at::Tensor) at tiny.cpp:12"; without debug info "Tiny::forward(at::Tensor)"; of
 /// what has no name, or where there is no addr2line (of binutils), "./tiny +0x1234", which that can
 /// look up later. Blocks: five seconds at most.
+std::vector<std::string> own_frames(const std::exception& error);
+
+/// The same of a backtrace as LibTorch prints it.
 std::vector<std::string> own_frames(std::string_view backtrace);
 
 }  // namespace ddp::worker

@@ -32,6 +32,14 @@ std::string with_type(const std::string& type, const std::string& text) {
   return type + (text.empty() ? "" : ": " + text);
 }
 
+/// As "\n  in Tiny::forward(at::Tensor) at tiny.cpp:12", for each of own_frames().
+std::string frames_of(const std::exception& error) {
+  std::string text;
+  for (const std::string& frame : own_frames(error))
+    text += "\n  in " + frame;
+  return text;
+}
+
 /// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
 /// that is told by its text.
 bool is_lack_of_memory(const c10::Error& error) {
@@ -61,11 +69,7 @@ void throw_as_own(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
     throw;
-  std::string text = with_type(demangled(typeid(error)), message_of(error));
-  const std::string backtrace = error.backtrace() == nullptr ? "" : error.backtrace()->get();
-  for (const std::string& frame : own_frames(backtrace))
-    text += "\n  in " + frame;
-  throw Error(text, kUncaught);
+  throw Error(with_type(demangled(typeid(error)), message_of(error)) + frames_of(error), kUncaught);
 }
 
 Error as_error(const std::exception& error) {
@@ -76,7 +80,7 @@ Error as_error(const std::exception& error) {
   const std::string type = demangled(typeid(error));
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
     return SystemError("out of memory (" + type + ")");
-  return {with_type(type, error.what()), kUncaught};
+  return {with_type(type, error.what()) + frames_of(error), kUncaught};
 }
 
 Error as_terminating_error(bool may_have_left_main) {
@@ -92,7 +96,7 @@ Error as_terminating_error(bool may_have_left_main) {
     if (may_have_left_main) return as_own_error(error);
     const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
     if (is_peer_error(error)) return PeerError(text);
-    return SystemError(text);
+    return SystemError(text + frames_of(error));
   } catch (...) {
     return explain(where, thrown);
   }
