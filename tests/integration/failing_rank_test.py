@@ -8,12 +8,13 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import time
 import unittest
 
-from processes import ProcessTest
+from processes import ProcessTest, free_port
 
 JOB = """
 name: job
@@ -203,6 +204,132 @@ class Refusals(FailingRank):
         text = self.run_program(*command, expect=2)
         self.assertRegex(text, r"(?m)^\[0:1\] ddp-worker: .*resnet19")
         self.assertEqual(self.alive(), [])
+
+
+class WithoutALauncher(FailingRank):
+    """Ranks of srun, mpirun or a shell: nobody serves the store but rank 0, and nobody ends them. One whose message is another's is silent."""
+
+    WRONG = "model.name=resnet19"
+    PLATFORMS = {
+        "shell": ("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+        "mpirun": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        "mpiexec": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"),
+        "srun": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
+    }
+    SLURM = {
+        "SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1", "SLURM_NODEID": "0",
+        "SLURM_STEP_NODELIST": "localhost", "SLURM_JOB_NODELIST": "localhost",
+    }  # fmt: skip
+    QUICK = 4.0  # seconds: less than any patience of theirs
+
+    def start_world(self, size, arguments_of, platform="shell", ranks=None):
+        """`arguments_of` a rank, all of its command."""
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        if platform == "srun":
+            place |= self.SLURM | {"SLURM_NTASKS": str(size), "SLURM_STEP_TASKS_PER_NODE": str(size)}
+        rank_name, size_name, local_name = self.PLATFORMS[platform]
+        return {
+            rank: self.start(self.bin / "ddp-worker", *arguments_of(rank), **place, **{rank_name: str(rank), size_name: str(size), local_name: str(rank)})
+            for rank in (range(size) if ranks is None else ranks)
+        }
+
+    def said(self, running):
+        """Its own lines, without the one that says who it is."""
+        return [line for line in running.text.splitlines() if line.startswith("ddp-worker: ") and not re.match(r"ddp-worker: rank \d+ of \d+, from ", line)]
+
+    def end(self, world):
+        """Exit codes and lines by rank, and how long it took until all had ended."""
+        begin = time.monotonic()
+        codes = {rank: running.finish() for rank, running in world.items()}
+        took = time.monotonic() - begin
+        self.assertEqual(self.alive(), [])
+        return codes, {rank: self.said(running) for rank, running in world.items()}, took
+
+    def test_what_all_find_before_they_meet_is_said_by_rank_0_alone_and_each_leaves_with_2(self):
+        size = 4
+        for what, arguments in {
+            'model.name: this program has no "resnet19"': ("job.yaml", self.WRONG),
+            "nonsense.yaml": ("nonsense.yaml",),
+            "--nonsense": ("job.yaml", "--nonsense"),
+        }.items():
+            for platform in self.PLATFORMS:
+                with self.subTest(what, platform=platform):
+                    codes, lines, took = self.end(self.start_world(size, lambda rank: arguments, platform))
+                    self.assertEqual(codes, dict.fromkeys(range(size), 2), lines)
+                    self.assertEqual(len([line for line in lines[0] if what in line]), 1, lines)
+                    self.assertEqual([lines[rank] for rank in range(1, size)], [[]] * (size - 1))
+                    self.assertLess(took, self.QUICK)
+                    print(f"{size} ranks as of {platform}: all had ended after {took:.2f} s")
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_many_on_a_busy_machine_hear_of_it(self):
+        codes, lines, took = self.end(self.start_world(16, lambda rank: ("job.yaml", self.WRONG)))
+        self.assertEqual(codes, dict.fromkeys(range(16), 2), lines)
+        self.assertEqual([len(lines[rank]) for rank in range(16)], [1] + [0] * 15, lines)
+        print(f"16 ranks: all had ended after {took:.2f} s")
+
+    def test_one_that_finds_something_else_says_it_too(self):
+        arguments_of = lambda rank: ("job.yaml", "model.name=resnet20" if rank == 2 else self.WRONG)
+        codes, lines, took = self.end(self.start_world(4, arguments_of))
+        self.assertEqual(codes, dict.fromkeys(range(4), 2), lines)
+        self.assertEqual([len(lines[rank]) for rank in range(4)], [1, 0, 1, 0], lines)
+        self.assertIn("resnet20", lines[2][0])
+        self.assertLess(took, self.QUICK)
+
+    def test_without_a_word_of_rank_0_each_says_its_own_after_a_few_seconds(self):
+        codes, lines, took = self.end(self.start_world(3, lambda rank: ("job.yaml", self.WRONG), ranks=(1, 2)))
+        self.assertEqual(codes, {1: 2, 2: 2}, lines)
+        self.assertEqual([len(lines[rank]) for rank in (1, 2)], [1, 1], lines)
+        self.assertLess(took, 10)
+
+    def test_rank_0_says_it_at_once_and_waits_a_few_seconds_for_the_others(self):
+        begin = time.monotonic()
+        rank_0 = self.start_world(3, lambda rank: ("job.yaml", self.WRONG), ranks=(0,))[0]
+        rank_0.wait_for("resnet19")
+        self.assertLess(time.monotonic() - begin, self.QUICK)
+        self.assertEqual(rank_0.finish(), 2)
+        self.assertLess(time.monotonic() - begin, 12)
+
+    def test_one_that_comes_late_hears_of_it(self):
+        arguments_of = lambda rank: ("job.yaml", self.WRONG)
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+        early = self.start(self.bin / "ddp-worker", *arguments_of(0), RANK="0", LOCAL_RANK="0", **place)
+        early.wait_for("resnet19")
+        # Those who were not answered in time and hung up are none that have heard of it.
+        for _ in range(3):
+            for _ in range(500):
+                try:
+                    with socket.create_connection(("127.0.0.1", int(place["MASTER_PORT"]))) as caller:
+                        caller.sendall(b"\0\xce\xf7\x85\x3c\rddp?")
+                    break
+                except ConnectionRefusedError:
+                    select.select([], [], [], 0.01)
+        late = self.start(self.bin / "ddp-worker", *arguments_of(1), RANK="1", LOCAL_RANK="1", **place)
+        codes, lines, _ = self.end({0: early, 1: late})
+        self.assertEqual(codes, {0: 2, 1: 2})
+        self.assertEqual([len(lines[0]), len(lines[1])], [1, 0], lines)
+
+    def test_one_alone_says_it_while_rank_0_joins(self):
+        world = self.start_world(2, lambda rank: ("job.yaml", "ddp.join_timeout=10s", *([self.WRONG] if rank == 1 else [])))
+        self.assertEqual(world[1].finish(), 2, world[1].text)
+        self.assertIn("resnet19", "".join(self.said(world[1])))
+        world[0].process.kill()
+        world[0].finish()
+
+    def test_those_that_join_hear_why_rank_0_does_not(self):
+        codes, lines, took = self.end(self.start_world(3, lambda rank: ("job.yaml", *([self.WRONG] if rank == 0 else []))))
+        self.assertEqual(codes, {0: 2, 1: 97, 2: 97}, lines)
+        for rank in (1, 2):
+            self.assertEqual(len(lines[rank]), 1, lines)
+            self.assertIn("rank 0 did not join: model.name", lines[rank][0])
+        self.assertLess(took, 12)
+
+    def test_what_is_found_after_they_have_met_is_said_once(self):
+        codes, lines, _ = self.end(self.start_world(4, lambda rank: ("job.yaml", "data.name=mnist", "data.root=nowhere"), "mpirun"))
+        self.assertEqual(codes, {0: 2, 1: 97, 2: 97, 3: 97}, lines)
+        self.assertEqual([len(lines[rank]) for rank in range(1, 4)], [0, 0, 0], lines)
+        self.assertEqual(len([line for line in lines[0] if "data.root nowhere does not exist" in line]), 1, lines)
+        self.assertFalse((self.folder / "runs" / "job").exists())
 
 
 class Terminate(FailingRank):

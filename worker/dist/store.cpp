@@ -1,19 +1,15 @@
 #include "worker/dist/store.h"
 
-#include <netdb.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/error.h"
 #include "common/log.h"
+#include "common/one_line.h"
 #include "worker/dist/peer_call.h"
+#include "worker/dist/store_probe.h"
 
 namespace ddp::worker {
 namespace {
@@ -22,85 +18,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kRetryDelay{10};
 constexpr std::chrono::seconds kNoticeEvery{10};
+constexpr std::size_t kLongestLine = 500;
 
 std::string endpoint(const WorkerIdentity& self) {
   return self.master_addr + ":" + std::to_string(self.master_port);
 }
 
-// Numeric text of this side of a connected socket.
-std::string local_address_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof(address);
-  std::array<char, NI_MAXHOST> text{};
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const bool known =
-      ::getsockname(fd, generic, &size) == 0 &&
-      ::getnameinfo(generic, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) == 0;
-  return known ? text.data() : "127.0.0.1";
-}
-
-// Says hello as LibTorch's client does, VALIDATE and PING, and waits a second for the echo. Trap:
-// that client waits for it without an end.
-bool is_store(int fd) {
-  constexpr std::array<unsigned char, 10> kHello{0, 0xCE, 0xF7, 0x85, 0x3C, 13, 'd', 'd', 'p', '?'};
-  constexpr timeval kPatience{.tv_sec = 1, .tv_usec = 0};
-  std::array<unsigned char, 4> echo{};
-  return ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience)) == 0 &&
-         ::send(fd, kHello.data(), kHello.size(), MSG_NOSIGNAL) == ssize_t{kHello.size()} &&
-         ::recv(fd, echo.data(), echo.size(), MSG_WAITALL) == ssize_t{echo.size()} &&
-         std::equal(echo.begin(), echo.end(), kHello.end() - echo.size());
-}
-
-struct Probe {
-  std::optional<std::string> local_address;  // this side's, when a store answers
-  bool is_heard = false;                     // somebody takes connections there
-};
-
-// One try on all addresses of the host. LibTorch's own client backs off for 0.3 to 0.7 s when the
-// store is not up yet; this tells it in microseconds.
-Probe probe(const addrinfo* addresses) {
-  Probe found;
-  for (const addrinfo* address = addresses; address != nullptr; address = address->ai_next) {
-    const int fd =
-        ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol);
-    if (fd < 0) continue;
-    const bool is_connected = ::connect(fd, address->ai_addr, address->ai_addrlen) == 0;
-    found.is_heard = found.is_heard || is_connected;
-    if (is_connected && is_store(fd)) found.local_address = local_address_of(fd);
-    ::close(fd);
-    if (found.local_address) break;
-  }
-  return found;
-}
-
-class Addresses {
- public:
-  explicit Addresses(const WorkerIdentity& self) {
-    addrinfo hints{};
-    hints.ai_socktype = SOCK_STREAM;
-    const std::string port = std::to_string(self.master_port);
-    const int error = ::getaddrinfo(self.master_addr.c_str(), port.c_str(), &hints, &first_);
-    if (error == 0) return;
-    throw PeerError("cannot resolve MASTER_ADDR=" + self.master_addr + ": " +
-                        ::gai_strerror(error) + ". Set it to rank 0's address.",
-                    exit_code::kRendezvous);
-  }
-  Addresses(const Addresses&) = delete;
-  Addresses& operator=(const Addresses&) = delete;
-  ~Addresses() { ::freeaddrinfo(first_); }
-  [[nodiscard]] const addrinfo* first() const { return first_; }
-
- private:
-  addrinfo* first_ = nullptr;
-};
-
 std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
-  const Addresses addresses(self);
+  const StoreAddresses addresses(self);
   const Clock::time_point start = Clock::now();
   Clock::time_point next_notice = start + kNoticeEvery;
   while (true) {
-    const Probe found = probe(addresses.first());
+    const StoreProbe found = addresses.probe();
     if (found.local_address) return *found.local_address;
+    if (found.refusal) {
+      confirm_refusal(found.caller, self.rank);
+      const std::string first_line = found.refusal->substr(0, found.refusal->find('\n'));
+      throw PeerError("rank 0 did not join: " + one_line(first_line, kLongestLine));
+    }
     const Clock::time_point now = Clock::now();
     if (now - start > timeout) {
       throw PeerError(

@@ -16,7 +16,8 @@ struct OpenStore {
 };
 
 /// Rank 0 serves it when the launcher does not. The others try until it answers.
-/// Blocks: at most `timeout`, with a line every 10 s. Errors: PeerError, 202.
+/// Blocks: at most `timeout`, with a line every 10 s. Errors: PeerError, 202; 97
+/// with the reason of a rank 0 that does not join.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
 /// In it, the keys of this round: those of an earlier one are harmless, whoever serves the store.

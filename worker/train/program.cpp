@@ -115,6 +115,23 @@ std::optional<int> run_alone(const Options& options) {
   return {};
 }
 
+/// Of a rank whose command line is not read yet; nothing where it is not known who it is.
+std::optional<WorkerIdentity> find_identity(const Environment& environment) try {
+  return read_identity(environment);
+} catch (const UsageError&) {
+  return {};
+}
+
+/// Of a rank that does not join the others. Returns the exit code: where a launcher stops the
+/// others, one that is silent is the victim of rank 0.
+int refuse_early(const WorkerIdentity& self, const UsageError& error) {
+  if (say_once(self, error.what(), [&error] { (void)last_words().say(error); }))
+    return error.code();
+  if (self.agent_store) return exit_code::kLostPeer;
+  last_words().record(error);
+  return error.code();
+}
+
 /// For metrics.command.
 std::string end_line(int code) {
   const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
@@ -147,11 +164,14 @@ void run(int argc, char** argv, const Registry& registry) {
   std::optional<WorkerIdentity> joins_as;
   int code = exit_code::kInternal;
   try {
+    const Environment given = read_environment();
+    joins_as = find_identity(given);
     const Options options = parse_options(argc, argv);
+    joins_as.reset();
     if (options.help) std::cout << help_text() << std::flush;
     if (options.version) std::cout << version_text() << std::endl;
     if (options.help || options.version) ::_exit(exit_code::kOk);
-    const Environment environment = with_init_method(read_environment(), options.init_method);
+    const Environment environment = with_init_method(given, options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
     check_torch_version();
@@ -205,9 +225,8 @@ void run(int argc, char** argv, const Registry& registry) {
   } catch (const Refused& refused) {
     code = refused.code();
   } catch (const UsageError& error) {
-    const bool is_early = joins_as && (*page)->phase.load() <= Phase::starting;
-    code = is_early && is_said_by_rank_0(*joins_as, error.what()) ? exit_code::kLostPeer
-                                                                  : last_words().say(error);
+    const bool is_early = joins_as && (!page || (*page)->phase.load() <= Phase::starting);
+    code = is_early ? refuse_early(*joins_as, error) : last_words().say(error);
   } catch (const std::exception& error) {
     code = last_words().say(as_error(error));
   }

@@ -22,12 +22,13 @@ inline constexpr int kUncaught = 1;
 
 /// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of
 /// LibTorch and a lack of memory 125. All else is an exception of the program's own (of its model,
-/// data set, loss or hook): kUncaught, its type before its text, and a line for each of own_frames().
+/// data set, loss or hook): kUncaught, its type before its text, and a line for each of
+/// own_frames().
 Error as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
-/// peer is 97, all else 125, with its frames. One that may have left main is as in as_error(). To be called by the
-/// handler: all of such a program is its own, so throw_as_own() holds for it too.
+/// peer is 97, all else 125, with its frames. One that may have left main is as in as_error(). To
+/// be called by the handler: all of such a program is its own, so throw_as_own() holds for it too.
 Error as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker
