@@ -1,9 +1,12 @@
 #include "common/node_gpus.h"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <system_error>
 #include <tuple>
@@ -14,14 +17,14 @@ namespace ddp {
 namespace {
 
 /// N of /dev/nvidiaN; other files of the driver have no number.
-std::optional<int> gpu_number(const std::string& name) {
-  const std::string number = name.starts_with("nvidia") ? name.substr(6) : "";
+std::optional<int> gpu_number(std::string_view name) {
+  const std::string_view number = name.starts_with("nvidia") ? name.substr(6) : "";
   const bool is_gpu = !number.empty() && number.size() < 6 &&
                       std::all_of(number.begin(), number.end(), [](unsigned char c) {
                         return std::isdigit(c) != 0;
                       });
   if (!is_gpu) return {};
-  return std::stoi(number);
+  return std::stoi(std::string(number));
 }
 
 std::vector<Gpu> described_gpus() {
@@ -45,10 +48,10 @@ std::vector<Gpu> described_gpus() {
 std::vector<Gpu> find_gpus() {
   const std::vector<Gpu> described = described_gpus();
   std::vector<Gpu> gpus;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator("/dev", ignored)) {
-    const std::string& path = entry.path().native();
-    const std::optional<int> number = gpu_number(path.substr(path.rfind('/') + 1));
+  // Not a directory_iterator: a path for each of a hundred devices is felt in the launcher's start.
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir("/dev"), ::closedir);
+  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
+    const std::optional<int> number = gpu_number(static_cast<const char*>(entry->d_name));
     if (!number) continue;
     Gpu gpu;
     gpu.minor = *number;

@@ -2,7 +2,7 @@
 // everything in it at once, a fork bomb too, and whatever left its session and cleared its
 // environment. Where none can be made the other layers of supervision stand alone.
 // Trap, seen on Linux 6.18: who is born (CLONE_INTO_CGROUP) in a cgroup that was killed before dies
-// at once. So each round has a new one, and whether it works at all is tried once.
+// at once. So each round has a new one; os/process starts such a one outside.
 #pragma once
 
 #include <filesystem>
@@ -24,8 +24,6 @@ class JobCgroup {
   void make();
   /// A new cgroup below it for the workers of a round; the last one's is removed.
   void begin_round(int round);
-  /// Workers cannot be started into it after all.
-  void give_up();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Of the round.
@@ -34,6 +32,8 @@ class JobCgroup {
   [[nodiscard]] int fd() const { return fd_; }
 
  private:
+  void give_up();
+
   std::filesystem::path path_;
   std::filesystem::path round_path_;
   int fd_ = -1;

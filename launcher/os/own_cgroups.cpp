@@ -1,14 +1,19 @@
 #include "launcher/os/own_cgroups.h"
 
+#include <map>
+
 #include "common/files.h"
 #include "launcher/plan/cgroups.h"
 
 namespace ddp::launcher {
 
-std::vector<std::string> own_cgroups(std::string_view controller) {
+const std::vector<std::string>& own_cgroups(const std::string& controller) {
   static const std::string membership = read_file("/proc/self/cgroup").value_or("");
   static const std::string mounts = read_file("/proc/self/mountinfo").value_or("");
-  return cgroup_directories(membership, mounts, controller);
+  static std::map<std::string, std::vector<std::string>> known;
+  const auto [entry, is_new] = known.try_emplace(controller);
+  if (is_new) entry->second = cgroup_directories(membership, mounts, controller);
+  return entry->second;
 }
 
 }  // namespace ddp::launcher

@@ -4,12 +4,12 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ddp::launcher {
 
 /// As cgroup_directories() of plan/cgroups, of this process: ours first, then those above it.
-std::vector<std::string> own_cgroups(std::string_view controller);
+/// Traps: for the main thread alone.
+const std::vector<std::string>& own_cgroups(const std::string& controller);
 
 }  // namespace ddp::launcher

@@ -96,6 +96,7 @@ struct ChildPlan {
   int descriptors_end;  // above all of these
   pid_t parent;
   const sigset_t* mask;
+  bool has_begun;
   ChildFailure failure;
 };
 
@@ -121,6 +122,7 @@ void reset_signals() {
 
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] int become(void* argument) {
   ChildPlan& plan = *static_cast<ChildPlan*>(argument);
+  plan.has_begun = true;
   // A session of its own: one group to kill, and no terminal, so that Ctrl-C comes to the agent
   // alone. Children of the worker stay in the session even where they make groups of their own,
   // which is how the guard finds them.
@@ -213,6 +215,7 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
                  highest + 1,
                  ::getpid(),
                  nullptr,
+                 false,
                  {}};
   int clone_error = 0;
   {
@@ -222,6 +225,8 @@ Process::Process(asio::io_context& io, const ProcessSpec& spec) : pidfd_(io) {
     plan.mask = &blocked.before();
     // Born there: moving it later would stop all forks of the machine for a moment.
     pid_ = spec.cgroup_fd >= 0 ? clone_child(spec.cgroup_fd, become, &plan) : -1;
+    // Who is born in a cgroup that was killed before dies before its first step.
+    if (pid_ > 0 && !plan.has_begun) reap();
     is_in_cgroup_ = pid_ > 0;
     if (!is_in_cgroup_) pid_ = clone_child(-1, become, &plan);
     clone_error = errno;
@@ -331,16 +336,6 @@ std::uint64_t caught_signals(pid_t pid) {
 
 bool catches_signal(pid_t pid, int signal) {
   return ((caught_signals(pid) >> (signal - 1)) & 1) != 0;
-}
-
-bool can_be_born_in(int cgroup_fd) {
-  const SignalsBlocked blocked;
-  const pid_t pid = clone_child(
-      cgroup_fd, [](void*) -> int { ::_exit(0); }, nullptr);
-  int status = -1;
-  while (pid > 0 && ::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
-  return status == 0;
 }
 
 /// Kernels before 5.9 lack close_range; an end of our own pipe that stays open would be fatal.

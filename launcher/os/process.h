@@ -78,10 +78,6 @@ class Process {
   asio::posix::stream_descriptor pidfd_;
 };
 
-/// Whether a process can be born in that cgroup, tried with one that ends at once. Blocks: until it
-/// has ended.
-bool can_be_born_in(int cgroup_fd);
-
 /// Forks a helper of our own: new session, all signals blocked, no descriptor but `inherited_fd`,
 /// never returns from `body`. Owns: the caller reaps the pid. Errors: SystemError.
 pid_t fork_helper(void (*body)(int), int inherited_fd);

@@ -11,6 +11,7 @@ namespace ddp::test {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 class LauncherNode : public ProcessTest {};
 
@@ -24,6 +25,20 @@ TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   EXPECT_EQ(job->wait(), 0);
   EXPECT_THAT(job->err(), HasSubstr("workers: 1, one per CPU that we may use (cpu)"));
   EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
+}
+
+// Whoever is born below it dies before its first step.
+TEST_F(LauncherNode, ACgroupThatWasKilledBeforeIsNoObstacle) {
+  const TestCgroup cgroup("");  // v2
+  if (!cgroup.is_there() || !cgroup.has("cgroup.kill"))
+    GTEST_SKIP() << "needs a cgroup of its own with cgroup.kill (Linux 5.14)";
+  cgroup.set("cgroup.kill", "1");
+  const auto job = start(launch_inside(
+      cgroup, scratch(), {"-v", "--nproc-per-node=2", DDP_FAKE_WORKER, "print", "here"}));
+  EXPECT_EQ(job->wait(), 0);
+  EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
+  EXPECT_THAT(job->out(), HasSubstr("[0:1] here\n"));
+  EXPECT_THAT(job->err(), Not(HasSubstr("in the job's cgroup")));
 }
 
 TEST_F(LauncherNode, WorkersAreBoundToTheirCpus) {
