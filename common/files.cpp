@@ -76,7 +76,7 @@ void replace_at(int directory,
 }
 
 std::string read_all(const InputFile& file, std::size_t limit) {
-  constexpr std::size_t kLeast = 4096;  // files of the kernel's have no size
+  constexpr std::size_t kLeast = 4096;  // files of the kernel have no size
   std::string text;
   std::size_t size = 0;
   while (size == text.size() && size < limit) {

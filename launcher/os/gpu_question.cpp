@@ -24,6 +24,10 @@ void ask(int fd) {
   // Should the agent be killed, nobody ends us but the kernel; by time, if it was killed already.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::signal(SIGALRM, SIG_DFL);
+  sigset_t alarm;
+  ::sigemptyset(&alarm);
+  ::sigaddset(&alarm, SIGALRM);
+  ::pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   ::alarm(static_cast<unsigned int>(GpuQuestion::kLimit.count()));
   const NvmlGpus found = ask_nvml();
   for (std::size_t i = 0; i < found.gpus.size(); ++i) {

@@ -9,7 +9,7 @@
 namespace ddp::launcher {
 
 /// As cgroup_directories() of plan/cgroups, of this process: ours first, then those above it.
-/// Traps: for the main thread alone.
+/// Trap: for the main thread alone.
 const std::vector<std::string>& own_cgroups(const std::string& controller);
 
 }  // namespace ddp::launcher

@@ -356,7 +356,9 @@ pid_t fork_helper(void (*body)(int), int inherited_fd) {
     if (pid == 0) {
       ::setsid();
       // All signals stay blocked: whatever ends the agent, a signal to all processes of the
-      // terminal or of the user, is not to end what cleans up behind it.
+      // terminal or of the user, is not to end what cleans up behind it. An abort of its own has
+      // not the agent's last words.
+      ::signal(SIGABRT, SIG_DFL);
       close_all_but(inherited_fd);
       body(inherited_fd);
       ::_exit(0);

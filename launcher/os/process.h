@@ -29,7 +29,7 @@ struct ProcessSpec {
   int stdout_fd = -1;
   int stderr_fd = -1;
   int inherited_fd = -1;  // stays open under its number: the progress page
-  int cgroup_fd = -1;     // directory of a cgroup to be born in; where the kernel refuses: as we
+  int cgroup_fd = -1;     // directory of a cgroup to be born in; where that cannot be: as we
   std::vector<int> cpus;  // that it may use; empty: as we
   int lock_fd = -1;       // stays open too: the run is locked as long as anything of it lives
 };

@@ -140,8 +140,9 @@ void WorkerGroup::start_one(const Placement& placement,
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
   guard_.cover(worker->session);
+  const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
-                 (worker->process->is_in_cgroup() ? ", in the job's cgroup" : ""));
+                 (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
   worker->output->close_write_end();
   worker->errors->close_write_end();
   worker->page.close_fd();

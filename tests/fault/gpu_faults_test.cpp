@@ -63,6 +63,17 @@ class GpuFaults : public ProcessTest {
     EXPECT_EQ(job.wait(), 0) << job.err();
   }
 
+  /// The process that asks the driver, once its alarm can end it; 0: there is none.
+  [[nodiscard]] pid_t asking(const Running& job) const {
+    for (const std::string& process : alive()) {
+      const pid_t pid = std::stoi(process);
+      const bool is_launcher =
+          read_all("/proc/" + process.substr(0, process.find(' ')) + "/comm") == "ddp-launch\n";
+      if (is_launcher && pid != job.pid() && !blocks_signal(pid, SIGALRM)) return pid;
+    }
+    return 0;
+  }
+
   const std::string file_ = write_file("holders", "");
   pid_t victim_ = 0;
 };
@@ -135,7 +146,8 @@ TEST_F(GpuFaults, S5_WhoeverKillsTheAgentMeanwhileLeavesNothing) {
   set_holders("hang\n");
   send_signal(victim_, SIGUSR1);
   ASSERT_TRUE(job->sees("round 1 starts now"));
-  job->read_for(500ms);
+  // Its alarm ends the process that asks, should the agent be gone before it is bound to that.
+  EXPECT_TRUE(eventually([&] { return asking(*job) > 0; }, kPatience));
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
   EXPECT_TRUE(nothing_lives_within(1s)) << testing::PrintToString(alive());

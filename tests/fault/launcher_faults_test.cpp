@@ -104,13 +104,14 @@ TEST_F(LauncherFaults, L1_ErrorFilesStayWhenTheLauncherIsKilled) {
   EXPECT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
 }
 
-TEST_F(LauncherFaults, L1_TheGuardIgnoresSignalsAndIsSmall) {
+TEST_F(LauncherFaults, L1_TheGuardBlocksSignalsAndIsSmall) {
   const auto job = launch_fakes(1, "print ready hold");
   ASSERT_TRUE(job->sees("ready"));
   const pid_t guard = find_guard();
-  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM})
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM}) {
     send_signal(guard, signal);
-  EXPECT_FALSE(state_of(guard).empty());
+    EXPECT_TRUE(blocks_signal(guard, signal)) << signal;
+  }
   // Its own memory: the rest of what is resident are pages of files, shared with the launcher.
   const auto private_kib = [&] {
     std::ifstream memory("/proc/" + std::to_string(guard) + "/smaps_rollup");

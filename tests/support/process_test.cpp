@@ -252,6 +252,13 @@ std::string state_of(pid_t pid) {
   return close == std::string::npos ? "" : text.substr(close + 2, 1);
 }
 
+bool blocks_signal(pid_t pid, int signal) {
+  const std::string text = read_all("/proc/" + std::to_string(pid) + "/status");
+  const std::size_t begin = text.find("SigBlk:");
+  if (begin == std::string::npos) return false;
+  return ((std::stoull(text.substr(begin + 7), nullptr, 16) >> (signal - 1)) & 1) != 0;
+}
+
 std::string read_all(const std::filesystem::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return "";

@@ -100,6 +100,9 @@ bool eventually(const std::function<bool()>& condition, std::chrono::millisecond
 /// "R", "S", "T", ... of a process, or "" when it is gone.
 std::string state_of(pid_t pid);
 
+/// By SigBlk (proc(5)).
+bool blocks_signal(pid_t pid, int signal);
+
 /// The whole file, or "" when there is none.
 std::string read_all(const std::filesystem::path& path);
 
