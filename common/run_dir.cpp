@@ -224,6 +224,18 @@ std::vector<int> numbers_of(const fs::path& base) {
   return numbers;
 }
 
+bool is_full(const std::error_code& error) {
+  return error.value() == ENOSPC || error.value() == EDQUOT || error.value() == EIO;
+}
+
+// For lack of room, most often.
+[[noreturn]] void leave_nothing(const OwnedDir& made, bool made_output, const std::string& why) {
+  (void)made.remove_self();
+  std::error_code ignored;
+  if (made_output) fs::remove(made.path().parent_path(), ignored);
+  throw SystemError(why + kWhereItCan);
+}
+
 // <output>/latest, replaced by rename so that a reader always finds one of the two.
 void point_latest(const fs::path& output, const fs::path& name) {
   const fs::path temporary = output / (".latest-" + random_name());
@@ -243,8 +255,10 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   std::error_code error;
   const bool made_output = fs::create_directories(output, error);
   if (error) {
-    throw SystemError("cannot make the output directory, " + output.string() + ": " +
-                      error.message() + kWhereItCan);
+    const std::string text =
+        "cannot make the output directory, " + output.string() + ": " + error.message();
+    if (is_full(error)) throw SystemError(text + kWhereItCan);
+    throw UsageError("output: " + text + kWhereItCan);
   }
   const fs::path base = output / job.text("name");
   int last = 0;               // number of a run of this name; "exp2" may be the first of that name
@@ -297,7 +311,8 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     if (!made) continue;  // another job took it just now
     std::string why_not;
     const int lock = lock_run(*made, why_not);
-    if (lock < 0) throw SystemError("cannot lock " + path.string() + ": " + why_not);
+    if (lock < 0)
+      leave_nothing(*made, made_output, "cannot lock " + path.string() + ": " + why_not);
     run = RunDir(std::move(*made), lock);
     run->notice_ = "new run directory " + path.string();
     if (!of_the_newest.empty()) {
@@ -307,14 +322,19 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
   }
   if (!run) throw SystemError("no free run directory for " + base.string() + ". Remove old runs.");
 
-  const OwnedDir& directory = run->directory_;
-  replace_file(directory, kJobName, to_yaml(record));
-  replace_file(directory, "command.txt", command + "\n");
-  replace_file(directory,
-               kResultName,
-               "{\"state\":\"running\",\"batch\":" + std::to_string(batch) + ",\"world_size\":" +
-                   std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) + "}\n");
   run->made_output_ = made_output;
+  const OwnedDir& directory = run->directory_;
+  try {
+    replace_file(directory, kJobName, to_yaml(record));
+    replace_file(directory, "command.txt", command + "\n");
+    replace_file(directory,
+                 kResultName,
+                 "{\"state\":\"running\",\"batch\":" + std::to_string(batch) + ",\"world_size\":" +
+                     std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) + "}\n");
+  } catch (const SystemError& refused) {
+    if (!run->continues_) leave_nothing(directory, made_output, refused.what());
+    throw;
+  }
   run->latest_before_ = fs::read_symlink(output / "latest", error).filename();
   point_latest(output, run->path().filename());
   return std::move(*run);

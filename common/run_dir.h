@@ -26,7 +26,8 @@ class RunDir {
  public:
   /// Makes or finds the directory, locks it, and writes job.yaml, command.txt and a result.json of
   /// state "running". `world_size` and the job's batch decide, besides the job's keys, whether an
-  /// unfinished run is the same. Errors: SystemError.
+  /// unfinished run is the same. Errors: UsageError where the output directory cannot be made;
+  /// SystemError, also for lack of room, and then nothing of it is left.
   static RunDir choose(const JobValues& job, int world_size, const std::string& command);
 
   RunDir(RunDir&& other) noexcept;

@@ -163,6 +163,13 @@ class OwnExceptions(FailingRank):
 
 
 class Refusals(FailingRank):
+    # Found by each rank by itself, after they have met.
+    LATE = {
+        "eval.watch.metric: an evaluation of this task has no nosuch": ("eval.watch.metric=nosuch",),
+        "eval.metrics: two metrics of an evaluation give the value": ("eval.metrics=[top-5, top-5]",),
+        r"data.augment\[0\].mosaic.size: a mosaic needs boxes": ("data.augment=[mosaic]",),
+    }
+
     def test_what_rank_0_or_all_refuse_is_said_once_and_leaves_nothing(self):
         worker = self.bin / "ddp-worker"
         self.run_program(worker, "job.yaml", "output=made", "train.epochs=1", "data.train_size=64")
@@ -174,12 +181,15 @@ class Refusals(FailingRank):
             "was made with model.name: convnet, this job has lenet": ("model.name=lenet", f"checkpoint.resume={made}"),
             "cannot load checkpoint /nowhere: there is no such file": ("checkpoint.resume=/nowhere",),
             "data.augment: it makes images of 1x14x14 .*does not take them": ("model.name=lenet", "data.augment=[{resize: {height: 14, width: 14}}]"),
+            "output: cannot make the output directory, .*/job.yaml: Not a directory": ("output=job.yaml",),
+            **self.LATE,
         }.items():
             with self.subTest(what):
                 ranks = self.start_ranks(worker, 3, *keys, "data.train_size=64")
-                self.assertEqual([running.finish() for running in ranks], [2, 97, 97], [running.text for running in ranks])
+                self.assertEqual([running.finish() for running in ranks], [2, 2, 2], [running.text for running in ranks])
                 self.assertRegex(ranks[0].text, what)
                 for rank in (1, 2):
+                    self.assertNotIn("frame #", ranks[rank].text)
                     self.assertNotIn("ddp-worker: ", ranks[rank].text.replace(f"ddp-worker: rank {rank} of 3", ""))
                 self.assertFalse((self.folder / "runs" / "job").exists())
 
@@ -196,6 +206,16 @@ class Refusals(FailingRank):
                 said = [line for line in text.splitlines() if re.search(rf"^\[0:\d\] ddp-worker: .*({what})", line)]
                 self.assertEqual([line[:5] for line in said], ["[0:0]"], text)
                 self.assertNotRegex(text, "exit code 97")
+                self.assertEqual(self.alive(), [])
+
+    def test_what_all_find_later_is_said_by_rank_0_alone(self):
+        for what, keys in self.LATE.items():
+            with self.subTest(what):
+                text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 4, "job.yaml", *keys, expect=2)
+                said = [line for line in text.splitlines() if re.search(rf"^\[0:\d\] ddp-worker: .*({what})", line)]
+                self.assertEqual([line[:5] for line in said], ["[0:0]"], text)
+                self.assertRegex(text, r"rank 0 \(pid \d+\) has refused the job")
+                self.assertFalse((self.folder / "runs" / "job").exists())
                 self.assertEqual(self.alive(), [])
 
     def test_what_one_alone_finds_before_they_meet_is_said_by_it(self):
@@ -326,7 +346,7 @@ class WithoutALauncher(FailingRank):
 
     def test_what_is_found_after_they_have_met_is_said_once(self):
         codes, lines, _ = self.end(self.start_world(4, lambda rank: ("job.yaml", "data.name=mnist", "data.root=nowhere"), "mpirun"))
-        self.assertEqual(codes, {0: 2, 1: 97, 2: 97, 3: 97}, lines)
+        self.assertEqual(codes, {0: 2, 1: 2, 2: 2, 3: 2}, lines)
         self.assertEqual([len(lines[rank]) for rank in range(1, 4)], [0, 0, 0], lines)
         self.assertEqual(len([line for line in lines[0] if "data.root nowhere does not exist" in line]), 1, lines)
         self.assertFalse((self.folder / "runs" / "job").exists())

@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 
 #include <unistd.h>
 
@@ -23,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 constexpr const char* kNever = "checkpoint.resume=never";
 constexpr const char* kPath = "checkpoint.resume=runs/x/checkpoints/step-000001";
@@ -277,9 +279,25 @@ TEST_F(RunDirTest, AnOutputThatCannotBeMadeIsNamed) {
   try {
     RunDir::choose(job({"output=" + (file / "below").string()}), 1, "a");
     FAIL() << "a file is not a directory";
-  } catch (const SystemError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(file.string()));
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(),
+                StartsWith("output: cannot make the output directory, " + file.string()));
   }
+}
+
+TEST_F(RunDirTest, AFullDiskLeavesNothing) {
+  const fs::path small = folder_ / "small";
+  fs::create_directory(small);
+  if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k,nr_inodes=3") != 0)
+    GTEST_SKIP() << "needs the right to mount a small file system";
+  try {
+    RunDir::choose(job({"output=" + (small / "runs").string()}), 1, "a");
+    FAIL() << "there is room for a directory and the run in it, and for nothing else";
+  } catch (const SystemError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("Set output= to a directory that can be written"));
+  }
+  EXPECT_TRUE(fs::is_empty(small));
+  EXPECT_EQ(::umount(small.c_str()), 0);
 }
 
 TEST_F(RunDirTest, ARunThatOthersCanWriteIsContinuedOnceTheyCannot) {

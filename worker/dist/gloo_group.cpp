@@ -68,6 +68,7 @@ class GlooGroup : public Group {
                                        Clock::time_point began,
                                        const std::string& cause) const override;
   [[nodiscard]] c10d::Store* store() const override { return store_.get(); }
+  [[nodiscard]] bool rank_0_serves_store() const override { return rank_0_serves_store_; }
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override {
     return group_;
   }

@@ -81,6 +81,8 @@ class Group {
 
   /// For what ranks tell each other outside of collectives, in this round alone; null when alone.
   [[nodiscard]] virtual c10d::Store* store() const = 0;
+  /// Whether rank 0 serves it, as without a launcher: then it has to leave last.
+  [[nodiscard]] virtual bool rank_0_serves_store() const { return false; }
 
   /// For c10d's Reducer; null when alone.
   [[nodiscard]] virtual c10::intrusive_ptr<c10d::ProcessGroup> process_group() const = 0;

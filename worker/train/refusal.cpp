@@ -1,27 +1,85 @@
 #include "worker/train/refusal.h"
 
+#include <poll.h>
+
 #include <algorithm>
+#include <chrono>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "worker/train/last_words.h"
+
 namespace ddp::worker {
+namespace {
 
-Refused::Refused() : Error("another rank has said why", exit_code::kLostPeer) {}
+constexpr const char* kSaid = "refused/said";      // what rank 0 says
+constexpr const char* kSpoken = "refused/spoken";  // how many have nothing to say any more
+constexpr std::chrono::seconds kPatience{2};       // for ranks that find the same
+constexpr std::chrono::milliseconds kPause{10};
+constexpr std::chrono::milliseconds kServe{200};  // for others to be gone
 
-void refuse_once(Group& group, const std::string& problem) {
-  const std::vector<std::string> problems = gather_texts(group, problem);
-  const auto first = std::find_if(
-      problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
-  if (first == problems.end()) return;
-  const bool is_first = problems.size() == 1 || first - problems.begin() == group.rank();
-  const bool is_said = problem.empty() || (!is_first && problem.starts_with(*first));
-  if (!is_said) throw UsageError(problem);
+template <typename IsThere>
+bool wait_for(IsThere is_there) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!is_there()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
+  }
+  return true;
+}
+
+/// mpirun ends all with the first that fails: nobody leaves before all have spoken. Rank 0 serves
+/// the store: it leaves last, as a client whose server is gone prints its stack.
+void leave_together(Group& group) try {
+  c10d::Store& store = *group.store();
+  store.add(kSpoken, 1);
+  (void)wait_for([&] { return store.add(kSpoken, 0) >= group.world_size(); });
+  if (group.is_root()) ::poll(nullptr, 0, static_cast<int>(kServe.count()));
+} catch (const c10::Error&) {
+  return;  // rank 0 has left
+}
+
+/// Once it is known who speaks.
+[[noreturn]] void leave(Group& group, const std::string& problem, bool speaks) {
+  if (speaks) (void)last_words().say(UsageError(problem));
+  if (group.rank_0_serves_store()) leave_together(group);
+  if (speaks || group.rank_0_serves_store()) throw Refused(exit_code::kUsage);
   try {
     // Ends when the rank that says it has left: it must be the first.
     (void)gather_texts(group, "");
   } catch (const PeerError&) {
     // As expected.
   }
-  throw Refused();
+  throw Refused(exit_code::kLostPeer);
+}
+
+}  // namespace
+
+Refused::Refused(int code) : Error("this is said", code) {}
+
+void refuse_once(Group& group, const std::string& problem) {
+  const std::vector<std::string> problems = gather_texts(group, problem);
+  const auto first = std::find_if(
+      problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
+  if (first == problems.end()) return;
+  if (problems.size() == 1) throw UsageError(problem);
+  const bool is_first = first - problems.begin() == group.rank();
+  const bool is_said = problem.empty() || (!is_first && problem.starts_with(*first));
+  leave(group, problem, !is_said);
+}
+
+void refuse_here(Group& group, const std::string& problem) {
+  c10d::Store* const store = group.store();
+  if (store == nullptr || group.is_abandoned()) throw UsageError(problem);
+  bool is_said = false;
+  try {
+    if (group.is_root()) store->set(kSaid, problem);
+    is_said = !group.is_root() && wait_for([&] { return store->check({kSaid}); }) &&
+              problem.starts_with(store->get_to_str(kSaid));
+  } catch (const c10::Error&) {
+    // Whoever serves it is gone: this rank has to say it.
+  }
+  leave(group, problem, !is_said);
 }
 
 }  // namespace ddp::worker

@@ -1,5 +1,6 @@
-// What every rank finds wrong before a training begins, or one of them alone, is said once: by the
-// first rank that has found it. The others end as its victims, after it and without a word.
+// What every rank finds wrong once they have met, before a training begins or in it, or one of them
+// alone, is said once: by the first rank that has found it. The others are silent. Under a launcher
+// they end as its victims, after it; without one all end by the same code, once all have spoken.
 #pragma once
 
 #include <string>
@@ -9,16 +10,21 @@
 
 namespace ddp::worker {
 
-/// Of a rank whose words another one has said. Nothing is to be printed.
+/// Of a rank whose words another one has said, or it itself by now. Nothing is to be printed.
 class Refused : public Error {
  public:
-  Refused();
+  explicit Refused(int code);
 };
 
 /// `problem` is what this rank found; "": nothing. All ranks call it. Blocks: until all have, and
-/// on the victims until the rank that speaks has left. Errors: UsageError on that one, and on ranks
-/// that have something else to say; Refused on the others; PeerError.
+/// on the victims until the rank that speaks has left. Errors: UsageError when alone; Refused;
+/// PeerError.
 void refuse_once(Group& group, const std::string& problem);
+
+/// The same of ranks that come to it by themselves, wherever the others are: rank 0 speaks at once,
+/// and for who has found the same. Blocks: two seconds for rank 0's words, then as refuse_once().
+/// Errors: UsageError when alone, or when `group` is abandoned; Refused.
+[[noreturn]] void refuse_here(Group& group, const std::string& problem);
 
 /// What `action` refuses by a UsageError; "": nothing.
 template <typename Action>

@@ -29,6 +29,7 @@
 #include "worker/train/console.h"
 #include "worker/train/data_loading.h"
 #include "worker/train/last_words.h"
+#include "worker/train/refusal.h"
 #include "worker/train/survivor.h"
 #include "worker/train/task_setup.h"
 
@@ -245,14 +246,17 @@ int train_together(
     if (!session.plays_rank) std::cout << rank_table(ranks);
     for (const std::string& line : unread_keys(session.job))
       log::warning(line);
-    if (!session.plays_rank && !self.run_dir.empty()) {
-      run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
-    } else if (!session.plays_rank) {
-      session.own_run_dir = RunDir::choose(session.job, self.world_size, session.command);
-      run_dir = &session.own_run_dir->directory();
-      std::cout << session.own_run_dir->notice() << std::endl;
-    }
   }
+  refuse_once(group, problem_of([&] {
+                if (!group.is_root() || session.plays_rank) return;
+                if (!self.run_dir.empty()) {
+                  run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
+                  return;
+                }
+                session.own_run_dir = RunDir::choose(session.job, self.world_size, session.command);
+                run_dir = &session.own_run_dir->directory();
+                std::cout << session.own_run_dir->notice() << std::endl;
+              }));
   keep_batch(job, session.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
@@ -271,6 +275,8 @@ int train_round(const Session& session, Past& past) {
     const int code = train_together(session, job, device, past, *group);
     group->close();
     return code;
+  } catch (const UsageError& error) {
+    refuse_here(*group, error.what());
   } catch (const PeerError& loss) {
     if (waits_after(loss, session.page)) group->abandon();
     throw;
@@ -313,11 +319,16 @@ int evaluate(const Session& session, const std::filesystem::path& checkpoint, bo
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   const std::unique_ptr<Group> group = join_ranks(session, job, device);
-  LoadedData data;
-  load_alike(session, job, *group, data);
-  const int code = evaluate_task(session, job, device, data.sources, {checkpoint, is_json}, *group);
-  group->close();
-  return code;
+  try {
+    LoadedData data;
+    load_alike(session, job, *group, data);
+    const int code =
+        evaluate_task(session, job, device, data.sources, {checkpoint, is_json}, *group);
+    group->close();
+    return code;
+  } catch (const UsageError& error) {
+    refuse_here(*group, error.what());
+  }
 }
 
 }  // namespace ddp::worker
