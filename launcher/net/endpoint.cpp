@@ -130,7 +130,7 @@ void Endpoint::welcome(tcp::socket socket) {
   asio::co_spawn(io_, sort_out(connection), rethrow);
 }
 
-/// Its place is free. It may have left already, with its connection; else that is closed.
+/// Its slot is free. It may have left already, with its connection; else that is closed.
 void Endpoint::leave(Slots::Id id) {
   client_slots_.release(id);
   unknown_slots_.release(id);

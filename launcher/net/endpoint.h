@@ -3,7 +3,7 @@
 // of the store go on to the store, agents to whoever serves them, all others are closed.
 // Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
 // after kHandshake; as many as the job can need are served, whoever else connects: until its first
-// bytes have come, a connection has a place among those of its kind alone, the store's own clients
+// bytes have come, a connection has a slot among those of its kind alone, the store's own clients
 // or unknown peers, and of one source there are at most half of a job's (plan/slots). Who may be a
 // client of the store says net/store_access.
 #pragma once

@@ -25,8 +25,8 @@ std::string other_version(int protocol) {
 }  // namespace
 
 /// Owned by the list and by the operations under way on its socket.
-struct HandshakeServer::Visitor {
-  Visitor(Slots::Id name, tcp::socket connection, std::string first_bytes)
+struct HandshakeServer::Peer {
+  Peer(Slots::Id name, tcp::socket connection, std::string first_bytes)
       : id(name),
         socket(std::move(connection)),
         deadline(socket.get_executor(), kHandshake),
@@ -54,9 +54,9 @@ HandshakeServer::HandshakeServer(
       token_(std::move(token)),
       notice_(std::move(notice)),
       on_hello_(std::move(on_hello)),
-      slots_(most_guests(nodes), most_guests(nodes) / 2) {}
+      slots_(most_unproven(nodes), most_unproven(nodes) / 2) {}
 
-std::size_t HandshakeServer::most_guests(int nodes) {
+std::size_t HandshakeServer::most_unproven(int nodes) {
   constexpr std::size_t kLeast = 64;
   return std::max(kLeast, 2 * static_cast<std::size_t>(nodes));
 }
@@ -64,138 +64,136 @@ std::size_t HandshakeServer::most_guests(int nodes) {
 void HandshakeServer::admit(tcp::socket socket,
                             std::string first_bytes,
                             const std::string& source) {
-  if (const auto dropped = slots_.find_to_drop(source)) leave(*visitors_.at(*dropped));
-  const auto visitor =
-      std::make_shared<Visitor>(++next_id_, std::move(socket), std::move(first_bytes));
-  visitors_.emplace(visitor->id, visitor);
-  slots_.take(visitor->id, source);
-  visitor->deadline.async_wait([visitor](const boost::system::error_code& error) {
+  if (const auto dropped = slots_.find_to_drop(source)) leave(*peers_.at(*dropped));
+  const auto peer = std::make_shared<Peer>(++next_id_, std::move(socket), std::move(first_bytes));
+  peers_.emplace(peer->id, peer);
+  slots_.take(peer->id, source);
+  peer->deadline.async_wait([peer](const boost::system::error_code& error) {
     boost::system::error_code ignored;
-    if (!error) visitor->socket.close(ignored);
+    if (!error) peer->socket.close(ignored);
   });
-  asio::co_spawn(io_, receive(visitor), rethrow);
+  asio::co_spawn(io_, receive(peer), rethrow);
 }
 
-asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Visitor> visitor) {
-  co_await meet(*visitor);
-  if (!visitor->refusal.empty()) co_await refuse(*visitor);
-  visitor->deadline.cancel();
-  const bool is_in_time = visitor->socket.is_open();
-  const bool is_welcome = is_in_time && visitor->is_agent && visitor->refusal.empty();
-  if (is_in_time && !visitor->is_agent) ++unknown_;
+asio::awaitable<void> HandshakeServer::receive(std::shared_ptr<Peer> peer) {
+  co_await meet(*peer);
+  if (!peer->refusal.empty()) co_await refuse(*peer);
+  peer->deadline.cancel();
+  const bool is_in_time = peer->socket.is_open();
+  const bool is_welcome = is_in_time && peer->is_agent && peer->refusal.empty();
+  if (is_in_time && !peer->is_agent) ++unknown_;
   std::shared_ptr<ControlLink> link;
   if (is_welcome) {
-    link = std::make_shared<ControlLink>(std::move(visitor->socket), std::move(visitor->cipher));
+    link = std::make_shared<ControlLink>(std::move(peer->socket), std::move(peer->cipher));
   }
-  leave(*visitor);
-  if (is_welcome) on_hello_(std::move(visitor->hello), std::move(link));
+  leave(*peer);
+  if (is_welcome) on_hello_(std::move(peer->hello), std::move(link));
 }
 
-/// Its connection is closed, and its place is free. It may have left already.
-void HandshakeServer::leave(const Visitor& visitor) {
-  slots_.release(visitor.id);
-  const auto found = visitors_.find(visitor.id);
-  if (found == visitors_.end()) return;
+/// Its connection is closed, and its slot is free. It may have left already.
+void HandshakeServer::leave(const Peer& peer) {
+  slots_.release(peer.id);
+  const auto found = peers_.find(peer.id);
+  if (found == peers_.end()) return;
   boost::system::error_code ignored;
   found->second->socket.close(ignored);  // receive() sees it
-  visitors_.erase(found);
+  peers_.erase(found);
 }
 
-asio::awaitable<void> HandshakeServer::meet(Visitor& visitor) {
-  visitor.is_agent = co_await read_opening(visitor);
-  if (!visitor.is_agent) co_return;
-  slots_.note_progress(visitor.id);
-  if (visitor.opening.protocol != kProtocolVersion) {
-    visitor.refusal = other_version(visitor.opening.protocol);
-  } else if (visitor.opening.has_token && token_.empty()) {
-    visitor.refusal = std::string("this node has a token, node 0 has none.") + kSameToken;
-  } else if (!visitor.opening.has_token && !token_.empty()) {
-    visitor.refusal = std::string("node 0 asks for a token, this node has none.") + kSameToken;
-  } else if (!token_.empty() && !co_await check_token(visitor)) {
-    visitor.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
+asio::awaitable<void> HandshakeServer::meet(Peer& peer) {
+  peer.is_agent = co_await read_opening(peer);
+  if (!peer.is_agent) co_return;
+  slots_.note_progress(peer.id);
+  if (peer.opening.protocol != kProtocolVersion) {
+    peer.refusal = other_version(peer.opening.protocol);
+  } else if (peer.opening.has_token && token_.empty()) {
+    peer.refusal = std::string("this node has a token, node 0 has none.") + kSameToken;
+  } else if (!peer.opening.has_token && !token_.empty()) {
+    peer.refusal = std::string("node 0 asks for a token, this node has none.") + kSameToken;
+  } else if (!token_.empty() && !co_await check_token(peer)) {
+    peer.refusal = std::string("this node's token is not that of node 0.") + kSameToken;
   }
-  if (!visitor.refusal.empty()) co_return;
+  if (!peer.refusal.empty()) co_return;
   // Who has proved nothing may make us keep little; with a token both sides know each other by
   // now.
   const std::size_t longest = token_.empty() ? kLongestOpenHello : kLongestFrame;
-  FrameCipher* const cipher = visitor.cipher.get();
-  const std::string frame = co_await read_frame(visitor.socket, longest, cipher);
+  FrameCipher* const cipher = peer.cipher.get();
+  const std::string frame = co_await read_frame(peer.socket, longest, cipher);
   std::optional<Hello> hello = decode_hello(frame);
-  visitor.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
-  if (visitor.is_agent) visitor.hello = std::move(*hello);
+  peer.is_agent = hello && hello->protocol == kProtocolVersion;  // as its opening has said
+  if (peer.is_agent) peer.hello = std::move(*hello);
   if (cipher == nullptr || !cipher->is_broken()) co_return;
-  visitor.is_agent = true;
-  visitor.refusal = std::string(kAlteredFrame) + ".";
+  peer.is_agent = true;
+  peer.refusal = std::string(kAlteredFrame) + ".";
 }
 
 /// False: it is not an agent.
-asio::awaitable<bool> HandshakeServer::read_opening(Visitor& visitor) {
-  while (visitor.bytes.size() < kAgentOpeningBytes && may_become_opening(visitor.bytes)) {
+asio::awaitable<bool> HandshakeServer::read_opening(Peer& peer) {
+  while (peer.bytes.size() < kAgentOpeningBytes && may_become_opening(peer.bytes)) {
     std::array<char, kAgentOpeningBytes> piece;
-    const auto room = asio::buffer(piece, kAgentOpeningBytes - visitor.bytes.size());
-    const auto [error, size] = co_await visitor.socket.async_read_some(room, kResult);
+    const auto room = asio::buffer(piece, kAgentOpeningBytes - peer.bytes.size());
+    const auto [error, size] = co_await peer.socket.async_read_some(room, kResult);
     if (error) co_return false;
-    visitor.bytes.append(piece.data(), size);
+    peer.bytes.append(piece.data(), size);
   }
-  const std::optional<AgentOpening> opening = read_agent_opening(visitor.bytes);
-  if (opening) visitor.opening = *opening;
+  const std::optional<AgentOpening> opening = read_agent_opening(peer.bytes);
+  if (opening) peer.opening = *opening;
   co_return opening.has_value();
 }
 
 /// True: it knows the token, and knows that we do; all else is said through the cipher.
-asio::awaitable<bool> HandshakeServer::check_token(Visitor& visitor) {
+asio::awaitable<bool> HandshakeServer::check_token(Peer& peer) {
   Transcript said;
-  said.opening = visitor.bytes;
+  said.opening = peer.bytes;
   // Fresh for every connection: a proof that was overheard is of no use for the next.
   said.coordinator = make_nonce();
-  said.node = co_await read_frame(visitor.socket, kLongestUnproven);
-  slots_.note_progress(visitor.id);
-  co_await write_frame(visitor.socket, said.coordinator);
-  const std::string proof = co_await read_frame(visitor.socket, kLongestUnproven);
+  said.node = co_await read_frame(peer.socket, kLongestUnproven);
+  slots_.note_progress(peer.id);
+  co_await write_frame(peer.socket, said.coordinator);
+  const std::string proof = co_await read_frame(peer.socket, kLongestUnproven);
   const bool is_right =
       said.node.size() == kNonceBytes && is_proof(proof, token_.text(), Prover::node, said);
   // Ours is not sent to who has not proved anything: nobody gets a proof to try tokens on at
   // home.
   if (!is_right) co_return false;
-  slots_.release(visitor.id);  // it takes nobody's place any more, and nobody its
+  slots_.release(peer.id);  // it takes nobody's slot any more, and nobody its
   const std::string ours = prove(token_.text(), Prover::coordinator, said);
-  const bool is_sent = co_await write_frame(visitor.socket, ours);
-  visitor.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
+  const bool is_sent = co_await write_frame(peer.socket, ours);
+  peer.cipher = std::make_unique<FrameCipher>(token_.text(), Prover::coordinator, said);
   co_return is_sent;
 }
 
-asio::awaitable<void> HandshakeServer::refuse(Visitor& visitor) {
-  if (!visitor.socket.is_open()) co_return;
-  tell(visitor);
+asio::awaitable<void> HandshakeServer::refuse(Peer& peer) {
+  if (!peer.socket.is_open()) co_return;
+  tell(peer);
   Refusal refusal;
-  refusal.text = visitor.refusal;
+  refusal.text = peer.refusal;
   const std::string frame = encode(refusal);
-  FrameCipher* const cipher = visitor.cipher.get();
-  const bool is_sent = co_await write_frame(visitor.socket, frame, cipher);
+  FrameCipher* const cipher = peer.cipher.get();
+  const bool is_sent = co_await write_frame(peer.socket, frame, cipher);
   boost::system::error_code error;
-  visitor.socket.shutdown(tcp::socket::shutdown_send, error);
+  peer.socket.shutdown(tcp::socket::shutdown_send, error);
   // Until it has read that: closing with unread bytes would take the refusal back.
   std::array<char, 4096> ignored;
   while (is_sent && !error) {
-    const auto [end, size] =
-        co_await visitor.socket.async_read_some(asio::buffer(ignored), kResult);
+    const auto [end, size] = co_await peer.socket.async_read_some(asio::buffer(ignored), kResult);
     error = end;
   }
 }
 
 /// Not more often than every kBetweenLines: a peer may try again and again.
-void HandshakeServer::tell(const Visitor& visitor) {
+void HandshakeServer::tell(const Peer& peer) {
   ++untold_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;
   const std::size_t others = std::exchange(untold_, 0) - 1;
-  notice_("an agent at " + visitor.address + " was refused: " + visitor.refusal +
+  notice_("an agent at " + peer.address + " was refused: " + peer.refusal +
           (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
 }
 
 void HandshakeServer::close() {
-  while (!visitors_.empty())
-    leave(*visitors_.begin()->second);
+  while (!peers_.empty())
+    leave(*peers_.begin()->second);
 }
 
 }  // namespace ddp::launcher

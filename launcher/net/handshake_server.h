@@ -42,31 +42,31 @@ class HandshakeServer {
   /// Connections of which the first words were not an agent's.
   [[nodiscard]] std::size_t unknown_peers() const { return unknown_; }
   /// Those that are in the middle of their first words.
-  [[nodiscard]] std::size_t visitors() const { return visitors_.size(); }
+  [[nodiscard]] std::size_t peers() const { return peers_.size(); }
 
   static constexpr std::chrono::seconds kHandshake{5};
   static constexpr std::chrono::seconds kBetweenLines{10};
   static constexpr std::size_t kLongestUnproven = 256;        // frame, with a token
   static constexpr std::size_t kLongestOpenHello = 16 << 10;  // without one
-  static std::size_t most_guests(int nodes);
+  static std::size_t most_unproven(int nodes);
 
  private:
-  struct Visitor;
+  struct Peer;
 
-  asio::awaitable<void> receive(std::shared_ptr<Visitor> visitor);
-  asio::awaitable<void> meet(Visitor& visitor);
-  asio::awaitable<bool> read_opening(Visitor& visitor);
-  asio::awaitable<bool> check_token(Visitor& visitor);
-  asio::awaitable<void> refuse(Visitor& visitor);
-  void tell(const Visitor& visitor);
-  void leave(const Visitor& visitor);
+  asio::awaitable<void> receive(std::shared_ptr<Peer> peer);
+  asio::awaitable<void> meet(Peer& peer);
+  asio::awaitable<bool> read_opening(Peer& peer);
+  asio::awaitable<bool> check_token(Peer& peer);
+  asio::awaitable<void> refuse(Peer& peer);
+  void tell(const Peer& peer);
+  void leave(const Peer& peer);
 
   asio::io_context& io_;
   const Secret token_;
   const Notice notice_;
   const OnHello on_hello_;
   Slots slots_;  // of those that have proved nothing yet
-  std::map<Slots::Id, std::shared_ptr<Visitor>> visitors_;
+  std::map<Slots::Id, std::shared_ptr<Peer>> peers_;
   Slots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   Clock::time_point next_line_;

@@ -37,10 +37,10 @@ bool is_delegated(const fs::path& directory) {
 
 }  // namespace
 
-JobCgroup::JobCgroup(const std::string& run_id) {
+JobCgroup::JobCgroup(const std::string& agent_id) {
   const std::vector<std::string> own = own_cgroups("");
   if (own.empty() || !is_delegated(own.front())) return;
-  path_ = fs::path(own.front()) / ("ddp-" + run_id);
+  path_ = fs::path(own.front()) / ("ddp-" + agent_id);
 }
 
 void JobCgroup::make() {

@@ -12,9 +12,9 @@ namespace ddp::launcher {
 
 class JobCgroup {
  public:
-  /// Chooses "ddp-RUN_ID" below our own cgroup if that is delegated to us; else path() is empty.
+  /// Chooses "ddp-AGENT_ID" below our own cgroup if that is delegated to us; else path() is empty.
   /// Nothing is made yet, so that the guard can be told first.
-  explicit JobCgroup(const std::string& run_id);
+  explicit JobCgroup(const std::string& agent_id);
   JobCgroup(const JobCgroup&) = delete;
   JobCgroup& operator=(const JobCgroup&) = delete;
   /// Removes it, if nothing is in it any more.

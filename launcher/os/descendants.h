@@ -1,7 +1,7 @@
 // The processes of this job that are nobody's worker: found in /proc by what proves them ours,
-// never by name. Proof is the job's random run id in their environment, or their session, as long
-// as its number is still that session's (plan/session.h). Every kill goes through a pidfd that was
-// opened before the proof was read, so a pid that changes hands in between hits nobody.
+// never by name. Proof is our agent id in their environment, or their session, as long as its
+// number is still that session's (plan/session.h). Every kill goes through a pidfd that was opened
+// before the proof was read, so a pid that changes hands in between hits nobody.
 #pragma once
 
 #include <sys/types.h>
@@ -45,7 +45,7 @@ std::set<uid_t> users_of_descendants();
 std::vector<SessionProcess> session_processes(std::vector<Session> sessions);
 
 /// Sends `signal` to a process that session_processes() found, if it is still of that session, and
-/// wakes it if it is stopped. SIGABRT writes no core file then. Returns whether it was sent.
+/// wakes it if it is frozen. SIGABRT writes no core file then. Returns whether it was sent.
 bool signal_in_session(pid_t pid, const Session& session, int signal);
 
 /// "pid 17 (python3, state D, in folio_wait_bit)", for what could not be killed.

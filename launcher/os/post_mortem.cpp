@@ -74,14 +74,14 @@ std::vector<std::string> kernel_lines(std::chrono::microseconds since) {
 }
 
 /// The oldest of them.
-std::vector<std::string> kernel_findings(pid_t pid, std::chrono::microseconds since) {
-  std::vector<std::string> findings;
+std::vector<std::string> kernel_facts(pid_t pid, std::chrono::microseconds since) {
+  std::vector<std::string> facts;
   for (const std::string& line : kernel_lines(since)) {
-    std::string finding = kernel_finding(line, pid);
-    if (!finding.empty()) findings.push_back(std::move(finding));
-    if (findings.size() == kKernelLines) break;
+    std::string fact = kernel_fact(line, pid);
+    if (!fact.empty()) facts.push_back(std::move(fact));
+    if (facts.size() == kKernelLines) break;
   }
-  return findings;
+  return facts;
 }
 
 /// Whether the signal writes a core file by default (signal(7)).
@@ -165,7 +165,7 @@ std::string find_gpu_error(const Baseline& before) {
 }
 
 std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& before) {
-  std::vector<std::string> lines = kernel_findings(worker.pid, before.uptime);
+  std::vector<std::string> lines = kernel_facts(worker.pid, before.uptime);
   const bool is_in_log = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.starts_with("killed by the kernel");
   });
@@ -178,7 +178,7 @@ std::vector<std::string> post_mortem(const DeadWorker& worker, const Baseline& b
   }
   add(lines, core_finding(worker));
   // A page of a mapped file for which /dev/shm has no room left is this signal, not an error.
-  if (worker.status.signal == SIGBUS) add(lines, shared_memory_finding(space_of("/dev/shm")));
+  if (worker.status.signal == SIGBUS) add(lines, shared_memory_fact(space_of("/dev/shm")));
   const Space disk = space_of(worker.directory);
   if (disk.total > 0 && disk.free == 0) {
     add(lines, "the disk of its working directory " + worker.directory.string() + " is full");

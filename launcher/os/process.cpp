@@ -301,7 +301,7 @@ void Process::reap() {
 }
 
 void Process::signal(int signal) {
-  // A stopped process takes nothing but SIGKILL and SIGCONT: the others wait until it goes on
+  // A frozen process takes nothing but SIGKILL and SIGCONT: the others wait until it goes on
   // (signal(7)).
   signal_group(signal);
   signal_group(SIGCONT);

@@ -57,7 +57,7 @@ class Process {
   /// Gives the pid back. Precondition: wait() has returned.
   void reap();
 
-  /// Sends `signal` to the whole group, then SIGCONT: a stopped process acts on nothing but
+  /// Sends `signal` to the whole group, then SIGCONT: a frozen process acts on nothing but
   /// SIGKILL. Nothing when reaped.
   void signal(int signal);
 

@@ -161,7 +161,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
 }
 
-std::string make_run_id() {
+std::string make_id() {
   constexpr int kBytes = 16;
   return random_hex(kBytes);
 }

@@ -30,8 +30,8 @@ std::optional<ProcessShortage> find_process_shortage(int needed);
 /// The node's host name, as reports show it.
 std::string host_name();
 
-/// The random id of a job, or of an agent: 32 hexadecimal digits. Errors: SystemError.
-std::string make_run_id();
+/// For a job (its run id) or an agent (its agent id): 32 hexadecimal digits. Errors: SystemError.
+std::string make_id();
 
 /// `bytes` random bytes as hexadecimal text. Errors: SystemError.
 std::string random_hex(int bytes);

@@ -173,7 +173,8 @@ std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtim
   return places;
 }
 
-ScratchDir::ScratchDir(const fs::path& place, const std::string& run_id) : path_(place / run_id) {
+ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
+    : path_(place / agent_id) {
   make_directory(path_);
   std::string why_not;
   if (OwnDir::open(path_, why_not)) return;

@@ -63,8 +63,8 @@ std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtim
 
 class ScratchDir {
  public:
-  /// "`place`/`run_id`". Errors: SystemError when it cannot be made or belongs to somebody else.
-  ScratchDir(const std::filesystem::path& place, const std::string& run_id);
+  /// "`place`/`agent_id`". Errors: SystemError when it cannot be made or belongs to somebody else.
+  ScratchDir(const std::filesystem::path& place, const std::string& agent_id);
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
   ~ScratchDir();

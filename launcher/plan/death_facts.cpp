@@ -76,7 +76,7 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record) {
                       std::string(text.substr(0, text.find('\n')))};
 }
 
-std::string kernel_finding(std::string_view line, pid_t pid) {
+std::string kernel_fact(std::string_view line, pid_t pid) {
   if (names(line, "Killed process ", pid)) {
     return "killed by the kernel for lack of memory: " + std::string(line);
   }
@@ -120,7 +120,7 @@ std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& 
   return path.starts_with('/') ? path : facts.directory + "/" + path;
 }
 
-std::string shared_memory_finding(const Space& space) {
+std::string shared_memory_fact(const Space& space) {
   if (space.total == 0) return "";
   const std::string size = std::to_string(space.total / kMiB) + " MiB";
   const char* const advice =

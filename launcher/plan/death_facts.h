@@ -24,7 +24,7 @@ std::optional<KernelRecord> read_kernel_record(std::string_view record);
 
 /// What a line of the kernel log says about process `pid`: killed for lack of memory, a fault that
 /// the kernel saw, an error of a GPU (NVRM Xid). Empty: nothing.
-std::string kernel_finding(std::string_view line, pid_t pid);
+std::string kernel_fact(std::string_view line, pid_t pid);
 
 /// Whether a line of the kernel log says that a GPU itself is broken: memory errors that were not
 /// corrected, a lost link or bus, a dead firmware. Other Xids are of programs. Source: NVIDIA, "Xid
@@ -53,6 +53,6 @@ struct Space {
 };
 
 /// After SIGBUS: shared memory that is full, or as small as containers make it. Empty: it is not.
-std::string shared_memory_finding(const Space& space);
+std::string shared_memory_fact(const Space& space);
 
 }  // namespace ddp::launcher

@@ -5,7 +5,7 @@
 //   the guard's lease    our agent did not run      what it is
 //   is not over          -                          not fenced
 //   is over              for less than kSlept       node 0 says nothing (plan/lone_end)
-//   is over              for kSlept or more         we were stopped: the others have given us up
+//   is over              for kSlept or more         we have slept: the others have lost us
 //
 // The agent looks once a second: kSlept without a look is not the delay of a busy machine. A node
 // that waits between two rounds is not fenced: none of its workers may live.
@@ -23,7 +23,7 @@ enum class FenceCause : std::uint8_t { none, node_zero_silent, we_slept };
 
 inline constexpr std::chrono::seconds kSlept{2};
 
-struct FenceView {
+struct FenceFacts {
   bool has_other_nodes = false;
   bool is_in_round = false;    // workers of this node may live
   bool is_lease_over = false;  // by the guard's clock
@@ -31,9 +31,9 @@ struct FenceView {
       0};  // since the agent looked last, sleep of the machine included
 };
 
-constexpr FenceCause find_fence_cause(const FenceView& view) {
-  if (!view.has_other_nodes || !view.is_in_round || !view.is_lease_over) return FenceCause::none;
-  return view.unlooked >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
+constexpr FenceCause find_fence_cause(const FenceFacts& facts) {
+  if (!facts.has_other_nodes || !facts.is_in_round || !facts.is_lease_over) return FenceCause::none;
+  return facts.unlooked >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
 }
 
 /// Why a node was fenced that has slept for so long; for people.

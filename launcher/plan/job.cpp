@@ -52,8 +52,8 @@ void Job::note_node_lost(int node_rank, const std::string& how, Time heard, Time
   round_->note_node_lost(node_rank, how, heard, now);
 }
 
-void Job::note_failure(const std::string& text, int exit_code) {
-  verdict_.note_failure(text, exit_code);
+void Job::note_launcher_failed(const std::string& text, int exit_code) {
+  verdict_.note_launcher_failed(text, exit_code);
   state_ = State::over;
 }
 

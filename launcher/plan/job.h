@@ -47,7 +47,7 @@ class Job {
   enum class State { refusing, gathering, running, pausing, over };
   enum class Step {
     wait,         // for an event, or until deadline()
-    begin_round,  // by begin_round(), or by note_failure()
+    begin_round,  // by begin_round(), or by note_launcher_failed()
     end,          // no further round begins; the verdict stands
   };
   /// Something to say.
@@ -75,8 +75,8 @@ class Job {
   void note_own_node_slept(const std::string& why, Time now);
   /// A node with a place in the newest round is gone; as Round::note_node_lost().
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
-  /// The launcher's own failure: the job is over.
-  void note_failure(const std::string& text, int exit_code);
+  /// The launcher itself could not go on: the job is over.
+  void note_launcher_failed(const std::string& text, int exit_code);
   /// No process of the job is left, but for survivors of the last round.
   void note_end(Time now);
 

@@ -21,32 +21,33 @@ LoneEnd end_by(EndReason reason, int signal, int exit_code, const std::string& w
   return end;
 }
 
-LoneEnd lose_node_zero(const NodeZeroView& view, const std::string& how, int signal) {
-  const std::string what = view.name + " is lost: " + how;
+LoneEnd lose_node_zero(const LoneFacts& facts, const std::string& how, int signal) {
+  const std::string what = facts.name + " is lost: " + how;
   LoneEnd end = end_by(EndReason::node_lost, signal, exit_code::kNodeLost, what);
-  end.lost = NodeLost{0, view.host, how, {}};
+  end.lost = NodeLost{0, facts.host, how, {}};
   return end;
 }
 
 }  // namespace
 
-std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
+std::optional<LoneEnd> end_without_node_zero(const LoneFacts& facts,
                                              std::chrono::milliseconds grace) {
-  if (view.why_slept)
-    return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, *view.why_slept);
-  if (view.connection_end) {
-    LoneEnd end = lose_node_zero(view, "its agent is gone (" + *view.connection_end + ")", SIGTERM);
+  if (facts.why_slept)
+    return end_by(EndReason::slept, SIGKILL, exit_code::kNodeLost, *facts.why_slept);
+  if (facts.connection_end) {
+    LoneEnd end =
+        lose_node_zero(facts, "its agent is gone (" + *facts.connection_end + ")", SIGTERM);
     end.command.grace = std::min<std::chrono::milliseconds>(grace, kLease);
     return end;
   }
-  if (view.is_fenced || view.silence > kLease) {
-    const std::string how = "silent for " + format_seconds(view.silence) + view.silence_hint;
-    return lose_node_zero(view, how, SIGKILL);
+  if (facts.is_fenced || facts.silence > kLease) {
+    const std::string how = "silent for " + format_seconds(facts.silence) + facts.silence_hint;
+    return lose_node_zero(facts, how, SIGKILL);
   }
-  if (!view.is_stop_unanswered) return std::nullopt;
-  const int signal = view.requested_signal;
+  if (!facts.is_stop_unanswered) return std::nullopt;
+  const int signal = facts.requested_signal;
   const std::string what =
-      signal_name(signal) + " came twice, and " + view.name + " does not end the job";
+      signal_name(signal) + " came twice, and " + facts.name + " does not end the job";
   LoneEnd end = end_by(EndReason::stop_unanswered, SIGKILL, exit_code::of_signal(signal), what);
   end.text = what + ": this node leaves it.";
   return end;

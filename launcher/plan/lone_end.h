@@ -28,8 +28,8 @@
 
 namespace ddp::launcher {
 
-/// What this node sees of node 0, and of itself.
-struct NodeZeroView {
+/// What is known where node 0 may be lost: what this node sees of it, and of itself.
+struct LoneFacts {
   std::string name;                           // of node 0: "node 0 (a)"
   std::string host;                           // its, with its address, for people: "a, 10.0.0.1"
   std::optional<std::string> why_slept;       // row 1: this agent; "this agent did not run for 7 s"
@@ -49,7 +49,7 @@ struct LoneEnd {
 };
 
 /// Nothing: node 0 still leads. `grace` is the job's.
-std::optional<LoneEnd> end_without_node_zero(const NodeZeroView& view,
+std::optional<LoneEnd> end_without_node_zero(const LoneFacts& facts,
                                              std::chrono::milliseconds grace);
 
 }  // namespace ddp::launcher

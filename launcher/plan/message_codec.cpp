@@ -158,7 +158,7 @@ void fields(Io& io, A<WorkerReport> auto& m) {
   io.whole_text("error_text", m.error_text);
   io.field("last_lines", m.last_lines);
   io.field("hidden_lines", m.hidden_lines);
-  io.field("findings", m.findings);
+  io.field("findings", m.death_facts);
   io.field("rerun", m.rerun);
   io.field("stacks", m.stacks);
 }
@@ -338,9 +338,9 @@ void cut(WorkerReport& worker, std::size_t most) {
   keep_newest(worker.hidden_lines, most);
   worker.stacks = shortened(std::move(worker.stacks), most);
   if (worker.error_text.size() > most) worker.error_text.clear();  // half of a JSON text is none
-  constexpr std::size_t kRoomForRest = 4096;                       // findings say why it died
+  constexpr std::size_t kRoomForRest = 4096;                       // death_facts say why it died
   if (most >= kRoomForRest) return;
-  keep_newest(worker.findings, most);
+  keep_newest(worker.death_facts, most);
   if (worker.rerun.size() > most) worker.rerun.clear();
 }
 

@@ -21,14 +21,15 @@ namespace ddp::launcher {
 
 enum class NodeZeroClaim : std::uint8_t { alone, none, sure, first_come };
 
-struct NodeZeroFacts {
+/// What is known of this agent.
+struct ClaimFacts {
   int max_nodes = 1;
   std::optional<int> node_rank;  // that was asked for
   std::optional<bool> is_host;   // --rdzv-conf is_host
   bool owns_master_address = false;
 };
 
-constexpr NodeZeroClaim claim_node_zero(const NodeZeroFacts& facts) {
+constexpr NodeZeroClaim claim_node_zero(const ClaimFacts& facts) {
   if (facts.max_nodes == 1) return NodeZeroClaim::alone;
   if (facts.node_rank.value_or(0) > 0 || facts.is_host == false) return NodeZeroClaim::none;
   if (facts.node_rank == 0 || facts.is_host == true) return NodeZeroClaim::sure;

@@ -28,7 +28,7 @@ struct Ending {
   Phase phase = Phase::none;         // as it left it
   bool joined_store = false;         // it had been a client of our store
   bool waited_in_store = false;      // for a key that nobody had set, when it was last looked at
-  bool was_frozen = false;           // it was stopped (SIGSTOP) when the group was
+  bool was_frozen = false;           // (SIGSTOP) when its round was ended
   bool was_asked_elsewhere = false;  // to stop, by somebody else than its agent: its page says so
 
   bool operator==(const Ending&) const = default;

@@ -151,8 +151,8 @@ std::string describe_root(const Verdict& verdict, const Failed& failed, bool has
   if (!root.stacks.threads.empty()) text += "  its stack, innermost call first:\n";
   for (const std::string& line : to_lines(root.stacks))
     add_lines(text, line);
-  for (const std::string& finding : root.findings)
-    add_field(text, "found", finding);
+  for (const std::string& fact : root.death_facts)
+    add_field(text, "found", fact);
   add_field(text, "teardown", "last process gone after " + milliseconds(verdict.teardown_time));
   if (!root.rerun.empty()) add_field(text, "alone", root.rerun);
   return text;
@@ -195,7 +195,7 @@ std::string describe_loss(const NodeLost& lost) {
   return name_node(lost.node_rank, lost.host) + " is lost: " + lost.how;
 }
 
-std::string describe_end_round(const Stopped& stopped) {
+std::string describe_stop(const Stopped& stopped) {
   if (stopped.asked_rank < 0) return "stopped by " + signal_name(stopped.signal);
   return "stopped after a checkpoint, asked for at rank " + std::to_string(stopped.asked_rank);
 }
@@ -355,7 +355,7 @@ std::string format_report(const Verdict& verdict, const JobSpec& spec) {
     text += count_others(verdict, lost->victims) + history(verdict, thin) + wide + "\n";
   }
   if (const auto* const stopped = std::get_if<Stopped>(&verdict.outcome)) {
-    text += "ddp-launch: " + describe_end_round(*stopped) + "; exit code " +
+    text += "ddp-launch: " + describe_stop(*stopped) + "; exit code " +
             std::to_string(verdict.exit_code) + ".\n" + killed_line(verdict) +
             earlier_lines(verdict);
   }
@@ -389,8 +389,8 @@ std::string to_json_members(const Verdict& verdict,
     json::object cause = to_json(root);
     cause["what"] = why_root(verdict, *failed);
     if (const auto error = read_error(root.error_text)) cause["message"] = error->message;
-    if (!root.findings.empty()) {
-      cause["findings"] = json::array(root.findings.begin(), root.findings.end());
+    if (!root.death_facts.empty()) {
+      cause["findings"] = json::array(root.death_facts.begin(), root.death_facts.end());
     }
     if (const std::string place = where_it_stands(root.stacks); !place.empty()) {
       const std::vector<std::string> lines = to_lines(root.stacks);

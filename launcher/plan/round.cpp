@@ -24,7 +24,7 @@ constexpr std::chrono::seconds kGivingUp(5);
 constexpr std::chrono::seconds kLongWait(2);  // longer than ranks that all come wait for each other
 
 /// When the first worker ended that had not ended well, since the round's begin.
-std::optional<nanoseconds> first_failure(const std::vector<Ending>& endings) {
+std::optional<nanoseconds> first_worker_failure(const std::vector<Ending>& endings) {
   std::optional<nanoseconds> first;
   for (const Ending& ending : endings) {
     if (!has_failed(ending) && !was_ended_by_us(ending)) continue;
@@ -86,7 +86,7 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   if (state_ != State::running) return;
   const std::string who = name_worker(ending.rank, ended.worker.pid);
   if (has_failed(ending)) {
-    end_for_failure(ending, who, now);
+    end_for_worker_failure(ending, who, now);
   } else if (ended_ == ranks_.size()) {
     begin_ending(EndRound(), now);
   } else if (stopped_after_checkpoint(ending) && !follow_deadline_) {
@@ -239,9 +239,9 @@ std::optional<Round::Time> Round::deadline() const {
 
 // --- The end.
 
-void Round::end_for_failure(const Ending& ending, const std::string& who, Time now) {
+void Round::end_for_worker_failure(const Ending& ending, const std::string& who, Time now) {
   const int code = ending.status.exit_code();
-  // Who times out has waited for its peers for a while: one that is stopped now was so by then.
+  // Who times out has waited for its peers for a while: one that is frozen now was so by then.
   if (code == exit_code::kTimeout) frozen_ = watchdog_.frozen(nanoseconds(0));
   EndRound command;
   command.keeps_survivors =
@@ -327,7 +327,8 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
   }
   result.outcome = judge(endings, facts);
   result.exit_code = exit_code_of(result.outcome, endings);
-  if (const auto first = first_failure(endings)) result.teardown_time = result.lived - *first;
+  if (const auto first = first_worker_failure(endings))
+    result.teardown_time = result.lived - *first;
   // A job whose every worker has finished is not done again, though one of its nodes was lost.
   result.is_done = result.workers.size() == ranks_.size() &&
                    std::all_of(result.workers.begin(), result.workers.end(), has_done_well);

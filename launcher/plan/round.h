@@ -161,7 +161,7 @@ class Round {
   void command_nodes(const NodeCommand& command) { actions_.emplace_back(CommandNodes{command}); }
   void begin_ending(EndRound command, Time now);
   void end_for_launcher_failure(LauncherFailed failure, Time now);
-  void end_for_failure(const Ending& ending, const std::string& who, Time now);
+  void end_for_worker_failure(const Ending& ending, const std::string& who, Time now);
   void note_report(int node_rank, WorkerReport report);
   void end_if_all_have();
   [[nodiscard]] std::vector<WorkerReport> take_reports();
@@ -181,7 +181,7 @@ class Round {
   bool is_killing_ = false;
   EndFacts facts_;
   std::optional<Finding> hang_;
-  std::vector<int> frozen_;  // ranks that were stopped when the round was
+  std::vector<int> frozen_;  // ranks, when the round was ended
   std::optional<NodeLost> later_loss_;
   std::vector<Action> actions_;
 };

@@ -1,4 +1,4 @@
-// Places for connections that have not yet shown what they are: so many for all, so many for each
+// Slots for connections that have not yet shown what they are: so many for all, so many for each
 // source, and who goes when one more comes. Pure.
 // Promises: a source that has few connections does not lose one to a source that has many; of the
 // source that loses one, it is the one that has made no progress for longest.
@@ -19,9 +19,9 @@ class Slots {
 
   Slots(std::size_t most, std::size_t most_of_source) : most_(most), of_source_(most_of_source) {}
 
-  /// Who is to be closed and released before one more of `source` comes; nothing: there is a place.
+  /// Who is to be closed and released before one more of `source` comes; nothing: there is a slot.
   [[nodiscard]] std::optional<Id> find_to_drop(const std::string& source) const;
-  /// Who makes room for anybody, however many places there are; nothing: all are empty.
+  /// Who makes room for anybody, however many slots there are; nothing: all are empty.
   [[nodiscard]] std::optional<Id> find_to_drop() const;
 
   /// Precondition: find_to_drop(source) says nothing, and `id` is new.
@@ -30,19 +30,19 @@ class Slots {
   void note_progress(Id id);
   void release(Id id);
 
-  [[nodiscard]] std::size_t taken() const { return places_.size(); }
+  [[nodiscard]] std::size_t taken() const { return slots_.size(); }
 
  private:
-  struct Place {
+  struct Slot {
     Id id = 0;
     std::string source;
   };
-  using Places = std::list<Place>;
+  using SlotList = std::list<Slot>;
 
   const std::size_t most_;
   const std::size_t of_source_;
-  Places places_;  // without progress for longest: first
-  std::map<Id, Places::iterator> by_id_;
+  SlotList slots_;  // without progress for longest: first
+  std::map<Id, SlotList::iterator> by_id_;
   std::map<std::string, std::size_t> of_each_;  // source
 };
 

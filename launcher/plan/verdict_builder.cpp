@@ -40,12 +40,12 @@ void VerdictBuilder::note_not_begun(const NotBegun& why) {
   } else if (verdict_.world_size > 0) {
     note_no_nodes(why);
   } else if (why.refusal) {
-    note_failure(why.refusal->text, why.refusal->code);
+    note_launcher_failed(why.refusal->text, why.refusal->code);
   } else {
-    note_failure("the job has not begun: " + why.missing + "; waited " +
-                     format_duration(why.waited) +
-                     ". Start them with the same --nnodes, --master-addr and --master-port.",
-                 exit_code::kRendezvous);
+    note_launcher_failed(
+        "the job has not begun: " + why.missing + "; waited " + format_duration(why.waited) +
+            ". Start them with the same --nnodes, --master-addr and --master-port.",
+        exit_code::kRendezvous);
   }
 }
 
@@ -62,7 +62,7 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
   }
 }
 
-void VerdictBuilder::note_failure(const std::string& text, int exit_code) {
+void VerdictBuilder::note_launcher_failed(const std::string& text, int exit_code) {
   verdict_.outcome = LauncherFailed{exit_code, text};
   verdict_.exit_code = exit_code;
   verdict_.workers.clear();

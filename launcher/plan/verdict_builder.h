@@ -38,8 +38,8 @@ class VerdictBuilder {
     std::optional<NodeLost> later_loss;  // a node, when its part in the newest round was over
   };
   void note_not_begun(const NotBegun& why);
-  /// The launcher's own failure; that of an earlier round is a line of its own.
-  void note_failure(const std::string& text, int exit_code);
+  /// The launcher itself could not go on; the failure of an earlier round is a line of its own.
+  void note_launcher_failed(const std::string& text, int exit_code);
 
   /// No process of the job is left, after `lived`; to be called before it is described.
   void note_end(std::chrono::nanoseconds lived) { verdict_.duration = lived; }

@@ -54,7 +54,7 @@ std::string place_of(const WorkerSample& sample) {
 
 /// Who is waited for, among ranks of which none makes progress. What comes first decides.
 struct Suspicion {
-  bool is_free = true;     // not stopped
+  bool is_free = true;     // not frozen
   bool is_quick = true;    // not in an uninterruptible sleep
   bool is_inside = true;   // not outside of a collective that others are in
   std::int64_t steps = 0;  // behind; of ranks that are all in collectives, ahead: it left one out
@@ -156,7 +156,7 @@ bool Watchdog::waits_for_others(nanoseconds now, const Track& track) const {
   });
 }
 
-/// We have not looked for long: this agent, or the whole machine, was stopped. What workers did not
+/// We have not looked for long: this agent, or the whole machine, has slept. What workers did not
 /// do meanwhile says nothing.
 void Watchdog::forget_a_gap(nanoseconds now) {
   if (now - std::exchange(looked_at_, now) < usual_limit() / 2) return;
@@ -167,7 +167,7 @@ void Watchdog::forget_a_gap(nanoseconds now) {
 }
 
 /// A worker with a page hangs by itself. Another one shows only that it does nothing, as any that
-/// waits for another does: so all of them have to, or it is stopped. Some may wait in a loop, if
+/// waits for another does: so all of them have to, or it is frozen. Some may wait in a loop, if
 /// one at least has slept all the time where nobody waits for peers.
 bool Watchdog::is_job_hung(nanoseconds now) const {
   std::size_t living = 0;

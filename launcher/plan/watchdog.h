@@ -2,7 +2,7 @@
 // A worker with a progress page is judged by its page alone. Of another the kernel tells where its
 // main thread waits, how much it computes, reads and writes, and our own store what it sets there:
 // a tick of CPU is not progress, since the threads of Gloo or NCCL tick in a rank that is stuck,
-// too. Promises: it names the worker that others wait for (a stopped one, one in an uninterruptible
+// too. Promises: it names the worker that others wait for (a frozen one, one in an uninterruptible
 // sleep, one outside a collective that others are in, the one that is behind, the one that waits
 // elsewhere), not those that wait; nobody is judged by liveness alone.
 #pragma once
@@ -60,7 +60,7 @@ class Watchdog {
   static constexpr std::chrono::seconds kShortestLimit{60};  // of the automatic ones
   static constexpr int kStepFactor = 10;                     // times the p99 of the step time
   static constexpr int kDiskFactor = 10;                     // times the limit, for a slow disk
-  static constexpr std::chrono::seconds kFrozenFor{3};       // before a stopped worker is named
+  static constexpr std::chrono::seconds kFrozenFor{3};       // before a frozen worker is named
   static constexpr std::chrono::seconds kStoreWait{10};      // for a key, once a rank has left
 
   explicit Watchdog(WatchLimits limits) : limits_(limits) {}
@@ -70,7 +70,7 @@ class Watchdog {
   [[nodiscard]] std::vector<Finding> note_samples(std::chrono::nanoseconds now,
                                                   std::span<const WorkerSample> samples);
 
-  /// Ranks that have been stopped for that long: the root cause when their peers give up.
+  /// Ranks that have been frozen for that long: the root cause when their peers give up.
   [[nodiscard]] std::vector<int> frozen(std::chrono::nanoseconds at_least = kFrozenFor) const;
 
  private:

@@ -26,9 +26,11 @@ struct WorkerReport {
   std::string error_text;                 // what is in it
   std::vector<std::string> last_lines;    // of its stderr
   std::vector<std::string> hidden_lines;  // the last of its stdout, when the console has none
-  std::vector<std::string> findings;      // of a failure: what the node says about its death
-  std::string rerun;                      // of a failure: the command that starts the rank alone
-  Stacks stacks;                          // at a hang: where its threads stood
+  // Of a failure: what the node says about its death. Readers of result.json, and agents of this
+  // version of the protocol, know them as "findings".
+  std::vector<std::string> death_facts;
+  std::string rerun;  // of a failure: the command that starts the rank alone
+  Stacks stacks;      // at a hang: where its threads stood
 };
 
 inline StacksByRank stacks_of(const std::vector<WorkerReport>& reports) {

@@ -48,7 +48,7 @@ Agent::Agent(asio::io_context& io,
       spec_(spec),
       log_dir_(make_log_dir(spec, rendezvous.welcome.user_run_id)),
       // Two agents of a job may share a machine, and must not end each other's workers.
-      agent_id_(rendezvous.link ? make_run_id() : rendezvous.welcome.run_id),
+      agent_id_(rendezvous.link ? make_id() : rendezvous.welcome.run_id),
       scratch_(place, agent_id_),
       guard_(agent_id_, scratch_.path()),
       console_(writer_,
@@ -94,7 +94,7 @@ EndJob Agent::run() {
     if (commands_.end_job()) {
       console_.error(error.what());
     } else {
-      failure = zero_->fail(error.what(), code);
+      failure = zero_->note_agent_failed(error.what(), code);
     }
   }
   // After a failure: what had been started. The guard ends what that may have left behind.
@@ -238,12 +238,12 @@ void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
 // --- Stopped for too long.
 
 FenceCause Agent::fence_cause() const {
-  FenceView view;
-  view.has_other_nodes = spec_.max_nodes > 1;
-  view.is_in_round = commands_.state() != NodeCommands::State::waiting;
-  view.is_lease_over = guard_.is_lease_over();
-  view.unlooked = boot_time() - awake_at_;
-  return find_fence_cause(view);
+  FenceFacts facts;
+  facts.has_other_nodes = spec_.max_nodes > 1;
+  facts.is_in_round = commands_.state() != NodeCommands::State::waiting;
+  facts.is_lease_over = guard_.is_lease_over();
+  facts.unlooked = boot_time() - awake_at_;
+  return find_fence_cause(facts);
 }
 
 std::optional<std::string> Agent::why_slept() const {

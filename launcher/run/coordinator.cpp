@@ -124,7 +124,7 @@ void Coordinator::begin_round() {
     if (job_.next_round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
   } catch (const Error& error) {
-    job_.note_failure(error.what(), error.code());
+    job_.note_launcher_failed(error.what(), error.code());
     return;
   }
   assignment.start.run_dir = run_dir_.string();
@@ -200,8 +200,8 @@ EndJob Coordinator::make_end(std::size_t most_workers) const {
   return describe_end(job_.verdict(), spec_, host_, most_workers);
 }
 
-EndJob Coordinator::fail(const std::string& failure, int exit_code) {
-  job_.note_failure(failure, exit_code);
+EndJob Coordinator::note_agent_failed(const std::string& failure, int exit_code) {
+  job_.note_launcher_failed(failure, exit_code);
   job_.note_end(Clock::now());
   links_.send_to_others(make_end(kTheirWorkers));
   return make_end(kOwnWorkers);

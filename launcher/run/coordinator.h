@@ -43,7 +43,7 @@ class Coordinator : public NodeZero {
   void reply(const HeartbeatReply& reply) override { send_event(reply); }
   void tick() override { command_own_node(Heartbeat()); }
   void note_fenced() override;
-  EndJob fail(const std::string& failure, int exit_code) override;
+  EndJob note_agent_failed(const std::string& failure, int exit_code) override;
   [[nodiscard]] std::string store_address() const override;
   [[nodiscard]] std::string own_address() const override { return store_address(); }
   void close() override {}

@@ -117,7 +117,7 @@ GroupEnded describe_group_end(WorkerGroup& group,
     const auto pid = static_cast<pid_t>(root.pid);
     // What we have sent needs no explanation.
     const ExitStatus status = was_ended_by_us(root.ending) ? ExitStatus() : root.ending.status;
-    root.findings = post_mortem(DeadWorker{status, pid, spec.executable, directory}, before);
+    root.death_facts = post_mortem(DeadWorker{status, pid, spec.executable, directory}, before);
   }
   return end;
 }

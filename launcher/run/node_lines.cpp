@@ -27,7 +27,7 @@ void say_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
   console.debug("endpoint: " + facts.master_addr + ":" + std::to_string(facts.master_port));
   console.debug(
       "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
-      "run id, " +
+      "agent id, " +
       (cgroup.empty() ? "no cgroup: none is delegated to us" : "cgroup " + cgroup));
 }
 

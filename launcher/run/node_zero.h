@@ -15,7 +15,7 @@ class NodeZero {
   /// Takes a command of node 0, in the agent's loop. False: it makes no sense in the state that
   /// this node is in, so its sender is not our node 0.
   using TakeCommand = std::function<bool(const NodeCommand&)>;
-  /// Says why this agent was given up: it did not run for so long that its node is fenced. Nothing:
+  /// Says why this agent was lost: it did not run for so long that its node is fenced. Nothing:
   /// that did not happen.
   using WhySlept = std::function<std::optional<std::string>()>;
 
@@ -37,8 +37,9 @@ class NodeZero {
   /// This node is fenced (plan/fence): ends the job for it.
   virtual void note_fenced() = 0;
 
-  /// This agent cannot go on, after a worker may have lived. Returns how the job ends for it.
-  [[nodiscard]] virtual EndJob fail(const std::string& failure, int exit_code) = 0;
+  /// This agent itself cannot go on, after a worker may have lived. Returns how the job ends for
+  /// it.
+  [[nodiscard]] virtual EndJob note_agent_failed(const std::string& failure, int exit_code) = 0;
 
   /// Where the workers of this node find the store.
   [[nodiscard]] virtual std::string store_address() const = 0;

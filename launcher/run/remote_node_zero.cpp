@@ -53,7 +53,7 @@ void RemoteNodeZero::note_fenced() {
   end_alone_if_needed(true);
 }
 
-EndJob RemoteNodeZero::fail(const std::string& failure, int exit_code) {
+EndJob RemoteNodeZero::note_agent_failed(const std::string& failure, int exit_code) {
   send_event(AgentFailed{commands_.round(), exit_code, failure});
   return describe_own_end(exit_code, failure);
 }
@@ -62,17 +62,17 @@ EndJob RemoteNodeZero::fail(const std::string& failure, int exit_code) {
 void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   if (commands_.end_job()) return;
   const Clock::time_point now = Clock::now();
-  NodeZeroView view;
-  view.name = name_node(0, host_);
-  view.host = host_ + ", " + link_->peer_address();
-  view.why_slept = why_slept_();
-  view.connection_end = connection_end_;
-  view.silence = now - link_->last_heard();
-  view.silence_hint = link_->hint();
-  view.is_fenced = is_fenced;
-  view.is_stop_unanswered = commands_.is_stop_unanswered(now);
-  view.requested_signal = commands_.requested_signal();
-  std::optional<LoneEnd> end = end_without_node_zero(view, spec_.grace);
+  LoneFacts facts;
+  facts.name = name_node(0, host_);
+  facts.host = host_ + ", " + link_->peer_address();
+  facts.why_slept = why_slept_();
+  facts.connection_end = connection_end_;
+  facts.silence = now - link_->last_heard();
+  facts.silence_hint = link_->hint();
+  facts.is_fenced = is_fenced;
+  facts.is_stop_unanswered = commands_.is_stop_unanswered(now);
+  facts.requested_signal = commands_.requested_signal();
+  std::optional<LoneEnd> end = end_without_node_zero(facts, spec_.grace);
   if (!end) return;
   link_->close();  // first, so that nothing is obeyed that node 0 still sends
   end->command.round = commands_.round();

@@ -66,7 +66,7 @@ Result run(asio::io_context& io, asio::awaitable<Result> work) {
 
 Rendezvous as_node_zero(const JobSpec& spec, Hello hello) {
   Rendezvous rendezvous;
-  rendezvous.welcome.run_id = make_run_id();
+  rendezvous.welcome.run_id = make_id();
   rendezvous.welcome.user_run_id =
       spec.random_user_run_id ? rendezvous.welcome.run_id : spec.user_run_id;
   rendezvous.welcome.host = hello.host;

@@ -93,7 +93,7 @@ asio::awaitable<void> StackCollector::collect() {
   co_await end_spies();
   if (!has_time) co_return;
   ask(SIGABRT);
-  group_.wake();  // a stopped one prints nothing
+  group_.wake();  // a frozen one prints nothing
   co_await wait(kPrintWait, &StackCollector::have_all_printed);
 }
 
@@ -104,7 +104,7 @@ void StackCollector::ask(int signal) {
     if (source.signal != signal || worker == nullptr || worker->spied) continue;
     if (!signal_in_session(source.pid, worker->session, signal)) continue;
     asked_.push_back(source);
-    // Ended by that, it was stopped by us.
+    // Ended by that, it was ended by us.
     if (signal == SIGABRT) worker->stop_sent = worker->abort_sent = true;
   }
 }

@@ -49,7 +49,7 @@ class Case:
     ranks: int = 2
     on_terminal: bool = False
     is_deaf: bool = False  # nobody reads its stdout
-    guest: str = ""  # who is connected, and says nothing: "control" or "store"
+    silent: str = ""  # who is connected, and says nothing: "control" or "store"
 
 
 CASES = (
@@ -68,8 +68,8 @@ CASES = (
     Case("a terminal", on_terminal=True),
     Case("--hang-timeout", flags=("--hang-timeout", "60s")),
     Case("--web", flags=("--web", "0")),
-    Case("a silent client of the control socket", guest="control"),
-    Case("a silent client of the store", guest="store"),
+    Case("a silent client of the control socket", silent="control"),
+    Case("a silent client of the store", silent="store"),
     Case("two nodes", nodes=2, ranks=1),
     Case("two nodes, a terminal", nodes=2, ranks=1, on_terminal=True),
     Case("two nodes, --fold and a bar", nodes=2, ranks=1, flags=("--fold",), first=r"echo $RANK; printf '\rstep 1'"),
@@ -147,12 +147,12 @@ class Job:
             self.terminal = -1
 
     @contextlib.contextmanager
-    def guest(self):
+    def silent_client(self):
         """Somebody who has connected and says nothing."""
-        if not self.case.guest:
+        if not self.case.silent:
             yield
             return
-        is_control = self.case.guest == "control"
+        is_control = self.case.silent == "control"
         with socket.socket(socket.AF_UNIX if is_control else socket.AF_INET) as connection:
             path = next((self.folder / "ddp").glob("*/control"), None) if is_control else None
             connection.connect(str(path) if is_control else ("127.0.0.1", self.port))
@@ -213,7 +213,7 @@ def measure(launcher, case, how, environment):
         job = Job(launcher, case, environment, folder)
         try:
             job.wait_for_workers()
-            with job.guest():
+            with job.silent_client():
                 seconds = job.end(how)
             return seconds, [agent.wait() for agent in job.agents]
         finally:

@@ -14,9 +14,9 @@ using namespace std::chrono_literals;
 
 class GuardTest : public test::ProcessTest {
  protected:
-  std::unique_ptr<test::Running> start_worker(const std::string& run_id) {
+  std::unique_ptr<test::Running> start_worker(const std::string& agent_id) {
     auto worker = start({.arguments = {DDP_FAKE_WORKER, "print", "ready", "hold"},
-                         .environment = {{"DDP_RUN_ID", run_id}, {"DDP_AGENT_ID", run_id}}});
+                         .environment = {{"DDP_RUN_ID", agent_id}, {"DDP_AGENT_ID", agent_id}}});
     EXPECT_TRUE(worker->sees("ready"));
     return worker;
   }

@@ -25,7 +25,7 @@ TEST_F(HandshakeServerTest, ANodeJoinsWithAndWithoutAToken) {
     EXPECT_THAT(hellos_, ElementsAre(a_hello()));
     EXPECT_EQ(joined_.welcome.run_id, "r1");
     EXPECT_EQ(joined_.link->peer_address(), "127.0.0.1");
-    EXPECT_EQ(handshakes_->visitors(), 0U);
+    EXPECT_EQ(handshakes_->peers(), 0U);
     EXPECT_EQ(handshakes_->unknown_peers(), 0U);
     // The link is there for both.
     std::string seen;
@@ -164,12 +164,12 @@ TEST_F(HandshakeServerTest, C10_SilenceIsClosedAfterFiveSeconds) {
   join_by(plan(""));  // is not held up
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_LT(Clock::now() - begin, 2s);
-  EXPECT_EQ(handshakes_->visitors(), 3U);
+  EXPECT_EQ(handshakes_->peers(), 3U);
   EXPECT_TRUE(turn_until(
       [&] { return nothing.is_closed() && half_opening.is_closed() && half_frame.is_closed(); }));
   EXPECT_GT(Clock::now() - begin, HandshakeServer::kHandshake - 1s);
   EXPECT_LT(Clock::now() - begin, HandshakeServer::kHandshake + 2s);
-  EXPECT_TRUE(turn_until([&] { return handshakes_->visitors() == 0; }));
+  EXPECT_TRUE(turn_until([&] { return handshakes_->peers() == 0; }));
   joined_.link->close();
 }
 
@@ -185,11 +185,10 @@ TEST_F(HandshakeServerTest, C10_AThousandIdleSocketsKeepNobodyOut) {
     idle.push_back(peer());
     io_.restart();
     io_.poll();
-    ASSERT_LE(handshakes_->visitors(), HandshakeServer::most_guests(2));
+    ASSERT_LE(handshakes_->peers(), HandshakeServer::most_unproven(2));
   }
-  EXPECT_EQ(HandshakeServer::most_guests(2), 64U);
-  EXPECT_TRUE(
-      turn_until([&] { return handshakes_->visitors() == 32 && idle.front().is_closed(); }));
+  EXPECT_EQ(HandshakeServer::most_unproven(2), 64U);
+  EXPECT_TRUE(turn_until([&] { return handshakes_->peers() == 32 && idle.front().is_closed(); }));
   join_by(plan(""));
   ASSERT_TRUE(turn_until([this] { return is_joined_; }));
   EXPECT_EQ(error_, "");
@@ -205,7 +204,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
   source_ = "a node";
   RawClient slow = peer();
   slow.send(said.opening);
-  ASSERT_TRUE(turn_until([this] { return handshakes_->visitors() == 1; }));
+  ASSERT_TRUE(turn_until([this] { return handshakes_->peers() == 1; }));
   std::vector<RawClient> flood;
   const auto flood_by = [&](int number) {
     for (int i = 0; i < number; ++i) {
@@ -215,7 +214,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
       io_.restart();
       io_.poll();
       // Whoever has proved that it knows the token takes nobody's place.
-      ASSERT_LE(handshakes_->visitors(), HandshakeServer::most_guests(2) + 1);
+      ASSERT_LE(handshakes_->peers(), HandshakeServer::most_unproven(2) + 1);
     }
   };
   flood_by(200);

@@ -211,6 +211,7 @@ TEST_F(LauncherOutput, VerboseShowsHowTheJobIsSupervised) {
   EXPECT_THAT(job->err(), testing::ContainsRegex("guard: pid [0-9]+, run id [0-9a-f]+"));
   EXPECT_THAT(job->err(), testing::ContainsRegex("endpoint: 127.0.0.1:[0-9]+"));
   EXPECT_THAT(job->err(), HasSubstr("supervision: pidfd"));
+  EXPECT_THAT(job->err(), HasSubstr("guard by session and agent id, "));
   EXPECT_THAT(job->err(), testing::ContainsRegex("rank 1: pid [0-9]+"));
 }
 

@@ -21,29 +21,27 @@ TEST(DeathFacts, ARecordOfTheKernelLogIsRead) {
 TEST(DeathFacts, AKillForLackOfMemoryIsFound) {
   constexpr const char* kCgroup =
       "Memory cgroup out of memory: Killed process 801 (python3) total-vm:9kB, anon-rss:8kB";
-  EXPECT_THAT(kernel_finding(kCgroup, 801),
-              StartsWith("killed by the kernel for lack of memory: "));
-  EXPECT_THAT(kernel_finding("Out of memory: Killed process 801 (p)", 801), HasSubstr("(p)"));
-  EXPECT_EQ(kernel_finding(kCgroup, 80), "");
-  EXPECT_EQ(kernel_finding(kCgroup, 8010), "");
+  EXPECT_THAT(kernel_fact(kCgroup, 801), StartsWith("killed by the kernel for lack of memory: "));
+  EXPECT_THAT(kernel_fact("Out of memory: Killed process 801 (p)", 801), HasSubstr("(p)"));
+  EXPECT_EQ(kernel_fact(kCgroup, 80), "");
+  EXPECT_EQ(kernel_fact(kCgroup, 8010), "");
 }
 
 TEST(DeathFacts, AFaultOfTheProcessIsQuoted) {
   constexpr const char* kLine = "ddp-worker[801]: segfault at 7fd8 ip 000055bf error 4 in x";
-  EXPECT_EQ(kernel_finding(kLine, 801), std::string("kernel log: ") + kLine);
-  EXPECT_EQ(kernel_finding(kLine, 1), "");
-  EXPECT_EQ(kernel_finding("eth0: link [801] up", 801), "");
+  EXPECT_EQ(kernel_fact(kLine, 801), std::string("kernel log: ") + kLine);
+  EXPECT_EQ(kernel_fact(kLine, 1), "");
+  EXPECT_EQ(kernel_fact("eth0: link [801] up", 801), "");
 }
 
 TEST(DeathFacts, AnErrorOfAGpuIsQuotedUnlessItIsAnothersProcess) {
-  const auto finding = [](const std::string& rest) {
-    return kernel_finding("NVRM: Xid (PCI:0000:dc:00): " + rest, 801);
+  const auto fact = [](const std::string& rest) {
+    return kernel_fact("NVRM: Xid (PCI:0000:dc:00): " + rest, 801);
   };
-  EXPECT_THAT(finding("31, pid=801, name=python3"),
-              StartsWith("GPU error in the kernel log: NVRM"));
-  EXPECT_THAT(finding("79, pid='<unknown>', name=<unknown>"), HasSubstr("79"));
-  EXPECT_THAT(finding("48, DBE"), HasSubstr("48"));
-  EXPECT_EQ(finding("31, pid=802, name=python3"), "");
+  EXPECT_THAT(fact("31, pid=801, name=python3"), StartsWith("GPU error in the kernel log: NVRM"));
+  EXPECT_THAT(fact("79, pid='<unknown>', name=<unknown>"), HasSubstr("79"));
+  EXPECT_THAT(fact("48, DBE"), HasSubstr("48"));
+  EXPECT_EQ(fact("31, pid=802, name=python3"), "");
 }
 
 TEST(DeathFacts, ABrokenGpuIsToldFromAProgramThatFailedOnIt) {
@@ -73,13 +71,12 @@ TEST(DeathFacts, ACorePatternIsFilled) {
 
 TEST(DeathFacts, SharedMemoryIsNamedWhenItIsFullOrTiny) {
   constexpr std::uint64_t kMiB = 1 << 20;
-  EXPECT_THAT(shared_memory_finding({64 * kMiB, 1000}),
-              StartsWith("/dev/shm is full: 0 KiB of 64"));
-  EXPECT_THAT(shared_memory_finding({1000 * kMiB, 5 * kMiB}), StartsWith("/dev/shm is full: 5120"));
-  EXPECT_THAT(shared_memory_finding({64 * kMiB, 60 * kMiB}),
+  EXPECT_THAT(shared_memory_fact({64 * kMiB, 1000}), StartsWith("/dev/shm is full: 0 KiB of 64"));
+  EXPECT_THAT(shared_memory_fact({1000 * kMiB, 5 * kMiB}), StartsWith("/dev/shm is full: 5120"));
+  EXPECT_THAT(shared_memory_fact({64 * kMiB, 60 * kMiB}),
               StartsWith("/dev/shm has only 64 MiB. Make it larger (a container: --shm-size)"));
-  EXPECT_EQ(shared_memory_finding({1000 * kMiB, 500 * kMiB}), "");
-  EXPECT_EQ(shared_memory_finding({}), "");
+  EXPECT_EQ(shared_memory_fact({1000 * kMiB, 500 * kMiB}), "");
+  EXPECT_EQ(shared_memory_fact({}), "");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 TEST(Fence, EveryRowOfItsTable) {
   struct Row {
-    FenceView view;
+    FenceFacts facts;
     FenceCause cause;
   };
   const std::vector<Row> rows{
@@ -22,7 +22,7 @@ TEST(Fence, EveryRowOfItsTable) {
       {{true, false, true, 60s}, FenceCause::none},  // between two rounds no worker lives
   };
   for (std::size_t i = 0; i < rows.size(); ++i)
-    EXPECT_EQ(find_fence_cause(rows[i].view), rows[i].cause) << i;
+    EXPECT_EQ(find_fence_cause(rows[i].facts), rows[i].cause) << i;
 }
 
 }  // namespace

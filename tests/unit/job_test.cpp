@@ -309,7 +309,7 @@ TEST(Job, ARoundWaitsForReportsNoLongerThanItMay) {
 TEST(Job, AFailureOfTheLauncherEndsItWhereverItIs) {
   Rig rig(rules_of(3));
   EXPECT_EQ(rig.advance(), Step::begin_round);
-  rig.job.note_failure("port 29500 is taken", exit_code::kRendezvous);
+  rig.job.note_launcher_failed("port 29500 is taken", exit_code::kRendezvous);
   EXPECT_EQ(rig.advance(), Step::end);
   EXPECT_EQ(rig.job.verdict().exit_code, exit_code::kRendezvous);
   EXPECT_EQ(rig.job.verdict().rounds, 0);

@@ -11,30 +11,30 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kGrace = 30s;
 
-NodeZeroView well() {
-  NodeZeroView view;
-  view.name = "node 0 (a)";
-  view.host = "a, 10.0.0.1";
-  view.silence = 1s;
-  return view;
+LoneFacts well() {
+  LoneFacts facts;
+  facts.name = "node 0 (a)";
+  facts.host = "a, 10.0.0.1";
+  facts.silence = 1s;
+  return facts;
 }
 
 /// With everything wrong that a later row than `row` asks for.
-NodeZeroView from_row(int row) {
-  NodeZeroView view = well();
-  if (row <= 1) view.why_slept = "this agent did not run for 7 s";
-  if (row <= 2) view.connection_end = "Connection reset by peer";
-  if (row <= 3) view.silence = 6s;
-  view.is_stop_unanswered = true;
-  view.requested_signal = SIGINT;
-  return view;
+LoneFacts from_row(int row) {
+  LoneFacts facts = well();
+  if (row <= 1) facts.why_slept = "this agent did not run for 7 s";
+  if (row <= 2) facts.connection_end = "Connection reset by peer";
+  if (row <= 3) facts.silence = 6s;
+  facts.is_stop_unanswered = true;
+  facts.requested_signal = SIGINT;
+  return facts;
 }
 
 TEST(LoneEnd, NothingWhileNodeZeroIsHeard) {
   EXPECT_FALSE(end_without_node_zero(well(), kGrace));
-  NodeZeroView view = well();
-  view.silence = 5s;  // not more than the lease
-  EXPECT_FALSE(end_without_node_zero(view, kGrace));
+  LoneFacts facts = well();
+  facts.silence = 5s;  // not more than the lease
+  EXPECT_FALSE(end_without_node_zero(facts, kGrace));
 }
 
 TEST(LoneEnd, TheFirstRowThatAppliesDecides) {
@@ -80,10 +80,10 @@ TEST(LoneEnd, WorkersHaveTheJobsGraceOfAtMostFiveSeconds) {
 
 /// The guard's clock goes on while the agent is stopped.
 TEST(LoneEnd, WhatTheGuardHasKilledIsLostThoughOurOwnClockSaysNothing) {
-  NodeZeroView view = well();
-  view.is_fenced = true;
-  view.silence_hint = " (a hint)";
-  const std::optional<LoneEnd> end = end_without_node_zero(view, kGrace);
+  LoneFacts facts = well();
+  facts.is_fenced = true;
+  facts.silence_hint = " (a hint)";
+  const std::optional<LoneEnd> end = end_without_node_zero(facts, kGrace);
   ASSERT_TRUE(end);
   EXPECT_EQ(end->command.signal, SIGKILL);
   EXPECT_EQ(end->command.what, "node 0 (a) is lost: silent for 1.0 s (a hint)");

@@ -60,7 +60,7 @@ WorkerReport a_report() {
   report.error_text = "{\"message\": \"\\\"\"}";
   report.last_lines = {"one", "two \x1b[0m\t"};
   report.hidden_lines = {""};
-  report.findings = {"out of memory"};
+  report.death_facts = {"out of memory"};
   report.rerun = "RANK=5 train";
   report.stacks.threads = {{"", true, {{"step", "/w/train.py", 21}, {"", "", 0}}}};
   report.stacks.idle = 2;
@@ -419,7 +419,7 @@ TEST(MessageCodec, TooMuchTextLosesItsOldestLines) {
   EXPECT_EQ(read.workers[7].last_lines.back(), "the newest");
   EXPECT_EQ(read.workers[7].last_lines[0].size(), kLongestLine + 3);
   EXPECT_THAT(read.workers[7].last_lines[0], HasSubstr("..."));
-  EXPECT_EQ(read.workers[7].findings, report.findings);
+  EXPECT_EQ(read.workers[7].death_facts, report.death_facts);
 }
 
 TEST(MessageCodec, ALongReportIsCutAtItsEnd) {

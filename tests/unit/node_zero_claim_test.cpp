@@ -9,7 +9,7 @@ using Claim = NodeZeroClaim;
 
 TEST(NodeZeroClaim, TheFirstRowThatAppliesDecides) {
   struct Row {
-    NodeZeroFacts facts;
+    ClaimFacts facts;
     Claim claim;
   };
   const Row rows[] = {

@@ -144,7 +144,7 @@ TEST(Report, AnExceptionOfSeveralLinesIsThereOnceAndIndented) {
 
 TEST(Report, ShowsWhatTheNodeSaysAboutTheDeath) {
   WorkerReport root = worker(0, ExitStatus{0, SIGKILL, false});
-  root.findings = {"killed for lack of memory", "core file: /c"};
+  root.death_facts = {"killed for lack of memory", "core file: /c"};
   EXPECT_THAT(text_of(failed({root}, 0)),
               HasSubstr("  found     : killed for lack of memory\n  found     : core file: /c\n"));
   EXPECT_EQ(members_of(failed({root}, 0)).at("root_cause").at("findings").at(1), "core file: /c");

@@ -143,18 +143,18 @@ TEST(VerdictBuilder, ANodeLostAfterItsPartIsWhyTooFewAreLeft) {
 
 TEST(VerdictBuilder, TheLaunchersOwnFailureBlamesNoWorker) {
   VerdictBuilder verdict = after(failed_round(7));
-  verdict.note_failure("the system refused something", exit_code::kInternal);
+  verdict.note_launcher_failed("the system refused something", exit_code::kInternal);
   EXPECT_EQ(verdict.value().exit_code, exit_code::kInternal);
   EXPECT_TRUE(verdict.value().workers.empty());
 }
 
 TEST(VerdictBuilder, ARoundThatCannotBeginIsNotCounted) {
   VerdictBuilder verdict;
-  verdict.note_failure("no room on the disk", exit_code::kInternal);
+  verdict.note_launcher_failed("no room on the disk", exit_code::kInternal);
   EXPECT_EQ(verdict.value().rounds, 0);
   VerdictBuilder later = after(failed_round(7));
   later.note_restart();
-  later.note_failure("port 29500 is taken", exit_code::kRendezvous);
+  later.note_launcher_failed("port 29500 is taken", exit_code::kRendezvous);
   EXPECT_EQ(later.value().rounds, 1);
 }
 
