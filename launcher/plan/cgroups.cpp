@@ -26,8 +26,8 @@ bool has_word(std::string_view list, std::string_view word) {
 }
 
 /// The path behind "ID:CONTROLLERS:"; v2 is 0 and names none.
-std::optional<std::string> path_within(std::string_view membership, std::string_view controller) {
-  for (const std::string_view line : split(membership, '\n')) {
+std::optional<std::string> path_within(std::string_view proc_cgroup, std::string_view controller) {
+  for (const std::string_view line : split(proc_cgroup, '\n')) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
@@ -75,10 +75,10 @@ std::optional<double> ratio(std::optional<std::int64_t> quota, std::optional<std
 
 }  // namespace
 
-std::vector<std::string> cgroup_directories(std::string_view membership,
+std::vector<std::string> cgroup_directories(std::string_view proc_cgroup,
                                             std::string_view mounts,
                                             std::string_view controller) {
-  const auto path = path_within(membership, controller);
+  const auto path = path_within(proc_cgroup, controller);
   const auto mount = find_mount(mounts, controller);
   if (!path || !mount) return {};
   // A container sees its own part as the root of the mount; what lies outside it, as "/..", is the

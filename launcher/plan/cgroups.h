@@ -10,10 +10,10 @@
 namespace ddp::launcher {
 
 /// The directory of a process's cgroup and of those above it that can be seen, innermost first.
-/// `membership` is the text of /proc/PID/cgroup, `mounts` that of /proc/self/mountinfo;
+/// `proc_cgroup` is the text of /proc/PID/cgroup, `mounts` that of /proc/self/mountinfo;
 /// `controller` names a v1 hierarchy ("cpu"), empty is the v2 one. Empty where it is not mounted.
 /// Source: cgroups(7), proc_pid_mountinfo(5).
-std::vector<std::string> cgroup_directories(std::string_view membership,
+std::vector<std::string> cgroup_directories(std::string_view proc_cgroup,
                                             std::string_view mounts,
                                             std::string_view controller);
 

@@ -165,7 +165,7 @@ TEST_F(LauncherFaults, L5_TheSecondSigintKillsNow) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);  // the bound is 0.2 s on an idle machine
 }
 
-TEST_F(LauncherFaults, L5_ASignalDeliveredTwiceAtOnceIsOnePress) {
+TEST_F(LauncherFaults, L5_ASignalDeliveredTwiceAtOnceIsOneRequest) {
   const auto job = launch_fakes(1, "ignore INT print ready hold");
   ASSERT_TRUE(job->sees("ready"));
   job->signal(SIGINT);
@@ -264,7 +264,7 @@ TEST_F(LauncherFaults, L6_Sigusr1StopsWorkersThatSaveACheckpoint) {
   EXPECT_EQ(job->err().find("Root Cause"), std::string::npos);
 }
 
-TEST_F(LauncherFaults, L6_ASigtermAfterSigusr1IsNoSecondPress) {
+TEST_F(LauncherFaults, L6_ASigtermAfterSigusr1IsNotASecondRequest) {
   const auto job = launch_fakes(1, "progress 5 catch TERM print ready hold");
   ASSERT_TRUE(job->sees("ready"));
   job->signal(SIGUSR1);

@@ -38,7 +38,7 @@ class PlayedNodeFaults : public ProcessTest {
   int port_ = free_port();
 };
 
-TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
+TEST_F(PlayedNodeFaults, C12_LateEventsOfAnOlderRoundChangeNothing) {
   const auto job = launch_node0("round 0 [ hold ] wait USR1", {"--max-restarts=1"});
   PlayedNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
@@ -67,7 +67,7 @@ TEST_F(PlayedNodeFaults, C12_LateNewsOfAnOlderRoundChangesNothing) {
 }
 
 // The job must not wait for ever for a node that is heard but does not end its workers.
-TEST_F(PlayedNodeFaults, L4_ANodeThatBeatsButNeverEndsItsWorkersIsGivenUp) {
+TEST_F(PlayedNodeFaults, L4_ANodeThatIsHeardButNeverEndsItsWorkersIsLost) {
   const auto job = launch_node0("exit 5");
   PlayedNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());
@@ -78,7 +78,7 @@ TEST_F(PlayedNodeFaults, L4_ANodeThatBeatsButNeverEndsItsWorkersIsGivenUp) {
   EXPECT_TRUE(code == 5 || code == 201) << code;
 }
 
-TEST_F(PlayedNodeFaults, C11_NewsOfWorkersThatDoNotExistHarmsNobody) {
+TEST_F(PlayedNodeFaults, C11_EventsOfWorkersThatDoNotExistHarmNobody) {
   const auto job = launch_node0("hold");
   PlayedNode node(port_);
   ASSERT_TRUE(node.next<StartRound>());

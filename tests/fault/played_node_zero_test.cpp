@@ -38,51 +38,51 @@ class PlayedNodeZeroFaults : public ProcessTest {
             "--master-addr=127.0.0.1",
             "--master-port=" + std::to_string(zero.port())};
   }
-  static EndJob end_by(int code) {
+  static EndJob end_job_by(int code) {
     EndJob end;
     end.exit_code = code;
     end.report = "the played verdict\n";
     return end;
   }
-  static EndRound stop_of(int round) {
-    EndRound stop;
-    stop.round = round;
-    stop.signal = SIGTERM;
-    stop.grace = 2s;
-    stop.what = "played";
-    return stop;
+  static EndRound end_round_of(int round) {
+    EndRound command;
+    command.round = round;
+    command.signal = SIGTERM;
+    command.grace = 2s;
+    command.what = "played";
+    return command;
   }
 
   PlayedNodeZero zero_;
 };
 
-TEST_F(PlayedNodeZeroFaults, A6_AVerdictBeforeARoundEndsTheAgent) {
+TEST_F(PlayedNodeZeroFaults, A6_AnEndJobBeforeARoundEndsTheAgent) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
-  zero_.send(end_by(9));
+  zero_.send(end_job_by(9));
   EXPECT_EQ(code_of(*agent), 9);
   EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AVerdictInTheMiddleOfARoundEndsWorkersAndAgent) {
+TEST_F(PlayedNodeZeroFaults, A6_AnEndJobInTheMiddleOfARoundEndsWorkersAndAgent) {
   const auto agent = launch_node1("on 1 [ ignore TERM ] hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
-  zero_.send(end_by(9));
+  zero_.send(end_job_by(9));
   EXPECT_EQ(code_of(*agent), 9) << agent->err();
   EXPECT_THAT(agent->err(), HasSubstr("node 0 has ended the job in the middle of the round"));
   EXPECT_THAT(agent->err(), HasSubstr("the played verdict"));
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_AVerdictRightBehindAStartOrAStopEndsTheAgent) {
-  for (const bool is_stopped : {false, true}) {
+TEST_F(PlayedNodeZeroFaults, A6_AnEndJobRightBehindAStartOrAnEndRoundEndsTheAgent) {
+  for (const bool has_end_round : {false, true}) {
     PlayedNodeZero zero;
     const auto agent = launch_fakes(2, "hold", flags(zero));
     ASSERT_TRUE(zero.is_joined_within(kPatience));
     zero.send(zero.start_of(0));
-    if (is_stopped) zero.send(stop_of(0));
-    zero.send(end_by(9));
+    if (has_end_round) zero.send(end_round_of(0));
+    zero.send(end_job_by(9));
     zero.live_for(100ms);
     EXPECT_EQ(agent->wait(), 9) << agent->err();
   }
@@ -107,7 +107,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AStartWithAnotherNumberOfWorkersIsNonsense) {
   EXPECT_EQ(agent->out().find("[1:"), std::string::npos);  // nothing was started
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesTwice) {
+TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatCommandsNothingHoldsNobodyWhoAsksTwice) {
   for (const bool has_round : {false, true}) {
     PlayedNodeZero zero;
     const auto agent = launch_fakes(2, "ignore TERM hold", flags(zero));
@@ -127,20 +127,20 @@ TEST_F(PlayedNodeZeroFaults, A6_ANodeZeroThatOrdersNothingHoldsNobodyWhoPressesT
   }
 }
 
-TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAVerdictLeavesNobodyWaiting) {
+TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsRightBehindAnEndJobLeavesNobodyWaiting) {
   const auto agent = launch_node1("hold");
   ASSERT_TRUE(zero_.is_joined_within(kPatience));
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
-  zero_.send(end_by(9));  // as node 0 does when its system refuses something
+  zero_.send(end_job_by(9));  // as node 0 does when its system refuses something
   zero_.live_for(5ms);
   zero_.leave();
   EXPECT_EQ(agent->wait(), 9) << agent->err();
 }
 
-// Whatever comes, and whenever: the agent ends, at last by a verdict, a closed link, or two
+// Whatever comes, and whenever: the agent ends, at last by an EndJob, a closed link, or two
 // signals, and nothing of it is left (TearDown looks).
-TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
+TEST_F(PlayedNodeZeroFaults, A6_AnyCommandsAtAnyTimeEndTheAgentWithNothingLeft) {
   constexpr int kJobs = 12;
   for (int seed = 0; seed < kJobs; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -162,10 +162,10 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
           zero.send(AnnounceStop{meant, "played"});
           break;
         case 2:
-          zero.send(stop_of(meant));
+          zero.send(end_round_of(meant));
           break;
         case 3:
-          if (pick(3) == 0) zero.send(end_by(9));
+          if (pick(3) == 0) zero.send(end_job_by(9));
           break;
         default:
           zero.send(Heartbeat{pick(1000), {{0, "played"}}});
@@ -173,7 +173,7 @@ TEST_F(PlayedNodeZeroFaults, A6_AnyOrdersAtAnyTimeEndTheAgentWithNothingLeft) {
       zero.live_for(std::chrono::milliseconds(pick(60)));
     }
     const int last = pick(3);
-    if (last == 0) zero.send(end_by(9));
+    if (last == 0) zero.send(end_job_by(9));
     if (last == 1) zero.leave();
     for (int i = 0; i < 2 && last == 2; ++i) {
       agent->signal(SIGTERM);
@@ -192,7 +192,7 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind
   zero_.send(zero_.start_of(0));
   ASSERT_TRUE(zero_.next<GroupStarted>());
   ASSERT_TRUE(agent->sees("ready"));
-  EndRound stop = stop_of(0);
+  EndRound stop = end_round_of(0);
   stop.grace = 10min;
   zero_.send(stop);
   ASSERT_TRUE(agent->sees("played; stopping 2 workers"));

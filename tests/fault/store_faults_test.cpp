@@ -223,7 +223,7 @@ TEST_F(StoreFaults, AThousandClientsAreServedAtOnce) {
   }
 }
 
-TEST_F(StoreFaults, AClientOfTorch1IsToldFromAStrangerAndTheFlagIsNamed) {
+TEST_F(StoreFaults, AClientOfTorch1IsToldFromAnUnknownPeerAndTheFlagIsNamed) {
   start_job();
   for (int i = 0; i < 2; ++i) {
     StoreClient old(port_, false);

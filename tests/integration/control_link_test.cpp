@@ -105,7 +105,7 @@ TEST_F(ControlLinkTest, NonsenseEndsTheLink) {
 
 // Where large packets vanish (case N11), heartbeats are what shows it. The network is in its fault
 // test.
-TEST_F(ControlLinkTest, ABeatIsAsLargeAsAPacketUnlessTheLastOneIsUnderWay) {
+TEST_F(ControlLinkTest, AHeartbeatIsAsLargeAsAPacketUnlessTheLastOneIsUnderWay) {
   auto [mine, its] = connect();
   const auto link = std::make_shared<ControlLink>(std::move(mine));
   const auto peer = std::make_shared<ControlLink>(std::move(its));

@@ -49,7 +49,7 @@ TEST_F(GuardTest, WhatIsStartedAfterTheLeaseDiesToo) {
   EXPECT_EQ(late->wait(), -SIGKILL);
 }
 
-TEST_F(GuardTest, BeatsKeepTheWorkersAliveUntilTheyStop) {
+TEST_F(GuardTest, HeartbeatsKeepTheWorkersAliveUntilTheyStop) {
   const auto worker = start_worker(marker());
   guard_.set_lease(1s);
   for (int i = 0; i < 30; ++i) {
@@ -64,7 +64,7 @@ TEST_F(GuardTest, BeatsKeepTheWorkersAliveUntilTheyStop) {
   EXPECT_TRUE(guard_.is_lease_over());  // for good
 }
 
-TEST_F(GuardTest, BeatsThatItReadsLateHaveComeAllTheSame) {
+TEST_F(GuardTest, HeartbeatsThatItReadsLateHaveComeAllTheSame) {
   const auto worker = start_worker(marker());
   guard_.set_lease(1s);
   test::send_signal(guard_.pid(), SIGSTOP);

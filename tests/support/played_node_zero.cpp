@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 PlayedNodeZero::PlayedNodeZero()
     : acceptor_(io_, tcp::endpoint(asio::ip::address_v4::loopback(), 0)),
       port_(acceptor_.local_endpoint().port()),
-      door_(
+      handshakes_(
           io_,
           Secret(),
           2,
@@ -24,7 +24,7 @@ PlayedNodeZero::PlayedNodeZero()
 PlayedNodeZero::~PlayedNodeZero() {
   leave();
   acceptor_.close();
-  door_.close();
+  handshakes_.close();
   io_.restart();
   io_.poll();
 }
@@ -32,7 +32,7 @@ PlayedNodeZero::~PlayedNodeZero() {
 asio::awaitable<void> PlayedNodeZero::accept() {
   while (acceptor_.is_open()) {
     auto [error, socket] = co_await acceptor_.async_accept(kResult);
-    if (!error) door_.admit(std::move(socket), "", "a node");
+    if (!error) handshakes_.admit(std::move(socket), "", "a node");
   }
 }
 

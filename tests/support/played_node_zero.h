@@ -55,7 +55,7 @@ class PlayedNodeZero {
   launcher::asio::io_context io_{1};
   launcher::tcp::acceptor acceptor_;
   int port_ = 0;
-  launcher::HandshakeServer door_;
+  launcher::HandshakeServer handshakes_;
   std::shared_ptr<launcher::ControlLink> link_;
   int workers_ = 0;  // of the agent
   std::deque<launcher::NodeEvent> events_;

@@ -74,6 +74,16 @@ CASES = [
     ("L11", "make.sh", "# FIX" "ME\n", 1, "mktemp -d a.XXXXXX\n"),
     ("L12", "configs/a.yaml", f"root: {HOME}\n", 1, "root: data/ro" "ot/x\n"),
     ("L12", "common/a.cpp", '// see /Us' 'ers/ann\n', 1, None),
+    ("L17", "launcher/run/a.cpp", "int a;\nvoid note_pr" "ess();\n", 2, "void compress();\n// an expression\n"),
+    ("L17", "launcher/plan/a.h", "// How a cr" "ew ends.\n", 1, "// How a screw ends.\n"),
+    ("L17", "launcher/os/a.cpp", "send_be" "at();\n", 1, "// Flags be" "at the file.\nsend_heartbeat();\n"),
+    ("L17", "launcher/os/a.cpp", "// until the be" "ats stop\n", 1, "// until the heartbeats stop\n"),
+    ("L17", "launcher/run/a.cpp", "int samp" "ler;\n", 1, "int sampled;\nint sample_of;\n"),
+    ("L17", "tests/unit/a_test.cpp", "TEST(A, ASignalIsOnePr" "ess) {}\n", 1, "TEST(A, ASignalIsOneRequest) {}\n"),
+    ("L17", "tests/unit/a_test.cpp", "TEST(A, Be" "atsKeepIt) {}\n", 1, "TEST(A, AFlagBe" "atsTheFile) {}\n"),
+    ("L17", "tests/unit/a_test.cpp", "Server do" "or_;\n", 1, "Server indoors_;\n"),
+    ("L17", "tests/unit/a_test.py", "def gu" "ests():\n    pass\n", 1, "samp" "ler = 1\n"),
+    ("L17", "tests/fault/a.md", "LateNe" "wsOfARound\n", 1, "LateEventsOfARound, newest\n"),
 ]
 
 

@@ -184,7 +184,7 @@ TEST(MessageCodec, TheHandshakeSurvivesTheWay) {
   EXPECT_EQ(decode_answer(encode(refusal)), Answer(refusal));
 }
 
-TEST(MessageCodec, WhatAStrangerSaysIsHarmlessToAConsoleAndToPaths) {
+TEST(MessageCodec, WhatAnUnprovenPeerSaysIsHarmlessToAConsoleAndToPaths) {
   Hello hello = a_hello();
   hello.host = "b\x1b[2J\r\n\x1b]0;title\ac";
   EXPECT_EQ(decode_hello(encode(hello))->host, "b c");

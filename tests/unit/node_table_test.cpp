@@ -104,7 +104,7 @@ TEST(NodeTable, AnotherJobIsRefusedByTheKeysThatDiffer) {
 }
 
 // Row A7: without a token anybody may ask.
-TEST(NodeTable, A7_AStrangerHearsNoValuesOfOurs) {
+TEST(NodeTable, A7_AnUnprovenPeerHearsNoValuesOfOurs) {
   Hello own = node("a");
   own.user_run_id = "secret-id";
   own.job_keys = {{"data.root", "/secret"}, {"train.epochs", "2"}};
@@ -122,7 +122,7 @@ TEST(NodeTable, A7_AStrangerHearsNoValuesOfOurs) {
   EXPECT_THAT(refusal_of(table, other), HasSubstr("and /secret on node 0"));
 }
 
-TEST(NodeTable, A7_WhatAStrangerSaysIsOneShortLineOfPlainText) {
+TEST(NodeTable, A7_WhatAnUnprovenPeerSaysIsOneShortLineOfPlainText) {
   const NodeTable table(node("a"), false);
   Hello other = node("b", 1);
   other.user_run_id = "x\x1b[2J\x1b[31m\nddp-launch: forged" + std::string(10000, 'y');
@@ -278,9 +278,9 @@ TEST(NodeTable, ANodeZeroThatLacksTheProgramRefusesEverybodyWhoFits) {
   EXPECT_EQ(refusal->code, 127);
   EXPECT_EQ(refusal->text, "node 0 (a): cannot find ./secret-name: no such file");
   EXPECT_FALSE(ends_job(node("b"), *refusal)) << "it is not that node's fault";
-  const auto stranger = table.why_not(node("b"), NodeTable::Reader::anyone);
-  ASSERT_TRUE(stranger);
-  EXPECT_EQ(stranger->text, "node 0 (a) cannot execute its program.");
+  const auto unproven = table.why_not(node("b"), NodeTable::Reader::anyone);
+  ASSERT_TRUE(unproven);
+  EXPECT_EQ(unproven->text, "node 0 (a) cannot execute its program.");
   EXPECT_EQ(table.why_not(node("b", std::nullopt, 2))->code, 203) << "it is not of this job";
 }
 

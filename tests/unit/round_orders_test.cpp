@@ -37,8 +37,8 @@ struct Agent {
   std::optional<nanoseconds> lost_at;  // the node is gone, with all that it has not yet said
   nanoseconds skew{0};                 // of its clock, as node 0 takes it
   nanoseconds link_free{0};            // messages keep their order, to node 0
-  nanoseconds order_free{0};           // and from it
-  std::vector<EndRound> stops;
+  nanoseconds command_free{0};         // and from it
+  std::vector<EndRound> end_rounds;
 };
 
 /// A fault of its own, which follows from nothing.
@@ -95,9 +95,9 @@ class World {
     for (const Agent& agent : agents_) {
       if (agent.lost_at) continue;
       // Every node hears the same, once; after that no more than the user's SIGKILL.
-      ASSERT_FALSE(agent.stops.empty());
-      EXPECT_EQ(agent.stops, agents_.front().stops);
-      EXPECT_LE(agent.stops.size(), 2U);
+      ASSERT_FALSE(agent.end_rounds.empty());
+      EXPECT_EQ(agent.end_rounds, agents_.front().end_rounds);
+      EXPECT_LE(agent.end_rounds.size(), 2U);
     }
     const RoundResult result = round_->conclude(kBegin + now_, true);
     EXPECT_EQ(describe(result), expected());
@@ -269,10 +269,10 @@ class World {
     return ending;
   }
 
-  void stop(int node, const EndRound& order) {
+  void end_round(int node, const EndRound& command) {
     Agent& own = agent(node);
     if (is_lost(node)) return;
-    own.stops.push_back(order);
+    own.end_rounds.push_back(command);
     own.is_ending = true;
     for (std::size_t i = 0; i < own.workers; ++i) {
       const int rank = static_cast<int>(own.first + i);
@@ -282,7 +282,7 @@ class World {
       const ExitStatus ends[] = {
           {0, SIGTERM, false}, {143, 0, false}, {97, 0, false}, {3, 0, false}, {}};
       const ExitStatus status =
-          order.signal == SIGKILL ? ExitStatus{0, SIGKILL, false} : ends[pick(0, 4)];
+          command.signal == SIGKILL ? ExitStatus{0, SIGKILL, false} : ends[pick(0, 4)];
       at(now_ + some_ms(0, 40), [this, rank, status] { end(rank, status); });
     }
     report_if_done(node);
@@ -316,15 +316,15 @@ class World {
 
   void carry_out() {
     round_->note_time(kBegin + now_);
-    for (const Round::Action& command : round_->take_actions()) {
-      const auto* const tell = std::get_if<Round::CommandNodes>(&command);
+    for (const Round::Action& action : round_->take_actions()) {
+      const auto* const tell = std::get_if<Round::CommandNodes>(&action);
       if (tell == nullptr || !std::holds_alternative<EndRound>(tell->command)) continue;
-      const EndRound order = std::get<EndRound>(tell->command);
+      const EndRound command = std::get<EndRound>(tell->command);
       for (std::size_t i = 0; i < agents_.size(); ++i) {
         const int node = static_cast<int>(i);
         Agent& own = agent(node);
-        own.order_free = std::max(own.order_free, now_ + (node == 0 ? 0ms : some_ms(0, 100)));
-        at(own.order_free, [this, node, order] { stop(node, order); });
+        own.command_free = std::max(own.command_free, now_ + (node == 0 ? 0ms : some_ms(0, 100)));
+        at(own.command_free, [this, node, command] { end_round(node, command); });
       }
     }
   }

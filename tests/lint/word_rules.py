@@ -1,0 +1,53 @@
+"""L17: words that the launcher and its tests have left for those of the field, or for one of their own.
+
+"order" is not looked for, as a sort order is one: a node 0 *commands*.
+"""
+
+import re
+
+from source import Checkout, File
+
+# Each word, written in pieces so that this file passes itself, and what is said in its place.
+OLD = {
+    "cr" "ew": "group", "ros" "ter": "node table", "se" "at": "slot, or place", "attend" "ance": "rendezvous", "member" "ship": "which nodes are here",
+    "st" "ory": "run loop, job", "pr" "ess": "stop request", "ne" "ws": "event", "stran" "ger": "unproven, or unknown, peer",
+    "visi" "tor": "peer", "gu" "est": "peer", "be" "at": "heartbeat",
+}
+OF_CPP = {"do" "or": "endpoint, or handshake server"}  # a library's one file has that name among these rules
+OF_LAUNCHER = {"samp" "ler": "progress probe"}  # a test may use torch's
+
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # AStopRequest_of is four
+
+
+def stem(word: str) -> str:
+    """Of a plural, or of a past."""
+    word = word.lower()
+    if word.endswith("ies"):
+        return word[:-3] + "y"
+    return re.sub(r"(?<=ss)e[sd]$|(?<!s)s$", "", word)
+
+
+def is_verb(file: File, word: re.Match) -> bool:
+    """Whether it stands as in "a flag ... the file", not as in send_it, AnIt or "the it"."""
+    before, after = file.text[max(0, word.start() - 8):word.start()], file.text[word.end():word.end() + 1]
+    if after == "_" or before.endswith("_"):
+        return False
+    if word.group()[0].isupper():
+        return not re.search(r"(?:\W|_)(?:An?|The)?$|(?:That|Each|No)$", before)
+    return not re.search(r"\b(?:a|the|each|no) $", before)
+
+
+def old_words(checkout: Checkout):
+    for file in checkout.files:
+        in_launcher = file.path.startswith("launcher/")
+        if not in_launcher and not file.is_test:
+            continue
+        old = OLD | (OF_CPP if file.is_cpp else {}) | (OF_LAUNCHER if in_launcher else {})
+        for match in WORD.finditer(file.text):
+            word = next((word for word in (match.group().lower(), stem(match.group())) if word in old), None)
+            if word is None or (word == "be" "at" and is_verb(file, match)):
+                continue
+            yield file.find(match.start(), "L17", f"{match.group()}: say {old[word]}")
+
+
+RULES = [old_words]
