@@ -1,5 +1,5 @@
-// The guard forks by os/process, scans by os/descendants and kills by os/cgroup first. It is the
-// one file of os/ that combines others: it runs when no agent is left that could call it from run/.
+// The guard forks by os/process, scans by os/descendants and kills by os/cgroup first. Elsewhere
+// run/ puts such parts together; the guard runs when no agent is left that could.
 #include "launcher/os/guard.h"
 
 #include <fcntl.h>

@@ -9,8 +9,9 @@
 namespace ddp::launcher {
 namespace {
 
-/// Who had been told to end follows whoever had not, though clocks of two nodes may say otherwise:
-/// it was told because of a failure. All leave together when one was asked to.
+/// The rows of judge()'s table. Who had been told to end follows whoever had not, though clocks of
+/// two nodes may say otherwise: it was told because of a failure. All leave together when one was
+/// asked to.
 auto precedence(const Ending& ending) {
   return std::tuple(was_ended_by_us(ending),
                     stopped_after_checkpoint(ending),

@@ -87,15 +87,26 @@ struct EndFacts {
   std::chrono::nanoseconds last_heard{0};  // its last word, on the clock of the endings
 };
 
-/// By the table in round.h. Of several failures the earliest is the root cause, but for three kinds
-/// that are victims whenever another failure is known: what ended by what we had sent (SIGTERM or
-/// 143; SIGKILL once we had sent that), and 97, lost a peer. When all workers have left with 143 of
-/// their own accord, the job is stopped; when only some have, the first of them is the root cause
-/// unless another has failed. Three rules put the cause elsewhere, and leave the code with what it
-/// led to: a rank that hangs (124); a stopped one whose peers failed; an external one that had
-/// joined the store and left with 0 before another that had joined failed, or left before it had
-/// joined, if that other failed where it waited in the store. A lost node is the root cause unless
-/// a worker had failed, by more than a lost peer, while that node was still heard.
+/// By the table in round.h. Of several failures the root cause is of the first of these rows; of
+/// one row it is the earliest, then the lowest rank. Clocks of two nodes may differ, so what a
+/// worker had been told by then says more than the time:
+///
+///   how a worker ended                                             had been told to end
+///   1 it failed by itself                                          no
+///   2 it failed by itself                                          yes
+///   3 97: it lost a peer                                           no
+///   4 97                                                           yes
+///   5 143 after a checkpoint, as somebody else had asked it        no
+///   6 143 after a checkpoint, and nobody says who asked            no
+///   7 by what we had sent: SIGTERM or 143; SIGKILL, or SIGABRT     yes
+///     (134) for the stacks, once that had been sent
+///
+/// When all workers have left with 143 of their own accord, the job is stopped; when only some
+/// have, rows 5 and 6 are failures. Three rules put the cause elsewhere, and leave the code with
+/// what it led to: a rank that hangs (124); a frozen one whose peers gave up; an external one that
+/// had joined the store and left with 0 before another that had joined failed, or left before it
+/// had joined, if that other failed where it waited in the store. A lost node is the root cause
+/// unless a worker had failed by rows 1 or 2 while that node was still heard.
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const EndFacts& facts);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too

@@ -1,5 +1,6 @@
 // The one report of a job, for people (torchrun's labels, which people grep for) and for programs
-// (result.json). Pure; run/final_report prints and writes it.
+// (result.json). Pure but for the time zone by which it shows times of day (localtime(3));
+// run/final_report prints and writes it.
 #pragma once
 
 #include <optional>

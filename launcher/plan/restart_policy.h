@@ -36,9 +36,10 @@ class RestartPolicy {
 
   /// To be called once for each round, in their order. Restarts while max_restarts is not used up:
   /// at once, but after the second and later short rounds in a row with a pause of 1, 2, 4 ... 30
-  /// s. Never after success, a stop by the user, the codes 2, 93, 126, 127 and 203, with
-  /// processes left over, or with too few nodes. Programs with a progress page end with 93 after
-  /// three rounds in a row without a newer checkpoint.
+  /// s. Never after success, a stop by the user, a failure of the launcher itself, the codes 2, 93,
+  /// 126, 127 and 203, with processes left over, with too few nodes, or when every worker had
+  /// finished before a node was lost. Programs with a progress page end with 93 after three rounds
+  /// in a row without a newer checkpoint.
   [[nodiscard]] RestartDecision decide(const RoundResult& result);
 
   /// Another round would end in the same way.

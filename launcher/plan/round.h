@@ -12,7 +12,7 @@
 //       its workers, or our own agent slept                                 a sleep
 //   3 a hang was, and the end of that rank is known        Failed, by it    124
 //   4 a node was lost                                      NodeLost         201
-//       but a worker had failed by itself before the       rows 5 to 7
+//       but a worker had failed by itself before the       row 6
 //       node's last word
 //   5 every worker left after a checkpoint of its own      Stopped          143
 //       accord, or ended well without a progress page

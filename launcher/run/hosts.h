@@ -23,8 +23,9 @@ SshPlan plan_hosts(const Options& options,
 /// What would be started, one line per host.
 std::string describe_ssh_plan(const SshPlan& plan);
 
-/// Blocks: until all agents have ended. Returns the job's exit code; 202 when a host could not be
-/// reached. Errors: SystemError, before the first agent is started.
+/// Blocks: until all agents have ended. Returns the exit code of plan/hosts_end's table: the job's
+/// own; 202, or the shell's code there, for a host without an agent; 143 or 255 where all were cut
+/// off. Errors: SystemError, before the first agent is started.
 int run_hosts(const SshPlan& plan);
 
 }  // namespace ddp::launcher

@@ -1,7 +1,8 @@
 // The workers of one node in one round: started together, watched, and ended together; or, where
 // some wait for the next round, ended but for those, which are in the same group then.
 // Promises: its destructor kills and reaps without suspending, so that no exception leaves an
-// orphan; whoever stops it gets every worker's ending, or the name of what could not be killed.
+// orphan; after end() and sweep() every worker has its ending, or sweep() has named it: it could
+// not be killed.
 #pragma once
 
 #include <chrono>

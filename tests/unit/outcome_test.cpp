@@ -191,6 +191,49 @@ Ending joined(Ending ending) {
   return ending;
 }
 
+// The table of outcome.h: each row goes before those below it, though it ended later.
+TEST(Outcome, OfTwoFailuresTheOneOfTheEarlierRowIsTheRootCause) {
+  const auto saved = [](int rank, std::chrono::nanoseconds at, bool is_asked) {
+    Ending ending = ended(rank, at, code(143));
+    ending.opened_page = true;
+    ending.was_asked_elsewhere = is_asked;
+    return ending;
+  };
+  const auto aborted = [](int rank, std::chrono::nanoseconds at) {
+    Ending ending = stopped(ended(rank, at, code(134)));
+    ending.abort_sent = true;
+    return ending;
+  };
+  const std::vector<std::vector<Ending>> rows{
+      {ended(0, 90ns, code(5)), ended(0, 90ns, kKill), ended(0, 90ns, kTerm)},
+      {stopped(ended(1, 80ns, code(5))), stopped(ended(1, 80ns, kKill))},
+      {ended(2, 70ns, code(97))},
+      {stopped(ended(3, 60ns, code(97)))},
+      {saved(4, 50ns, true)},
+      {saved(5, 40ns, false)},
+      {stopped(ended(6, 30ns, kTerm)),
+       stopped(ended(6, 30ns, code(143))),
+       stopped(ended(6, 30ns, kKill), true),
+       aborted(6, 30ns)}};
+  for (std::size_t first = 0; first < rows.size(); ++first) {
+    for (std::size_t second = first + 1; second < rows.size(); ++second) {
+      for (const Ending& cause : rows[first]) {
+        for (const Ending& victim : rows[second]) {
+          // Who has left as it was asked, and is followed by all, has stopped the job.
+          const Outcome outcome = judge(std::vector{victim, cause}, {});
+          const auto* const stop = std::get_if<Stopped>(&outcome);
+          const int root =
+              stop != nullptr
+                  ? stop->asked_rank
+                  : (std::get<Failed>(outcome).root_cause == 1 ? cause.rank : victim.rank);
+          EXPECT_EQ(root, cause.rank) << "rows " << first + 1 << " and " << second + 1;
+          EXPECT_EQ(stop != nullptr, first == 4 && second == 5);
+        }
+      }
+    }
+  }
+}
+
 TEST(Outcome, AHungRankIsTheRootCauseAndTheCodeIsTheTimeouts) {
   const std::vector endings{stopped(ended(0, 9ns, kTerm)), stopped(ended(1, 8ns, kTerm))};
   const Outcome outcome = judge(endings, hung(1));
