@@ -9,8 +9,9 @@ Escalation::Escalation(int signal, std::chrono::milliseconds grace, const StopRe
 
 int Escalation::begin(Time now) {
   deadline_ = now + grace_;
-  if (signal_ == SIGKILL) escalate(now);
-  return signal_;
+  const bool is_killing = signal_ == SIGKILL || requests_.count() >= 2;
+  if (is_killing) escalate(now);
+  return is_killing ? SIGKILL : signal_;
 }
 
 Escalation::Step Escalation::note_deadline(Time now) {

@@ -21,7 +21,8 @@ class Escalation {
 
   static constexpr std::chrono::seconds kKillWait{7};  // for what got SIGKILL to be gone
 
-  /// `signal`: the first one; SIGKILL: at once. `earlier`: the user's requests so far.
+  /// `signal`: the first one; SIGKILL: at once. `earlier`: the user's requests so far; two of them:
+  /// SIGKILL at once.
   Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier = {});
 
   /// Returns the signal that the workers get now.

@@ -33,9 +33,10 @@ NodeCommands::Meaning NodeCommands::take_end_round(const EndRound& command) {
   const bool is_of_next = start_ && command.round == start_->round;
   const bool is_of_current = state_ != State::waiting && command.round == round_;
   if (!is_of_next && !is_of_current) return Meaning::ignored;
-  requests_ = StopRequests();
   if (!end_command_ && !end_job_) {
     end_command_ = command;
+    requests_ = StopRequests();
+    if (command.reason == EndReason::user && requested_at_) requests_.note(*requested_at_);
     return Meaning::noted;
   }
   if (!end_command_ || command.signal != SIGKILL) return Meaning::ignored;
@@ -47,8 +48,10 @@ NodeCommands::Meaning NodeCommands::take_end_job(const EndJob& end) {
   if (end_job_) return Meaning::ignored;
   end_job_ = end;
   start_.reset();
-  requests_ = StopRequests();
+  // What is being ended already is ended by the requests so far: of node 0 that is lost meanwhile,
+  // plan/lone_end gives this command, and the user's second request still is the second.
   if (state_ != State::running || end_command_) return Meaning::noted;
+  requests_ = StopRequests();
   EndRound command;
   command.round = round_;
   command.signal = SIGTERM;
@@ -75,9 +78,7 @@ void NodeCommands::note_ended() {
 
 Escalation NodeCommands::escalation() const {
   assert(end_command_);
-  StopRequests earlier;
-  if (end_command_->reason == EndReason::user && requested_at_) earlier.note(*requested_at_);
-  return Escalation(end_command_->signal, end_command_->grace, earlier);
+  return Escalation(end_command_->signal, end_command_->grace, requests_);
 }
 
 bool NodeCommands::note_stop_request(int signal, Time at) {

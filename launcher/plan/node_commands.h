@@ -65,8 +65,9 @@ class NodeCommands {
   [[nodiscard]] const std::optional<EndRound>& end_command() const { return end_command_; }
   [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
-  /// How the workers are ended by it: a stop request that has led to it counts as the first.
-  /// Precondition: end_command().
+  /// How the workers are ended by it: a stop request that has led to it counts as the first, and
+  /// those that have come since count too, whoever has taken their events out of the inbox. To be
+  /// read when nothing else is waited for. Precondition: end_command().
   [[nodiscard]] Escalation escalation() const;
 
   // --- Stop requests of this node's user. Node 0 answers the first one by a command, in
@@ -98,7 +99,9 @@ class NodeCommands {
   std::optional<EndJob> end_job_;
   int requested_signal_ = 0;
   std::optional<Time> requested_at_;  // in any round
-  StopRequests requests_;             // since the newest command that ends something, or round
+  // Since the round's end or begin was commanded; of a user's stop, from the one that has led to
+  // it.
+  StopRequests requests_;
 };
 
 }  // namespace ddp::launcher

@@ -114,14 +114,14 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
   if (commands.end_command()->keeps_survivors && parts_.spec.keeps_survivors)
     co_await group_->settle();
   if (group_->alive() > group_->survivors()) {
-    // Read only now: while workers settled it may have become a SIGKILL.
-    const EndRound command = *commands.end_command();
-    const Escalation escalation = commands.escalation();
-    if (command.reason == EndReason::hang) {
+    if (commands.end_command()->reason == EndReason::hang) {
       StackCollector collector(parts_.io, parts_.inbox, parts_.console, *group_, parts_.spec);
       co_await collector.collect();
     }
-    co_await group_->end(command.stop_reason(), escalation);
+    // Read only now: while workers settled, or printed their stacks, the command may have become a
+    // SIGKILL, and the user may have asked.
+    const Escalation escalation = commands.escalation();
+    co_await group_->end(commands.end_command()->stop_reason(), escalation);
   }
   std::vector<std::string> unkilled = co_await group_->sweep();
   // No process of this round lives on this node, or it is named in `unkilled`.

@@ -200,5 +200,32 @@ TEST_F(PlayedNodeZeroFaults, A6_ALinkThatEndsDuringALongStopLeavesNoWorkerBehind
   EXPECT_EQ(agent->wait(), 201) << agent->err();
 }
 
+// The first stop request cuts the collecting of stacks short, and still is the first of two: the
+// second one kills, though node 0 is not there any more to count them.
+TEST_F(PlayedNodeZeroFaults, A6_AStopRequestWhileStacksAreCollectedIsTheFirstOfTwo) {
+  const auto agent = launch_node1("catch USR2 ignore TERM print ready hold");
+  ASSERT_TRUE(zero_.is_joined_within(kPatience));
+  zero_.send(zero_.start_of(0));
+  ASSERT_TRUE(zero_.next<GroupStarted>());
+  ASSERT_TRUE(agent->sees("ready"));
+  EndRound command = end_round_of(0);
+  command.reason = EndReason::hang;
+  command.grace = 10min;
+  zero_.send(command);
+  ASSERT_TRUE(agent->sees("asking the workers for their stacks"));
+  agent->signal(SIGTERM);
+  ASSERT_TRUE(agent->sees("a second one kills them now"));
+  ASSERT_TRUE(zero_.next<StopRequested>());
+  zero_.leave();
+  ASSERT_TRUE(agent->sees("node 0 (played-zero) is lost"));
+  const auto begin = Clock::now();
+  agent->read_for(200ms);  // a signal that comes sooner is the same one
+  agent->signal(SIGTERM);
+  EXPECT_EQ(agent->wait(), 201) << agent->err();
+  if (!kInstrumented) {
+    EXPECT_LT(Clock::now() - begin, 2s) << "the guard kills 5 s after the last heartbeat";
+  }
+}
+
 }  // namespace
 }  // namespace ddp::test

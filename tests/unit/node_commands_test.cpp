@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <functional>
 #include <random>
 
 namespace ddp::launcher {
@@ -206,6 +207,26 @@ TEST(NodeCommands, AStopRequestThatLedToTheEndIsTheFirstOfTwo) {
   command.reason = EndReason::worker_failed;  // it has not led to this end
   failed.take(command);
   EXPECT_EQ(ask_again(failed), Step::wait);
+}
+
+// Others take events out of the inbox before the workers are ended: who waits for survivors, or for
+// stacks.
+TEST(NodeCommands, AStopRequestSinceTheEndCountsWhoeverHasSeenIt) {
+  using Step = Escalation::Step;
+  const NodeCommands::Time begin{100s};
+  NodeCommands commands = commands_at(At::ending);
+  EXPECT_TRUE(commands.note_stop_request(SIGTERM, begin)) << "it is answered by a line";
+  NodeCommands lonely = commands;  // node 0 is lost, and plan/lone_end gives its commands
+  EXPECT_EQ(lonely.take(end_round_of(3)), Meaning::ignored);
+  EXPECT_EQ(lonely.take(end_job_by(201)), Meaning::noted);
+  for (NodeCommands& one : {std::ref(commands), std::ref(lonely)}) {
+    Escalation once = one.escalation();
+    EXPECT_EQ(once.begin(begin + 1s), SIGTERM);
+    EXPECT_EQ(once.note_signal(SIGTERM, begin, begin + 1s), Step::wait) << "the same, still queued";
+    EXPECT_EQ(once.note_signal(SIGTERM, begin + 2s, begin + 2s), Step::kill);
+    EXPECT_FALSE(one.note_stop_request(SIGTERM, begin + 2s));
+    EXPECT_EQ(one.escalation().begin(begin + 3s), SIGKILL) << "both had come before";
+  }
 }
 
 TEST(NodeCommands, TheSignalAndTheGraceAreThoseOfTheCommand) {
