@@ -1,5 +1,6 @@
 // How another node's steady clock stands to ours, estimated from heartbeats that carry the time of
-// the heartbeat they answer. Pure.
+// the heartbeat they answer; and by which clock a round's times on a node are told: which of two
+// failures on two nodes came first depends on it. Pure.
 #pragma once
 
 #include <chrono>
@@ -7,6 +8,13 @@
 #include <optional>
 
 namespace ddp::launcher {
+
+/// When the workers of a node were started, as the node has told: its times of the round count
+/// from there.
+struct GroupBegin {
+  std::int64_t at_ns = 0;                                        // by the node's clock
+  std::optional<std::chrono::steady_clock::time_point> told_at;  // by ours; nothing: not told yet
+};
 
 class ClockOffset {
  public:
@@ -26,6 +34,24 @@ class ClockOffset {
   [[nodiscard]] std::optional<std::int64_t> to_ours(std::int64_t theirs) const {
     if (!best_) return std::nullopt;
     return theirs - best_->offset;
+  }
+
+  /// How far behind `begin`, on our clock, the times of that node begin. The first row that
+  /// applies:
+  ///
+  ///   what is known                      by which clock
+  ///   nothing was told                   none: it has no time of the round yet, so 0
+  ///   it is our own node                 its own, which is ours
+  ///   a heartbeat was answered           its own, less the offset
+  ///   none was yet                       ours, when it told: too late by the way of that message
+  [[nodiscard]] std::chrono::nanoseconds begin_since(std::chrono::steady_clock::time_point begin,
+                                                     const GroupBegin& group,
+                                                     bool is_own) const {
+    if (!group.told_at) return std::chrono::nanoseconds(0);
+    const std::int64_t ours = std::chrono::nanoseconds(begin.time_since_epoch()).count();
+    if (is_own) return std::chrono::nanoseconds(group.at_ns - ours);
+    if (const auto at = to_ours(group.at_ns)) return std::chrono::nanoseconds(*at - ours);
+    return *group.told_at - begin;
   }
 
   static constexpr std::chrono::nanoseconds kForgetAfter = std::chrono::minutes(1);

@@ -29,14 +29,6 @@ void JobNode::note_reply(const HeartbeatReply& reply) {
   clock.note(reply.echo_ns, steady_ns(), reply.echo_age_ns, reply.sent_ns);
 }
 
-std::chrono::nanoseconds JobNode::begin_since(Clock::time_point begin) const {
-  if (!started_at) return std::chrono::nanoseconds(0);  // it has no time of the round yet
-  const std::int64_t ours = begin.time_since_epoch().count();
-  if (!link) return std::chrono::nanoseconds(begin_ns - ours);
-  if (const auto own = clock.to_ours(begin_ns)) return std::chrono::nanoseconds(*own - ours);
-  return *started_at - begin;  // no heartbeat was answered yet
-}
-
 NodeLinks::NodeLinks(asio::io_context& io,
                      Inbox<Event>& inbox,
                      Console& console,
@@ -161,8 +153,7 @@ std::vector<JobNode*> NodeLinks::assign_node_ranks() {
     node.node_rank = static_cast<int>(nodes.size());
     node.workers = static_cast<std::size_t>(table_.find(id).hello.nproc);
     node.samples.clear();
-    node.begin_ns = 0;
-    node.started_at.reset();
+    node.begin = GroupBegin();
     nodes.push_back(&node);
     if (!node.link) continue;
     addresses.insert(node.link->peer_address());

@@ -40,8 +40,7 @@ struct JobNode {
   // Of the round.
   int node_rank = -1;  // -1: it waits for the next round
   std::size_t workers = 0;
-  std::int64_t begin_ns = 0;                    // of its round, on its clock
-  std::optional<Clock::time_point> started_at;  // when it told us that; nothing: not yet
+  GroupBegin begin;
   std::vector<WorkerSample> samples;
   std::vector<std::vector<std::string>> last_lines;  // of each of them, while they are wanted
 
@@ -49,8 +48,10 @@ struct JobNode {
   [[nodiscard]] std::string name() const;
   /// What its heartbeat tells of its clock.
   void note_reply(const HeartbeatReply& reply);
-  /// When its times of the round begin, since `begin`.
-  [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point begin) const;
+  /// When its times of the round begin, since that round's begin.
+  [[nodiscard]] std::chrono::nanoseconds begin_since(Clock::time_point round) const {
+    return clock.begin_since(round, begin, /*is_own=*/!link);
+  }
 };
 
 class NodeLinks {

@@ -93,8 +93,7 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
   }
   const auto* const started = std::get_if<GroupStarted>(&event);
   if (started != nullptr && started->round == round_.number()) {
-    node.begin_ns = started->begin_ns;
-    node.started_at = now;
+    node.begin = GroupBegin{started->begin_ns, now};
     // The first heartbeat had to wait until the node's agent was made, so the answer told little of
     // its clock.
     parts_.links.send_heartbeat(node);

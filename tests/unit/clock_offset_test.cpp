@@ -37,5 +37,27 @@ TEST(ClockOffset, AnswersToNothingSayNothing) {
   EXPECT_EQ(clock.to_ours(5), std::nullopt);
 }
 
+TEST(ClockOffset, ANodesTimesAreToldByTheBestClockThatIsKnown) {
+  using namespace std::chrono_literals;
+  const std::chrono::steady_clock::time_point begin{1000ns};
+  const GroupBegin told{6150, begin + 180ns};  // it began 150 after us, and is 5000 ahead
+  ClockOffset answered;
+  answered.note(900, 902, 0, 5901);
+  struct Row {
+    const char* what;
+    ClockOffset clock;
+    GroupBegin group;
+    bool is_own;
+    std::chrono::nanoseconds since;
+  };
+  for (const Row& row : {
+           Row{"nothing was told", answered, GroupBegin(), false, 0ns},
+           Row{"our own clock", ClockOffset(), GroupBegin{1150, begin + 180ns}, true, 150ns},
+           Row{"by the offset", answered, told, false, 150ns},
+           Row{"when it told", ClockOffset(), told, false, 180ns},
+       })
+    EXPECT_EQ(row.clock.begin_since(begin, row.group, row.is_own), row.since) << row.what;
+}
+
 }  // namespace
 }  // namespace ddp::launcher
