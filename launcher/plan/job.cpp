@@ -10,6 +10,17 @@
 
 namespace ddp::launcher {
 
+Job::Rules Job::make_rules(const JobSpec& spec) {
+  Rules rules;
+  rules.round = Round::make_rules(spec);
+  rules.restarts = {spec.max_restarts, spec.died_within, spec.lost_nodes_are_free};
+  rules.join_timeout = spec.join_timeout;
+  rules.last_call = spec.last_call;
+  rules.replace_timeout = spec.replace_timeout;
+  if (spec.problem_code != 0) rules.own_problem = Refusal{spec.problem_code, spec.problem};
+  return rules;
+}
+
 Job::Job(Rules rules, const NodeTable& nodes, Time begin)
     : rules_(std::move(rules)), nodes_(nodes), begin_(begin), policy_(rules_.restarts) {
   if (rules_.own_problem) {

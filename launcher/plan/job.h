@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/node_wait.h"
@@ -56,6 +57,8 @@ class Job {
     std::string text;
     bool operator==(const Line&) const = default;
   };
+
+  static Rules make_rules(const JobSpec& spec);
 
   static constexpr std::chrono::seconds kRefuseFor{2};  // nodes that wait for us try within one
 

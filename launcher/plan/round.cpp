@@ -12,6 +12,8 @@
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/restart_policy.h"
+#include "launcher/plan/settling.h"
+#include "launcher/plan/stack_sources.h"
 
 namespace ddp::launcher {
 namespace {
@@ -38,6 +40,16 @@ bool has_done_well(const WorkerReport& report) {
 }
 
 }  // namespace
+
+Round::Rules Round::make_rules(const JobSpec& spec) {
+  Rules rules;
+  rules.grace = spec.grace;
+  rules.watch.hang_timeout = spec.hang_timeout;
+  rules.keeps_survivors = spec.keeps_survivors;
+  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
+  rules.own_worker = spec.own_worker;
+  return rules;
+}
 
 Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
     : rules_(rules), begin_(begin), watchdog_(rules.watch) {
@@ -134,6 +146,10 @@ void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
   end_if_all_have();
 }
 
+void Round::note_group_gone(int node_rank) {
+  nodes_[static_cast<std::size_t>(node_rank)].is_gone = true;
+}
+
 void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Time now) {
   NodeState& node = nodes_[static_cast<std::size_t>(node_rank)];
   if (node.is_lost) return;
@@ -221,11 +237,20 @@ void Round::note_time(Time now) {
   }
   if (state_ != State::ending || !group_end_deadline_ || now < *group_end_deadline_) return;
   group_end_deadline_.reset();
+  const bool has_waited = std::exchange(waits_for_lines_, true);
   // Our own node always reports; another one may be stuck in a way that its heartbeats do not show.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeState& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
-    actions_.emplace_back(LoseNode{static_cast<int>(i), "did not end its workers in time"});
+    const int rank = static_cast<int>(i);
+    if (!node.is_gone || has_waited) {
+      actions_.emplace_back(LoseNode{rank, "did not end its workers in time"});
+      continue;
+    }
+    // Its workers have ended well, or not, and that is what the round is to come to.
+    group_end_deadline_ = now + kLinesWait;
+    actions_.emplace_back(Warn{name(rank) + " has ended its workers, and is slow to write their " +
+                               "last lines; waiting for them."});
   }
 }
 
@@ -259,9 +284,9 @@ void Round::begin_ending(EndRound command, Time now) {
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
   command.grace = rules_.grace;
-  nanoseconds wait = command.grace + rules_.group_end_wait;
-  if (command.reason == EndReason::hang) wait += rules_.stacks_wait;
-  if (command.keeps_survivors) wait += rules_.settle_wait;
+  nanoseconds wait = command.grace + kGroupEndWait;
+  if (command.reason == EndReason::hang) wait += kSpyWait + kPrintWait;
+  if (command.keeps_survivors) wait += Settling::kLongest;
   group_end_deadline_ = now + wait;
   command_nodes(command);
   end_if_all_have();

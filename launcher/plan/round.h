@@ -36,6 +36,9 @@
 #include <variant>
 #include <vector>
 
+#include "launcher/plan/drain.h"
+#include "launcher/plan/escalation.h"
+#include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
 #include "launcher/plan/rank_state.h"
 #include "launcher/plan/round_result.h"
@@ -56,12 +59,16 @@ class Round {
     bool has_restarts = false;     // one at least is left
     bool lost_nodes_are_free = false;
     bool own_worker = false;  // the program is ddp-worker: its pages tell of checkpoints
-    // How long a node's report may take, after the grace: always, after stacks, where some
-    // workers may survive.
-    std::chrono::nanoseconds group_end_wait{0};
-    std::chrono::nanoseconds stacks_wait{0};
-    std::chrono::nanoseconds settle_wait{0};
   };
+
+  // --- How long a node's report may take, after the grace, and kSpyWait + kPrintWait (plan/
+  // stack_sources) more after a hang, and Settling::kLongest where some workers may survive: all
+  // that a node itself may wait for, and some time for what has no limit of its own.
+  static constexpr std::chrono::seconds kGroupEndWait =
+      Escalation::kKillWait + Drain::kLongest + std::chrono::seconds(5);
+  /// And that much longer where the node is heard, and none of its workers lives: what they have
+  /// printed last is written to a slow disk, for which the node itself waits as long as it moves.
+  static constexpr std::chrono::minutes kLinesWait{5};
 
   /// A node that has a place in it.
   struct Node {
@@ -93,6 +100,9 @@ class Round {
   };
   using Action = std::variant<CommandNodes, ReleaseStore, LoseNode, PutLast, Warn>;
 
+  /// Of every round of the job, but for what depends on earlier rounds.
+  static Rules make_rules(const JobSpec& spec);
+
   /// `nodes` by node rank, which are told to start at `begin`.
   Round(const Rules& rules, std::vector<Node> nodes, Time begin);
 
@@ -104,6 +114,9 @@ class Round {
   void note_worker_ended(int node_rank, const WorkerEnded& ended, Time now);
   void note_agent_failed(int node_rank, const AgentFailed& failed, Time now);
   void note_group_ended(int node_rank, const GroupEnded& ended, Time now);
+  /// By a heartbeat, while the round is ended: none of that node's workers lives. Its report may
+  /// have to wait for their last lines.
+  void note_group_gone(int node_rank);
   /// Our own node was fenced, as its agent did not run. To be told before what came meanwhile: the
   /// other nodes have left, as they have not heard us, and our guard has killed our workers.
   void note_own_node_slept(const std::string& why, Time now);
@@ -148,6 +161,7 @@ class Round {
     Node node;
     std::size_t first_worker = 0;  // their ranks
     bool has_started = false;
+    bool is_gone = false;  // its workers are
     bool has_ended = false;
     bool is_lost = false;
     GroupEnded end;  // without its workers, which are in `reports_`
@@ -177,6 +191,7 @@ class Round {
   std::map<int, WorkerReport> reports_;     // by rank; of a lost node as far as it told at once
   std::optional<Time> follow_deadline_;     // since one worker left after a checkpoint
   std::optional<Time> group_end_deadline_;  // while the round is being ended
+  bool waits_for_lines_ = false;            // that deadline is the longer one
   std::map<int, StopRequests> requests_;    // by who made them
   bool is_killing_ = false;
   EndFacts facts_;

@@ -3,12 +3,17 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace ddp::launcher {
+
+// At a hang, before the workers are ended:
+inline constexpr std::chrono::seconds kSpyWait{3};    // for py-spy
+inline constexpr std::chrono::seconds kPrintWait{2};  // for what the processes print themselves
 
 /// A living process of a worker's session.
 struct SessionProcess {

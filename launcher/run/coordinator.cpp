@@ -15,17 +15,6 @@ constexpr std::size_t kOwnWorkers = 16384;
 constexpr std::size_t kTheirWorkers = 200;
 constexpr std::chrono::seconds kAskPause(1);
 
-Job::Rules make_job_rules(const JobSpec& spec) {
-  Job::Rules rules;
-  rules.round = RoundRunner::make_rules(spec);
-  rules.restarts = {spec.max_restarts, spec.died_within, spec.lost_nodes_are_free};
-  rules.join_timeout = spec.join_timeout;
-  rules.last_call = spec.last_call;
-  rules.replace_timeout = spec.replace_timeout;
-  if (spec.problem_code != 0) rules.own_problem = Refusal{spec.problem_code, spec.problem};
-  return rules;
-}
-
 }  // namespace
 
 Coordinator::Coordinator(asio::io_context& io,
@@ -51,7 +40,7 @@ Coordinator::Coordinator(asio::io_context& io,
              NodeLinks::Rules{
                  rendezvous.own, rendezvous.welcome, spec.token, spec.replace_timeout.has_value()},
              [this](const NodeCommand& command) { command_own_node(command); }),
-      job_(make_job_rules(spec), links_.table(), begin_),
+      job_(Job::make_rules(spec), links_.table(), begin_),
       ask_timer_(io) {
   if (has_other_nodes()) links_.open(*store_.endpoint());
 }

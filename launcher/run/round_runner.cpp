@@ -4,18 +4,10 @@
 #include <numeric>
 #include <utility>
 
-#include "launcher/plan/drain.h"
-#include "launcher/plan/escalation.h"
 #include "launcher/plan/placement.h"
-#include "launcher/plan/settling.h"
-#include "launcher/run/stack_collector.h"
 
 namespace ddp::launcher {
 namespace {
-
-// From the end of the grace to the last report of a node that can still report.
-constexpr Clock::duration kReportWait =
-    Escalation::kKillWait + Drain::kLongest + std::chrono::seconds(5);
 
 LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int round) {
   LiveLine::Rules rules;
@@ -25,6 +17,12 @@ LiveLine::Rules make_live_rules(const JobSpec& spec, const Console& console, int
   if (spec.own_worker) rules.epochs = spec.job.integer("train.epochs");
   rules.round = round;
   return rules;
+}
+
+/// By its newest samples none of its workers lives.
+bool is_group_gone(const JobNode& node) {
+  return node.samples.size() == node.workers &&
+         std::ranges::none_of(node.samples, [](const WorkerSample& one) { return one.alive; });
 }
 
 }  // namespace
@@ -53,19 +51,6 @@ std::vector<Round::Node> RoundRunner::describe_nodes(const Assignment& assignmen
   return described;
 }
 
-Round::Rules RoundRunner::make_rules(const JobSpec& spec) {
-  Round::Rules rules;
-  rules.grace = spec.grace;
-  rules.watch.hang_timeout = spec.hang_timeout;
-  rules.keeps_survivors = spec.keeps_survivors;
-  rules.lost_nodes_are_free = spec.lost_nodes_are_free;
-  rules.own_worker = spec.own_worker;
-  rules.group_end_wait = kReportWait;
-  rules.stacks_wait = StackCollector::kSpyWait + StackCollector::kPrintWait;
-  rules.settle_wait = Settling::kLongest;
-  return rules;
-}
-
 RoundRunner::RoundRunner(Parts parts, Round& round)
     : parts_(std::move(parts)),
       round_(round),
@@ -88,6 +73,7 @@ void RoundRunner::note(JobNode& node, NodeEvent event, Clock::time_point now) {
     if (reply->round == round_.number()) {
       node.samples = std::move(reply->samples);
       node.last_lines = std::move(reply->last_lines);
+      if (round_.is_ending() && is_group_gone(node)) round_.note_group_gone(node.node_rank);
     }
     if (!node.link && !round_.is_ending()) look_at_workers(now);  // our own is the clock
   }

@@ -41,8 +41,6 @@ class RoundRunner {
 
   /// As plan/round is to know them.
   static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
-  /// Of every round of the job, but for what depends on earlier rounds.
-  static Round::Rules make_rules(const JobSpec& spec);
 
   /// All references outlive it.
   RoundRunner(Parts parts, Round& round);

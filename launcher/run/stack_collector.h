@@ -21,9 +21,6 @@ namespace ddp::launcher {
 
 class StackCollector {
  public:
-  static constexpr std::chrono::seconds kSpyWait{3};
-  static constexpr std::chrono::seconds kPrintWait{2};
-
   /// All arguments outlive it.
   StackCollector(asio::io_context& io,
                  Inbox<AgentEvent>& inbox,

@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 
+#include "tests/support/played_node.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {
@@ -240,6 +241,68 @@ TEST_F(OutputFaults, O4_AStuckDiskHoldsTheFloodNotTheAgent) {
   EXPECT_LE(peak_bytes(job->pid()), kAgentBytes);
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
+}
+
+// Two agents here, and a FIFO that is read slowly: like a disk that moves, but takes long. Node 1's
+// workers are gone at once, their last lines are not; node 0 is not to take the node for lost.
+TEST_F(OutputFaults, O4_ANodeWhoseDiskIsSlowIsWaitedForOnceItsWorkersAreGone) {
+  constexpr std::size_t kFlooders = 12;  // a pipe of each is full when they are ended
+  const std::string verbs =
+      "round 0 [ on 0 [ wait USR1 exit 3 ] hold ] on 0 [ wait USR1 exit 5 ] "
+      "lines 2000000 " +
+      std::string(1000, 'y') + " hold";
+  const std::string port = std::to_string(free_port());
+  const auto launch_node = [&](int rank, std::size_t workers) {
+    return launch_logged(
+        "--nnodes=2 --max-restarts=1 --master-addr=127.0.0.1 --master-port=" + port +
+            " --node-rank=" + std::to_string(rank) + " --nproc-per-node=" + std::to_string(workers),
+        verbs);
+  };
+  const auto zero = launch_node(0, 1);
+  const auto one = launch_node(1, kFlooders);
+  const auto workers_that = [&](const std::function<bool(int)>& is_so) {
+    std::size_t found = 0;
+    for (const std::string& process : alive()) {
+      const bool is_worker = process.find("ddp-launch") == std::string::npos;
+      if (is_worker && is_so(std::stoi(process))) ++found;
+    }
+    zero->read_for(5ms);
+    one->read_for(5ms);
+    return found;
+  };
+  const auto any = [](int) { return true; };
+  ASSERT_TRUE(eventually([&] { return workers_that(any) == kFlooders + 1; }, kPatience));
+  const fs::path round = runs() / "fake_worker/logs/round-1";
+  fs::create_directories(round);
+  ASSERT_EQ(::mkfifo((round / "rank-1.out").c_str(), 0600), 0);
+  const int fifo = ::open((round / "rank-1.out").c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(fifo, 0);
+  for (std::size_t rank = 2; rank <= kFlooders; ++rank)  // one disk
+    fs::create_hard_link(round / "rank-1.out", round / ("rank-" + std::to_string(rank) + ".out"));
+  wake_workers();
+  const auto waits_for_its_pipe = [](int pid) {
+    return read("/proc/" + std::to_string(pid) + "/wchan").find("pipe") != std::string::npos;
+  };
+  ASSERT_TRUE(eventually([&] { return workers_that(waits_for_its_pipe) == kFlooders; }, kPatience))
+      << one->err();
+  wake_workers();
+  std::vector<char> block(64 << 10);
+  const auto begin = std::chrono::steady_clock::now();
+  auto last = begin;
+  std::chrono::seconds pause = 2s;
+  while (state_of(one->pid()) != "Z" && std::chrono::steady_clock::now() - begin < 90s) {
+    zero->read_for(5ms);
+    one->read_for(5ms);
+    if (one->err().find("Root Cause") != std::string::npos) pause = 0s;  // it has been ended
+    const auto now = std::chrono::steady_clock::now();
+    if (now - last < pause) continue;
+    if (::read(fifo, block.data(), block.size()) > 0) last = now;
+  }
+  EXPECT_EQ(one->wait(), 5) << one->err();
+  EXPECT_EQ(zero->wait(), 5) << zero->err();
+  EXPECT_THAT(zero->err(), HasSubstr("is slow to write their last lines; waiting for them."));
+  EXPECT_THAT(zero->err(), Not(HasSubstr("is lost")));
+  ::close(fifo);
 }
 
 TEST_F(OutputFaults, O4_NoRoomForALaterRoundIsAWarning) {

@@ -34,7 +34,6 @@ Hello hello_of(int node_rank, int min_nodes, int max_nodes) {
 Job::Rules rules_of(int max_restarts) {
   Job::Rules rules;
   rules.round.grace = 30s;
-  rules.round.group_end_wait = 14s;
   rules.restarts.max_restarts = max_restarts;
   rules.join_timeout = 900s;
   rules.last_call = 30s;
@@ -296,7 +295,7 @@ TEST(Job, ARoundWaitsForReportsNoLongerThanItMay) {
   rig.begin();
   rig.end(0, 7);
   EXPECT_EQ(rig.advance(), Step::wait);
-  EXPECT_EQ(rig.job.deadline(), kBegin + 30s + 14s);
+  EXPECT_EQ(rig.job.deadline(), kBegin + 30s + Round::kGroupEndWait);
   rig.now = kBegin + 44s;
   rig.job.round()->note_time(rig.now);
   EXPECT_EQ(rig.advance(), Step::wait);

@@ -65,7 +65,6 @@ class World {
     }
     Round::Rules rules;
     rules.grace = 30s;
-    rules.group_end_wait = 14s;
     round_.emplace(rules, nodes, kBegin);
     const int faults = pick(0, 3);
     for (int i = 0; i < faults; ++i)

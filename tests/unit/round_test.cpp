@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 
 #include <csignal>
+#include <functional>
 
 #include "common/exit_code.h"
 #include "launcher/plan/end_round_line.h"
+#include "launcher/plan/settling.h"
+#include "launcher/plan/stack_sources.h"
 
 namespace ddp::launcher {
 namespace {
@@ -29,9 +32,6 @@ ExitStatus killed_by(int signal) {
 Round::Rules usual_rules() {
   Round::Rules rules;
   rules.grace = 30s;
-  rules.group_end_wait = 14s;
-  rules.stacks_wait = 5s;
-  rules.settle_wait = 5s;
   rules.watch.hang_timeout = 5s;
   return rules;
 }
@@ -233,7 +233,7 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   Rig rig(usual_rules(), {1, 1, 1});
   rig.exit(0, ended(0, 2s, code(7)));
   rig.end(2, all_stopped({2}));
-  ASSERT_EQ(rig.round.deadline(), kBegin + 2s + 30s + 14s);
+  ASSERT_EQ(rig.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait);
   (void)rig.round.take_actions();
   rig.round.note_time(*rig.round.deadline());
   const std::vector<Round::Action> commands = rig.round.take_actions();
@@ -244,6 +244,53 @@ TEST(Round, ANodeThatDoesNotReportInTimeIsGivenUpAndOurOwnNever) {
   EXPECT_FALSE(rig.round.is_over());
   rig.end(0, {ended(0, 2s, code(7))});
   EXPECT_TRUE(rig.round.is_over());
+}
+
+// Of one that is heard: a disk that is slow is not a node that is lost.
+TEST(Round, ANodeWhoseWorkersAreGoneMayTakeLongerToReport) {
+  Rig rig(usual_rules(), {1, 1, 1});
+  rig.exit(0, ended(0, 2s, code(7)));
+  rig.end(0, {ended(0, 2s, code(7))});
+  rig.round.note_group_gone(1);
+  const Round::Time deadline = rig.round.deadline().value();
+  (void)rig.round.take_actions();
+  rig.round.note_time(deadline);
+  const std::vector<Round::Action> actions = rig.round.take_actions();
+  ASSERT_THAT(actions, SizeIs(2));
+  EXPECT_THAT(std::get<Round::Warn>(actions[0]).text, testing::StartsWith("node 1 (b) has ended"));
+  EXPECT_EQ(std::get<Round::LoseNode>(actions[1]).node_rank, 2) << "its workers may live";
+  rig.lose(2, 40s);
+  ASSERT_EQ(rig.round.deadline(), deadline + Round::kLinesWait);
+  Rig late = rig;
+  rig.end(1, all_stopped({1}));
+  EXPECT_TRUE(rig.round.is_over());
+  EXPECT_EQ(rig.result().exit_code, 7);
+  late.round.note_time(deadline + Round::kLinesWait);
+  const std::vector<Round::Action> then = late.round.take_actions();
+  ASSERT_THAT(then, SizeIs(1));
+  EXPECT_EQ(std::get<Round::LoseNode>(then.front()).node_rank, 1) << "for ever is too long";
+  EXPECT_FALSE(late.round.deadline());
+}
+
+TEST(Round, AReportMayTakeAsLongAsAllThatANodeWaitsFor) {
+  JobSpec spec;
+  spec.grace = 30s;
+  spec.hang_timeout = 5s;
+  spec.keeps_survivors = true;
+  const nanoseconds least = spec.grace + Escalation::kKillWait + Drain::kLongest;
+  const auto wait_of = [&](const std::function<void(Rig&)>& end, nanoseconds& at) {
+    Round::Rules rules = Round::make_rules(spec);
+    rules.has_restarts = true;
+    Rig rig(rules);
+    end(rig);
+    if (rig.hung_at > 0s) at = rig.hung_at;
+    return rig.round.deadline().value() - kBegin - at;
+  };
+  nanoseconds at = 1s;
+  EXPECT_GT(wait_of([](Rig& rig) { rig.stop(SIGTERM); }, at), least);
+  EXPECT_GT(wait_of([](Rig& rig) { rig.exit(0, ended(0, 1s, code(7))); }, at),
+            least + Settling::kLongest);
+  EXPECT_GT(wait_of([](Rig& rig) { rig.hang(1); }, at), least + kSpyWait + kPrintWait);
 }
 
 TEST(Round, ANodeWithABrokenGpuIsPutLast) {
@@ -268,14 +315,14 @@ TEST(Round, AHangLeavesTimeForStacksAndKeptWorkersTimeToSettle) {
   hung.hang(1);
   const EndRound command = hung.end_command();
   EXPECT_EQ(command.reason, EndReason::hang);
-  EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + 14s + 5s);
+  EXPECT_EQ(hung.round.deadline(), kBegin + hung.hung_at + 30s + Round::kGroupEndWait + 5s);
   Round::Rules rules = usual_rules();
   rules.keeps_survivors = true;
   rules.has_restarts = true;
   Rig waits(rules);
   waits.exit(0, ended(0, 2s, code(7)));
   EXPECT_TRUE(waits.end_command().keeps_survivors);
-  EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + 14s + 5s);
+  EXPECT_EQ(waits.round.deadline(), kBegin + 2s + 30s + Round::kGroupEndWait + 5s);
 }
 
 TEST(Round, NobodyIsKeptWhereNoRoundFollows) {
