@@ -112,6 +112,7 @@ bool Endpoint::make_room() {
 
 void Endpoint::welcome(tcp::socket socket) {
   std::optional<Peer> peer = access_.identify(socket);
+  // Kinds apart from the start: agents that try their luck never take a worker's slot.
   const bool is_client = peer && access_.lets_in(*peer);
   if (!peer || (!is_client && !on_agent_ && !access_.may_change(*peer))) {
     ++unknown_;
@@ -158,6 +159,8 @@ asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection)
   }
   const bool is_client = opening == StoreOpening::store && co_await may_use_store(*connection);
   connection->deadline.cancel();
+  // Whoever has closed it meanwhile (the deadline, a slot that was needed, a new round) has let go
+  // of it, so what was read counts no more.
   const bool is_in_time = connection->socket.is_open();  // and of this round
   tcp::socket socket = std::move(connection->socket);
   leave(connection->id);

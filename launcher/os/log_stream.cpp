@@ -110,6 +110,8 @@ ConsoleGate::Queues LogStream::queues() const {
 }
 
 asio::awaitable<void> LogStream::pump() {
+  // Readiness first, then a read of our own: all streams share one buffer of the mux, where a read
+  // that waits would need a buffer for each of hundreds of pipes.
   while (true) {
     const auto [error] =
         co_await pipe_.async_wait(asio::posix::stream_descriptor::wait_read, kResult);
@@ -142,6 +144,7 @@ asio::awaitable<void> LogStream::pump() {
 }
 
 void LogStream::take(std::string_view bytes) {
+  // The file first, and all of it: what the gate then hides on the console can be read there.
   if (file_) writer_.write(*file_, std::string(bytes));
   gate_.begin(queues(), Clock::now());
   fill_prefixes();
@@ -153,6 +156,7 @@ void LogStream::take(std::string_view bytes) {
 }
 
 void LogStream::take_line(std::string_view line) {
+  // Stacks are hundreds of lines: in the tail they would push out what the worker said last.
   if (stacks_ && stacks_->take(line)) return;
   note_tail(line);
   if (!is_shown()) return;

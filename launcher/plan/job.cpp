@@ -146,6 +146,7 @@ void Job::conclude_round(Time now) {
     return;
   }
   state_ = State::pausing;
+  // A pause is cut short by whatever makes it vain: the user's stop, too few nodes (advance()).
   waits_until_ = now + decision.pause;
   const std::string& earlier = verdict_.note_restart();
   if (requested_signal_) return;  // there is no next one

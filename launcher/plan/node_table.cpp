@@ -118,6 +118,8 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
     return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
                   agent_of(hello) + " was started as node 0 too. Did you mean --node-rank 1?");
   }
+  // Before its rank, whether it is the same job at all: who comes to the wrong port is not to hear
+  // of ranks.
   if (auto refusal = compare_jobs(hello, own(), node, reader)) return refusal;
   if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
     return refuse(host_of(hello) + " says --node-rank " + std::to_string(*hello.node_rank) +
@@ -131,6 +133,7 @@ std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) con
                   agent_of(entry.hello) + " has it, and " + agent_of(hello) +
                   " was started with it too. Give each node its own --node-rank.");
   }
+  // Only who fits hears that: its job does not begin, and it has to end by the same code.
   if (own().problem_code != 0) {
     const bool tells_ours = reader == Reader::ours;
     return Refusal{own().problem_code,
@@ -180,6 +183,10 @@ void NodeTable::put_last(int id) {
 }
 
 std::vector<int> NodeTable::assign_node_ranks() {
+  // Three wishes, the stronger first: the rank that the user has given, the one of the last round
+  // (so that nobody moves for a spare), then any that is free, by order of joining. A node with a
+  // broken GPU wishes only when all others have theirs: where a spare is there, it is the one that
+  // goes without.
   const auto places = static_cast<std::size_t>(own().max_nodes);
   std::vector<NodeEntry*> by_node_rank(places, nullptr);
   const auto take = [&by_node_rank](std::optional<int> rank, NodeEntry& entry) {
@@ -203,6 +210,7 @@ std::vector<int> NodeTable::assign_node_ranks() {
   }
   for (NodeEntry& entry : entries_)
     entry.held_node_rank.reset();
+  // Ranks have no gaps: where fewer nodes than the most are here, all above a gap move down.
   std::vector<int> ids;
   for (NodeEntry* const entry : by_node_rank) {
     if (entry == nullptr) continue;

@@ -90,6 +90,7 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   const NodeState* const node = find(node_rank, ended.round);
   const Ending& ending = ended.worker.ending;
   if (node == nullptr || !is_of(*node, ending.rank)) return;
+  // Once: a node could say it again, and end a round that has workers left.
   RankState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
   if (rank.ended) return;
   rank.ended = true;
@@ -142,7 +143,7 @@ void Round::note_group_ended(int node_rank, const GroupEnded& ended, Time) {
   for (WorkerReport& report : node->end.workers) {
     if (is_of(*node, report.ending.rank)) note_report(node_rank, std::move(report));
   }
-  node->end.workers.clear();
+  node->end.workers.clear();  // they are in `reports_` now, and may be many
   end_if_all_have();
 }
 
@@ -155,8 +156,8 @@ void Round::note_node_lost(int node_rank, const std::string& how, Time heard, Ti
   if (node.is_lost) return;
   node.is_lost = true;
   const NodeLost lost{node_rank, node.node.host, how, {}};
-  if (node.has_ended && state_ != State::running) {  // what its workers did is known; what it has
-                                                     // left behind is gone with it
+  // What its workers did is known; what it has left behind is gone with it.
+  if (node.has_ended && state_ != State::running) {
     node.end = GroupEnded();
     later_loss_ = lost;
     return;
@@ -280,6 +281,7 @@ void Round::end_for_worker_failure(const Ending& ending, const std::string& who,
 void Round::begin_ending(EndRound command, Time now) {
   assert(state_ == State::running);
   state_ = State::ending;
+  // Now: the first signal comes with SIGCONT, and afterwards nobody is frozen.
   if (frozen_.empty()) frozen_ = watchdog_.frozen();
   command.round = rules_.number;
   if (command.signal == 0) command.signal = SIGTERM;
@@ -350,6 +352,7 @@ RoundResult Round::conclude(Time now, bool can_go_on) {
     facts.hung_rank = hang.rank;
     result.hang = hang.text;
   }
+  // Reports of a lost node count as far as they came: a failure that it told of may be the cause.
   result.outcome = judge(endings, facts);
   result.exit_code = exit_code_of(result.outcome, endings);
   if (const auto first = first_worker_failure(endings))

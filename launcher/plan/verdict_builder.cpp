@@ -65,7 +65,7 @@ void VerdictBuilder::note_no_nodes(const NotBegun& why) {
 void VerdictBuilder::note_launcher_failed(const std::string& text, int exit_code) {
   verdict_.outcome = LauncherFailed{exit_code, text};
   verdict_.exit_code = exit_code;
-  verdict_.workers.clear();
+  verdict_.workers.clear();  // no index of the outcome leads to them, and none is to blame
 }
 
 }  // namespace ddp::launcher

@@ -149,6 +149,7 @@ asio::awaitable<void> Agent::run_round() {
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch_workers();
   commands_.begin_ending();
+  // Said before the workers are ended: by then there is no number of those that still run.
   const bool is_requested_here = commands_.requested_signal() != 0;
   say_end_round(console_, *commands_.end_command(), workers_.group(), is_requested_here);
   const GroupEnded end = co_await workers_.end(commands_);
@@ -224,6 +225,7 @@ bool Agent::take_command(const NodeCommand& command) {
     workers_.group().set_stop_reason(StopReason::preempt);
     console_.info(std::get<AnnounceStop>(command).line);
   }
+  // Who ends the workers heeds the first, and who waits for any command wakes by the second.
   if (meaning == NodeCommands::Meaning::kill) inbox_.push(KillCame());
   inbox_.push(CommandCame());
   return meaning != NodeCommands::Meaning::nonsense;

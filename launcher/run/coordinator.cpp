@@ -109,6 +109,7 @@ Job::Step Coordinator::advance() {
 void Coordinator::begin_round() {
   ask_timer_.cancel();
   RoundRunner::Assignment assignment = RoundRunner::assign_ranks(links_, job_.next_round());
+  // The last thing that may fail before somebody is told to start.
   try {
     if (job_.next_round() == 0) run_dir_ = choose_run_dir_(assignment.world_size);
     assignment.start.master_port = store_.begin_round();
@@ -161,6 +162,8 @@ void Coordinator::note_stop_request(const JobNode& node, int signal) {
 
 /// A node is gone: from the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
+  // Its link may end, it may be silent and late with its report, all in one turn of the loop: the
+  // first reason counts, as the node is gone then.
   const std::unique_ptr<JobNode> node = links_.remove(id);
   if (!node) return;
   if (!node->is_in_round() || !runner_) {
@@ -175,6 +178,7 @@ void Coordinator::lose(int id, const std::string& how) {
 asio::awaitable<void> Coordinator::end() {
   ask_timer_.cancel();
   job_.note_end(Clock::now());
+  // Two of them: a record of 10,000 workers is too much to be sent to each of a thousand nodes.
   EndJob own = make_end(kOwnWorkers);
   EndJob others = make_end(kTheirWorkers);
   co_await links_.close(std::move(own), std::move(others));

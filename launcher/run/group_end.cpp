@@ -89,6 +89,7 @@ GroupEnded describe_group_end(WorkerGroup& group,
                               const JobSpec& spec,
                               const RoundFacts& facts,
                               const Baseline& before) {
+  // What is left cannot be killed and may end at any time: the report is of now.
   group.note_unkilled();
   GroupEnded end;
   end.round = facts.round;
@@ -111,6 +112,8 @@ GroupEnded describe_group_end(WorkerGroup& group,
   std::error_code ignored;
   const std::filesystem::path directory = std::filesystem::current_path(ignored);
   add_reruns(end, group, spec, make_rerun_facts(group, facts, directory));
+  // This node's own first failure, whatever the job's is: the kernel log is read for one worker, as
+  // that takes a while, and node 0 quotes it if that one is the root cause.
   const Outcome outcome = judge(endings, EndFacts());
   if (const auto* const failed = std::get_if<Failed>(&outcome)) {
     WorkerReport& root = end.workers[failed->root_cause];

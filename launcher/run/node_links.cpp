@@ -111,6 +111,7 @@ void NodeLinks::listen_to(JobNode& node) {
   const int id = node.id;
   node.link->start(
       [this, id](std::string_view frame) {
+        // By the id, not by the node: it may be lost and gone while this waits in the inbox.
         std::optional<NodeEvent> event = decode_event(frame);
         if (event) inbox_.push(EventCame{id, std::move(*event)});
         return event.has_value();
@@ -133,6 +134,8 @@ std::unique_ptr<JobNode> NodeLinks::remove(int id) {
   nodes_.erase(found);
   table_.remove(id);
   node->link->close();
+  // Its workers are not to reach the store any more, unless another node has the same address: two
+  // agents on one machine, or nodes behind one translated address.
   const std::string& address = node->link->peer_address();
   const bool has_others = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& entry) {
     return entry.second->link && entry.second->link->peer_address() == address;
@@ -230,7 +233,7 @@ void NodeLinks::send_heartbeat(const JobNode& node) {
 }
 
 void NodeLinks::send_to_others(const NodeCommand& command) {
-  const std::string text = encode(command);
+  const std::string text = encode(command);  // once: an EndJob may have 64 KiB
   for (const auto& [id, node] : nodes_) {
     if (node->link) node->link->send(text);
   }
@@ -244,7 +247,7 @@ asio::awaitable<void> NodeLinks::keep_heartbeat() {
     const Clock::time_point now = Clock::now();
     const bool is_due = now >= next_heartbeat;
     if (is_due) next_heartbeat = now + kHeartbeat;
-    const std::string text = heartbeat();
+    const std::string text = heartbeat();  // once for all: it is the same for 1,249 nodes
     for (const auto& [id, node] : nodes_) {
       if (!node->link) continue;
       const Clock::time_point heard = node->link->last_heard();
@@ -265,6 +268,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
   is_closed_ = true;
   heartbeat_timer_.cancel();
   if (handshakes_) {
+    // To all at once, then one wait for all: who is slow, or silent, costs the others nothing.
     send_to_others(others);
     const Deadline deadline = Clock::now() + kFlushWait;
     for (const auto& [id, node] : nodes_) {
@@ -274,6 +278,7 @@ asio::awaitable<void> NodeLinks::close(EndJob own, EndJob others) {
     }
     handshakes_->close();
   }
+  // Last: our own agent's way out ends the process, and with it what the links still had to send.
   command_own_node_(own);
 }
 

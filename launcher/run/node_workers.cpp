@@ -139,6 +139,8 @@ asio::awaitable<GroupEnded> NodeWorkers::end(const NodeCommands& commands) {
 /// Some may have died while they waited. What the last one leaves behind counts, too.
 asio::awaitable<void> NodeWorkers::clear_up_after_survivors() {
   std::size_t before = 0;
+  // Until a turn in which nobody has died: the sweep spares what is marked as long as there is a
+  // survivor, so after the last one it has to be done once more.
   do {
     before = group_->survivors();
     for (const std::string& unkilled : co_await group_->sweep())

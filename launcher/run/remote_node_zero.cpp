@@ -81,7 +81,8 @@ void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   if (end->lost && before && !before->what.empty()) console_.error(end->command.what);
   const EndJob end_job =
       describe_lone_end(*end, before, commands_.world_size(), spec_, host_name());
-  // As if node 0 had given these commands; it is not heard any more.
+  // As if node 0 had given these commands; it is not heard any more. First the round's end, so that
+  // it is ended for this reason, not as one that the job's end has cut short.
   take_command_(end->command);
   take_command_(end_job);
 }

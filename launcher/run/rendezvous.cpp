@@ -48,7 +48,8 @@ JoinPlan plan_join(const JobSpec& spec, const Hello& hello) {
   return plan;
 }
 
-/// What the coroutine returns, once it has run in `io`.
+/// What the coroutine returns, once it has run in `io`. Nothing else runs there yet, so that the
+/// loop ends with it; whatever is wrong ends the program here, before a worker is there.
 template <typename Result>
 Result run(asio::io_context& io, asio::awaitable<Result> work) {
   std::optional<Result> result;
@@ -117,9 +118,11 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   question.problem_code = 0;  // who is there is to hear it when this node joins
   const auto answer = run(io, ask_once(io, plan_join(spec, question), kAskFor));
   const Refusal* const refusal = answer ? std::get_if<Refusal>(&*answer) : nullptr;
+  // Of another job, or with our rank: to listen beside it would wait for nodes that never come.
   if (refusal != nullptr) throw SystemError(refusal->text, refusal->code);
   if (answer) return join_node_zero(io, spec);
   Rendezvous rendezvous = as_node_zero(spec, hello);
+  // By a name that leads elsewhere somebody may yet begin to answer: the coordinator asks on.
   if (!is_own) rendezvous.question = plan_join(spec, question);
   const auto warn = [](const std::string& text) { log::warning(text); };
   try {

@@ -57,6 +57,7 @@ RoundRunner::RoundRunner(Parts parts, Round& round)
       live_(make_live_rules(parts_.spec, parts_.console, round.number())) {}
 
 void RoundRunner::begin(Assignment assignment) {
+  // Before anybody is told to start: a quick node's workers are not to meet in half a job.
   if (parts_.spec.max_nodes > 1) parts_.store.endpoint()->hold();
   for (const JobNode* const node : assignment.nodes) {
     assignment.start.node_rank = node->node_rank;
@@ -111,6 +112,7 @@ void RoundRunner::carry_out() {
 
 void RoundRunner::carry_out(const Round::Action& action) {
   if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
+    // No progress is told from now on: what is seen of ranks while they are ended is none.
     const bool ends = std::holds_alternative<EndRound>(tell->command);
     if (ends) parts_.links.show({});
     parts_.links.send_to_round(tell->command);
@@ -139,6 +141,7 @@ void RoundRunner::look_at_workers(Clock::time_point now) {
     samples[rank].rank = static_cast<int>(rank);
   for (const JobNode* const node : parts_.links.in_round()) {
     for (const WorkerSample& sample : node->samples) {
+      // A node may say anything, of other nodes' ranks too.
       if (!round_.is_of(node->node_rank, sample.rank)) continue;
       const auto rank = static_cast<std::size_t>(sample.rank);
       samples[rank] = sample;

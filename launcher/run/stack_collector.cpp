@@ -89,6 +89,8 @@ asio::awaitable<void> StackCollector::collect() {
   console_.warning("asking the workers for their stacks (" + names + "); they are in the report.");
   ask(SIGUSR2);
   start_spies(py_spy, seen);
+  // SIGABRT last, and not to whom py-spy has seen: it ends what it is sent to, and an attached
+  // py-spy has its process stand still.
   const bool has_time = co_await wait(kSpyWait, &StackCollector::have_spies_ended);
   co_await end_spies();
   if (!has_time) co_return;

@@ -66,6 +66,7 @@ WorkerGroup::~WorkerGroup() {
 
 void WorkerGroup::end_now() {
   std::vector<Session> sessions;
+  // Before they are reaped: afterwards the number of a session may be anybody's.
   for (const auto& worker : workers_) {
     if (!worker->process->is_reaped()) sessions.push_back(worker->session);
     worker->process->signal(SIGKILL);  // all at once, then each destructor reaps
@@ -96,6 +97,7 @@ void WorkerGroup::start(const std::vector<Placement>& placements,
 
 void WorkerGroup::take_over(Worker& worker, const Placement& placement) {
   worker.is_survivor = false;
+  // Nodes may have come or gone, so it may have another rank: its lines are to say so from now on.
   if (placement != worker.placement) {
     worker.placement = placement;
     set_prefix(worker, *worker.output, WorkerStream::output);
@@ -112,6 +114,7 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->placement = placement;
   const WorkerFiles files = place_files(spec_, facts_, placement, scratch);
   worker->error_file = files.error_file;
+  // Before the fork: a worker finds on its page from the start whether it may outlive a round.
   survivor_page(*worker->page).is_wanted = spec_.keeps_survivors ? 1 : 0;
   survivor_page(*worker->page).round = facts_.round;
   if (!facts_.log_dir.empty()) place_file(directory, files.error_file);  // the worker makes it
@@ -139,10 +142,13 @@ void WorkerGroup::start_one(const Placement& placement,
   worker->started_at = Clock::now();
   set_prefix(*worker, *worker->output, WorkerStream::output);
   set_prefix(*worker, *worker->errors, WorkerStream::errors);
+  // At once: whatever ends this agent from here on, the guard has to find that session. Of the
+  // moment before, the death signal takes care.
   guard_.cover(worker->session);
   const std::string place = worker->process->is_in_cgroup() ? ", in" : ", could not be born in";
   console_.debug(label + ": pid " + std::to_string(worker->pid) +
                  (process.cgroup_fd >= 0 ? place + " the job's cgroup" : ""));
+  // Ours are closed now, so that a pipe ends with the last process that has it open.
   worker->output->close_write_end();
   worker->errors->close_write_end();
   worker->page.close_fd();
@@ -223,7 +229,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   set_ending(worker, exit.status, exit.at);
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
   worker.process->reap();
-  worker.is_survivor = false;
+  worker.is_survivor = false;  // it has died while it waited: the next round starts its rank anew
   --alive_;
   reap_adopted();  // that may have ended before it
 }
@@ -283,6 +289,7 @@ std::size_t WorkerGroup::keep_survivors() {
 
 asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation) {
   using Step = Escalation::Step;
+  // The page before the signal: a worker reads in its handler why it is to end.
   set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
@@ -295,6 +302,7 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
 }
 
 asio::awaitable<std::vector<std::string>> WorkerGroup::sweep() {
+  // One deadline with end(): what did not go by SIGKILL there gets no second kKillWait here.
   const Deadline deadline = kill_deadline_.value_or(Clock::now() + kKillWait);
   const Sweep sweep(!earlier_children_.empty());
   reap_adopted();
@@ -358,11 +366,13 @@ asio::awaitable<void> WorkerGroup::drain() {
     close_stream(*worker, *worker->output, "stdout");
     close_stream(*worker, *worker->errors, "stderr");
   }
-  // Their coroutines end by that; the group may go away after them only.
+  // Their coroutines end by that; the group may go away after them only. Without a deadline: a
+  // closed pipe ends its coroutine in the next turn of the loop.
   while (count(&LogStream::is_drained, false) > 0) {
     const std::optional<AgentEvent> event = co_await inbox_.next(kNoDeadline);
     if (event) note(*event);
   }
+  // Lines that wait to be folded may still be joined by a survivor's.
   if (survivors() == 0) mux_.finish();
   kill_deadline_.reset();
 }
