@@ -143,18 +143,18 @@ int main(int argc, char** argv) try {
     return answer(request->help ? verb_help(request->verb) : ask_agents(*request, environment));
   }
   const Options options = parse_options(arguments, environment);
-  if (options.help && !options.command.empty()) return answer(verb_help(options.command));
+  if (options.help && !options.verb.empty()) return answer(verb_help(options.verb));
   if (options.help) return answer(help_text());
   if (options.version) return answer("ddp-launch " DDP_VERSION "\n");
   if (options.man) return answer(manual_page());
   if (options.schema) return answer(job_file_schema());
   if (options.completion) return answer(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
-  if (options.command == "compare") return answer(compare_runs(options));
+  if (options.verb == "compare") return answer(compare_runs(options));
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();
-  const bool is_doctor = options.command == "doctor";
+  const bool is_doctor = options.verb == "doctor";
   if (options.explain)
     return answer(explain(*options.explain, load_values_to_explain(options, environment)));
   const JobSpec spec = load_job(options, environment, token);

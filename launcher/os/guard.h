@@ -6,8 +6,7 @@
 // directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
 // SIGKILL, for grandchildren and for daemons, without cgroups. In a job of several nodes it also
 // fences: without a heartbeat of the agent for a lease it kills the same, though the agent may live
-// (it is stopped, or hears nothing of node 0), since the other nodes have given this one up by
-// then.
+// (it is stopped, or hears nothing of node 0), since the other nodes have lost this one by then.
 #pragma once
 
 #include <sys/types.h>
@@ -23,7 +22,7 @@
 namespace ddp::launcher {
 
 /// Of the clock that runs on while the machine sleeps, as steady_clock does not: who slept for
-/// longer than the lease was given up by the others, and kills before anything of its round takes
+/// longer than the lease was lost by the others, and kills before anything of its round takes
 /// another step.
 std::chrono::nanoseconds boot_time();
 

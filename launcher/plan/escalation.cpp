@@ -15,7 +15,7 @@ int Escalation::begin(Time now) {
 }
 
 Escalation::Step Escalation::note_deadline(Time now) {
-  return is_killing_ ? Step::give_up : escalate(now);
+  return is_killing_ ? Step::leave : escalate(now);
 }
 
 Escalation::Step Escalation::note_signal(int signal, Time at, Time now) {

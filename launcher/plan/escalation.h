@@ -1,8 +1,8 @@
-// How the workers of a node are ended: the first signal, the grace, SIGKILL, and at last giving up.
-// Pure: run/worker_group sends the signals, and tells of what comes meanwhile.
+// How the workers of a node are ended: the first signal, the grace, SIGKILL, and at last leaving
+// it. Pure: run/worker_group sends the signals, and tells of what comes meanwhile.
 //
 //   what comes                       before SIGKILL       after it
-//   the deadline passes              SIGKILL              give up: what is left cannot be killed
+//   the deadline passes              SIGKILL              leave: what is left cannot be killed
 //   node 0 commands SIGKILL          SIGKILL              -
 //   the user's second stop request   SIGKILL              -
 //   anything else                    -                    -
@@ -17,7 +17,7 @@ namespace ddp::launcher {
 class Escalation {
  public:
   using Time = StopRequests::Time;
-  enum class Step { wait, kill, give_up };
+  enum class Step { wait, kill, leave };
 
   static constexpr std::chrono::seconds kKillWait{7};  // for what got SIGKILL to be gone
 

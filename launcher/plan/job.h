@@ -76,7 +76,7 @@ class Job {
   void note_stop_request(int id, const std::string& where, int signal, Time now);
   /// As Round::note_own_node_slept(), of the newest round.
   void note_own_node_slept(const std::string& why, Time now);
-  /// A node with a place in the newest round is gone; as Round::note_node_lost().
+  /// A node with a place in the newest round is lost; as Round::note_node_lost().
   void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
   /// The launcher itself could not go on: the job is over.
   void note_launcher_failed(const std::string& text, int exit_code);

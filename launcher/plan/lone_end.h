@@ -13,7 +13,7 @@
 //   4 the user has asked twice, and node 0, though     stop_unanswered  SIGKILL         128 + n
 //     it is heard, commands nothing
 //
-// Row 1 comes first since node 0 closes the connection to whom it has given up. In row 2 the
+// Row 1 comes first since node 0 closes the connection of a node that it has lost. In row 2 the
 // workers have time for a checkpoint: they still run, and no new round can begin before that time
 // is over. The guard sees to that even where a longer stop is under way: no heartbeat renews its
 // lease any more. In rows 1 and 3 a new round may begin elsewhere at any moment, and no rank must

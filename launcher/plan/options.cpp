@@ -87,7 +87,7 @@ class Parser {
             .style(po::command_line_style::allow_long | po::command_line_style::long_allow_adjacent)
             .run(),
         typed);
-    if (is_doctor_) options_.command = kDoctor;
+    if (is_doctor_) options_.verb = kDoctor;
     options_.help = typed["help"].as<bool>();
     options_.version = typed["version"].as<bool>();
     options_.man = typed["man"].as<bool>();
@@ -204,7 +204,7 @@ class Parser {
 Options parse_comparison(std::span<const std::string> words) {
   constexpr std::string_view kHtml = "--html";
   Options options;
-  options.command = kCompare;
+  options.verb = kCompare;
   std::vector<std::string> problems;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];

@@ -27,7 +27,7 @@ struct Options {
   std::vector<JobOverride> variables;          // from PET_*: below the job file's overrides
   std::vector<JobOverride> overrides;          // KEY=VALUE after the job file
   std::vector<JobOverride> flags;              // above all others
-  std::string command;                         // doctor, compare: nothing is started
+  std::string verb;                            // doctor, compare: nothing is started
   std::vector<std::string> compared;           // by compare: directories of runs
   std::optional<std::string> html;             // the page that compare writes
   bool token_stdin = false;                    // the token comes on stdin, whose end stops the job

@@ -57,7 +57,7 @@ Round::Round(const Rules& rules, std::vector<Node> nodes, Time begin)
     NodeState state;
     state.first_worker = ranks_.size();
     for (std::size_t i = 0; i < node.workers; ++i) {
-      RankState rank;
+      WorkerState rank;
       rank.rank = static_cast<int>(ranks_.size());
       rank.address = node.address;
       ranks_.push_back(std::move(rank));
@@ -91,7 +91,7 @@ void Round::note_worker_ended(int node_rank, const WorkerEnded& ended, Time now)
   const Ending& ending = ended.worker.ending;
   if (node == nullptr || !is_of(*node, ending.rank)) return;
   // Once: a node could say it again, and end a round that has workers left.
-  RankState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
+  WorkerState& rank = ranks_[static_cast<std::size_t>(ending.rank)];
   if (rank.ended) return;
   rank.ended = true;
   ++ended_;
@@ -311,7 +311,7 @@ std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
     const int number = rank;
-    const RankState& state = ranks_[static_cast<std::size_t>(rank)];
+    const WorkerState& state = ranks_[static_cast<std::size_t>(rank)];
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;

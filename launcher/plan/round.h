@@ -1,5 +1,5 @@
 // One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
-// nodes are told then, who is given up, and what the round has come to. Pure: events and the time
+// nodes are told then, who is lost, and what the round has come to. Pure: events and the time
 // go in, commands and at last the result come out; run/round_runner carries them.
 //
 // A round ends by the first reason that arrives, and the nodes are told of that one at once. What
@@ -40,10 +40,10 @@
 #include "launcher/plan/escalation.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/messages.h"
-#include "launcher/plan/rank_state.h"
 #include "launcher/plan/round_result.h"
 #include "launcher/plan/stop_requests.h"
 #include "launcher/plan/watchdog.h"
+#include "launcher/plan/worker_state.h"
 
 namespace ddp::launcher {
 
@@ -140,7 +140,7 @@ class Round {
   [[nodiscard]] int number() const { return rules_.number; }
   [[nodiscard]] Time began_at() const { return begin_; }
   [[nodiscard]] int nodes() const { return static_cast<int>(nodes_.size()); }
-  [[nodiscard]] const std::vector<RankState>& ranks() const { return ranks_; }
+  [[nodiscard]] const std::vector<WorkerState>& ranks() const { return ranks_; }
   /// Whether that node runs the worker of that rank; both may be what somebody else says.
   [[nodiscard]] bool is_of(int node_rank, int rank) const;
   [[nodiscard]] bool is_ending() const { return state_ != State::running; }
@@ -182,8 +182,8 @@ class Round {
 
   Rules rules_;
   Time begin_;
-  std::vector<NodeState> nodes_;  // by node rank
-  std::vector<RankState> ranks_;  // by rank
+  std::vector<NodeState> nodes_;    // by node rank
+  std::vector<WorkerState> ranks_;  // by rank
   Watchdog watchdog_;
   State state_ = State::running;
   bool is_released_ = false;

@@ -4,8 +4,8 @@
 //   what comes                               then
 //   nobody else may come to wait             settled: who waits survives, the others are ended
 //   kLongest is over                         settled
-//   node 0 commands SIGKILL                  give up: no round comes any more, nobody survives
-//   the user asks to stop                    give up
+//   node 0 commands SIGKILL                  nobody survives: no round comes any more
+//   the user asks to stop                    nobody survives
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace ddp::launcher {
 class Settling {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Step : std::uint8_t { wait, settled, give_up };
+  enum class Step : std::uint8_t { wait, settled, nobody_survives };
 
   // From the loss of a peer to the end of the collectives of all others: 50 ms, also where one of
   // them is in the middle of a long computation.
@@ -29,9 +29,11 @@ class Settling {
   [[nodiscard]] Step advance(std::size_t awaited, Time now) const {
     return awaited == 0 || now >= deadline_ ? Step::settled : Step::wait;
   }
-  [[nodiscard]] static Step note_kill_command() { return Step::give_up; }
+  [[nodiscard]] static Step note_kill_command() { return Step::nobody_survives; }
   /// A signal that came to the launcher. `stops`: the job is to end by it.
-  [[nodiscard]] static Step note_signal(bool stops) { return stops ? Step::give_up : Step::wait; }
+  [[nodiscard]] static Step note_signal(bool stops) {
+    return stops ? Step::nobody_survives : Step::wait;
+  }
 
  private:
   Time deadline_;

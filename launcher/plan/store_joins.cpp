@@ -11,11 +11,11 @@ constexpr int kNamed = 8;  // of a thousand that are missing
 
 }  // namespace
 
-std::optional<std::string> who_is_missing(std::span<const RankState> ranks, int unknown_clients) {
+std::optional<std::string> who_is_missing(std::span<const WorkerState> ranks, int unknown_clients) {
   int joined = 0;
   int missing = 0;
   std::string names;
-  for (const RankState& rank : ranks) {
+  for (const WorkerState& rank : ranks) {
     if (rank.joined_store) ++joined;
     if (rank.joined_store || rank.ended) continue;  // who has left is another question
     if (++missing > kNamed) continue;

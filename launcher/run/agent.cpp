@@ -13,7 +13,8 @@
 #include "launcher/plan/signal_meaning.h"
 #include "launcher/run/coordinator.h"
 #include "launcher/run/group_end.h"
-#include "launcher/run/job_look.h"
+#include "launcher/run/heartbeat_reply.h"
+#include "launcher/run/job_view.h"
 #include "launcher/run/log_dir.h"
 #include "launcher/run/node_lines.h"
 #include "launcher/run/progress_probe.h"
@@ -149,7 +150,6 @@ asio::awaitable<void> Agent::run_round() {
   // If one worker could not start, node 0 knows, and none trains.
   co_await watch_workers();
   commands_.begin_ending();
-  // Said before the workers are ended: by then there is no number of those that still run.
   const bool is_requested_here = commands_.requested_signal() != 0;
   say_end_round(console_, *commands_.end_command(), workers_.group(), is_requested_here);
   const GroupEnded end = co_await workers_.end(commands_);

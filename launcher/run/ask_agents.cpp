@@ -32,9 +32,9 @@ std::string to_json(const std::vector<RunningJob>& jobs) {
   return "[" + text + "]\n";
 }
 
-/// What the agent says to `command`.
-std::string ask_or_throw(const RunningJob& job, const std::string& command) {
-  const std::optional<std::string> answer = ask(job.directory, command);
+/// What the agent says to `request`.
+std::string ask_or_throw(const RunningJob& job, const std::string& request) {
+  const std::optional<std::string> answer = ask(job.directory, request);
   if (!answer)
     throw SystemError("the agent of " + headline(job.status) + " does not answer any more.");
   return *answer;

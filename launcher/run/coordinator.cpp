@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "launcher/plan/report.h"
-#include "launcher/run/job_look.h"
+#include "launcher/run/job_view.h"
 
 namespace ddp::launcher {
 namespace {
@@ -144,7 +144,7 @@ void Coordinator::note_before_all() {
     job_.note_own_node_slept(*why, Clock::now());
 }
 
-/// Events of a node that was given up, or has no place in the round, mean nothing for it; but
+/// Events of a node that was lost, or has no place in the round, mean nothing for it; but
 /// every node's user may stop the job.
 void Coordinator::note_event(int id, NodeEvent event) {
   JobNode* const node = links_.find(id);
@@ -160,7 +160,7 @@ void Coordinator::note_stop_request(const JobNode& node, int signal) {
   job_.note_stop_request(node.id, where, signal, Clock::now());
 }
 
-/// A node is gone: from the job, and with it the round in which it had a place.
+/// A node is lost: for the job, and with it the round in which it had a place.
 void Coordinator::lose(int id, const std::string& how) {
   // Its link may end, it may be silent and late with its report, all in one turn of the loop: the
   // first reason counts, as the node is gone then.

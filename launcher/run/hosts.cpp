@@ -306,9 +306,9 @@ SshPlan plan_hosts(const Options& options,
   plan.hosts = options.hosts
                    ? parse_hosts(*options.hosts)
                    : parse_host_file(read_host_file(*options.hostfile), *options.hostfile);
-  const bool is_doctor = options.command == "doctor";
+  const bool is_doctor = options.verb == "doctor";
   plan.typed = split_arguments(std::span(typed).subspan(is_doctor ? 1 : 0), flags());
-  if (is_doctor) plan.typed.rest.insert(plan.typed.rest.begin(), options.command);
+  if (is_doctor) plan.typed.rest.insert(plan.typed.rest.begin(), options.verb);
   plan.ssh = options.ssh;
   plan.program = beside_this_program("ddp-launch");
   plan.directory = std::filesystem::current_path();

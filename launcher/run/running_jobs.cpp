@@ -88,11 +88,11 @@ bool is_meant(const JobAnswer& job, const std::string& run) {
 
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
                                const std::string& run,
-                               const std::string& command) {
+                               const std::string& verb) {
   if (!run.empty()) {
     std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
   }
-  const std::string wanted = command + (run.empty() ? "" : " " + run);
+  const std::string wanted = verb + (run.empty() ? "" : " " + run);
   if (jobs.empty()) {
     throw UsageError(wanted +
                      ": no such job of yours runs on this node. ddp-launch status lists them.");

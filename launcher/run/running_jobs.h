@@ -28,6 +28,6 @@ bool is_meant(const JobAnswer& job, const std::string& run);
 /// list of what runs, where that is none or more than one job.
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
                                const std::string& run,
-                               const std::string& command);
+                               const std::string& verb);
 
 }  // namespace ddp::launcher

@@ -43,8 +43,8 @@ void StoreHost::close() {
   if (endpoint_) endpoint_->close();
 }
 
-void StoreHost::expect(std::span<const RankState> workers) {
-  for (const RankState& worker : workers) {
+void StoreHost::expect(std::span<const WorkerState> workers) {
+  for (const WorkerState& worker : workers) {
     ranks_.emplace(StoreServer::Client{worker.address, worker.pid}, worker.rank);
     if (!worker.address.empty()) other_nodes_.insert(worker.address);
   }
@@ -75,7 +75,7 @@ std::vector<int> StoreHost::take_joins() {
   return ranks;
 }
 
-void StoreHost::remind_of_missing(std::span<const RankState> workers) {
+void StoreHost::remind_of_missing(std::span<const WorkerState> workers) {
   if (spec_.store_in_worker || Clock::now() < next_reminder_) return;
   next_reminder_ += kReminder;
   if (const auto line = who_is_missing(workers, unknown_clients_)) console_.info(*line);

@@ -37,7 +37,7 @@ class StoreHost {
   int begin_round();
 
   /// These are the workers of the round, by rank; all of them run.
-  void expect(std::span<const RankState> workers);
+  void expect(std::span<const WorkerState> workers);
 
   /// Serves in the loop, until close().
   void start();
@@ -50,7 +50,7 @@ class StoreHost {
 
   /// Names who has not come while others have, once every kReminder. Precondition:
   /// take_joins(), of which `workers` know.
-  void remind_of_missing(std::span<const RankState> workers);
+  void remind_of_missing(std::span<const WorkerState> workers);
 
   /// Adds to the samples, which are by rank, how often each has changed the store, who waits for a
   /// key that nobody has set, and since when, from `begin` on.

@@ -79,7 +79,7 @@ void WebPage::close(const EndJob& end) {
   if (std::exchange(is_closed_, true)) return;
   timer_.cancel();
   // All else stays as the newest look has found it: the nodes are gone by now.
-  job_.state = JobView::State::over;
+  job_.state = JobView::Shown::over;
   job_.exit_code = end.exit_code;
   job_.was_stopped = end.state == RunState::stopped;
   job_.report = end.report;

@@ -269,7 +269,7 @@ asio::awaitable<void> WorkerGroup::settle() {
     step = note_event(event);
     if (step == Settling::Step::wait) step = settling.advance(keep_survivors(), Clock::now());
   }
-  if (step == Settling::Step::give_up) give_up_survivors();
+  if (step == Settling::Step::nobody_survives) give_up_survivors();
 }
 
 /// Returns how many may come to wait.
@@ -293,7 +293,7 @@ asio::awaitable<void> WorkerGroup::end(StopReason reason, Escalation escalation)
   set_stop_reason(reason);
   signal_all(escalation.begin(Clock::now()));
   Step step = Step::wait;
-  while (running() > 0 && step != Step::give_up) {
+  while (running() > 0 && step != Step::leave) {
     const std::optional<AgentEvent> event = co_await inbox_.next(escalation.deadline());
     if (event) note(*event);
     step = note_event(escalation, event);

@@ -18,7 +18,7 @@ TEST(Escalation, TheGraceEndsBySigkillAndThatByGivingUp) {
   EXPECT_EQ(escalation.deadline(), kBegin + 30s);
   EXPECT_EQ(escalation.note_deadline(kBegin + 31s), Step::kill);
   EXPECT_EQ(escalation.deadline(), kBegin + 38s);
-  EXPECT_EQ(escalation.note_deadline(kBegin + 38s), Step::give_up);
+  EXPECT_EQ(escalation.note_deadline(kBegin + 38s), Step::leave);
 }
 
 TEST(Escalation, AFirstSigkillHasNoGrace) {
@@ -27,7 +27,7 @@ TEST(Escalation, AFirstSigkillHasNoGrace) {
   EXPECT_EQ(escalation.deadline(), kBegin + 7s);
   EXPECT_EQ(escalation.note_kill_command(kBegin + 1s), Step::wait);
   EXPECT_EQ(escalation.deadline(), kBegin + 7s) << "it does not begin again";
-  EXPECT_EQ(escalation.note_deadline(kBegin + 7s), Step::give_up);
+  EXPECT_EQ(escalation.note_deadline(kBegin + 7s), Step::leave);
 }
 
 TEST(Escalation, NodeZeroMayCommandSigkillBeforeTheGraceIsOver) {

@@ -36,7 +36,7 @@ inline JobView a_job(std::int64_t step) {
   job.run_dir = "/runs/mnist";
   job.endpoint = "127.0.0.1:29500";
   job.pid = 17;
-  job.state = JobView::State::running;
+  job.state = JobView::Shown::running;
   job.max_restarts = 3;
   job.world_size = 3;
   job.uptime = 12.5;

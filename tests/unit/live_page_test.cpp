@@ -50,7 +50,7 @@ TEST(PageParts, NothingThatOthersWroteIsHtml) {
     job.nodes[0].host = "<script>";
     job.ranks[0].last_lines = {"</code><script>alert(1)</script>\x1b[31m"};
     job.earlier_rounds = {"<script>"};
-    job.state = JobView::State::over;
+    job.state = JobView::Shown::over;
     job.exit_code = 1;
     job.report = "<script>";
   });
@@ -85,13 +85,13 @@ TEST(PageParts, FewRanksHaveTheirLastLines) {
 
 TEST(PageParts, SayHowItEnded) {
   const PageParts parts = parts_after(20, [](JobView& job) {
-    job.state = JobView::State::over;
+    job.state = JobView::Shown::over;
     job.exit_code = 7;
     job.report = "root cause: rank 3";
   });
   EXPECT_THAT(parts[0], AllOf(HasSubstr("exit code 7"), HasSubstr("root cause: rank 3")));
   const PageParts stopped = parts_after(20, [](JobView& job) {
-    job.state = JobView::State::over;
+    job.state = JobView::Shown::over;
     job.exit_code = 143;
     job.was_stopped = true;
   });

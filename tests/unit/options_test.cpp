@@ -126,7 +126,7 @@ TEST(Options, EveryFlagOfAJobHasAKey) {
 
 TEST(Options, RunsAreComparedByTheirDirectories) {
   const Options options = parse_options({"compare", "runs/a", "--html", "p.html", "b"}, {});
-  EXPECT_EQ(options.command, "compare");
+  EXPECT_EQ(options.verb, "compare");
   EXPECT_THAT(options.compared, ::testing::ElementsAre("runs/a", "b"));
   EXPECT_EQ(options.html, "p.html");
   EXPECT_EQ(parse_options({"compare", "a", "b", "--html=q"}, {}).html, "q");

@@ -15,8 +15,8 @@ TEST(Settling, EveryRowOfItsTable) {
   EXPECT_EQ(settling.advance(0, begin), Step::settled);
   EXPECT_EQ(settling.advance(1, begin + Settling::kLongest - 1ms), Step::wait);
   EXPECT_EQ(settling.advance(1, begin + Settling::kLongest), Step::settled);
-  EXPECT_EQ(Settling::note_kill_command(), Step::give_up);
-  EXPECT_EQ(Settling::note_signal(true), Step::give_up);
+  EXPECT_EQ(Settling::note_kill_command(), Step::nobody_survives);
+  EXPECT_EQ(Settling::note_signal(true), Step::nobody_survives);
   EXPECT_EQ(Settling::note_signal(false), Step::wait);  // it is for the workers
 }
 

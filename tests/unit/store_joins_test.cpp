@@ -9,13 +9,13 @@ namespace {
 
 using testing::Optional;
 
-RankState here(int rank) {
+WorkerState here(int rank) {
   return {rank, 100 + rank, "", true, false, {}};
 }
-RankState missing(int rank) {
+WorkerState missing(int rank) {
   return {rank, 100 + rank, "", false, false, {}};
 }
-RankState gone(int rank) {
+WorkerState gone(int rank) {
   return {rank, 100 + rank, "", false, true, {}};
 }
 

@@ -2,15 +2,15 @@
 
 namespace ddp::launcher {
 
-std::string_view to_text(JobView::State state) {
+std::string_view to_text(JobView::Shown state) {
   switch (state) {
-    case JobView::State::waiting:
+    case JobView::Shown::waiting:
       return "waiting";
-    case JobView::State::running:
+    case JobView::Shown::running:
       return "running";
-    case JobView::State::stopping:
+    case JobView::Shown::stopping:
       return "stopping";
-    case JobView::State::over:
+    case JobView::Shown::over:
       break;
   }
   return "over";

@@ -25,7 +25,8 @@ constexpr std::size_t count_lines_told(std::size_t workers) {
 }
 
 struct JobView {
-  enum class State : std::uint8_t { waiting, running, stopping, over };
+  /// As people are shown it; what a job waits for is Job::State.
+  enum class Shown : std::uint8_t { waiting, running, stopping, over };
 
   struct Node {
     int rank = 0;
@@ -52,7 +53,7 @@ struct JobView {
   std::string run_dir;
   std::string endpoint;
   std::int64_t pid = 0;  // of node 0's agent
-  State state = State::waiting;
+  Shown state = Shown::waiting;
   std::optional<int> exit_code;  // once it is over
   bool was_stopped = false;      // likewise: by the user
   std::string report;            // likewise; empty after a good end
@@ -66,7 +67,7 @@ struct JobView {
   std::vector<std::string> earlier_rounds;  // what they came to, a line each
 };
 
-std::string_view to_text(JobView::State state);
+std::string_view to_text(JobView::Shown state);
 
 /// Who speaks for the job: the lowest rank that has a progress page, of those that run if any does;
 /// null: there is none.

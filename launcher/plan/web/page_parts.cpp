@@ -41,7 +41,7 @@ std::string tile(std::string_view name, const std::string& value) {
 
 /// Its class is one of the report's.
 std::string badge(const JobView& job) {
-  if (job.state != JobView::State::over)
+  if (job.state != JobView::Shown::over)
     return element("span", to_text(job.state), "badge running");
   if (job.exit_code == 0) return element("span", "finished", "badge finished");
   const std::string code = "exit code " + std::to_string(job.exit_code.value_or(0));
@@ -91,7 +91,7 @@ std::string head_part(const JobView& job) {
   html += tile("since the start", time_text(job.uptime));
   const bool is_training =
       first != nullptr && first->step_seconds && first->sample.steps_total > first->sample.step;
-  if (is_training && job.state == JobView::State::running) {
+  if (is_training && job.state == JobView::Shown::running) {
     const std::int64_t left = first->sample.steps_total - first->sample.step;
     html += tile("to go", time_text(static_cast<double>(left) * *first->step_seconds));
   }

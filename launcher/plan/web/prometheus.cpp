@@ -144,8 +144,8 @@ std::string prometheus_text(const JobView& job) {
            label("program", job.program) + "," + label("host", job.host),
        1);
   head(text, "ddp_job_state", "gauge", "1 for the state that the job is in.");
-  using enum JobView::State;
-  for (const JobView::State state : {waiting, running, stopping, over})
+  using enum JobView::Shown;
+  for (const JobView::Shown state : {waiting, running, stopping, over})
     line(text, "ddp_job_state", label("state", to_text(state)), job.state == state ? 1 : 0);
   single(text, "ddp_uptime_seconds", "gauge", "Since the job began.", job.uptime);
   single(text, "ddp_round", "gauge", "Number of the round, from 0.", job.round);

@@ -9,7 +9,7 @@
 
 namespace ddp::launcher {
 
-struct RankState {
+struct WorkerState {
   int rank = 0;
   pid_t pid = 0;              // on its node
   std::string address;        // of that node; empty: ours

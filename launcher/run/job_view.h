@@ -1,11 +1,10 @@
 // A look at the whole job from node 0, for its page: what the coordinator, the links and the round
-// know, as one value; and what a node tells of itself for it.
+// know, as one value.
 #pragma once
 
 #include <string>
 
 #include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
 #include "launcher/plan/verdict.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/node_links.h"
@@ -20,12 +19,6 @@ JobView look_at_job(const JobSpec& spec,
                     const Verdict& so_far,
                     const NodeLinks& links,
                     const Round* round);
-
-/// What node 0 is told of this node's workers in `round`; `closely` as in probe_progress().
-HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
-                                int round,
-                                const WorkerGroup& group,
-                                bool closely);
 
 /// Adds what this node knows of itself, and the newest lines of its workers.
 void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group);

@@ -1,4 +1,4 @@
-#include "launcher/run/job_look.h"
+#include "launcher/run/job_view.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/plan/console_text.h"
-#include "launcher/run/progress_probe.h"
+#include "launcher/run/heartbeat_reply.h"
 
 namespace ddp::launcher {
 namespace {
@@ -34,9 +33,9 @@ void take_samples(JobView& job, const JobNode& node) {
 /// Fills in nodes, ranks and state of that round.
 void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
   job.round = round.number();
-  job.state = round.is_ending() ? JobView::State::stopping : JobView::State::running;
-  if (round.is_over()) job.state = JobView::State::waiting;  // for the next one, or its end
-  for (const RankState& state : round.ranks()) {
+  job.state = round.is_ending() ? JobView::Shown::stopping : JobView::Shown::running;
+  if (round.is_over()) job.state = JobView::Shown::waiting;  // for the next one, or its end
+  for (const WorkerState& state : round.ranks()) {
     JobView::Rank& rank = job.ranks.emplace_back();
     rank.sample.rank = state.rank;
     rank.pid = state.pid;
@@ -50,23 +49,6 @@ void look_at_round(JobView& job, const NodeLinks& links, const Round& round) {
     first_rank += static_cast<int>(node->workers);
     take_samples(job, *node);
   }
-}
-
-/// Of each worker, oldest first, as many as a heartbeat has room for; empty: none.
-std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
-  std::vector<std::vector<std::string>> all;
-  const std::size_t most = count_lines_told(group.workers().size());
-  if (most == 0) return all;
-  for (const auto& worker : group.workers()) {
-    std::vector<std::string> lines = worker->output->tail();
-    if (lines.empty()) lines = worker->errors->tail();
-    const std::size_t old = lines.size() - std::min(most, lines.size());
-    lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(old));
-    for (std::string& line : lines)
-      line = one_line(line, kToldLineBytes);
-    all.push_back(std::move(lines));
-  }
-  return all;
 }
 
 }  // namespace
@@ -84,19 +66,6 @@ JobView look_at_job(const JobSpec& spec,
   job.earlier_rounds = so_far.earlier_rounds;
   if (round != nullptr) look_at_round(job, links, *round);
   return job;
-}
-
-HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
-                                int round,
-                                const WorkerGroup& group,
-                                bool closely) {
-  HeartbeatReply reply;
-  reply.round = round;
-  reply.samples = probe_progress(group, closely);
-  if (heartbeat.wants_lines) reply.last_lines = newest_lines(group);
-  reply.sent_ns = steady_ns();
-  reply.echo_ns = heartbeat.sent_ns;
-  return reply;
 }
 
 void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& group) {

@@ -1,0 +1,22 @@
+// What a node tells of itself once a second, as its answer to node 0's heartbeat: a look at each of
+// its workers, and their newest lines where somebody reads them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "launcher/plan/messages.h"
+#include "launcher/run/worker_group.h"
+
+namespace ddp::launcher {
+
+/// What node 0 is told of this node's workers in `round`; `closely` as in probe_progress().
+HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
+                                int round,
+                                const WorkerGroup& group,
+                                bool closely);
+
+/// Of each worker, oldest first, as many as a heartbeat has room for; empty: none.
+std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group);
+
+}  // namespace ddp::launcher
