@@ -1,10 +1,12 @@
 // Where an exception was thrown. LibTorch's carry a backtrace, others know nothing of it, and once
-// one is caught the stack is gone. So this library puts itself before __cxa_throw, which every
-// `throw` of a C++ program calls, also of shared libraries (std::vector::at), and keeps the return
-// addresses of the process's last throws: a walk over the stack, no look-up of names, no memory.
+// one is caught the stack is gone. So this library puts itself before __cxa_init_primary_exception,
+// by which libstdc++ begins every `throw` and every make_exception_ptr, also of shared libraries
+// (std::vector::at), and keeps the return addresses of the process's last ones: a walk over the
+// stack, no look-up of names, no memory.
 // Promises: what is thrown is as without it, and a sanitizer that is there, too, hears of it.
-// Trap: shared libraries find it only where the program exports it, as by -rdynamic, which whoever
-// links ddp_worker does.
+// Traps: libstdc++ finds it, as the linker exports what that defines, too; not one that is linked
+// statically or by -Bsymbolic: then nothing is known. The walk goes above the handler, up to 32
+// frames, where a throw alone would not look: it needs frames that can be unwound there, too.
 #pragma once
 
 #include <exception>
@@ -12,9 +14,9 @@
 
 namespace ddp::worker {
 
-/// The return addresses of the place where that exception was thrown first, innermost first, in
-/// whatever thread. Empty: not known, as it was made without a throw, or hundreds of others have
-/// been thrown since.
+/// The return addresses of the place where that exception was thrown first, or made by
+/// make_exception_ptr, innermost first, in whatever thread. `error` is one that was caught, not one
+/// that was made and never thrown. Empty: not known, as hundreds of others have been thrown since.
 std::vector<const void*> throw_trace(const std::exception& error);
 
 }  // namespace ddp::worker
