@@ -90,6 +90,18 @@ class OwnExceptions(FailingRank):
                 self.assertRegex(result["root_cause"]["message"], rf"^std::out_of_range: .*\n  in {place}\n")
                 self.assertNotRegex(text, r" in (std::|__cxa_throw)")
 
+    def test_it_is_in_the_error_file_before_its_place_is_looked_up(self):
+        """A teardown may come in the seconds that this takes."""
+        tool = self.folder / "addr2line"
+        tool.write_text('#!/bin/sh\nexec cp "$TORCHELASTIC_ERROR_FILE" "$0.seen"\n', encoding="utf-8")
+        tool.chmod(0o755)
+        where = {"PATH": f"{self.folder}:{os.environ['PATH']}", "FAIL": "range"}
+        ranks = self.start_ranks(self.PROGRAM, 2, *self.JOB_OF_ITS, "name=range", **where)
+        self.assertEqual([running.finish() for running in ranks], [97, 1], [running.text for running in ranks])
+        first = json.loads(pathlib.Path(f"{tool}.seen").read_text(encoding="utf-8"))["message"]["message"]
+        self.assertRegex(first, r"^std::out_of_range: vector::_M_range_check: [^\n]*$")
+        self.assertRegex(self.error_of(1)["message"], rf"^{re.escape(first)}\n  in \S+ \+0x")
+
     def test_an_error_of_ours_stays_short(self):
         command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
         text = self.run_program(*command, expect=2, FAIL="usage")

@@ -45,7 +45,7 @@ std::vector<std::string> frames_where(Fail fail) {
   try {
     fail();
   } catch (const std::exception& error) {
-    return own_frames(error);
+    return own_frames(stack_of(error));
   }
   return {};
 }

@@ -21,6 +21,8 @@ namespace ddp::worker {
 namespace {
 
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using testing::StartsWith;
 
 struct OfAUser : std::out_of_range {
@@ -28,13 +30,18 @@ struct OfAUser : std::out_of_range {
 };
 
 template <typename Throw>
-Error error_of(Throw fail) {
+Uncaught uncaught_of(Throw fail) {
   try {
     fail();
   } catch (const std::exception& error) {
     return as_error(error);
   }
-  return {"nothing was thrown", 0};
+  return {Error("nothing was thrown", 0)};
+}
+
+template <typename Throw>
+Error error_of(Throw fail) {
+  return uncaught_of(fail).error;
 }
 
 TEST(Uncaught, OursStaysAsItIs) {
@@ -44,12 +51,14 @@ TEST(Uncaught, OursStaysAsItIs) {
 }
 
 TEST(Uncaught, AUsersOwnIsNamedByItsType) {
-  const Error plain = error_of([] { throw std::runtime_error("two\nlines"); });
-  EXPECT_EQ(plain.code(), 1);
-  EXPECT_THAT(plain.what(), StartsWith("std::runtime_error: two\nlines\n  in ddp::worker::"));
-  const Error own = error_of([] { throw OfAUser(""); });
-  EXPECT_EQ(own.code(), 1);
-  EXPECT_THAT(own.what(), StartsWith("ddp::worker::(anonymous namespace)::OfAUser\n  in ddp::"));
+  const Uncaught plain = uncaught_of([] { throw std::runtime_error("two\nlines"); });
+  EXPECT_EQ(plain.error.code(), 1);
+  EXPECT_STREQ(plain.error.what(), "std::runtime_error: two\nlines");
+  EXPECT_THAT(plain.stack, Not(IsEmpty()));
+  const Uncaught own = uncaught_of([] { throw OfAUser(""); });
+  EXPECT_EQ(own.error.code(), 1);
+  EXPECT_STREQ(own.error.what(), "ddp::worker::(anonymous namespace)::OfAUser");
+  EXPECT_THAT(own.stack, Not(IsEmpty()));
 }
 
 TEST(Uncaught, ALostPeerIsToldByItsType) {
@@ -63,8 +72,8 @@ TEST(Uncaught, ALostPeerIsToldByItsType) {
 
 /// What it is when it leaves code of the program's own.
 template <typename Throw>
-Error own_error_of(Throw fail) {
-  return error_of([&] {
+Uncaught own_of(Throw fail) {
+  return uncaught_of([&] {
     try {
       fail();
     } catch (const c10::Error& error) {
@@ -73,12 +82,17 @@ Error own_error_of(Throw fail) {
   });
 }
 
+template <typename Throw>
+Error own_error_of(Throw fail) {
+  return own_of(fail).error;
+}
+
 TEST(Uncaught, LibTorchsInCodeOfTheProgramsOwnIsTheProgramsWithTypeAndText) {
-  const Error shapes = own_error_of([] { (void)at::ones({2, 3}).matmul(at::ones({4, 5})); });
-  EXPECT_EQ(shapes.code(), 1);
-  EXPECT_THAT(
-      shapes.what(),
-      StartsWith("c10::Error: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n  in "));
+  const Uncaught shapes = own_of([] { (void)at::ones({2, 3}).matmul(at::ones({4, 5})); });
+  EXPECT_EQ(shapes.error.code(), 1);
+  EXPECT_STREQ(shapes.error.what(),
+               "c10::Error: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)");
+  EXPECT_THAT(shapes.stack, Not(IsEmpty()));
   const Error typed = own_error_of([] { C10_THROW_ERROR(ValueError, "not that value"); });
   EXPECT_EQ(typed.code(), 1);
   EXPECT_THAT(typed.what(), StartsWith("c10::ValueError: not that value"));

@@ -22,11 +22,11 @@ Outputs Forward::outputs_of(Batch& batch) const {
 
 void Forward::throw_with_layer(const c10::Error& error, Batch& batch) const try {
   throw_as_own(error);
-} catch (const Error& own) {
+} catch (const OwnError& own) {
   const std::string where = failing_layer(task_.model(), [&] { (void)outputs_of(batch); });
-  std::string text = own.what();  // a line, and its frames
+  std::string text = own.what();
   if (!where.empty()) text.insert(std::min(text.find('\n'), text.size()), " (in " + where + ")");
-  throw Error(text, own.code());
+  throw OwnError(text, own.stack());
 }
 
 Outputs Forward::outputs(const Batch& batch) const {

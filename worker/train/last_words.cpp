@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "worker/train/error_file.h"
+#include "worker/train/own_frames.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
@@ -25,15 +26,21 @@ namespace {
   }
   const LastWords& words = last_words();
   const bool is_main = self == ::getpid();
-  const int code = words.say(as_terminating_error(is_main && words.may_leave_main));
-  ::_exit(code);
+  const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
+  ::_exit(words.say(uncaught.error, uncaught.stack));
 }
 
 }  // namespace
 
-int LastWords::say(const Error& error) const {
+int LastWords::say(const Error& error, const std::vector<const void*>& stack) const {
   const int code = explain(program, error);
   record(error);
+  std::string frames;
+  for (const std::string& frame : own_frames(stack))
+    frames += "\n  in " + frame;
+  if (frames.empty()) return code;
+  (void)explain(program, Error(frames.substr(1), code));
+  record(Error(error.what() + frames, code));
   return code;
 }
 

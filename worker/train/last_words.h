@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/error.h"
 
@@ -15,8 +16,9 @@ struct LastWords {
   int rank = -1;                // none yet
   bool may_leave_main = false;  // an exception that leaves main is the program's own, not a bug
 
-  /// Prints and writes it. Returns the exit code.
-  int say(const Error& error) const;
+  /// Prints and writes it at once, and what own_frames() finds behind it, for which a teardown of
+  /// the whole job may leave no time. Returns the exit code.
+  int say(const Error& error, const std::vector<const void*>& stack = {}) const;
   /// Writes it alone: another rank prints it for all.
   void record(const Error& error) const;
 };

@@ -85,30 +85,33 @@ bool is_of_a_library_by_name(std::string_view function) {
                          {"std::", "at::", "c10::", "torch::", "__gnu_cxx::", "_start", "__libc_"});
 }
 
-/// "frame #2: NAME + 0x5d (0x7f0123456789 in /usr/bin/tiny)": the return address; 0: none.
-std::uintptr_t read_address(std::string_view line) {
+/// "frame #2: NAME + 0x5d (0x7f0123456789 in /usr/bin/tiny)": the return address, or nullptr.
+const void* read_address(std::string_view line) {
   const std::size_t begin = line.rfind(" (0x");
-  if (!line.starts_with("frame #") || begin == std::string_view::npos) return 0;
+  if (!line.starts_with("frame #") || begin == std::string_view::npos) return nullptr;
   std::uintptr_t address = 0;
   const std::string_view number = line.substr(begin + 4);
   (void)std::from_chars(number.data(), number.data() + number.size(), address, 16);
-  return address;
+  return reinterpret_cast<const void*>(address);
 }
 
-std::optional<Frame> find_frame(std::uintptr_t address) {
+std::optional<Frame> find_frame(const void* address) {
   // It returns to behind the call, which may be another line.
   Dl_info info{};
   link_map* map = nullptr;
   void* const extra = static_cast<void*>(&map);
-  const auto* const call = reinterpret_cast<const void*>(address - 1);
-  if (address == 0 || ::dladdr1(call, &info, static_cast<void**>(extra), RTLD_DL_LINKMAP) == 0)
+  const auto call = reinterpret_cast<std::uintptr_t>(address) - 1;
+  if (address == nullptr || ::dladdr1(reinterpret_cast<const void*>(call),
+                                      &info,
+                                      static_cast<void**>(extra),
+                                      RTLD_DL_LINKMAP) == 0)
     return {};
   // The loader may know the program by the name that it was called by.
   const bool is_program = map->l_name == nullptr || *map->l_name == '\0';
   std::error_code ignored;
   const std::string file =
       is_program ? std::filesystem::read_symlink("/proc/self/exe", ignored).string() : map->l_name;
-  return Frame{file, address - 1 - map->l_addr};
+  return Frame{file, call - map->l_addr};
 }
 
 /// Function and place of what stands at the offset, and of what it is inlined into: two lines each.
@@ -149,11 +152,28 @@ std::string short_name(std::string_view function) {
   return std::string(function.substr(0, find_name(function).end)) + "(...)";
 }
 
-/// Of these return addresses, innermost first.
-std::vector<std::string> find_own_frames(const std::vector<std::uintptr_t>& addresses) {
+}  // namespace
+
+std::vector<const void*> read_backtrace(std::string_view backtrace) {
+  std::vector<const void*> stack;
+  while (!backtrace.empty()) {
+    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
+    stack.push_back(read_address(backtrace.substr(0, end)));
+    backtrace.remove_prefix(end + 1);
+  }
+  return stack;
+}
+
+std::vector<const void*> stack_of(const std::exception& error) {
+  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
+  if (torch == nullptr) return throw_trace(error);
+  return read_backtrace(torch->backtrace() == nullptr ? "" : torch->backtrace()->get());
+}
+
+std::vector<std::string> own_frames(const std::vector<const void*>& stack) {
   std::vector<std::string> found;
   const Clock::time_point deadline = Clock::now() + kLookUpFor;
-  for (const std::uintptr_t address : addresses) {
+  for (const void* const address : stack) {
     if (found.size() >= kFrames) break;
     const std::optional<Frame> frame = find_frame(address);
     if (!frame || is_of_a_library(frame->file)) continue;
@@ -167,28 +187,6 @@ std::vector<std::string> find_own_frames(const std::vector<std::uintptr_t>& addr
     }
   }
   return found;
-}
-
-}  // namespace
-
-std::vector<std::string> own_frames(std::string_view backtrace) {
-  std::vector<std::uintptr_t> addresses;
-  while (!backtrace.empty()) {
-    const std::size_t end = std::min(backtrace.find('\n'), backtrace.size() - 1);
-    addresses.push_back(read_address(backtrace.substr(0, end)));
-    backtrace.remove_prefix(end + 1);
-  }
-  return find_own_frames(addresses);
-}
-
-std::vector<std::string> own_frames(const std::exception& error) {
-  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
-  if (torch != nullptr)
-    return own_frames(torch->backtrace() == nullptr ? "" : torch->backtrace()->get());
-  std::vector<std::uintptr_t> addresses;
-  for (const void* const address : throw_trace(error))
-    addresses.push_back(reinterpret_cast<std::uintptr_t>(address));
-  return find_own_frames(addresses);
 }
 
 }  // namespace ddp::worker

@@ -9,14 +9,17 @@
 
 namespace ddp::worker {
 
-/// Of the backtrace that an error of LibTorch carries, or of throw_trace(); none where that is not
-/// known. A line for each frame, innermost first, at most ten:
-/// "Tiny::forward(at::Tensor) at tiny.cpp:12"; without debug info "Tiny::forward(at::Tensor)"; of
-/// what has no name, or where there is no addr2line (of binutils), "./tiny +0x1234", which that can
-/// look up later. Blocks: five seconds at most.
-std::vector<std::string> own_frames(const std::exception& error);
+/// The return addresses of where it was thrown, innermost first: of the backtrace that an error of
+/// LibTorch carries, or throw_trace(). Empty: not known.
+std::vector<const void*> stack_of(const std::exception& error);
 
-/// The same of a backtrace as LibTorch prints it.
-std::vector<std::string> own_frames(std::string_view backtrace);
+/// Of a backtrace as LibTorch prints it, nullptr for a line that is none of a frame.
+std::vector<const void*> read_backtrace(std::string_view backtrace);
+
+/// A line for each frame, innermost first, at most ten: "Tiny::forward(at::Tensor) at tiny.cpp:12";
+/// without debug info "Tiny::forward(at::Tensor)"; of what has no name, or where there is no
+/// addr2line (of binutils), "./tiny +0x1234", which that can look up later. Blocks: five seconds at
+/// most.
+std::vector<std::string> own_frames(const std::vector<const void*>& stack);
 
 }  // namespace ddp::worker

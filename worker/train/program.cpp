@@ -228,7 +228,8 @@ void run(int argc, char** argv, const Registry& registry) {
     const bool is_early = joins_as && (!page || (*page)->phase.load() <= Phase::starting);
     code = is_early ? refuse_early(*joins_as, error) : last_words().say(error);
   } catch (const std::exception& error) {
-    code = last_words().say(as_error(error));
+    const Uncaught uncaught = as_error(error);
+    code = last_words().say(uncaught.error, uncaught.stack);
   }
   if (metrics_command) metrics_command->finish(end_line(code));
   try {

@@ -32,14 +32,6 @@ std::string with_type(const std::string& type, const std::string& text) {
   return type + (text.empty() ? "" : ": " + text);
 }
 
-/// As "\n  in Tiny::forward(at::Tensor) at tiny.cpp:12", for each of own_frames().
-std::string frames_of(const std::exception& error) {
-  std::string text;
-  for (const std::string& frame : own_frames(error))
-    text += "\n  in " + frame;
-  return text;
-}
-
 /// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
 /// that is told by its text.
 bool is_lack_of_memory(const c10::Error& error) {
@@ -48,7 +40,7 @@ bool is_lack_of_memory(const c10::Error& error) {
 }
 
 /// Of a program whose main thread is its own from end to end.
-Error as_own_error(const std::exception& error) {
+Uncaught as_own_error(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
   if (torch == nullptr) return as_error(error);
   try {
@@ -59,8 +51,8 @@ Error as_own_error(const std::exception& error) {
 }
 
 /// Of an int that was thrown, say, its type is all that is known.
-Error explain(const std::string& where, const std::type_info* thrown) {
-  return SystemError(where + (thrown == nullptr ? "unknown exception" : demangled(*thrown)));
+Uncaught explain(const std::string& where, const std::type_info* thrown) {
+  return {SystemError(where + (thrown == nullptr ? "unknown exception" : demangled(*thrown)))};
 }
 
 }  // namespace
@@ -69,34 +61,35 @@ void throw_as_own(const c10::Error& error) {
   if (is_peer_error(error) || is_lack_of_memory(error) ||
       dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
     throw;
-  throw Error(with_type(demangled(typeid(error)), message_of(error)) + frames_of(error), kUncaught);
+  throw OwnError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
 }
 
-Error as_error(const std::exception& error) {
-  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return *ours;
-  if (is_peer_error(error)) return PeerError("lost a peer: " + message_of(error));
+Uncaught as_error(const std::exception& error) {
+  if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
+  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
+  if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
   if (dynamic_cast<const c10::Error*>(&error) != nullptr)
-    return SystemError("LibTorch: " + message_of(error));
+    return {SystemError("LibTorch: " + message_of(error))};
   const std::string type = demangled(typeid(error));
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return SystemError("out of memory (" + type + ")");
-  return {with_type(type, error.what()) + frames_of(error), kUncaught};
+    return {SystemError("out of memory (" + type + ")")};
+  return {Error(with_type(type, error.what()), kUncaught), stack_of(error)};
 }
 
-Error as_terminating_error(bool may_have_left_main) {
+Uncaught as_terminating_error(bool may_have_left_main) {
   const std::string where = "std::terminate in thread " + thread_name() + ": ";
   const std::exception_ptr current = std::current_exception();
-  if (current == nullptr) return SystemError(where + "no exception is under way");
+  if (current == nullptr) return {SystemError(where + "no exception is under way")};
   const std::type_info* const thrown = abi::__cxa_current_exception_type();
   try {
     std::rethrow_exception(current);
   } catch (const PeerError& error) {
-    return {(may_have_left_main ? "" : where) + error.what(), error.code()};
+    return {Error((may_have_left_main ? "" : where) + error.what(), error.code())};
   } catch (const std::exception& error) {
     if (may_have_left_main) return as_own_error(error);
     const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
-    if (is_peer_error(error)) return PeerError(text);
-    return SystemError(text + frames_of(error));
+    if (is_peer_error(error)) return {PeerError(text)};
+    return {SystemError(text), stack_of(error)};
   } catch (...) {
     return explain(where, thrown);
   }

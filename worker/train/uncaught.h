@@ -6,6 +6,8 @@
 
 #include <exception>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/error.h"
 
@@ -14,21 +16,38 @@ namespace ddp::worker {
 /// What a Python script leaves with, too, when nobody catches its exception.
 inline constexpr int kUncaught = 1;
 
+/// What a rank ends by, and where that was thrown: the stack_of() it, empty where that says nothing
+/// to the user. Whoever tells it looks names up by own_frames(), which takes its time.
+struct Uncaught {
+  Error error;
+  std::vector<const void*> stack{};
+};
+
+/// Of LibTorch's, what it is where the program's own code has called it.
+class OwnError : public Error {
+ public:
+  OwnError(const std::string& message, std::vector<const void*> stack)
+      : Error(message, kUncaught), stack_(std::move(stack)) {}
+  [[nodiscard]] const std::vector<const void*>& stack() const { return stack_; }
+
+ private:
+  std::vector<const void*> stack_;
+};
+
 /// To be thrown on where LibTorch fails in code of the program's own (its model, loss, metric,
-/// augmentation, optimizer or hook): kUncaught, its type before its text, as for shapes that do not
-/// match, and a line for each of own_frames(). A lost peer, a lack of memory and a failing device
-/// are not the program's: they go on as they are.
+/// augmentation, optimizer or hook): an OwnError, its type before its text, as for shapes that do
+/// not match. A lost peer, a lack of memory and a failing device are not the program's: they go on
+/// as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
 /// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of
 /// LibTorch and a lack of memory 125. All else is an exception of the program's own (of its model,
-/// data set, loss or hook): kUncaught, its type before its text, and a line for each of
-/// own_frames().
-Error as_error(const std::exception& error);
+/// data set, loss or hook): kUncaught, its type before its text, with its stack.
+Uncaught as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
-/// peer is 97, all else 125, with its frames. One that may have left main is as in as_error(). To
-/// be called by the handler: all of such a program is its own, so throw_as_own() holds for it too.
-Error as_terminating_error(bool may_have_left_main = false);
+/// peer is 97, all else 125, with its stack. One that may have left main is as in as_error(). To be
+/// called by the handler: all of such a program is its own, so throw_as_own() holds for it too.
+Uncaught as_terminating_error(bool may_have_left_main = false);
 
 }  // namespace ddp::worker
