@@ -294,6 +294,22 @@ class WithoutALauncher(FailingRank):
                     print(f"{size} ranks as of {platform}: all had ended after {took:.2f} s")
         self.assertFalse((self.folder / "runs").exists())
 
+    def test_what_is_for_one_alone_says_it_at_once_and_needs_no_port(self):
+        """Rank 0 of it would stand on a port that is another's here; the others would wait for it."""
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(taken.getsockname()[1]), "LOCAL_RANK": "0", "WORLD_SIZE": "2"}
+            for arguments in (
+                ("inspect", "--nonsense", "x"), ("inspect", "nowhere"), ("predict", "nowhere", "x.png"), ("export", "nowhere", "-o", "x.pt"),
+                ("preview", "job.yaml", self.WRONG), ("--check", "job.yaml", self.WRONG), ("job.yaml", "--as-rank", "1/2", "--nonsense"),
+            ):  # fmt: skip
+                for rank, store in (("0", "False"), ("1", "False"), ("1", "True")):
+                    with self.subTest(arguments, rank=rank, store=store):
+                        running = self.start(self.bin / "ddp-worker", *arguments, RANK=rank, TORCHELASTIC_USE_AGENT_STORE=store, **place)
+                        self.assertEqual(running.finish(), 2, running.text)
+                        self.assertEqual(len(self.said(running)), 1, running.text)
+            taken.settimeout(0)
+            self.assertRaises(BlockingIOError, taken.accept)
+
     def test_many_on_a_busy_machine_hear_of_it(self):
         codes, lines, took = self.end(self.start_world(16, lambda rank: ("job.yaml", self.WRONG)))
         self.assertEqual(codes, dict.fromkeys(range(16), 2), lines)

@@ -86,6 +86,21 @@ TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {
   EXPECT_THAT(refusal({"eval", "a", "job.yaml", "--iou", "0.5"}), HasSubstr("flag of predict"));
 }
 
+TEST(WorkerOptions, RanksMeetToTrainAndToEvaluateWhateverIsWrongWithTheRest) {
+  const auto is_for_many = [](std::vector<const char*> words) {
+    words.insert(words.begin(), "ddp-worker");
+    return is_for_many_ranks(static_cast<int>(words.size()), words.data());
+  };
+  EXPECT_TRUE(is_for_many({}));
+  EXPECT_TRUE(is_for_many({"job.yaml", "--nonsense", "--"}));
+  EXPECT_TRUE(is_for_many({"eval", "--nonsense"}));
+  EXPECT_TRUE(is_for_many({"val", "runs/job", "--json"}));
+  for (const char* const verb : {"predict", "inspect", "export", "preview"})
+    EXPECT_FALSE(is_for_many({verb, "--nonsense"})) << verb;
+  for (const char* const flag : {"--check", "--ch", "--as-rank", "--as-rank=1/2", "--help", "-h"})
+    EXPECT_FALSE(is_for_many({"job.yaml", "--nonsense", flag})) << flag;
+}
+
 TEST(WorkerOptions, TheHelpNamesEveryVerb) {
   for (const char* const word : {"preview", "export", "inspect", "eval", "predict", "fetch"})
     EXPECT_THAT(help_text(), HasSubstr(std::string("\n  ddp-worker ") + word + " "));

@@ -279,6 +279,17 @@ Options parse_options(int argc, const char* const* argv) {
   return options;
 }
 
+bool is_for_many_ranks(int argc, const char* const* argv) {
+  const VerbRule* const verb = find_verb(argc, argv);
+  if (verb != nullptr && verb->verb != Verb::evaluate) return false;
+  return std::none_of(argv + std::min(argc, 1), argv + argc, [](std::string_view argument) {
+    const std::string_view flag = argument.substr(0, argument.find('='));
+    const auto is_short_for = [flag](std::string_view name) { return name.starts_with(flag); };
+    constexpr std::string_view kAlone[] = {"--check", "--as-rank", "--help", "--version"};
+    return flag == "-h" || (flag.size() > 2 && std::ranges::any_of(kAlone, is_short_for));
+  });
+}
+
 std::string help_text() {
   std::ostringstream text;
   text << "Usage: ddp-worker JOB.yaml [KEY=VALUE ...]\n\n"

@@ -47,6 +47,10 @@ struct Options {
 /// are not overrides, a second job file, too few or too many files.
 Options parse_options(int argc, const char* const* argv);
 
+/// Whether ranks meet for that command line, which may be wrong: a training or an evaluation, and
+/// not --check, --as-rank, --help or --version, of which a beginning is enough.
+bool is_for_many_ranks(int argc, const char* const* argv);
+
 /// What --help prints.
 std::string help_text();
 

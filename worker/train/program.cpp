@@ -161,13 +161,14 @@ void run(int argc, char** argv, const Registry& registry) {
   std::optional<MappedProgressPage> page;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
-  std::optional<WorkerIdentity> joins_as;
+  std::optional<WorkerIdentity> refuses_as;  // one of those who say once what all find wrong
   int code = exit_code::kInternal;
   try {
     const Environment given = read_environment();
-    joins_as = find_identity(given);
+    const bool meets_others = is_for_many_ranks(argc, argv);
+    if (meets_others) refuses_as = find_identity(given);
     const Options options = parse_options(argc, argv);
-    joins_as.reset();
+    refuses_as.reset();
     if (options.help) std::cout << help_text() << std::flush;
     if (options.version) std::cout << version_text() << std::endl;
     if (options.help || options.version) ::_exit(exit_code::kOk);
@@ -186,7 +187,7 @@ void run(int argc, char** argv, const Registry& registry) {
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
     (*page)->saves_on_stop = 1;
-    if (!options.as_rank) joins_as = self;
+    if (meets_others) refuses_as = self;
     handle_stop_signals(**page);
     print_stacks_on_signal();
     print_stack_on_crash();
@@ -225,8 +226,8 @@ void run(int argc, char** argv, const Registry& registry) {
   } catch (const Refused& refused) {
     code = refused.code();
   } catch (const UsageError& error) {
-    const bool is_early = joins_as && (!page || (*page)->phase.load() <= Phase::starting);
-    code = is_early ? refuse_early(*joins_as, error) : last_words().say(error);
+    const bool is_early = refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
+    code = is_early ? refuse_early(*refuses_as, error) : last_words().say(error);
   } catch (const std::exception& error) {
     const Uncaught uncaught = as_error(error);
     code = last_words().say(uncaught.error, uncaught.stack);
