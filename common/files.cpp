@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "common/descriptor.h"
 #include "common/error.h"
 #include "common/input_file.h"
 #include "common/owned_dir.h"
@@ -22,19 +23,6 @@ namespace ddp {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A descriptor that closes itself on every way out.
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ~File() { ::close(fd_); }
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 void write_all(int fd, std::string_view text, const std::string& name) {
   while (!text.empty()) {
@@ -62,7 +50,7 @@ void replace_at(int directory,
   const int fd = check(::openat(directory, temporary.c_str(), kNew, mode), "open", shown);
   try {
     {
-      const File file(fd);
+      const Descriptor file(fd);
       write_all(file.fd(), text, shown);
       check(::fsync(file.fd()), "fsync", shown);
     }
@@ -94,7 +82,7 @@ void replace_file(const fs::path& path, std::string_view text) {
   constexpr mode_t kAsOthersDo = 0666;  // an error file, which other programs write and read
   const fs::path above = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const File directory(check(fd, "open", above.string()));
+  const Descriptor directory(check(fd, "open", above.string()));
   replace_at(directory.fd(), above, path.filename().string(), kAsOthersDo, text);
 }
 

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "common/descriptor.h"
 #include "common/error.h"
 #include "common/report/run_parser.h"
 
@@ -27,20 +28,6 @@ constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of metrics and roun
 constexpr std::size_t kMostText = std::size_t{32} << 20;  // of the others
 constexpr std::size_t kMostLine = std::size_t{16} << 20;
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
 /// The files of one directory, by its descriptor; what it cannot read it tells.
 class Files {
  public:
@@ -49,13 +36,13 @@ class Files {
   /// Whether there is such a file. Each whole line, without its end.
   bool for_each_line(const std::string& name, const std::function<void(std::string_view)>& take) {
     const Descriptor file(open(name));
-    if (file.get() < 0) return false;
+    if (file.fd() < 0) return false;
     std::array<char, 1 << 16> buffer{};
     std::string line;
     std::size_t total = 0;
     bool is_too_long = false;
     ssize_t size = 0;
-    while (total < kMostBytes && (size = read(file.get(), buffer.data(), buffer.size())) > 0) {
+    while (total < kMostBytes && (size = read(file.fd(), buffer.data(), buffer.size())) > 0) {
       std::string_view rest(buffer.data(), static_cast<std::size_t>(size));
       total += rest.size();
       for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
@@ -79,11 +66,11 @@ class Files {
 
   std::optional<std::string> text(const std::string& name) {
     const Descriptor file(open(name));
-    if (file.get() < 0) return {};
+    if (file.fd() < 0) return {};
     std::string all;
     std::array<char, 1 << 16> buffer{};
     ssize_t size = 0;
-    while (all.size() < kMostText && (size = read(file.get(), buffer.data(), buffer.size())) > 0)
+    while (all.size() < kMostText && (size = read(file.fd(), buffer.data(), buffer.size())) > 0)
       all.append(buffer.data(), static_cast<std::size_t>(size));
     if (size < 0) tell(name, errno);
     return all;
@@ -189,13 +176,13 @@ RunRecord read_run(const fs::path& path) {
   std::error_code error;
   fs::path real = fs::canonical(path, error);  // <output>/latest is a link
   const Descriptor directory(error ? -1 : ::open(real.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0) {
+  if (directory.fd() < 0) {
     throw UsageError(path.string() + ": " +
                      (error ? error.message() : std::generic_category().message(errno)) +
                      ". Name the directory of a run.");
   }
   RunRecord run = named(real);
-  read_all(directory.get(), run);
+  read_all(directory.fd(), run);
   list_checkpoints(real, run);
   if (run.state == "unknown" && run.epochs.empty() && run.steps.empty()) {
     throw UsageError(path.string() +

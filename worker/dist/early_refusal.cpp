@@ -81,7 +81,7 @@ StoreProbe hear(const WorkerIdentity& self) try {
 }
 
 /// Rank 0 ends the connection when it has heard it of all.
-void leave_with_others(const WorkerIdentity& self, const Socket& caller) {
+void leave_with_others(const WorkerIdentity& self, const Descriptor& caller) {
   char nothing = 0;
   confirm_refusal(caller, self.rank);
   (void)::setsockopt(caller.fd(), SOL_SOCKET, SO_RCVTIMEO, &kTogether, sizeof(kTogether));

@@ -22,7 +22,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 /// Of both kinds of addresses, where the node has both. -1 in it: there is none to be had.
-Socket listen_on(int port) {
+Descriptor listen_on(int port) {
   constexpr int kYes = 1;
   constexpr int kNo = 0;
   const auto number = htons(static_cast<std::uint16_t>(port));
@@ -33,9 +33,9 @@ Socket listen_on(int port) {
   sockaddr_in any_4{};
   any_4.sin_family = AF_INET;
   any_4.sin_port = number;
-  Socket socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool has_6 = socket.fd() >= 0;
-  if (!has_6) socket = Socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!has_6) socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof(kYes));
   if (has_6) (void)::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &kNo, sizeof(kNo));
   const auto* const address =
@@ -53,7 +53,7 @@ std::string frame_of(const std::string& why) {
 }
 
 struct Caller {
-  Socket socket;
+  Descriptor socket;
   std::string said;  // kHello, and its rank in four bytes
 };
 
@@ -78,7 +78,7 @@ std::uint32_t rank_of(const Caller& caller) {
 
 void serve_refusal(int port, const std::string& why, int others, milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
-  const Socket listener = listen_on(port);
+  const Descriptor listener = listen_on(port);
   if (listener.fd() < 0) return;
   const std::string frame = frame_of(why);  // less than what a socket takes at once
   std::vector<Caller> callers;              // all of them, to the end
@@ -95,7 +95,7 @@ void serve_refusal(int port, const std::string& why, int others, milliseconds li
       if (rank > 0 && rank <= static_cast<std::uint32_t>(others)) confirmed.insert(rank);
     }
     if (watched[0].revents == 0) continue;
-    Caller caller{Socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC)), {}};
+    Caller caller{Descriptor(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC)), {}};
     if (caller.socket.fd() < 0) continue;
     (void)::send(caller.socket.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     watched.push_back({caller.socket.fd(), POLLIN, 0});

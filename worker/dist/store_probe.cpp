@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdint>
@@ -48,7 +47,7 @@ std::optional<std::string> receive_refusal(int fd) {
   return text;
 }
 
-void ask(Socket socket, StoreProbe& found) {
+void ask(Descriptor socket, StoreProbe& found) {
   if (::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &kAnswerWithin, sizeof(kAnswerWithin)) !=
           0 ||
       ::send(socket.fd(), kHello.data(), kHello.size(), MSG_NOSIGNAL) != ssize_t{kHello.size()})
@@ -63,11 +62,7 @@ void ask(Socket socket, StoreProbe& found) {
 
 }  // namespace
 
-Socket::~Socket() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
-void confirm_refusal(const Socket& caller, int rank) {
+void confirm_refusal(const Descriptor& caller, int rank) {
   const std::uint32_t bytes = htonl(static_cast<std::uint32_t>(rank));
   (void)::send(caller.fd(), &bytes, sizeof(bytes), MSG_NOSIGNAL);
 }
@@ -90,7 +85,7 @@ StoreAddresses::~StoreAddresses() {
 StoreProbe StoreAddresses::probe() const {
   StoreProbe found;
   for (const addrinfo* address = first_; address != nullptr; address = address->ai_next) {
-    Socket socket(
+    Descriptor socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() < 0) continue;
     (void)::setsockopt(

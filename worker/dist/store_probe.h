@@ -7,30 +7,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "common/descriptor.h"
 #include "common/identity.h"
 
 namespace ddp::worker {
-
-/// A descriptor, closed with it.
-class Socket {
- public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  ~Socket();
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_ = -1;  // -1: none
-};
 
 /// A try says VALIDATE and PING, as LibTorch's client does; the store answers with the last four
 /// bytes. Trap: that client waits for the echo without an end.
@@ -47,11 +28,11 @@ struct StoreProbe {
   bool is_heard = false;                     // somebody takes connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
   std::optional<std::string> refusal;        // why rank 0 serves none
-  Socket caller;                             // to that rank 0
+  Descriptor caller;                         // to that rank 0
 };
 
 /// To rank 0: this rank has heard the refusal, and has said what it had to say.
-void confirm_refusal(const Socket& caller, int rank);
+void confirm_refusal(const Descriptor& caller, int rank);
 
 class StoreAddresses {
  public:
