@@ -1,8 +1,6 @@
 #include "worker/dist/early_refusal.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 
 #include <chrono>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -16,26 +14,27 @@
 namespace ddp::worker {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // With a store of the launcher.
 constexpr const char* kRefused = "refused";
+constexpr seconds kStorePatience{5};   // it is there before its ranks
 constexpr seconds kAgentPatience{10};  // ranks of one launcher start together
 constexpr seconds kEnd{5};             // of this rank, by its launcher, once rank 0 has ended
 
-// Without: each lasts longer than what the other side does meanwhile.
-constexpr seconds kPatience{5};     // for a rank 0 that starts later
-constexpr seconds kServe{6};        // for others that do
-constexpr timeval kTogether{7, 0};  // for rank 0, which waits for all
+// Without: rank 0 stays until those who could not reach it have said their own.
+constexpr seconds kPatience{5};  // of the others, for a rank 0 that starts later
+constexpr seconds kServe{6};     // of rank 0, for others that start later
+static_assert(kPatience < kServe && kServe < kLeaveWithin);
 
 constexpr milliseconds kPause{10};
 
 template <typename IsThere>
-bool wait_for(seconds limit, IsThere is_there) {
-  const auto deadline = std::chrono::steady_clock::now() + limit;
+bool wait_for(Clock::time_point deadline, IsThere is_there) {
   while (!is_there()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (Clock::now() >= deadline) return false;
     ::poll(nullptr, 0, static_cast<int>(kPause.count()));
   }
   return true;
@@ -43,7 +42,7 @@ bool wait_for(seconds limit, IsThere is_there) {
 
 /// Of rank 0.
 void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
-  const OpenStore open = open_store(self, kAgentPatience);
+  const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
   store->set(kRefused, problem);
   (void)store->check({kRefused});  // it is delivered once the answer behind it is here
@@ -55,10 +54,10 @@ void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
 
 /// Of the others. Whether rank 0 has said it.
 bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
-  const OpenStore open = open_store(self, kAgentPatience);
+  const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
   const std::string joined = answer_key(kJoin, 0);
-  (void)wait_for(kAgentPatience,
+  (void)wait_for(Clock::now() + kAgentPatience,
                  [&] { return store->check({kRefused}) || store->check({joined}); });
   return store->check({kRefused}) && store->get_to_str(kRefused) == problem;
 } catch (const PeerError&) {
@@ -70,9 +69,10 @@ bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
 /// What rank 0 says where its store would be. A store that answers means that it joins.
 StoreProbe hear(const WorkerIdentity& self) try {
   const StoreAddresses addresses(self);
+  const Clock::time_point deadline = Clock::now() + kPatience;
   StoreProbe found;
-  (void)wait_for(kPatience, [&] {
-    found = addresses.probe();
+  (void)wait_for(deadline, [&] {
+    found = addresses.probe(deadline);
     return found.refusal || found.local_address;
   });
   return found;
@@ -80,12 +80,29 @@ StoreProbe hear(const WorkerIdentity& self) try {
   return {};
 }
 
-/// Rank 0 ends the connection when it has heard it of all.
-void leave_with_others(const WorkerIdentity& self, const Descriptor& caller) {
-  char nothing = 0;
-  confirm_refusal(caller, self.rank);
-  (void)::setsockopt(caller.fd(), SOL_SOCKET, SO_RCVTIMEO, &kTogether, sizeof(kTogether));
-  (void)::recv(caller.fd(), &nothing, sizeof(nothing), 0);
+bool say_once_by_store(const WorkerIdentity& self,
+                       const std::string& problem,
+                       const std::function<void()>& say) {
+  const bool is_said = self.rank != 0 && hear_in_store(self, problem);
+  if (!is_said) say();
+  if (self.rank == 0) tell_in_store(self, problem);
+  if (is_said) (void)wait_for(Clock::now() + kEnd, [] { return false; });
+  return !is_said;
+}
+
+bool say_once_by_socket(const WorkerIdentity& self,
+                        const std::string& problem,
+                        const std::function<void()>& say) {
+  if (self.rank == 0) {
+    say();  // first: who has heard of it may leave, and then mpirun ends this rank
+    serve_refusal(self, problem, kServe);
+    return true;
+  }
+  const StoreProbe found = hear(self);
+  const bool is_said = found.refusal == problem.substr(0, kLongestRefusal);
+  if (!is_said) say();
+  if (found.refusal) (void)leave_with_rank_0(found.caller, self);
+  return !is_said;
 }
 
 }  // namespace
@@ -93,24 +110,10 @@ void leave_with_others(const WorkerIdentity& self, const Descriptor& caller) {
 bool say_once(const WorkerIdentity& self,
               const std::string& problem,
               const std::function<void()>& say) {
-  if (self.rank == 0) {
-    say();  // first: who has heard of it may leave, and then mpirun ends this rank
-    if (self.world_size > 1 && self.agent_store) tell_in_store(self, problem);
-    if (self.world_size > 1 && !self.agent_store)
-      serve_refusal(self.master_port, problem, self.world_size - 1, kServe);
-    return true;
-  }
-  if (self.agent_store) {
-    const bool is_said = hear_in_store(self, problem);
-    if (!is_said) say();
-    if (is_said) (void)wait_for(kEnd, [] { return false; });
-    return !is_said;
-  }
-  const StoreProbe found = hear(self);
-  const bool is_said = found.refusal == problem;
-  if (!is_said) say();
-  if (found.refusal) leave_with_others(self, found.caller);
-  return !is_said;
+  if (self.world_size > 1 && self.agent_store) return say_once_by_store(self, problem, say);
+  if (self.world_size > 1) return say_once_by_socket(self, problem, say);
+  say();
+  return true;
 }
 
 }  // namespace ddp::worker

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,32 +22,35 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// Of both kinds of addresses, where the node has both. -1 in it: there is none to be had.
-Descriptor listen_on(int port) {
+constexpr milliseconds kPause{10};
+
+/// None in it: there is none to be had.
+Descriptor listen_at(const sockaddr* address, socklen_t size) {
   constexpr int kYes = 1;
   constexpr int kNo = 0;
-  const auto number = htons(static_cast<std::uint16_t>(port));
-  sockaddr_in6 any{};
-  any.sin6_family = AF_INET6;
-  any.sin6_port = number;
-  any.sin6_addr = in6addr_any;
-  sockaddr_in any_4{};
-  any_4.sin_family = AF_INET;
-  any_4.sin_port = number;
-  Descriptor socket(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool has_6 = socket.fd() >= 0;
-  if (!has_6) socket = Descriptor(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor socket(::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof(kYes));
-  if (has_6) (void)::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &kNo, sizeof(kNo));
-  const auto* const address =
-      has_6 ? reinterpret_cast<const sockaddr*>(&any) : reinterpret_cast<const sockaddr*>(&any_4);
-  const socklen_t size = has_6 ? sizeof(any) : sizeof(any_4);
+  (void)::setsockopt(socket.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &kNo, sizeof(kNo));
   if (::bind(socket.fd(), address, size) != 0 || ::listen(socket.fd(), SOMAXCONN) != 0) return {};
   return socket;
 }
 
-std::string frame_of(const std::string& why) {
-  const std::string text = why.substr(0, kLongestRefusal);
+/// Of both kinds of addresses, where the node has both.
+Descriptor listen_on(int port) {
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_port = htons(static_cast<std::uint16_t>(port));
+  any.sin6_addr = in6addr_any;
+  sockaddr_in any_4{};
+  any_4.sin_family = AF_INET;
+  any_4.sin_port = any.sin6_port;
+  Descriptor both = listen_at(reinterpret_cast<const sockaddr*>(&any), sizeof(any));
+  if (both.fd() >= 0) return both;
+  return listen_at(reinterpret_cast<const sockaddr*>(&any_4), sizeof(any_4));
+}
+
+std::string frame_of(const std::string& job, const std::string& why) {
+  const std::string text = job + why.substr(0, kLongestRefusal);
   const std::uint32_t length = htonl(static_cast<std::uint32_t>(text.size()));
   return std::string(kRefusalMark) +
          std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + text;
@@ -54,53 +58,66 @@ std::string frame_of(const std::string& why) {
 
 struct Caller {
   Descriptor socket;
-  std::string said;  // kHello, and its rank in four bytes
+  std::string said{};
 };
 
-/// Takes what a caller says. False: there will be no more.
+/// Takes what a caller says, of which the last is its rank. Whether it is still there.
 bool read_more(Caller& caller) {
-  std::array<char, 64> bytes{};
+  std::array<char, 256> bytes{};
   const ssize_t got = ::recv(caller.socket.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   caller.said.append(bytes.data(), static_cast<std::size_t>(got));
-  return got > 0 && caller.said.size() < bytes.size();
+  return got > 0;
 }
 
-/// 0: it has not said it, or is no rank of this job.
-std::uint32_t rank_of(const Caller& caller) {
+/// `before` is what a rank of this job says first. Nothing: it has not said all, or is none.
+std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& before) {
   std::uint32_t rank = 0;
-  if (caller.said.size() != kHello.size() + sizeof(rank)) return 0;
-  std::memcpy(&rank, caller.said.data() + kHello.size(), sizeof(rank));
+  if (!caller.said.starts_with(before) || caller.said.size() != before.size() + sizeof(rank))
+    return {};
+  std::memcpy(&rank, caller.said.data() + before.size(), sizeof(rank));
   return ntohl(rank);
 }
 
 }  // namespace
 
-void serve_refusal(int port, const std::string& why, int others, milliseconds limit) {
+void serve_refusal(const WorkerIdentity& self, const std::string& why, milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
-  const Descriptor listener = listen_on(port);
+  std::vector<Caller> callers;
+  // Closed before them: who sees that this rank has left may want the port.
+  const Descriptor listener = listen_on(self.master_port);
   if (listener.fd() < 0) return;
-  const std::string frame = frame_of(why);  // less than what a socket takes at once
-  std::vector<Caller> callers;              // all of them, to the end
-  std::vector<pollfd> watched{{listener.fd(), POLLIN, 0}};
-  std::set<std::uint32_t> confirmed;  // not callers: one that was not answered in time calls again
-  while (static_cast<int>(confirmed.size()) < others) {
+  const std::string frame = frame_of(job_line(self), why);  // less than a socket takes at once
+  const std::string before_rank = std::string(kHello) + job_line(self);
+  const auto world_size = static_cast<std::uint32_t>(self.world_size);
+  std::set<std::uint32_t> spoken;  // not callers: one that was not answered in time calls again
+  while (spoken.size() + 1 < world_size) {
     const auto left = std::chrono::ceil<milliseconds>(deadline - Clock::now());
-    if (left.count() <= 0) return;
+    if (left.count() <= 0) break;
+    std::vector<pollfd> watched{{listener.fd(), POLLIN, 0}};
+    for (const Caller& caller : callers)
+      watched.push_back({caller.socket.fd(), POLLIN, 0});
     if (::poll(watched.data(), watched.size(), static_cast<int>(left.count())) <= 0) continue;
-    for (std::size_t i = 1; i < watched.size(); ++i) {
-      if (watched[i].revents == 0) continue;
-      if (!read_more(callers[i - 1])) watched[i].fd = -1;  // poll(2) leaves it out
-      const std::uint32_t rank = rank_of(callers[i - 1]);
-      if (rank > 0 && rank <= static_cast<std::uint32_t>(others)) confirmed.insert(rank);
+    for (std::size_t i = 0; i < callers.size(); ++i) {
+      if (watched[i + 1].revents == 0) continue;
+      const bool is_there = read_more(callers[i]);
+      const std::optional<std::uint32_t> rank = rank_of(callers[i], before_rank);
+      if (rank == 0u) return;
+      if (rank && *rank < world_size) spoken.insert(*rank);
+      if (!is_there || callers[i].said.size() > before_rank.size() + sizeof(*rank))
+        callers[i].socket = Descriptor();
     }
+    std::erase_if(callers, [](const Caller& caller) { return caller.socket.fd() < 0; });
     if (watched[0].revents == 0) continue;
-    Caller caller{Descriptor(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC)), {}};
-    if (caller.socket.fd() < 0) continue;
-    (void)::send(caller.socket.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    watched.push_back({caller.socket.fd(), POLLIN, 0});
-    callers.push_back(std::move(caller));
+    Descriptor socket(::accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC));
+    // No descriptors left, perhaps. It stays to be taken.
+    if (socket.fd() < 0) (void)::poll(nullptr, 0, static_cast<int>(kPause.count()));
+    if (socket.fd() < 0) continue;
+    (void)::send(socket.fd(), frame.data(), frame.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    callers.push_back({std::move(socket)});
   }
+  for (const Caller& caller : callers)
+    (void)::send(caller.socket.fd(), "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 }  // namespace ddp::worker

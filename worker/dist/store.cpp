@@ -29,21 +29,20 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
   const Clock::time_point start = Clock::now();
   Clock::time_point next_notice = start + kNoticeEvery;
   while (true) {
-    const StoreProbe found = addresses.probe();
+    const StoreProbe found = addresses.probe(start + timeout);
     if (found.local_address) return *found.local_address;
-    if (found.refusal) {
-      confirm_refusal(found.caller, self.rank);
+    if (found.refusal && leave_with_rank_0(found.caller, self)) {
       const std::string first_line = found.refusal->substr(0, found.refusal->find('\n'));
       throw PeerError("rank 0 did not join: " + one_line(first_line, kLongestLine));
     }
     const Clock::time_point now = Clock::now();
     if (now - start > timeout) {
-      throw PeerError(
-          "no store answers at " + endpoint(self) + " after " +
-              std::to_string(timeout.count() / 1000) + " s. " +
-              (found.is_heard ? "Somebody listens there, but it is not a store: is the port right?"
-                              : "Is rank 0 running, and can this node reach it?"),
-          exit_code::kRendezvous);
+      throw PeerError("no store answers at " + endpoint(self) + " after " +
+                          std::to_string(timeout.count() / 1000) + " s. " +
+                          (found.is_listening
+                               ? "Somebody listens there, but it is not a store: is the port right?"
+                               : "Is rank 0 running, and can this node reach it?"),
+                      exit_code::kRendezvous);
     }
     if (now >= next_notice) {
       log::info("rank " + std::to_string(self.rank) + " waits for the store at " + endpoint(self));
@@ -51,6 +50,12 @@ std::string wait_until_up(const WorkerIdentity& self, std::chrono::milliseconds 
     }
     ::poll(nullptr, 0, static_cast<int>(kRetryDelay.count()));
   }
+}
+
+/// A rank 0 of an earlier start of this job may still tell the others why it has not joined.
+void end_refusal(const WorkerIdentity& self, std::chrono::milliseconds timeout) {
+  const StoreProbe found = StoreAddresses(self).probe(Clock::now() + timeout);
+  if (found.refusal) (void)leave_with_rank_0(found.caller, self);
 }
 
 }  // namespace
@@ -62,6 +67,7 @@ OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeo
   options.waitWorkers = false;
   options.timeout = timeout;
   OpenStore open;
+  if (options.isServer) end_refusal(self, timeout);
   if (!options.isServer) open.local_address = wait_until_up(self, timeout);
   try {
     open.store = c10::make_intrusive<c10d::TCPStore>(self.master_addr, options);

@@ -15,9 +15,10 @@ struct OpenStore {
   std::string local_address;  // this node's, as the store's node sees it
 };
 
-/// Rank 0 serves it when the launcher does not. The others try until it answers.
-/// Blocks: at most `timeout`, with a line every 10 s. Errors: PeerError, 202; 97
-/// with the reason of a rank 0 that does not join.
+/// Rank 0 serves it when the launcher does not, and takes the port from a rank 0 of an earlier
+/// start that still tells why it has not joined. The others try until it answers. Blocks: at most
+/// `timeout`, with a line every 10 s. Errors: PeerError, 202; 97 with the reason of a rank 0 that
+/// does not join, when that has left; of an earlier start's, too, for who comes before rank 0.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
 /// In it, the keys of this round: those of an earlier one are harmless, whoever serves the store.

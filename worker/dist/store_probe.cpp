@@ -4,18 +4,37 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 
 #include "common/error.h"
 
 namespace ddp::worker {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
 // Where packets get lost, connect(2) itself would take minutes. It keeps to the limit of sending
 // (socket(7)).
-constexpr timeval kConnectWithin{.tv_sec = 2, .tv_usec = 0};
-constexpr timeval kAnswerWithin{.tv_sec = 1, .tv_usec = 0};
+constexpr seconds kConnectWithin{2};
+constexpr seconds kAnswerWithin{1};
+
+/// For one call that sends (SO_SNDTIMEO) or receives (SO_RCVTIMEO).
+void limit_calls(int fd, int option, microseconds limit) {
+  const timeval value{limit / seconds(1), (limit % seconds(1)).count()};
+  (void)::setsockopt(fd, SOL_SOCKET, option, &value, sizeof(value));
+}
+
+/// Never 0, which would be no limit.
+microseconds until(Clock::time_point deadline, microseconds most) {
+  const auto left = std::chrono::duration_cast<microseconds>(deadline - Clock::now());
+  return std::clamp<microseconds>(left, milliseconds(1), most);
+}
 
 // Numeric text of this side of a connected socket.
 std::string local_address_of(int fd) {
@@ -37,37 +56,45 @@ std::string receive(int fd, std::size_t size) {
   return bytes;
 }
 
-std::optional<std::string> receive_refusal(int fd) {
+/// Of rank 0 of that job alone.
+std::optional<std::string> receive_refusal(int fd, const std::string& job) {
   std::uint32_t length = 0;
   if (::recv(fd, &length, sizeof(length), MSG_WAITALL) != ssize_t{sizeof(length)}) return {};
   const std::size_t size = ntohl(length);
-  if (size > kLongestRefusal) return {};
-  std::string text = receive(fd, size);
-  if (text.size() != size) return {};
-  return text;
+  if (size > job.size() + kLongestRefusal) return {};
+  const std::string text = receive(fd, size);
+  if (text.size() != size || !text.starts_with(job)) return {};
+  return text.substr(job.size());
 }
 
-void ask(Descriptor socket, StoreProbe& found) {
-  if (::setsockopt(socket.fd(), SOL_SOCKET, SO_RCVTIMEO, &kAnswerWithin, sizeof(kAnswerWithin)) !=
-          0 ||
-      ::send(socket.fd(), kHello.data(), kHello.size(), MSG_NOSIGNAL) != ssize_t{kHello.size()})
+void ask(Descriptor socket, const std::string& job, StoreProbe& found) {
+  if (::send(socket.fd(), kHello.data(), kHello.size(), MSG_NOSIGNAL) != ssize_t{kHello.size()})
     return;
   const std::string answer = receive(socket.fd(), kRefusalMark.size());
   if (kHello.ends_with(answer) && answer.size() == kRefusalMark.size())
     found.local_address = local_address_of(socket.fd());
   if (answer != kRefusalMark) return;
-  found.refusal = receive_refusal(socket.fd());
+  found.refusal = receive_refusal(socket.fd(), job);
   found.caller = std::move(socket);
 }
 
 }  // namespace
 
-void confirm_refusal(const Descriptor& caller, int rank) {
-  const std::uint32_t bytes = htonl(static_cast<std::uint32_t>(rank));
-  (void)::send(caller.fd(), &bytes, sizeof(bytes), MSG_NOSIGNAL);
+std::string job_line(const WorkerIdentity& self) {
+  return self.user_run_id + "/" + std::to_string(self.restart_count) + "/" +
+         std::to_string(self.world_size) + "\n";
 }
 
-StoreAddresses::StoreAddresses(const WorkerIdentity& self) {
+bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self) {
+  const std::uint32_t rank = htonl(static_cast<std::uint32_t>(self.rank));
+  std::string word = job_line(self);
+  word.append(reinterpret_cast<const char*>(&rank), sizeof(rank));
+  (void)::send(caller.fd(), word.data(), word.size(), MSG_NOSIGNAL);
+  limit_calls(caller.fd(), SO_RCVTIMEO, kLeaveWithin);
+  return receive(caller.fd(), 1).size() == 1;
+}
+
+StoreAddresses::StoreAddresses(const WorkerIdentity& self) : job_(job_line(self)) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   const std::string port = std::to_string(self.master_port);
@@ -82,17 +109,21 @@ StoreAddresses::~StoreAddresses() {
   ::freeaddrinfo(first_);
 }
 
-StoreProbe StoreAddresses::probe() const {
+StoreProbe StoreAddresses::probe(Clock::time_point deadline) const {
+  constexpr int kYes = 1;
   StoreProbe found;
   for (const addrinfo* address = first_; address != nullptr; address = address->ai_next) {
     Descriptor socket(
         ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() < 0) continue;
-    (void)::setsockopt(
-        socket.fd(), SOL_SOCKET, SO_SNDTIMEO, &kConnectWithin, sizeof(kConnectWithin));
+    // Trap: to a port from which the kernel takes those of clients, one try in ten thousands is
+    // connected with itself, and then keeps that port from the store for a minute, but for this.
+    (void)::setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &kYes, sizeof(kYes));
+    limit_calls(socket.fd(), SO_SNDTIMEO, until(deadline, kConnectWithin));
     if (::connect(socket.fd(), address->ai_addr, address->ai_addrlen) != 0) continue;
-    found.is_heard = true;
-    ask(std::move(socket), found);
+    found.is_listening = true;
+    limit_calls(socket.fd(), SO_RCVTIMEO, until(deadline, kAnswerWithin));
+    ask(std::move(socket), job_, found);
     if (found.local_address || found.refusal) break;
   }
   return found;

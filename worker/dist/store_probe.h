@@ -1,9 +1,10 @@
-// What answers at MASTER_ADDR:MASTER_PORT: nobody, LibTorch's store, something else, or a rank 0
-// that does not join and says why (worker/dist/refusal_server).
+// What answers at MASTER_ADDR:MASTER_PORT: nobody, LibTorch's store, something else, or a rank 0 of
+// this job that does not join and says why (worker/dist/refusal_server).
 #pragma once
 
 #include <netdb.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,20 +20,28 @@ inline constexpr std::string_view kHello(
     "\x00\xCE\xF7\x85\x3C\x0D"
     "ddp?",
     10);
-/// A rank 0 that refuses sends this mark, the length in four bytes (big endian) and the text. Who
-/// needs it no longer answers with its rank, in four bytes.
+/// A rank 0 that refuses sends this mark, the length of the rest in four bytes (big endian), its
+/// job_line() and the text. Who needs it no longer answers with its own job_line() and its rank, in
+/// four bytes. When rank 0 leaves it sends one byte more, but none when it is ended or makes room.
 inline constexpr std::string_view kRefusalMark = "ddp!";
 inline constexpr std::size_t kLongestRefusal = 16384;
+inline constexpr std::chrono::seconds kLeaveWithin{7};  // longer than a rank 0 stays
+
+/// By which ranks of one job know each other: run id, round and world size, as all of them know
+/// these. Two jobs without a run id may have the same.
+std::string job_line(const WorkerIdentity& self);
 
 struct StoreProbe {
-  bool is_heard = false;                     // somebody takes connections there
+  bool is_listening = false;                 // somebody takes connections there
   std::optional<std::string> local_address;  // this side's, when a store answers
-  std::optional<std::string> refusal;        // why rank 0 serves none
+  std::optional<std::string> refusal;        // why rank 0 of this job serves none
   Descriptor caller;                         // to that rank 0
 };
 
-/// To rank 0: this rank has heard the refusal, and has said what it had to say.
-void confirm_refusal(const Descriptor& caller, int rank);
+/// To a rank 0 that refuses: this rank has said what it had to say. Blocks: until rank 0 leaves,
+/// kLeaveWithin at most. Returns whether it has left; false: it was ended, or has made room for a
+/// rank 0 that joins, so that it is worth looking again.
+bool leave_with_rank_0(const Descriptor& caller, const WorkerIdentity& self);
 
 class StoreAddresses {
  public:
@@ -43,10 +52,12 @@ class StoreAddresses {
   ~StoreAddresses();
 
   /// One try on all addresses of the host. LibTorch's own client backs off for 0.3 to 0.7 s when
-  /// the store is not up yet; this tells it in microseconds. Blocks: some seconds for each address.
-  [[nodiscard]] StoreProbe probe() const;
+  /// the store is not up yet; this tells it in microseconds. Blocks: until `deadline` or a little
+  /// longer, and some seconds for each address at most.
+  [[nodiscard]] StoreProbe probe(std::chrono::steady_clock::time_point deadline) const;
 
  private:
+  std::string job_;
   addrinfo* first_ = nullptr;
 };
 

@@ -1,0 +1,171 @@
+#include "worker/dist/refusal_server.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <ctime>
+#include <future>
+#include <vector>
+
+#include "refusal_ranks.h"
+
+namespace ddp::worker {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Rank 0 of three, in a thread.
+struct Refusing {
+  explicit Refusing(const std::string& why = "why",
+                    milliseconds limit = kLong,
+                    int on_port = free_port())
+      : port(on_port), end(std::async(std::launch::async, [=] {
+          serve_refusal(rank_of_three(0, on_port), why, limit);
+        })) {}
+  [[nodiscard]] bool has_ended(milliseconds within = milliseconds(50)) const {
+    return end.wait_for(within) == std::future_status::ready;
+  }
+
+  int port;
+  std::future<void> end;
+};
+
+std::future<bool> leave(const StoreProbe& found, const WorkerIdentity& self) {
+  return std::async(std::launch::async,
+                    [&found, self] { return leave_with_rank_0(found.caller, self); });
+}
+
+std::string word_of(const WorkerIdentity& self, int rank) {
+  return std::string(kHello) + job_line(self) + std::string(3, '\0') + static_cast<char>(rank);
+}
+
+/// It ends by that.
+void let_both_speak(const Refusing& refusing) {
+  std::vector<Descriptor> callers;
+  for (int rank = 1; rank < 3; ++rank) {
+    callers.push_back(connect_to(refusing.port));
+    send_text(callers.back(), word_of(rank_of_three(rank, refusing.port), rank));
+  }
+  refusing.end.wait();
+}
+
+TEST(RefusalServer, AllHearItAndNoneLeavesBeforeTheLastHasSpoken) {
+  const Refusing refusing;
+  const WorkerIdentity first = rank_of_three(1, refusing.port);
+  const WorkerIdentity second = rank_of_three(2, refusing.port);
+  const StoreProbe heard = hear(first);
+  EXPECT_EQ(heard.refusal, "why");
+  std::future<bool> left = leave(heard, first);
+  EXPECT_EQ(left.wait_for(milliseconds(100)), std::future_status::timeout);
+  const StoreProbe late = hear(second);
+  EXPECT_EQ(late.refusal, "why");
+  EXPECT_TRUE(leave(late, second).get());
+  EXPECT_TRUE(left.get());
+  refusing.end.wait();
+}
+
+TEST(RefusalServer, OneThatDoesNotSpeakIsLeftBehindAtTheLimit) {
+  const Refusing refusing("why", milliseconds(2000));
+  const WorkerIdentity first = rank_of_three(1, refusing.port);
+  const StoreProbe heard = hear(first);
+  const StoreProbe silent = hear(first);
+  EXPECT_TRUE(leave(heard, first).get());
+  refusing.end.wait();
+}
+
+TEST(RefusalServer, ARankOfAnotherJobHearsNothingAndIsNotCounted) {
+  const Refusing refusing;
+  for (int way = 0; way < 3; ++way) {
+    WorkerIdentity other = rank_of_three(1, refusing.port);
+    if (way == 0) other.user_run_id = "another";
+    if (way == 1) other.restart_count = 1;
+    if (way == 2) other.world_size = 4;
+    const StoreProbe found = hear(other);
+    EXPECT_TRUE(found.is_listening);
+    EXPECT_EQ(found.refusal, std::nullopt);
+    EXPECT_EQ(found.local_address, std::nullopt);
+    for (int rank = 0; rank < 3; ++rank)
+      send_text(connect_to(refusing.port), word_of(other, rank));
+  }
+  EXPECT_FALSE(refusing.has_ended());
+  let_both_speak(refusing);
+}
+
+TEST(RefusalServer, WhatNoRankSaysChangesNothing) {
+  const Refusing refusing;
+  const WorkerIdentity self = rank_of_three(1, refusing.port);
+  std::vector<Descriptor> callers;
+  for (const std::string& text : {std::string(),
+                                  std::string("GET / HTTP/1.0\r\n\r\n"),
+                                  std::string(2000, 'x'),
+                                  word_of(self, 1).substr(0, 12),
+                                  word_of(self, 3),   // no rank of three
+                                  word_of(self, -1),  // nor is that
+                                  word_of(self, 1),
+                                  word_of(self, 1)}) {  // the same once more
+    callers.push_back(connect_to(refusing.port));
+    send_text(callers.back(), text);
+    send_text(connect_to(refusing.port), text.substr(0, 12));  // and hangs up
+  }
+  EXPECT_FALSE(refusing.has_ended());
+  EXPECT_EQ(hear(self).refusal, "why");
+  let_both_speak(refusing);
+}
+
+TEST(RefusalServer, ALongReasonIsCut) {
+  const std::string why(3 * kLongestRefusal, 'x');
+  const Refusing refusing(why);
+  EXPECT_EQ(hear(rank_of_three(1, refusing.port)).refusal, why.substr(0, kLongestRefusal));
+  let_both_speak(refusing);
+}
+
+TEST(RefusalServer, ItMakesRoomForRankZeroOfANewStart) {
+  const Refusing refusing;
+  const WorkerIdentity joining = rank_of_three(1, refusing.port);
+  const StoreProbe heard = hear(joining);
+  std::future<bool> left = leave(heard, joining);
+  const WorkerIdentity anew = rank_of_three(0, refusing.port);
+  const StoreProbe there = hear(anew);
+  EXPECT_FALSE(leave(there, anew).get());
+  EXPECT_GE(listen_on_loopback(refusing.port).fd(), 0);
+  EXPECT_FALSE(left.get());
+  refusing.end.wait();
+}
+
+TEST(RefusalServer, WhereThePortIsAnothersNobodyIsTold) {
+  const Descriptor another = listen_on_loopback();
+  serve_refusal(rank_of_three(0, port_of(another)), "why", kLong);
+}
+
+TEST(RefusalServer, WhereOnlyIpv4IsToBeHadItIsToldThere) {
+  const Descriptor another(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (another.fd() < 0) GTEST_SKIP() << "there is no IPv6 here";
+  const int yes = 1;
+  ::setsockopt(another.fd(), IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof(yes));
+  ASSERT_EQ(::listen(another.fd(), 1), 0);
+  const Refusing refusing("why", kLong, port_of(another));
+  EXPECT_EQ(hear(rank_of_three(1, refusing.port)).refusal, "why");
+  let_both_speak(refusing);
+}
+
+TEST(RefusalServer, WithoutDescriptorsItWaitsForSomeAndDoesNotSpin) {
+  const Refusing refusing;
+  const WorkerIdentity self = rank_of_three(1, refusing.port);
+  const StoreProbe heard = hear(self);  // kept: no descriptor is given back meanwhile
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Descriptor caller(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const rlimit none{static_cast<rlim_t>(caller.fd()), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const sockaddr_in address = loopback(refusing.port);
+  EXPECT_EQ(::connect(caller.fd(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
+            0);
+  const std::clock_t begin = std::clock();
+  EXPECT_FALSE(refusing.has_ended(milliseconds(500)));
+  EXPECT_LT(std::clock() - begin, CLOCKS_PER_SEC / 4);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  let_both_speak(refusing);
+}
+
+}  // namespace
+}  // namespace ddp::worker

@@ -1,0 +1,76 @@
+#include "worker/dist/store_probe.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "refusal_ranks.h"
+
+namespace ddp::worker {
+namespace {
+
+/// Of a port where `answer` is all that is said.
+StoreProbe probe_of(const std::string& answer) {
+  const Descriptor listener = listen_on_loopback();
+  std::thread speaker([&] {
+    const Descriptor caller(::accept(listener.fd(), nullptr, nullptr));
+    send_text(caller, answer);
+    char byte = 0;
+    while (::recv(caller.fd(), &byte, 1, 0) > 0)
+      continue;
+  });
+  const StoreAddresses addresses(rank_of_three(1, port_of(listener)));
+  StoreProbe found = addresses.probe(Clock::now() + kLong);
+  found.caller = Descriptor();
+  speaker.join();
+  return found;
+}
+
+/// As rank 0 of that job sends it.
+std::string frame(const std::string& job, const std::string& why) {
+  const std::uint32_t length = htonl(static_cast<std::uint32_t>(job.size() + why.size()));
+  return std::string(kRefusalMark) +
+         std::string(reinterpret_cast<const char*>(&length), sizeof(length)) + job + why;
+}
+
+TEST(StoreProbe, NobodyThere) {
+  const int port = free_port();
+  const StoreProbe found = StoreAddresses(rank_of_three(1, port)).probe(Clock::now() + kLong);
+  EXPECT_FALSE(found.is_listening);
+  EXPECT_EQ(found.local_address, std::nullopt);
+}
+
+TEST(StoreProbe, AStoreAnswersWithItsEcho) {
+  const StoreProbe found = probe_of("ddp?");
+  EXPECT_EQ(found.local_address, "127.0.0.1");
+  EXPECT_EQ(found.refusal, std::nullopt);
+}
+
+TEST(StoreProbe, ARankZeroOfThisJobAloneIsHeard) {
+  const std::string job = job_line(rank_of_three(1, 0));
+  EXPECT_EQ(probe_of(frame(job, "why")).refusal, "why");
+  EXPECT_EQ(probe_of(frame("x" + job, "why")).refusal, std::nullopt);
+}
+
+TEST(StoreProbe, WhatIsTooLongOrCutOffIsNone) {
+  const std::string job = job_line(rank_of_three(1, 0));
+  const std::string longest(kLongestRefusal, 'x');
+  EXPECT_EQ(probe_of(frame(job, longest)).refusal, longest);
+  EXPECT_EQ(probe_of(frame(job, longest + "x")).refusal, std::nullopt);
+  EXPECT_EQ(probe_of(std::string(kRefusalMark) + "\x7f\x7f\x7f\x7fx").refusal, std::nullopt);
+  const StoreProbe cut = probe_of(frame(job, "why").substr(0, 12));
+  EXPECT_TRUE(cut.is_listening);
+  EXPECT_EQ(cut.refusal, std::nullopt);
+}
+
+TEST(StoreProbe, WhoIsSilentIsWaitedForUntilTheDeadlineAndForASecondAtMost) {
+  const Descriptor silent = listen_on_loopback();
+  const StoreAddresses addresses(rank_of_three(1, port_of(silent)));
+  EXPECT_TRUE(addresses.probe(Clock::now()).is_listening);
+  const StoreProbe found = addresses.probe(Clock::now() + kLong);
+  EXPECT_TRUE(found.is_listening);
+  EXPECT_EQ(found.local_address, std::nullopt);
+}
+
+}  // namespace
+}  // namespace ddp::worker
