@@ -54,17 +54,18 @@ class FailingRank(ProcessTest):
 class OwnExceptions(FailingRank):
     PROGRAM = pathlib.Path(os.environ["DDP_FAILING_WORKER"])
     JOB_OF_ITS = ("model.name=failing", "train.epochs=1", "data.train_size=160")
-    TYPES = {"forward": "std::runtime_error"}
+    TYPES = {"forward": "std::runtime_error", "text": "std::string"}
     # What it came from, as that program has debug info. (That may have no full names of what an unnamed namespace hides.)
     PLACE = {
         "forward": r"[^\n]*\bforward\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
+        "text": r"[^\n]*\bforward\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
         "backward": r"[^\n]*\brefuse\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
         "range": r"[^\n]*\btake_what_is_not_there\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
         "sample": r"[^\n]*\btake_what_is_not_there\b[^\n]* at /\S*/failing_worker\.cpp:\d+",
     }
 
     def test_an_exception_of_the_user_s_is_the_root_cause_with_its_type_and_text(self):
-        for where in ("forward", "backward", "tensor-hook", "loss", "epoch-hook"):
+        for where in ("forward", "text", "backward", "tensor-hook", "loss", "epoch-hook"):
             with self.subTest(where):
                 error = f"{self.TYPES.get(where, 'failing::Refusal')}: no {where.replace('-', ' ')} in step 5"
                 command = [self.bin / "ddp-launch", "--nproc-per-node", 2, "--no-python", self.PROGRAM, "job.yaml", *self.JOB_OF_ITS]
@@ -400,7 +401,7 @@ class Terminate(FailingRank):
         "thread": (125, "failing::Refusal: no thread in step 5"),
         "threads": (125, "failing::Refusal: no thread in step 5"),
         "peer-thread": (97, "c10::DistBackendError: the watchdog has seen enough"),
-        "int-thread": (125, "int"),
+        "int-thread": (125, "int: 42"),
         "noexcept": (125, "failing::Refusal: no way out in step 5"),
     }
 

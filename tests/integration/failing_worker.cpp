@@ -1,8 +1,8 @@
 // A worker of a user's own whose rank 1 fails in its fifth step, where FAIL says: "forward",
-// "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw; "shapes",
-// "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too; "range" and
-// "sample" (in the loader's threads) let the standard library; "usage" throws an error of ours;
-// "thread", "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by
+// "text", "backward" (of an autograd function), "tensor-hook", "loss" or "epoch-hook" throw;
+// "shapes", "scalar", "metric", "augment" and "step-hook" let LibTorch throw, and "memory", too;
+// "range" and "sample" (in the loader's threads) let the standard library; "usage" throws an error
+// of ours; "thread", "threads" (many at once), "peer-thread", "int-thread" and "noexcept" end it by
 // std::terminate; "null", "null-thread" and "deep" crash, by a pointer to nothing and by an endless
 // recursion. At "data" it throws while it loads its data, at "data-kill" it is killed.
 #include <torch/torch.h>
@@ -136,6 +136,7 @@ class FailingModel : public ImageModel {
     if (!is_training() || ++steps_ != kStep) return scores;
     const std::string where = failure();
     if (where == "forward") throw std::runtime_error("no forward in step 5");
+    if (where == "text") throw std::string("no text in step 5");
     if (where == "range") (void)take_what_is_not_there();
     if (where == "usage") throw ddp::UsageError("model.args: there are no five steps in it");
     if (where == "shapes") (void)x.flatten(1).matmul(at::ones({3, 5}));

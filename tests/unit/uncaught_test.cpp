@@ -35,6 +35,8 @@ Uncaught uncaught_of(Throw fail) {
     fail();
   } catch (const std::exception& error) {
     return as_error(error);
+  } catch (...) {
+    return as_other_error();
   }
   return {Error("nothing was thrown", 0)};
 }
@@ -42,6 +44,46 @@ Uncaught uncaught_of(Throw fail) {
 template <typename Throw>
 Error error_of(Throw fail) {
   return uncaught_of(fail).error;
+}
+
+struct WithoutText : std::exception {
+  [[nodiscard]] const char* what() const noexcept override { return nullptr; }
+};
+
+enum class Color { red };
+
+TEST(Uncaught, WhatIsNotAnExceptionIsNamedByItsTypeAndPlace) {
+  const Uncaught number = uncaught_of([] { throw 7; });
+  EXPECT_EQ(number.error.code(), 1);
+  EXPECT_STREQ(number.error.what(), "int: 7");
+  EXPECT_THAT(number.stack, Not(IsEmpty()));
+  EXPECT_STREQ(error_of([] { throw "text"; }).what(), "char const*: text");
+  EXPECT_STREQ(error_of([] { throw std::string("text"); }).what(), "std::string: text");
+  EXPECT_STREQ(error_of([] { throw Color::red; }).what(),
+               "ddp::worker::(anonymous namespace)::Color");
+}
+
+TEST(Uncaught, CausesAreToldAndTextsAreShort) {
+  const Error nested = error_of([] {
+    try {
+      try {
+        throw 7;
+      } catch (...) {
+        std::throw_with_nested(std::out_of_range("inner"));
+      }
+    } catch (...) {
+      std::throw_with_nested(std::runtime_error("outer"));
+    }
+  });
+  EXPECT_STREQ(
+      nested.what(),
+      "std::runtime_error: outer\n  caused by std::out_of_range: inner\n  caused by int: 7");
+  EXPECT_STREQ(error_of([] { throw WithoutText(); }).what(),
+               "ddp::worker::(anonymous namespace)::WithoutText");
+  const std::string much =
+      error_of([] { throw std::runtime_error(std::string(1 << 20, 'x')); }).what();
+  EXPECT_LT(much.size(), 17'000u);
+  EXPECT_THAT(much, testing::EndsWith("x... (1048576 bytes)"));
 }
 
 TEST(Uncaught, OursStaysAsItIs) {

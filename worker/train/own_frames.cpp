@@ -166,7 +166,7 @@ std::vector<const void*> read_backtrace(std::string_view backtrace) {
 
 std::vector<const void*> stack_of(const std::exception& error) {
   const auto* const torch = dynamic_cast<const c10::Error*>(&error);
-  if (torch == nullptr) return throw_trace(error);
+  if (torch == nullptr) return throw_trace(dynamic_cast<const void*>(&error), typeid(error));
   return read_backtrace(torch->backtrace() == nullptr ? "" : torch->backtrace()->get());
 }
 

@@ -231,6 +231,9 @@ void run(int argc, char** argv, const Registry& registry) {
   } catch (const std::exception& error) {
     const Uncaught uncaught = as_error(error);
     code = last_words().say(uncaught.error, uncaught.stack);
+  } catch (...) {
+    const Uncaught uncaught = as_other_error();
+    code = last_words().say(uncaught.error, uncaught.stack);
   }
   if (metrics_command) metrics_command->finish(end_line(code));
   try {

@@ -78,10 +78,9 @@ Init find_next_init() {
 
 }  // namespace
 
-std::vector<const void*> throw_trace(const std::exception& error) {
-  const void* const object = dynamic_cast<const void*>(&error);  // the whole of it, as thrown
+std::vector<const void*> throw_trace(const void* object, const std::type_info& type) {
   std::uint64_t newest = 0;  // an older one may have lain at the same address
-  const std::type_info* type = nullptr;
+  const std::type_info* type_of_newest = nullptr;
   std::vector<const void*> found;
   for (const Entry& entry : entries) {
     const std::uint64_t number = entry.number.load(std::memory_order_acquire);
@@ -97,11 +96,11 @@ std::vector<const void*> throw_trace(const std::exception& error) {
     }
     if (entry.number.load(std::memory_order_relaxed) != number) continue;
     newest = number;
-    type = type_of_it;
+    type_of_newest = type_of_it;
     found = addresses;
   }
   // One that another copy of the C++ library has made may lie where one of ours was.
-  if (type == nullptr || *type != typeid(error)) found.clear();
+  if (type_of_newest == nullptr || *type_of_newest != type) found.clear();
   return found;
 }
 
@@ -109,9 +108,7 @@ std::vector<const void*> throw_trace(const std::exception& error) {
 
 // Weak: a program that links the C++ library statically has that one's.
 extern "C" [[gnu::weak]] abi::__cxa_refcounted_exception* abi::__cxa_init_primary_exception(
-    void* object,
-    std::type_info* type,
-    void (*destroy)(void*)) noexcept {
+    void* object, std::type_info* type, void (*destroy)(void*)) noexcept {
   ddp::worker::keep(object, type, __builtin_return_address(0));
   return ddp::worker::find_next_init()(object, type, destroy);
 }

@@ -9,14 +9,15 @@
 // frames, where a throw alone would not look: it needs frames that can be unwound there, too.
 #pragma once
 
-#include <exception>
+#include <typeinfo>
 #include <vector>
 
 namespace ddp::worker {
 
 /// The return addresses of the place where that exception was thrown first, or made by
-/// make_exception_ptr, innermost first, in whatever thread. `error` is one that was caught, not one
-/// that was made and never thrown. Empty: not known, as hundreds of others have been thrown since.
-std::vector<const void*> throw_trace(const std::exception& error);
+/// make_exception_ptr, innermost first, in whatever thread. `object` is the whole of one that was
+/// caught, of that type, not one that was made and never thrown. Empty: not known, as hundreds of
+/// others have been thrown since.
+std::vector<const void*> throw_trace(const void* object, const std::type_info& type);
 
 }  // namespace ddp::worker

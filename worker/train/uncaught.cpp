@@ -5,12 +5,15 @@
 
 #include <array>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <typeinfo>
 
 #include "worker/dist/peer_call.h"
 #include "worker/train/own_frames.h"
+#include "worker/train/throw_trace.h"
 
 namespace ddp::worker {
 namespace {
@@ -32,6 +35,51 @@ std::string with_type(const std::string& type, const std::string& text) {
   return type + (text.empty() ? "" : ": " + text);
 }
 
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLongest = 16 << 10;
+  if (text.size() <= kLongest) return text;
+  return text.substr(0, kLongest) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
+std::string text_of(const std::exception& error) {
+  const char* const text = error.what();
+  return text == nullptr ? "" : shortened(text);
+}
+
+/// Of std::throw_with_nested's own type, the one that was given to it.
+std::string type_of(const std::exception& error) {
+  constexpr std::string_view kNested = "std::_Nested_exception<";
+  const std::string type = demangled(typeid(error));
+  if (!type.starts_with(kNested) || !type.ends_with('>')) return type;
+  return type.substr(kNested.size(), type.size() - kNested.size() - 1);
+}
+
+/// Of the one that is being handled, which is not an std::exception.
+std::string describe_other() {
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  try {
+    throw;
+  } catch (const std::string& text) {
+    return with_type("std::string", shortened(text));
+  } catch (const char* text) {
+    return with_type("char const*", text == nullptr ? "" : shortened(text));
+  } catch (int number) {
+    return with_type("int", std::to_string(number));
+  } catch (...) {
+    return type == nullptr ? "unknown exception" : demangled(*type);
+  }
+}
+
+/// Why, by std::nested_exception: a line for each, the nearest first.
+std::string causes_of(const std::exception& error) try {
+  std::rethrow_if_nested(error);
+  return "";
+} catch (const std::exception& cause) {
+  return "\n  caused by " + with_type(type_of(cause), text_of(cause)) + causes_of(cause);
+} catch (...) {
+  return "\n  caused by " + describe_other();
+}
+
 /// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
 /// that is told by its text.
 bool is_lack_of_memory(const c10::Error& error) {
@@ -50,11 +98,6 @@ Uncaught as_own_error(const std::exception& error) {
   }
 }
 
-/// Of an int that was thrown, say, its type is all that is known.
-Uncaught explain(const std::string& where, const std::type_info* thrown) {
-  return {SystemError(where + (thrown == nullptr ? "unknown exception" : demangled(*thrown)))};
-}
-
 }  // namespace
 
 void throw_as_own(const c10::Error& error) {
@@ -70,17 +113,28 @@ Uncaught as_error(const std::exception& error) {
   if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
   if (dynamic_cast<const c10::Error*>(&error) != nullptr)
     return {SystemError("LibTorch: " + message_of(error))};
-  const std::string type = demangled(typeid(error));
+  const std::string type = type_of(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
-    return {SystemError("out of memory (" + type + ")")};
-  return {Error(with_type(type, error.what()), kUncaught), stack_of(error)};
+    return {SystemError("out of memory (" + type + ")"), stack_of(error)};
+  return {Error(with_type(type, text_of(error)) + causes_of(error), kUncaught), stack_of(error)};
+}
+
+Uncaught as_other_error() {
+  const std::exception_ptr current = std::current_exception();
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  // All that an exception_ptr of libstdc++ holds is where the object lies.
+  static_assert(sizeof(current) == sizeof(void*));
+  const void* object = nullptr;
+  std::memcpy(&object, &current, sizeof object);
+  const bool is_known = object != nullptr && type != nullptr;
+  return {Error(describe_other(), kUncaught),
+          is_known ? throw_trace(object, *type) : std::vector<const void*>()};
 }
 
 Uncaught as_terminating_error(bool may_have_left_main) {
   const std::string where = "std::terminate in thread " + thread_name() + ": ";
   const std::exception_ptr current = std::current_exception();
   if (current == nullptr) return {SystemError(where + "no exception is under way")};
-  const std::type_info* const thrown = abi::__cxa_current_exception_type();
   try {
     std::rethrow_exception(current);
   } catch (const PeerError& error) {
@@ -91,7 +145,9 @@ Uncaught as_terminating_error(bool may_have_left_main) {
     if (is_peer_error(error)) return {PeerError(text)};
     return {SystemError(text), stack_of(error)};
   } catch (...) {
-    return explain(where, thrown);
+    const Uncaught other = as_other_error();
+    if (may_have_left_main) return other;
+    return {SystemError(where + other.error.what()), other.stack};
   }
 }
 

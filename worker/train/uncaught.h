@@ -40,9 +40,14 @@ class OwnError : public Error {
 /// as they are.
 [[noreturn]] void throw_as_own(const c10::Error& error);
 
+/// To be called where an exception is being handled that is not an std::exception: an exception of
+/// the program's own as in as_error(). Its value is shown where it is a text or an int.
+Uncaught as_other_error();
+
 /// One of ours stays as it is. What c10d, gloo or NCCL says of a lost peer is 97, another error of
 /// LibTorch and a lack of memory 125. All else is an exception of the program's own (of its model,
-/// data set, loss or hook): kUncaught, its type before its text, with its stack.
+/// data set, loss or hook): kUncaught, its type before its text, with its stack and its
+/// causes (std::nested_exception). A text ends after 16 KiB.
 Uncaught as_error(const std::exception& error);
 
 /// The same for an exception that ends the process by std::terminate, in whatever thread: a lost
