@@ -83,8 +83,8 @@ def catch_all(checkout: Checkout):
     for file in checkout.cpp:
         for match in re.finditer(r"\bcatch\s*\(\s*\.\.\.\s*\)\s*\{", file.bare):
             body = file.bare[match.end():closing_brace(file.bare, match.end() - 1)]
-            if not re.search(r"\bthrow\b|\breturn\s+explain\b", body):
-                yield file.find(match.start(), "L6", "catch (...) that goes on: throw, or return explain")
+            if not re.search(r"\bthrow(?:_with_nested)?\b|\breturn\s+explain\b|\bas_other_error\b", body):
+                yield file.find(match.start(), "L6", "catch (...) that goes on: throw, return explain, or tell it by as_other_error")
 
 
 def may_sleep(file: File) -> bool:

@@ -54,11 +54,19 @@ std::string type_of(const std::exception& error) {
   return type.substr(kNested.size(), type.size() - kNested.size() - 1);
 }
 
-/// Of the one that is being handled, which is not an std::exception.
-std::string describe_other() {
-  const std::type_info* const type = abi::__cxa_current_exception_type();
+std::string causes_of(const std::exception& error);
+
+std::string explain(const std::type_info* thrown) {
+  return thrown == nullptr ? "unknown exception" : demangled(*thrown);
+}
+
+/// Its type and text, and a line for each of its causes (std::nested_exception), the nearest first.
+std::string describe(const std::exception_ptr& thrown) {
+  const std::type_info* const type = thrown.__cxa_exception_type();
   try {
-    throw;
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return with_type(type_of(error), text_of(error)) + causes_of(error);
   } catch (const std::string& text) {
     return with_type("std::string", shortened(text));
   } catch (const char* text) {
@@ -66,18 +74,14 @@ std::string describe_other() {
   } catch (int number) {
     return with_type("int", std::to_string(number));
   } catch (...) {
-    return type == nullptr ? "unknown exception" : demangled(*type);
+    return explain(type);
   }
 }
 
-/// Why, by std::nested_exception: a line for each, the nearest first.
-std::string causes_of(const std::exception& error) try {
-  std::rethrow_if_nested(error);
-  return "";
-} catch (const std::exception& cause) {
-  return "\n  caused by " + with_type(type_of(cause), text_of(cause)) + causes_of(cause);
-} catch (...) {
-  return "\n  caused by " + describe_other();
+std::string causes_of(const std::exception& error) {
+  const auto* const nested = dynamic_cast<const std::nested_exception*>(&error);
+  if (nested == nullptr || nested->nested_ptr() == nullptr) return "";
+  return "\n  caused by " + describe(nested->nested_ptr());
 }
 
 /// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
@@ -121,13 +125,13 @@ Uncaught as_error(const std::exception& error) {
 
 Uncaught as_other_error() {
   const std::exception_ptr current = std::current_exception();
-  const std::type_info* const type = abi::__cxa_current_exception_type();
+  const std::type_info* const type = current.__cxa_exception_type();
   // All that an exception_ptr of libstdc++ holds is where the object lies.
   static_assert(sizeof(current) == sizeof(void*));
   const void* object = nullptr;
   std::memcpy(&object, &current, sizeof object);
   const bool is_known = object != nullptr && type != nullptr;
-  return {Error(describe_other(), kUncaught),
+  return {Error(describe(current), kUncaught),
           is_known ? throw_trace(object, *type) : std::vector<const void*>()};
 }
 
