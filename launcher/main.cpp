@@ -41,8 +41,8 @@
 #include "launcher/run/dry_run.h"
 #include "launcher/run/final_report.h"
 #include "launcher/run/hosts.h"
-#include "launcher/run/job_lock.h"
 #include "launcher/run/load_job.h"
+#include "launcher/run/lock_job.h"
 #include "launcher/run/rendezvous.h"
 #include "launcher/run/token.h"
 
@@ -168,7 +168,7 @@ int main(int argc, char** argv) try {
   const ScratchPlace place = make_scratch_place(find_variable(environment, "XDG_RUNTIME_DIR"));
   if (!place.warning.empty()) log::warning(place.warning);
   // Before a run directory is chosen: a second launch must not make one beside the first.
-  const std::optional<RunLock> lock = lock_job(spec, environment, place.path);
+  const std::optional<JobLock> lock = lock_job(spec, environment, place.path);
   std::optional<RunDir> run_dir;  // of node 0
   const auto choose_run_dir = [&](int world_size) {
     if (!spec.has_run_dir) return std::filesystem::path();

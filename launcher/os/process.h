@@ -31,7 +31,7 @@ struct ProcessSpec {
   int inherited_fd = -1;  // stays open under its number: the progress page
   int cgroup_fd = -1;     // directory of a cgroup to be born in; where that cannot be: as we
   std::vector<int> cpus;  // that it may use; empty: as we
-  int lock_fd = -1;       // stays open too: the run is locked as long as anything of it lives
+  int lock_fd = -1;       // stays open too: the job is locked as long as anything of it lives
 };
 
 class Process {

@@ -2,7 +2,8 @@
 // state. Pure: the agent asks it what is next, and tells it of each step.
 //
 // In a round (running):  StartRound is nonsense, AnnounceStop is passed on, EndRound is kept: the
-//   workers are ended; EndJob is kept: the workers are ended, and the node leaves.
+//   workers are ended; EndJob is kept: the workers are ended, and the node leaves. With an end kept
+//   the next line holds.
 // While it ends (ending):  StartRound is nonsense, AnnounceStop is ignored, EndRound is ignored
 //   but by SIGKILL, which ends the workers now; EndJob is kept: the node leaves afterwards.
 // Between rounds (waiting):  StartRound is kept if it is newer, AnnounceStop and EndRound are
@@ -99,8 +100,8 @@ class NodeCommands {
   std::optional<EndJob> end_job_;
   int requested_signal_ = 0;
   std::optional<Time> requested_at_;  // in any round
-  // Since the round's end or begin was commanded; of a user's stop, from the one that has led to
-  // it.
+  // Since the round's end was commanded, or the last round was over; of a user's stop, from the
+  // one that has led to it.
   StopRequests requests_;
 };
 

@@ -110,8 +110,8 @@ struct EndFacts {
 [[nodiscard]] Outcome judge(std::span<const Ending> endings, const EndFacts& facts);
 
 /// The code of the job: that of its failure, 128+n for a signal. A worker that left with 0 too
-/// early counts as 125. A stopped job: 143 when every worker has saved first, else 128+n of the
-/// user's signal.
+/// early counts as 125. A stopped job: 143 when a worker was asked to stop, or all have
+/// saved first, else 128+n of the user's signal.
 [[nodiscard]] int exit_code_of(const Outcome& outcome, std::span<const Ending> endings);
 
 }  // namespace ddp::launcher

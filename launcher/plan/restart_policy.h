@@ -38,8 +38,8 @@ class RestartPolicy {
   /// at once, but after the second and later short rounds in a row with a pause of 1, 2, 4 ... 30
   /// s. Never after success, a stop by the user, a failure of the launcher itself, the codes 2, 93,
   /// 126, 127 and 203, with processes left over, with too few nodes, or when every worker had
-  /// finished before a node was lost. Programs with a progress page end with 93 after three rounds
-  /// in a row without a newer checkpoint.
+  /// finished before a node was lost. ddp-worker, and programs whose progress page tells of
+  /// checkpoints, end with 93 after three rounds in a row without a newer one.
   [[nodiscard]] RestartDecision decide(const RoundResult& result);
 
   /// Another round would end in the same way.

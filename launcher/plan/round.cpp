@@ -243,14 +243,15 @@ void Round::note_time(Time now) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const NodeState& node = nodes_[i];
     if (node.is_lost || node.has_ended || node.node.address.empty()) continue;
-    const int rank = static_cast<int>(i);
+    const int node_rank = static_cast<int>(i);
     if (!node.is_gone || has_waited) {
-      actions_.emplace_back(LoseNode{rank, "did not end its workers in time"});
+      actions_.emplace_back(LoseNode{node_rank, "did not end its workers in time"});
       continue;
     }
     // Its workers have ended well, or not, and that is what the round is to come to.
     group_end_deadline_ = now + kLinesWait;
-    actions_.emplace_back(Warn{name(rank) + " has ended its workers, and is slow to write their " +
+    actions_.emplace_back(Warn{name(node_rank) +
+                               " has ended its workers, and is slow to write their " +
                                "last lines; waiting for them."});
   }
 }
@@ -310,12 +311,12 @@ void Round::note_report(int node_rank, WorkerReport report) {
 std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
-    const int number = rank;
+    const int own = rank;
     const WorkerState& state = ranks_[static_cast<std::size_t>(rank)];
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
-    report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), number) != frozen_.end();
+    report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), own) != frozen_.end();
     reports.push_back(std::move(report));
   }
   return reports;

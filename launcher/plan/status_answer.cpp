@@ -122,7 +122,7 @@ std::optional<JobAnswer> read_answer(std::string_view text) {
   if (error) return std::nullopt;
   JobAnswer job;
   Members members(root);
-  members.text("run", job.run);
+  members.text("run", job.run_id);
   members.text("rdzv_id", job.user_run_id);
   members.text("program", job.program);
   members.text("pid", job.pid);
@@ -142,8 +142,9 @@ std::optional<JobAnswer> read_answer(std::string_view text) {
 std::string headline(const JobAnswer& job) {
   char uptime[32];
   std::snprintf(uptime, sizeof uptime, "%.0f s", job.uptime);
-  return job.run.substr(0, 8) + "  pid " + job.pid + "  " + job.program + "  round " + job.round +
-         "  up " + uptime + "  " + job.endpoint + (job.run_dir.empty() ? "" : "  " + job.run_dir);
+  return job.run_id.substr(0, 8) + "  pid " + job.pid + "  " + job.program + "  round " +
+         job.round + "  up " + uptime + "  " + job.endpoint +
+         (job.run_dir.empty() ? "" : "  " + job.run_dir);
 }
 
 std::string describe(const JobAnswer& job) {

@@ -39,7 +39,7 @@ struct WorkerAnswer {
 };
 
 struct JobAnswer {
-  std::string run;          // the job's random id
+  std::string run_id;       // the job's random id
   std::string user_run_id;  // that the user gave it
   std::string program;
   std::string pid;

@@ -8,8 +8,8 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::string_view kWhichRun =
-    "RUN is the beginning (4 characters or more) of a job's random id, the id that you gave it,\n"
+constexpr std::string_view kWhichJob =
+    "JOB is the beginning (4 characters or more) of a job's random id, the id that you gave it,\n"
     "the path or the name of its run directory, or the pid of its agent. It may be left out when\n"
     "one job runs. Asked are your jobs that have an agent on this node.\n";
 
@@ -22,21 +22,21 @@ constexpr std::array kCompareFlags{VerbFlag{"--html", '\0', "write a page into t
 
 constexpr std::array kVerbs{
     Verb{"status",
-         "status [RUN] [--watch|--json]",
+         "status [JOB] [--watch|--json]",
          "look at running jobs",
-         "Ranks, phases, steps and losses of running jobs; of all jobs without RUN.\n",
+         "Ranks, phases, steps and losses of running jobs; of all jobs without JOB.\n",
          kStatusFlags,
          1,
          true},
     Verb{"stop",
-         "stop [RUN]",
+         "stop [JOB]",
          "stop a running job",
          "As a SIGTERM to its agent: ddp-worker saves a checkpoint first.\n",
          {},
          1,
          true},
     Verb{"logs",
-         "logs [RUN] [RANK] [-f]",
+         "logs [JOB] [RANK] [-f]",
          "show the last lines of a running job",
          "The last lines of every rank, or of one.\n",
          kLogsFlags,
@@ -109,7 +109,7 @@ std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
   if (request.watch && request.json)
     problems.push_back("status: --watch and --json do not go together. Leave one of them out.");
   if (!problems.empty()) throw UsageError(problems);
-  if (!words.empty()) request.run = words[0];
+  if (!words.empty()) request.job = words[0];
   if (words.size() > 1) request.rank = words[1];
   return request;
 }
@@ -117,7 +117,7 @@ std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
 std::string verb_help(std::string_view name) {
   const Verb& verb = find_verb(name);
   std::string text = "ddp-launch " + std::string(verb.words) + "\n\n" + std::string(verb.more);
-  if (verb.asks_agents) text += std::string(kWhichRun);
+  if (verb.asks_agents) text += std::string(kWhichJob);
   if (name == "logs")
     text +=
         "A single number is a RANK, unless a job is called so.\n"

@@ -19,7 +19,7 @@ struct VerbFlag {
 
 struct Verb {
   std::string_view name;
-  std::string_view words;  // "status [RUN]": a command line behind "ddp-launch "
+  std::string_view words;  // "status [JOB]": a command line behind "ddp-launch "
   std::string_view help;   // in one line
   std::string_view more;   // for its own help
   std::span<const VerbFlag> flags = {};
@@ -33,7 +33,7 @@ std::span<const Verb> verbs();
 struct VerbRequest {
   std::string verb;
   bool help = false;
-  std::string run;   // which job; empty: the only one
+  std::string job;   // which one; empty: the only one
   std::string rank;  // logs: of which rank; empty: of all
   bool watch = false;
   bool json = false;

@@ -43,7 +43,7 @@ Agent::Agent(asio::io_context& io,
              Rendezvous& rendezvous,
              const ChooseRunDir& choose_run_dir,
              const std::filesystem::path& place,
-             const RunLock* lock,
+             const JobLock* lock,
              log::Level lowest)
     : io_(io),
       spec_(spec),
@@ -195,7 +195,7 @@ asio::awaitable<void> Agent::watch_workers() {
 }
 
 /// Whether all is well with this agent, its guard and node 0. Node 0 is heard by its heartbeats,
-/// and hears us by our answers; on node 0 itself each look is the coordinator's clock.
+/// and hears us by our replies; on node 0 itself each look is the coordinator's clock.
 asio::awaitable<void> Agent::look_regularly() {
   const Clock::duration pause = probe_pause(spec_.hang_timeout);
   while (!is_over_) {
@@ -234,7 +234,7 @@ bool Agent::take_command(const NodeCommand& command) {
 void Agent::reply_to_heartbeat(const Heartbeat& heartbeat) {
   guard_.renew_lease();
   const bool closely = spec_.hang_timeout.has_value();
-  zero_->reply(answer_heartbeat(heartbeat, workers_.facts().round, workers_.group(), closely));
+  zero_->reply(make_heartbeat_reply(heartbeat, workers_.facts().round, workers_.group(), closely));
 }
 
 // --- Stopped for too long.

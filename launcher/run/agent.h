@@ -13,7 +13,7 @@
 #include "launcher/net/control_socket.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
-#include "launcher/os/run_lock.h"
+#include "launcher/os/job_lock.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/service_manager.h"
 #include "launcher/os/stop_signals.h"
@@ -43,7 +43,7 @@ class Agent {
         Rendezvous& rendezvous,
         const ChooseRunDir& choose_run_dir,
         const std::filesystem::path& place,
-        const RunLock* lock,
+        const JobLock* lock,
         log::Level lowest);
 
   /// Blocks: until nothing of the job lives on this node. Errors: none; what fails after the first

@@ -62,11 +62,11 @@ bool is_number(const std::string& text) {
 }
 
 /// `logs 3` is about rank 3 of the only job, unless a job is called so.
-void tell_rank_from_run(VerbRequest& request, const std::vector<RunningJob>& jobs) {
-  if (!request.rank.empty() || !is_number(request.run)) return;
+void tell_rank_from_job(VerbRequest& request, const std::vector<RunningJob>& jobs) {
+  if (!request.rank.empty() || !is_number(request.job)) return;
   const bool is_job = std::ranges::any_of(
-      jobs, [&](const RunningJob& job) { return is_meant(job.status, request.run); });
-  if (!is_job) request.rank = std::exchange(request.run, "");
+      jobs, [&](const RunningJob& job) { return is_meant(job.status, request.job); });
+  if (!is_job) request.rank = std::exchange(request.job, "");
 }
 
 /// Errors: UsageError when no agent here has that rank.
@@ -87,9 +87,9 @@ void check_rank(const std::vector<RunningJob>& jobs, const std::string& rank) {
 
 std::string ask_agents(VerbRequest request, const Environment& environment) {
   std::vector<RunningJob> jobs = find_jobs(environment);
-  if (request.verb == "logs") tell_rank_from_run(request, jobs);
-  const bool is_of_all = request.verb == "status" && request.run.empty();
-  if (!is_of_all) jobs = choose(std::move(jobs), request.run, request.verb);
+  if (request.verb == "logs") tell_rank_from_job(request, jobs);
+  const bool is_of_all = request.verb == "status" && request.job.empty();
+  if (!is_of_all) jobs = choose(std::move(jobs), request.job, request.verb);
   if (request.verb == "stop") return stop(jobs.front());
   if (request.verb == "logs") {
     check_rank(jobs, request.rank);
@@ -100,7 +100,7 @@ std::string ask_agents(VerbRequest request, const Environment& environment) {
   if (request.json) return to_json(jobs);
   if (jobs.empty()) return "no job of yours runs on this node\n";
   if (!request.watch) return describe_all(jobs);
-  watch_status(std::move(jobs), request.run, environment);
+  watch_status(std::move(jobs), request.job, environment);
   return "";
 }
 

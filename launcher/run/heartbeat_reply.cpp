@@ -26,10 +26,10 @@ std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
   return all;
 }
 
-HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
-                                int round,
-                                const WorkerGroup& group,
-                                bool closely) {
+HeartbeatReply make_heartbeat_reply(const Heartbeat& heartbeat,
+                                    int round,
+                                    const WorkerGroup& group,
+                                    bool closely) {
   HeartbeatReply reply;
   reply.round = round;
   reply.samples = probe_progress(group, closely);

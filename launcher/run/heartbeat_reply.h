@@ -1,4 +1,4 @@
-// What a node tells of itself once a second, as its answer to node 0's heartbeat: a look at each of
+// What a node tells of itself once a second, as its reply to node 0's heartbeat: a look at each of
 // its workers, and their newest lines where somebody reads them.
 #pragma once
 
@@ -11,10 +11,10 @@
 namespace ddp::launcher {
 
 /// What node 0 is told of this node's workers in `round`; `closely` as in probe_progress().
-HeartbeatReply answer_heartbeat(const Heartbeat& heartbeat,
-                                int round,
-                                const WorkerGroup& group,
-                                bool closely);
+HeartbeatReply make_heartbeat_reply(const Heartbeat& heartbeat,
+                                    int round,
+                                    const WorkerGroup& group,
+                                    bool closely);
 
 /// Of each worker, oldest first, as many as a heartbeat has room for; empty: none.
 std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group);

@@ -13,8 +13,8 @@
 #include "launcher/os/cgroup.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/guard.h"
+#include "launcher/os/job_lock.h"
 #include "launcher/os/post_mortem.h"
-#include "launcher/os/run_lock.h"
 #include "launcher/os/scratch_dir.h"
 #include "launcher/plan/gpu_memory.h"
 #include "launcher/plan/job_spec.h"
@@ -38,7 +38,7 @@ class NodeWorkers {
     Console& console;
     ScratchDir& scratch;
     const JobSpec& spec;
-    const RunLock* lock = nullptr;  // every worker inherits it; may be null
+    const JobLock* lock = nullptr;  // every worker inherits it; may be null
   };
 
   /// `log_dir` may be null. Children that are there already are not ours to kill.

@@ -32,7 +32,7 @@ class RoundRunner {
   /// What the nodes are told; the node rank of each, and the port, are still missing.
   struct Assignment {
     StartRound start;
-    std::vector<JobNode*> nodes;  // by rank
+    std::vector<JobNode*> nodes;  // by node rank
     int world_size = 0;
   };
 

@@ -65,40 +65,40 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
       if (!directory || !has_control_socket(*directory)) continue;
       const std::optional<std::string> answer = ask(*directory, "status");
       std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
-      const std::string run = "run " + one_line(name, kLongestShown);
+      const std::string agent = "the agent " + one_line(name, kLongestShown);
       if (status) {
         jobs.push_back(RunningJob{std::move(*directory), std::move(*status), *answer});
       } else if (answer && warns) {
-        warn(run + " does not answer properly: its agent is of another version");
+        warn(agent + " does not answer properly: it is of another version");
       } else if (!answer && is_abandoned(*directory)) {
         tidy(place, *directory);
       } else if (!answer && warns) {
-        warn(run + " does not answer: its agent is stopped, or was killed");
+        warn(agent + " does not answer: it is stopped, or was killed");
       }
     }
   }
   return jobs;
 }
 
-bool is_meant(const JobAnswer& job, const std::string& run) {
-  const bool is_prefix = run.size() >= kShortestPrefix && job.run.starts_with(run);
-  return is_prefix || job.user_run_id == run || job.pid == run || is_path_of(job.run_dir, run) ||
-         std::filesystem::path(job.run_dir).filename() == run;
+bool is_meant(const JobAnswer& job, const std::string& name) {
+  const bool is_prefix = name.size() >= kShortestPrefix && job.run_id.starts_with(name);
+  return is_prefix || job.user_run_id == name || job.pid == name || is_path_of(job.run_dir, name) ||
+         std::filesystem::path(job.run_dir).filename() == name;
 }
 
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
-                               const std::string& run,
+                               const std::string& name,
                                const std::string& verb) {
-  if (!run.empty()) {
-    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, run); });
+  if (!name.empty()) {
+    std::erase_if(jobs, [&](const RunningJob& job) { return !is_meant(job.status, name); });
   }
-  const std::string wanted = verb + (run.empty() ? "" : " " + run);
+  const std::string wanted = verb + (name.empty() ? "" : " " + name);
   if (jobs.empty()) {
     throw UsageError(wanted +
                      ": no such job of yours runs on this node. ddp-launch status lists them.");
   }
   const bool is_one = std::ranges::all_of(
-      jobs, [&](const RunningJob& job) { return job.status.run == jobs.front().status.run; });
+      jobs, [&](const RunningJob& job) { return job.status.run_id == jobs.front().status.run_id; });
   if (is_one) return jobs;
   throw UsageError(wanted + ": " + std::to_string(jobs.size()) +
                    " jobs are meant; name one by its id or pid:" + list(jobs));

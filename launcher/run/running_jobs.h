@@ -20,14 +20,14 @@ struct RunningJob {
 /// a line on stderr for it.
 std::vector<RunningJob> find_jobs(const Environment& environment, bool warns = true);
 
-/// Whether `run` names the job: the beginning (4 characters or more) of its random id, the id that
+/// Whether `name` names the job: the beginning (4 characters or more) of its random id, the id that
 /// the user gave it, its run directory by name or by any path to it, or the agent's pid.
-bool is_meant(const JobAnswer& job, const std::string& run);
+bool is_meant(const JobAnswer& job, const std::string& name);
 
-/// The agents of the one job that `run` names; empty: of the only one. Errors: UsageError, with the
-/// list of what runs, where that is none or more than one job.
+/// The agents of the one job that `name` names; empty: of the only one. Errors: UsageError, with
+/// the list of what runs, where that is none or more than one job.
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
-                               const std::string& run,
+                               const std::string& name,
                                const std::string& verb);
 
 }  // namespace ddp::launcher

@@ -24,12 +24,12 @@ std::string fit_terminal(const std::string& text) {
 }  // namespace
 
 void watch_status(std::vector<RunningJob> jobs,
-                  const std::string& run,
+                  const std::string& name,
                   const Environment& environment) {
   asio::io_context io(1);
   asio::steady_timer timer(io);
   const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
-  const std::string meant = run.empty() ? "" : jobs.front().status.run;
+  const std::string meant = name.empty() ? "" : jobs.front().status.run_id;
   std::size_t lines = 0;
   while (!jobs.empty()) {
     std::string text;
@@ -45,8 +45,8 @@ void watch_status(std::vector<RunningJob> jobs,
     timer.expires_after(kPause);
     timer.wait();
     jobs = find_jobs(environment, false);
-    std::erase_if(jobs,
-                  [&](const RunningJob& job) { return !meant.empty() && job.status.run != meant; });
+    std::erase_if(
+        jobs, [&](const RunningJob& job) { return !meant.empty() && job.status.run_id != meant; });
   }
   print("ended\n");
 }

@@ -9,10 +9,10 @@
 
 namespace ddp::launcher {
 
-/// Of the job that `run` names, which `jobs` is; empty: of all jobs that run at the time. Blocks:
+/// Of the job that `name` names, which `jobs` is; empty: of all jobs that run at the time. Blocks:
 /// until none of them runs. Errors: SystemError when stdout takes nothing.
 void watch_status(std::vector<RunningJob> jobs,
-                  const std::string& run,
+                  const std::string& name,
                   const Environment& environment);
 
 }  // namespace ddp::launcher

@@ -312,7 +312,7 @@ TEST_F(ControlAccess, A2_AnAnswerOfAWrongShapeIsSaidAndNoReasonToDie) {
       const auto command = start(Command{.arguments = {DDP_LAUNCH, word},
                                          .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
       EXPECT_EQ(command->wait(), std::string_view(word) == "status" ? 0 : 2) << command->err();
-      EXPECT_THAT(command->err(), HasSubstr("run odd does not answer properly"));
+      EXPECT_THAT(command->err(), HasSubstr("the agent odd does not answer properly"));
     }
     fs::remove(scratch() / "ddp" / "odd" / "control");
   }

@@ -152,7 +152,7 @@ TEST_F(LauncherCommands, AStoppedAgentIsNamedAndHoldsNobodyUp) {
   const auto job = start_job({DDP_FAKE_WORKER, "print", "ready", "hold"});
   ASSERT_TRUE(job->sees("ready"));
   job->signal(SIGSTOP);
-  EXPECT_THAT(run({"status"}), HasSubstr("does not answer: its agent is stopped"));
+  EXPECT_THAT(run({"status"}), HasSubstr("does not answer: it is stopped"));
   job->signal(SIGCONT);
   run({"stop"});
   EXPECT_EQ(job->wait(), 143);

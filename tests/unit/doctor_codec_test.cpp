@@ -71,8 +71,10 @@ TEST(DoctorCodec, WhatIsNoWholeMessageIsNothing) {
   EXPECT_FALSE(decode_doctor(R"({"type":"health"})").has_value());
   EXPECT_FALSE(decode_doctor(R"({"type":"heartbeat","sent":1,"line":""})").has_value());
   EXPECT_FALSE(decode_doctor(R"({"type":"diagnosis","exit_code":256,"text":""})").has_value());
-  EXPECT_FALSE(decode_doctor(R"({"type":"look","own_rank":0,"nodes":[],"bytes":99999999999})"));
-  EXPECT_TRUE(decode_doctor(R"({"type":"look","own_rank":0,"nodes":[],"bytes":1})").has_value());
+  EXPECT_FALSE(
+      decode_doctor(R"({"type":"look","own_node_rank":0,"nodes":[],"bytes":99999999999})"));
+  EXPECT_TRUE(
+      decode_doctor(R"({"type":"look","own_node_rank":0,"nodes":[],"bytes":1})").has_value());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ using testing::Not;
 TEST(StatusJson, HasTheNamesOfStatus) {
   const std::optional<JobAnswer> answer = read_answer(status_json(a_job(200)));
   ASSERT_TRUE(answer);
-  EXPECT_EQ(answer->run, "0123456789abcdef");
+  EXPECT_EQ(answer->run_id, "0123456789abcdef");
   EXPECT_EQ(answer->endpoint, "127.0.0.1:29500");
   ASSERT_EQ(answer->workers.size(), 3U);
   EXPECT_EQ(answer->workers[2].rank, "2");

@@ -25,14 +25,14 @@ std::string problems_of(const std::vector<std::string>& words) {
 TEST(Verbs, AJobARankAndFlagsInAnyOrder) {
   EXPECT_EQ(parse({"status"}), VerbRequest{.verb = "status"});
   EXPECT_EQ(parse({"status", "--watch", "mine"}),
-            (VerbRequest{.verb = "status", .run = "mine", .watch = true}));
+            (VerbRequest{.verb = "status", .job = "mine", .watch = true}));
   EXPECT_EQ(parse({"status", "mine", "-w"}),
-            (VerbRequest{.verb = "status", .run = "mine", .watch = true}));
+            (VerbRequest{.verb = "status", .job = "mine", .watch = true}));
   EXPECT_EQ(parse({"status", "--json"}), (VerbRequest{.verb = "status", .json = true}));
-  EXPECT_EQ(parse({"stop", "runs/x/"}), (VerbRequest{.verb = "stop", .run = "runs/x/"}));
-  EXPECT_EQ(parse({"logs", "-f", "3"}), (VerbRequest{.verb = "logs", .run = "3", .follow = true}));
+  EXPECT_EQ(parse({"stop", "runs/x/"}), (VerbRequest{.verb = "stop", .job = "runs/x/"}));
+  EXPECT_EQ(parse({"logs", "-f", "3"}), (VerbRequest{.verb = "logs", .job = "3", .follow = true}));
   EXPECT_EQ(parse({"logs", "mine", "3", "--follow"}),
-            (VerbRequest{.verb = "logs", .run = "mine", .rank = "3", .follow = true}));
+            (VerbRequest{.verb = "logs", .job = "mine", .rank = "3", .follow = true}));
 }
 
 TEST(Verbs, WhatIsNotOneIsAProgram) {

@@ -53,7 +53,7 @@ void fields(Io& io, A<NodeChecks> auto& m) {
 
 template <typename Io>
 void fields(Io& io, A<LookAtPeers> auto& m) {
-  io.field("own_rank", m.own_rank, kNode);
+  io.field("own_node_rank", m.own_node_rank, kNode);
   io.field("nodes", m.nodes);
   io.field("bytes", m.bytes, Range{0, kDoctorBytes});
 }

@@ -15,7 +15,7 @@ namespace ddp::launcher {
 /// Node 0's command: look whether these can be reached, the receiver itself left out; with `bytes`
 /// only the next one, and how fast.
 struct LookAtPeers {
-  int own_rank = 0;
+  int own_node_rank = 0;
   std::vector<PeerPlace> nodes;
   std::int64_t bytes = 0;
   bool operator==(const LookAtPeers&) const = default;

@@ -62,7 +62,7 @@ struct JobView {
   int world_size = 0;  // 0: no round has begun
   double uptime = 0;   // seconds
   std::optional<double> samples_per_second;
-  std::vector<Node> nodes;                  // of the round, by rank
+  std::vector<Node> nodes;                  // of the round, by node rank
   std::vector<Rank> ranks;                  // by rank
   std::vector<std::string> earlier_rounds;  // what they came to, a line each
 };

@@ -156,16 +156,16 @@ asio::awaitable<void> DoctorCoordinator::dismiss(std::shared_ptr<ControlLink> li
 void DoctorCoordinator::assign_node_ranks() {
   is_looking_ = true;
   const std::vector<int> ids = table_.assign_node_ranks();
-  for (std::size_t rank = 0; rank < ids.size(); ++rank) {
-    if (ids[rank] == 0) {
-      own_.node_rank = static_cast<int>(rank);
+  for (std::size_t node_rank = 0; node_rank < ids.size(); ++node_rank) {
+    if (ids[node_rank] == 0) {
+      own_.node_rank = static_cast<int>(node_rank);
       healths_.push_back(own_);
       continue;
     }
-    Node& node = nodes_.at(ids[rank]);
+    Node& node = nodes_.at(ids[node_rank]);
     if (!node.health) continue;  // it came, and said nothing
     node.health->node_rank =
-        table_.find(ids[rank]).hello.node_rank.value_or(static_cast<int>(rank));
+        table_.find(ids[node_rank]).hello.node_rank.value_or(static_cast<int>(node_rank));
     healths_.push_back(*node.health);
   }
   for (const NodeHealth& health : healths_) {
@@ -195,7 +195,7 @@ asio::awaitable<void> DoctorCoordinator::look(std::int64_t bytes) {
 
 asio::awaitable<void> DoctorCoordinator::look_ourselves(std::int64_t bytes) {
   LookAtPeers task;
-  task.own_rank = own_.node_rank;
+  task.own_node_rank = own_.node_rank;
   task.nodes = places_;
   task.bytes = bytes;
   NodeChecks checks = co_await look_at_peers(io_, task);
@@ -223,7 +223,7 @@ void DoctorCoordinator::take(const NodeChecks& checks) {
 DoctorEnd DoctorCoordinator::conclude() {
   if (healths_.empty()) healths_.push_back(own_);
   std::vector<NodeChecks> checks;
-  for (const auto& [rank, check] : checks_)
+  for (const auto& [node_rank, check] : checks_)
     checks.push_back(check);
   const Diagnosis diagnosis = diagnose(spec_.min_nodes, healths_, checks);
   return {diagnosis.problems > 0 ? 1 : 0, diagnosis.text};

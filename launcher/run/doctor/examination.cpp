@@ -21,7 +21,7 @@ constexpr std::size_t kAtOnce = 16;  // peers that a node tries side by side
 std::vector<PeerPlace> peers_of(const LookAtPeers& task) {
   std::vector<PeerPlace> peers;
   const auto own = std::find_if(task.nodes.begin(), task.nodes.end(), [&](const auto& node) {
-    return node.node_rank == task.own_rank;
+    return node.node_rank == task.own_node_rank;
   });
   if (own == task.nodes.end()) return peers;
   peers.assign(own + 1, task.nodes.end());
@@ -55,7 +55,7 @@ NodeHealth look_at_own(const JobSpec& spec) {
 
 asio::awaitable<NodeChecks> look_at_peers(asio::io_context& io, LookAtPeers task) {
   NodeChecks checks;
-  checks.node_rank = task.own_rank;
+  checks.node_rank = task.own_node_rank;
   const std::vector<PeerPlace> peers = peers_of(task);
   const auto checked = std::make_shared<Checked>(io);  // owners: this, and the checks under way
   std::size_t begun = 0;

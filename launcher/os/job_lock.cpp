@@ -1,4 +1,4 @@
-#include "launcher/os/run_lock.h"
+#include "launcher/os/job_lock.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -78,7 +78,7 @@ std::optional<pid_t> holder_in(const std::filesystem::path& directory, const std
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& directory,
+JobLock::JobLock(const std::filesystem::path& directory,
                  const std::vector<std::filesystem::path>& others,
                  const std::string& name)
     : path_(directory / file_name(name)) {
@@ -110,7 +110,7 @@ RunLock::RunLock(const std::filesystem::path& directory,
   if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) return;
 }
 
-RunLock::~RunLock() {
+JobLock::~JobLock() {
   ::close(fd_);
   const int fd = ::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return;

@@ -1,4 +1,4 @@
-#include "launcher/run/job_lock.h"
+#include "launcher/run/lock_job.h"
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ddp::launcher {
 
-std::optional<RunLock> lock_job(const JobSpec& spec,
+std::optional<JobLock> lock_job(const JobSpec& spec,
                                 const Environment& environment,
                                 const std::filesystem::path& place) {
   if (spec.lock_name.empty()) return {};
@@ -18,7 +18,7 @@ std::optional<RunLock> lock_job(const JobSpec& spec,
        find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), told)) {
     if (other.path() != place) others.push_back(other.path());
   }
-  return std::make_optional<RunLock>(place, others, spec.lock_name);
+  return std::make_optional<JobLock>(place, others, spec.lock_name);
 }
 
 }  // namespace ddp::launcher
