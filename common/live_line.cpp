@@ -167,8 +167,9 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   Parts parts;
   if (!is_step(first.phase)) parts.push_back({kPhase, std::string(to_text(first.phase))});
   append_progress(parts, first);
-  if (first.step > 0) parts.push_back({kLoss, "loss " + loss_text(first.loss)});
-  if (first.step > 0 && first.lr > 0) parts.push_back({kLr, "lr " + print("%.3g", first.lr)});
+  if (first.step > 0 && first.loss) parts.push_back({kLoss, "loss " + loss_text(*first.loss)});
+  if (first.step > 0 && first.lr.value_or(0) > 0)
+    parts.push_back({kLr, "lr " + print("%.3g", *first.lr)});
   if (images > 0) parts.push_back({kImages, with_commas(images) + " images/s"});
   const auto ranks = static_cast<std::int64_t>(samples.size());
   if (images > 0 && ranks > 1)

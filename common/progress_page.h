@@ -49,6 +49,8 @@ enum class StopReason : std::uint32_t { none, preempt, teardown };
 struct ProgressPage {
   static constexpr std::uint32_t kVersion = 3;
   static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, the others keep theirs
+  // A loss or a rate that nobody has told yet. NaN would hide a loss that is none any more.
+  static constexpr double kUntold = -std::numeric_limits<double>::infinity();
 
   std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
   std::atomic<Phase> phase{Phase::none};
@@ -58,8 +60,8 @@ struct ProgressPage {
   std::atomic<std::int64_t> step{0};          // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
   std::atomic<std::int64_t> samples{0};  // of the whole job, since the start of the run
-  std::atomic<double> loss{0};
-  std::atomic<double> lr{0};
+  std::atomic<double> loss{kUntold};
+  std::atomic<double> lr{kUntold};
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first

@@ -1,6 +1,14 @@
 #include "common/rank_progress.h"
 
 namespace ddp {
+namespace {
+
+std::optional<double> told(const std::atomic<double>& number) {
+  const double value = number.load(std::memory_order_relaxed);
+  return value == ProgressPage::kUntold ? std::nullopt : std::optional(value);
+}
+
+}  // namespace
 
 void read_progress(const ProgressPage& page, RankProgress& progress) {
   progress.has_page = is_opened(page);
@@ -8,10 +16,10 @@ void read_progress(const ProgressPage& page, RankProgress& progress) {
   progress.epoch = page.epoch.load(std::memory_order_relaxed);
   progress.steps_total = page.steps_total.load(std::memory_order_relaxed);
   progress.samples = page.samples.load(std::memory_order_relaxed);
-  progress.loss = page.loss.load(std::memory_order_relaxed);
+  progress.loss = told(page.loss);
   progress.data_wait_ns = page.data_wait_ns.load(std::memory_order_relaxed);
   progress.device_bytes = page.device_bytes.load(std::memory_order_relaxed);
-  progress.lr = page.lr.load(std::memory_order_relaxed);
+  progress.lr = told(page.lr);
   progress.step = page.step.load(std::memory_order_relaxed);
 }
 

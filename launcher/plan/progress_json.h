@@ -12,7 +12,8 @@ namespace ddp::launcher {
 /// JSON knows no NaN: that, and infinity, is null.
 boost::json::value number_or_null(double value);
 
-/// Adds to `worker` what its page tells; nothing where it has none.
+/// Adds to `worker` what its page tells, null for what it does not tell yet; nothing where it has
+/// none.
 void add_progress(boost::json::object& worker, const WorkerSample& sample);
 
 }  // namespace ddp::launcher

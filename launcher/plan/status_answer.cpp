@@ -42,12 +42,12 @@ class Members {
     into = string != nullptr ? one_line(std::string_view(*string), kLongestMember)
                              : json::serialize(*value);
   }
-  /// As losses are shown everywhere; nothing: not finite.
+  /// As losses are shown everywhere.
   void maybe_loss(const char* name, std::string& into) {
     const json::value* const value = find(name);
-    if (value == nullptr) return;
-    if (!value->is_number() && !value->is_null()) is_good_ = false;
-    into = value->is_number() ? metric_number("loss", value->to_number<double>()) : "-";
+    if (value == nullptr || value->is_null()) return;
+    if (!value->is_number()) is_good_ = false;
+    if (is_good_) into = metric_number("loss", value->to_number<double>());
   }
   void number(const char* name, double& into) {
     const json::value* const value = find(name);
@@ -153,9 +153,16 @@ std::string describe(const JobAnswer& job) {
     text += "  rank " + worker.rank + "  pid " + worker.pid + "  ";
     text += worker.ended.empty() ? "state " + worker.state : worker.ended;
     if (!worker.phase.empty()) {
-      text += "  " + worker.phase + "  epoch " + worker.epoch + "  step " + worker.step + "/" +
-              worker.steps_total + "  loss " + worker.loss + "  checkpoint " +
-              worker.checkpoint_step;
+      text += "  " + worker.phase;
+      const auto add = [&text](const char* name, const std::string& value) {
+        if (!value.empty()) text.append("  ").append(name).append(" ").append(value);
+      };
+      add("epoch", worker.epoch);
+      const bool has_total = !worker.steps_total.empty();
+      if (has_total || worker.step != "0")
+        add("step", has_total ? worker.step + "/" + worker.steps_total : worker.step);
+      add("loss", worker.loss);
+      add("checkpoint", worker.checkpoint_step);
     }
     text += "\n";
   }

@@ -28,14 +28,14 @@ TEST(JobHistory, APageThatWasOpenedAloneTellsNothing) {
   JobHistory history;
   JobView job = a_job(0);
   for (JobView::Rank& rank : job.ranks)
-    rank.sample.loss = 0;
+    rank.sample.loss.reset();
   history.note(job);
   const std::chrono::hours boot(24);  // its clock counts from there
   for (const int step : {10, 20}) {
     job = a_job(step);
     for (JobView::Rank& rank : job.ranks) {
       rank.sample.written_ns += std::chrono::nanoseconds(boot).count();
-      if (step == 10) rank.sample.loss = 0;
+      if (step == 10) rank.sample.loss.reset();
     }
     history.note(job);
   }

@@ -107,6 +107,15 @@ TEST(LiveLine, OneRankHasNoRanks) {
             "epoch 2, step 7/940 (0%), loss 0.2135, 2 of 2 ranks, elapsed 0:01");
 }
 
+TEST(LiveLine, ALossThatIsNotKnownYetIsNotShown) {
+  LiveLine line(LiveLine::Rules{});
+  Samples samples{training(0, 2, 0)};
+  samples[0].loss.reset();
+  EXPECT_EQ(text_of(line, seconds(1), samples), "epoch 2, step 2/940 (0%), elapsed 0:01");
+  samples[0].loss = 0;
+  EXPECT_THAT(text_of(line, seconds(1), samples), HasSubstr(", loss 0.0000,"));
+}
+
 TEST(LiveLine, TheLastEpochStaysTheLastOne) {
   LiveLine line(LiveLine::Rules{.epochs = 1});
   EXPECT_THAT(text_of(line, seconds(1), {training(0, 940, 0)}),

@@ -19,10 +19,24 @@ TEST(ProgressJson, TellsWhatThePageTells) {
   EXPECT_EQ(worker.at("rank"), 3);
   EXPECT_EQ(worker.at("phase"), "training");
   EXPECT_EQ(worker.at("step"), 7);
-  EXPECT_EQ(worker.at("checkpoint_step"), -1) << "none yet";
   EXPECT_EQ(worker.at("data_wait_seconds"), 1.5);
   EXPECT_TRUE(worker.at("loss").is_null());
-  EXPECT_TRUE(worker.at("accuracy").is_null());
+}
+
+TEST(ProgressJson, WhatIsNotThereYetIsNull) {
+  WorkerSample sample;
+  sample.has_page = true;
+  boost::json::object worker;
+  add_progress(worker, sample);
+  for (const char* const name :
+       {"epoch", "steps_total", "loss", "lr", "checkpoint_step", "accuracy"})
+    EXPECT_TRUE(worker.at(name).is_null()) << name;
+  EXPECT_EQ(worker.at("step"), 0);
+  sample.loss = sample.lr = 0;
+  sample.checkpoint_step = 0;
+  add_progress(worker, sample);
+  for (const char* const name : {"loss", "lr", "checkpoint_step"})
+    EXPECT_EQ(worker.at(name).to_number<double>(), 0) << name;
 }
 
 TEST(ProgressJson, SaysNothingOfAWorkerWithoutAPage) {

@@ -11,7 +11,7 @@ constexpr std::string_view kGood =
     R"({"run":"0123456789","rdzv_id":"mine","program":"train.py","pid":17,"run_dir":"",)"
     R"("endpoint":"127.0.0.1:29500","round":2,"max_restarts":0,"world_size":1,"uptime":5.5,)"
     R"("workers":[{"rank":0,"local_rank":0,"pid":18,"state":"S","uptime":1,"phase":"training",)"
-    R"("epoch":1,"step":7,"steps_total":9,"loss":null,"checkpoint_step":-1,)"
+    R"("epoch":1,"step":7,"steps_total":9,"loss":null,"checkpoint_step":null,)"
     R"("stdout":["one"],"stderr":[]}]})";
 
 /// kGood with `from` replaced by `to`; it must be there.
@@ -27,13 +27,23 @@ TEST(StatusAnswer, AWholeAnswerIsShown) {
   ASSERT_TRUE(job);
   EXPECT_EQ(describe(*job),
             "01234567  pid 17  train.py  round 2  up 6 s  127.0.0.1:29500\n"
-            "  rank 0  pid 18  state S  training  epoch 1  step 7/9  loss -  checkpoint -1\n");
+            "  rank 0  pid 18  state S  training  epoch 1  step 7/9\n");
   for (const auto& [number, shown] : std::vector<std::pair<std::string, std::string>>{
            {"2.5E-1", "0.2500"}, {"0.086234", "0.0862"}, {"0", "0.0000"}, {"1.25e-05", "1.25e-05"}})
     EXPECT_THAT(describe(*read_answer(changed("\"loss\":null", "\"loss\":" + number))),
-                HasSubstr("loss " + shown + "  "));
+                HasSubstr("  loss " + shown + "\n"));
   EXPECT_EQ(describe_lines(*job), "[0 stdout] one\n");
   EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
+}
+
+TEST(StatusAnswer, WhatIsNotKnownIsNotShown) {
+  const std::string told = R"("epoch":1,"step":7,"steps_total":9)";
+  const std::string loading = R"("epoch":null,"step":0,"steps_total":null)";
+  EXPECT_THAT(describe(*read_answer(changed(told, loading))), HasSubstr("state S  training\n"));
+  const std::string own = R"("epoch":null,"step":16,"steps_total":null)";
+  EXPECT_THAT(describe(*read_answer(changed(told, own))), HasSubstr("training  step 16\n"));
+  EXPECT_THAT(describe(*read_answer(changed("checkpoint_step\":null", "checkpoint_step\":40"))),
+              HasSubstr("step 7/9  checkpoint 40\n"));
 }
 
 // Row A2.

@@ -90,8 +90,8 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     rounds_->begin(parts_.round, position.step);
   }
   parts_.page.steps_total.store(steps, std::memory_order_relaxed);
-  note_step(position, 0);
-  note_loss(0);
+  note_step(position, ProgressPage::kUntold);
+  note_loss(ProgressPage::kUntold);
   restart_clock(position);
 }
 

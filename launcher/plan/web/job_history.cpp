@@ -132,11 +132,9 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
 void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
   if (first.sample.step <= 0) return;  // nothing was learned yet
   const auto step = static_cast<double>(first.sample.step);
-  // Until a loss was logged, the page has 0.
-  const bool has_loss = first.sample.loss != 0 || !curves_.loss.points().empty();
-  if (has_loss) curves_.loss.add(step, first.sample.loss);
+  if (first.sample.loss) curves_.loss.add(step, *first.sample.loss);
   if (std::isfinite(first.sample.accuracy)) curves_.accuracy.add(step, first.sample.accuracy);
-  curves_.lr.add(step, first.sample.lr);
+  if (first.sample.lr) curves_.lr.add(step, *first.sample.lr);
   if (job.samples_per_second) curves_.throughput.add(step, *job.samples_per_second);
   Spread steps;
   Spread waiting;

@@ -61,10 +61,8 @@ std::string step_tiles(const JobView::Rank& rank) {
   } else {
     html += tile("step", grouped(sample.step));
   }
-  if (sample.step > 0) {
-    html += tile("loss", metric_number("loss", sample.loss));
-    html += tile("learning rate", short_number(sample.lr));
-  }
+  if (sample.step > 0 && sample.loss) html += tile("loss", metric_number("loss", *sample.loss));
+  if (sample.step > 0 && sample.lr) html += tile("learning rate", short_number(*sample.lr));
   if (std::isfinite(sample.accuracy))
     html += tile("accuracy of the newest evaluation", metric_number("accuracy", sample.accuracy));
   if (rank.step_seconds) html += tile("time of a step", step_time(*rank.step_seconds));

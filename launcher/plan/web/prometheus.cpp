@@ -117,7 +117,7 @@ void append_training(std::string& text, const JobView::Rank& rank) {
          "counter",
          "Samples that the job has trained on.",
          real(sample.samples));
-  single(text, "ddp_loss", "gauge", "Training loss.", sample.loss);
+  if (sample.loss) single(text, "ddp_loss", "gauge", "Training loss.", *sample.loss);
   if (!std::isnan(sample.accuracy)) {
     single(text,
            "ddp_accuracy",
@@ -125,7 +125,7 @@ void append_training(std::string& text, const JobView::Rank& rank) {
            "Share of right answers in the newest evaluation.",
            sample.accuracy);
   }
-  single(text, "ddp_learning_rate", "gauge", "Learning rate.", sample.lr);
+  if (sample.lr) single(text, "ddp_learning_rate", "gauge", "Learning rate.", *sample.lr);
   single(text,
          "ddp_checkpoint_step",
          "gauge",
