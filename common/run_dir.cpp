@@ -10,6 +10,7 @@
 #include <boost/json/value.hpp>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -36,6 +37,7 @@ constexpr int kMaxRuns = 1000000;
 constexpr const char* kLockName = ".lock";
 constexpr const char* kJobName = "job.yaml";
 constexpr const char* kResultName = "result.json";
+constexpr const char* kBatchName = "batch.json";  // worker/train/session's
 constexpr const char* kResume = "checkpoint.resume";
 // What a continued run reads or adds to: every run, and one of ddp-worker.
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
@@ -91,24 +93,52 @@ std::optional<JobValues> read_job(const OwnedDir& directory) try {
 struct OldRun {
   bool finished = false;
   std::int64_t batch = 0;
+  double seconds = 0;          // of its last start; 0: unknown
+  double earlier_seconds = 0;  // of those before it
 };
 
-// What result.json says of an earlier run; nothing when it is missing or no JSON of ours.
-std::optional<OldRun> read_result(const OwnedDir& directory) {
-  const std::optional<std::string> text = read_file(directory, kResultName);
+// The JSON object in that file; nothing when it is missing or no JSON of ours.
+std::optional<json::object> read_object(const OwnedDir& directory, const char* name) {
+  const std::optional<std::string> text = read_file(directory, name);
   if (!text) return {};
   boost::system::error_code error;
   const json::value value = json::parse(*text, error);
   if (error || !value.is_object()) return {};
-  const json::object& object = value.as_object();
+  return value.as_object();
+}
+
+double seconds_in(const json::object& object, const char* name) {
+  constexpr double kMost = 1e10;
+  const json::value* const found = object.if_contains(name);
+  if (found == nullptr || !found->is_number()) return 0;
+  const double seconds = found->to_number<double>();
+  return seconds > 0 && seconds < kMost ? seconds : 0;
+}
+
+// What result.json says of an earlier run; nothing when it cannot be read. Its batch is the one
+// that its first round wrote down, whatever a later start with more or fewer ranks made of the job.
+std::optional<OldRun> read_result(const OwnedDir& directory) {
+  const std::optional<json::object> object = read_object(directory, kResultName);
+  if (!object) return {};
   OldRun run;
-  if (const json::value* const state = object.if_contains("state")) {
+  if (const json::value* const state = object->if_contains("state")) {
     run.finished = state->is_string() && state->as_string() == "finished";
   }
-  if (const json::value* const batch = object.if_contains("batch")) {
-    if (batch->is_int64()) run.batch = batch->as_int64();
-  }
+  const std::optional<json::object> began = read_object(directory, kBatchName);
+  const json::value* batch = began ? began->if_contains("whole") : nullptr;
+  if (batch == nullptr) batch = object->if_contains("batch");
+  if (batch != nullptr && batch->is_int64()) run.batch = batch->as_int64();
+  run.seconds = seconds_in(*object, "seconds");
+  run.earlier_seconds = seconds_in(*object, "earlier_seconds");
   return run;
+}
+
+// As a member of result.json that others stand before; "" for 0.
+std::string earlier_member(double seconds) {
+  if (seconds <= 0) return "";
+  std::array<char, 32> text{};
+  (void)std::snprintf(text.data(), text.size(), "%.3f", seconds);
+  return std::string(",\"earlier_seconds\":") + text.data();
 }
 
 bool has_checkpoint(const OwnedDir& directory) {
@@ -168,7 +198,11 @@ std::optional<std::string> find_continuation(const OwnedDir& directory,
     return {};
   }
   const std::string more = old->finished ? more_to_do(before, job) : "";
-  if (old->finished && (more.empty() || job.text(kResume) == "never")) return {};
+  if (old->finished && job.text(kResume) == "never") return {};
+  if (old->finished && more.empty()) {
+    why_not = "it is finished";
+    return {};
+  }
   const TextMap ours = job_identity(job, true);
   bool has_other_batch = false;
   for (const auto& [path, value] : job_identity(before, true)) {
@@ -324,13 +358,15 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
 
   run->made_output_ = made_output;
   const OwnedDir& directory = run->directory_;
+  const OldRun old = run->continues_ ? read_result(directory).value_or(OldRun()) : OldRun();
   try {
     replace_file(directory, kJobName, to_yaml(record));
     replace_file(directory, "command.txt", command + "\n");
     replace_file(directory,
                  kResultName,
                  "{\"state\":\"running\",\"batch\":" + std::to_string(batch) + ",\"world_size\":" +
-                     std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) + "}\n");
+                     std::to_string(world_size) + ",\"pid\":" + std::to_string(::getpid()) +
+                     earlier_member(old.earlier_seconds + old.seconds) + "}\n");
   } catch (const SystemError& refused) {
     if (!run->continues_) leave_nothing(directory, made_output, refused.what());
     throw;
@@ -407,6 +443,7 @@ void write_result(const OwnedDir& directory,
       state == RunState::stopped ? "stopped" : exit_code::describe(exit_code);
   if (!meaning.empty()) text += ",\"meaning\":\"" + meaning + "\"";
   if (old) text += ",\"batch\":" + std::to_string(old->batch);
+  if (old) text += earlier_member(old->earlier_seconds);
   if (!members.empty()) text += "," + members;
   replace_file(directory, kResultName, text + "}\n");
 }

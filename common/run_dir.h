@@ -68,7 +68,8 @@ std::string checkpoint_name(std::int64_t step);
 RunState state_of(int exit_code);
 
 /// Replaces result.json. `members` is a JSON object's inside without braces, already encoded (""
-/// for none); state, exit_code and what the code means come first. Without `state` it is
+/// for none); state, exit_code and what the code means come first, then the run's whole batch and
+/// the time of its earlier starts. Without `state` it is
 /// state_of(exit_code): a launcher knows better, as any code may be a worker's own. Errors:
 /// SystemError.
 void write_result(const OwnedDir& directory,

@@ -268,6 +268,8 @@ void parse_result(std::string_view text, RunRecord& run) {
   run.failure = text_in(*object, "failure");
   if (const double seconds = number_in(*object, "seconds"); std::isfinite(seconds))
     run.seconds = seconds;
+  if (const double earlier = number_in(*object, "earlier_seconds"); earlier > 0)
+    run.earlier_seconds = earlier;
   run.rounds = small_in(*object, "rounds");
   run.world_size = small_in(*object, "world_size");
   run.batch = integer_in(*object, "batch").value_or(0);

@@ -57,10 +57,10 @@ std::int64_t last_step(const RunRecord& run) {
 }
 
 std::optional<double> time_of(const RunRecord& run) {
-  if (run.seconds) return run.seconds;
   double seconds = 0;
   for (const RecordedEpoch& epoch : run.epochs)
     if (const double one = epoch.number("seconds"); epoch.is_whole && one > 0) seconds += one;
+  if (run.seconds) return std::max(*run.seconds + run.earlier_seconds, seconds);
   return seconds > 0 ? std::optional(seconds) : std::nullopt;
 }
 
@@ -72,7 +72,8 @@ double throughput_of(const RunRecord& run) {
   if (rates.empty()) return std::numeric_limits<double>::quiet_NaN();
   const auto middle = rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2);
   std::ranges::nth_element(rates, middle);
-  return *middle;
+  if (rates.size() % 2 == 1) return *middle;
+  return (*std::max_element(rates.begin(), middle) + *middle) / 2;
 }
 
 }  // namespace ddp

@@ -92,7 +92,8 @@ struct RunRecord {
   std::string decided_by;
   std::string policy;
   std::string failure;
-  std::optional<double> seconds;
+  std::optional<double> seconds;  // of the last start
+  double earlier_seconds = 0;     // of those before it, as far as they could tell
   int rounds = 0;
   int world_size = 0;
   std::int64_t batch = 0;
@@ -125,7 +126,7 @@ std::optional<std::size_t> best_of(const RunRecord& run, const Watch& watch);
 /// Steps done, as far as is written.
 std::int64_t last_step(const RunRecord& run);
 
-/// Seconds: of the job where its end tells it, else of its epochs; nothing: unknown.
+/// Seconds: of all starts where their ends tell it, at least those of its epochs; nothing: unknown.
 std::optional<double> time_of(const RunRecord& run);
 
 /// The median over the epochs; NaN: unknown.

@@ -148,7 +148,9 @@ TEST_F(RunDirTest, AFinishedRunIsNotContinued) {
     const RunDir first = RunDir::choose(job(), 1, "a");
     write_result(first.directory(), 0, "");
   }
-  EXPECT_EQ(RunDir::choose(job(), 1, "b").path(), folder_ / "run2");
+  const RunDir second = RunDir::choose(job(), 1, "b");
+  EXPECT_EQ(second.path(), folder_ / "run2");
+  EXPECT_THAT(second.notice(), HasSubstr("run is not continued: it is finished)"));
 }
 
 TEST_F(RunDirTest, AFinishedRunIsContinuedByTheSameJobWithMoreToDo) {
@@ -212,6 +214,33 @@ TEST_F(RunDirTest, AFailedRunIsContinued) {
                 HasSubstr("\"state\":\"failed\",\"exit_code\":137"));
   }
   EXPECT_TRUE(RunDir::choose(job(), 1, "b").continues());
+}
+
+TEST_F(RunDirTest, TheBatchStaysThatOfTheFirstRoundOnOtherRanks) {
+  {
+    const RunDir first = RunDir::choose(job(), 2, "a");
+    replace_file(first.path() / "batch.json", R"({"whole":128,"per_rank":64,"world_size":2})");
+    write_result(first.directory(), 137, "");
+  }
+  for (const int ranks : {1, 4, 1}) {
+    const RunDir again = RunDir::choose(job(), ranks, "b");
+    EXPECT_TRUE(again.continues()) << again.notice();
+    write_result(again.directory(), 137, "");
+    EXPECT_THAT(read_file(again.path() / "result.json").value(), HasSubstr("\"batch\":128"));
+  }
+  // In the words of the job the whole batch is another one, in numbers it is not.
+  EXPECT_TRUE(
+      RunDir::choose(job({"data.batch_per_rank=null", "data.batch=128"}), 1, "c").continues());
+}
+
+TEST_F(RunDirTest, TheTimeOfEarlierStartsIsKept) {
+  for (const char* const earlier :
+       {"", ",\"earlier_seconds\":7.500", ",\"earlier_seconds\":15.000"}) {
+    const RunDir run = RunDir::choose(job(), 1, "a");
+    write_result(run.directory(), 143, "\"seconds\":7.5");
+    EXPECT_THAT(read_file(run.path() / "result.json").value(),
+                HasSubstr("\"batch\":64" + std::string(earlier) + ",\"seconds\":7.5"));
+  }
 }
 
 TEST_F(RunDirTest, ALauncherKnowsBetterThanTheCodeWhatStateItIs) {

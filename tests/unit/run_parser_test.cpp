@@ -34,6 +34,11 @@ TEST(RunParser, StepsEpochsAndEvaluationsAreRead) {
   EXPECT_EQ(run.epochs[1].number("test_accuracy"), 0.5);
   EXPECT_EQ(last_step(run), 40);
   EXPECT_EQ(time_of(run), 2);
+  RunRecord ended = run;
+  parse_result(R"({"state":"finished","seconds":1.5})", ended);
+  EXPECT_EQ(time_of(ended), 2) << "of its last start alone";
+  parse_result(R"({"state":"finished","seconds":1.5,"earlier_seconds":4})", ended);
+  EXPECT_EQ(time_of(ended), 5.5);
 }
 
 TEST(RunParser, EpochsOfAnOlderRunAreCountedFromOneToo) {
