@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <string>
@@ -187,6 +188,27 @@ void expect_equal_to_joined(Case one, double bound = kBound) {
 // `parts` for each rank.
 Windows windows(int world_size, const std::vector<std::int64_t>& parts) {
   return Windows(static_cast<std::size_t>(world_size), parts);
+}
+
+TEST(DdpFigures, TheSlowFirstStepsAreForgotten) {
+  constexpr std::chrono::milliseconds kSlow(50);
+  const std::vector<double> means = on_ranks(2, [&](Group& group) {
+    const Net net(0);
+    DdpRequest request;
+    request.parameters = net.parameters;
+    Ddp replica(request, group);
+    for (int step = 0; step < 22; ++step) {
+      replica.prepare_to_reduce();
+      const auto begin = std::chrono::steady_clock::now();
+      while (step <= 10 && std::chrono::steady_clock::now() - begin < kSlow) {
+      }
+      replica.backward(mean_loss(net.forward(draw(1, {4, kInputs}), true)), true);
+      replica.zero_gradients();
+    }
+    return replica.figures()->forward;
+  });
+  for (const double mean : means)
+    EXPECT_LT(mean, 40);
 }
 
 TEST(DdpParity, PlainRanksEqualOneOnTheJoinedBatch) {

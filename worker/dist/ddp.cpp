@@ -30,6 +30,32 @@ namespace {
 
 constexpr std::size_t kBroadcastBytes = 250 << 20;  // as DistributedDataParallel of torch 2.11
 constexpr std::int64_t kFirstBucketBytes = 1 << 20;
+constexpr std::int64_t kFirstSamples = 10;  // of the Logger
+
+int sample_every(const DdpRequest& request) {
+  constexpr int kOnCpu = 10;
+  constexpr int kOnDevice = 100;
+  const bool is_cpu = request.parameters.empty() || request.parameters[0].tensor.is_cpu();
+  return is_cpu ? kOnCpu : kOnDevice;
+}
+
+/// `kind`: "avg_", or "" for those of the newest sample.
+DdpFigures read_figures(const c10::DDPLoggingData& data, const std::string& kind) {
+  const auto integer = [&data](const std::string& name) {
+    const auto found = data.ints_map.find(name);
+    return found == data.ints_map.end() ? 0 : found->second;
+  };
+  const auto milliseconds = [&](const char* name) {
+    return static_cast<double>(integer(kind + name)) / 1e6;
+  };
+  DdpFigures figures;
+  figures.forward = milliseconds("forward_compute_time");
+  figures.backward = milliseconds("backward_compute_time");
+  figures.communication = milliseconds("backward_comm_time");
+  figures.overlap = milliseconds("backward_compute_comm_overlap_time");
+  figures.has_rebuilt_buckets = integer("has_rebuilt_buckets") != 0;
+  return figures;
+}
 
 std::string listed(const std::vector<std::string>& names) {
   std::string text;
@@ -170,6 +196,7 @@ void Ddp::build_reducer() {
                                              /*bucket_bytes_cap_list=*/std::vector<std::int64_t>{});
   logger_ = std::make_shared<c10d::Logger>(reducer_);
   reducer_->set_logger(logger_);
+  reducer_->set_ddp_runtime_logging_sample_rate(sample_every(request_));
   logger_->set_construction_data_and_log(request_.model_name,
                                          {},
                                          -1,
@@ -188,12 +215,27 @@ void Ddp::build_reducer() {
   }
 }
 
+/// c10d's own means would be those of a short run's first steps: they never forget them. Called
+/// when the Logger has taken the times of the iteration before, if it samples that one.
+void Ddp::note_sample() {
+  const std::int64_t done = iterations_++;
+  const bool is_late = done > kFirstSamples && done % sample_every(request_) == 0;
+  if (!is_late) return;
+  const DdpFigures newest = read_figures(logger_->get_ddp_logging_data(), "");
+  ++late_samples_;
+  late_.forward += newest.forward;
+  late_.backward += newest.backward;
+  late_.communication += newest.communication;
+  late_.overlap += newest.overlap;
+}
+
 void Ddp::prepare_to_reduce() {
   if (!reducer_) return;
   if (request_.buffer_sync == BufferSync::each_step) sync_buffers();
   with_peers(group_, "the rebuilding of buckets", [this] {
     const InCollective waiting = group_.enter();
     logger_->set_runtime_stats_and_log();
+    note_sample();
     reducer_->prepare_for_forward();
     reducer_->rebuild_buckets();
   });
@@ -339,20 +381,13 @@ void Ddp::sync_buffers(const std::vector<NamedTensor>& more) {
 
 std::optional<DdpFigures> Ddp::figures() const {
   if (!logger_) return {};
-  const c10::DDPLoggingData data = logger_->get_ddp_logging_data();
-  const auto integer = [&data](const char* name) {
-    const auto found = data.ints_map.find(name);
-    return found == data.ints_map.end() ? 0 : found->second;
-  };
-  const auto milliseconds = [&integer](const char* name) {
-    return static_cast<double>(integer(name)) / 1e6;
-  };
-  DdpFigures figures;
-  figures.forward = milliseconds("avg_forward_compute_time");
-  figures.backward = milliseconds("avg_backward_compute_time");
-  figures.communication = milliseconds("avg_backward_comm_time");
-  figures.overlap = milliseconds("avg_backward_compute_comm_overlap_time");
-  figures.has_rebuilt_buckets = integer("has_rebuilt_buckets") != 0;
+  DdpFigures figures = read_figures(logger_->get_ddp_logging_data(), "avg_");
+  if (late_samples_ == 0) return figures;
+  const auto samples = static_cast<double>(late_samples_);
+  figures.forward = late_.forward / samples;
+  figures.backward = late_.backward / samples;
+  figures.communication = late_.communication / samples;
+  figures.overlap = late_.overlap / samples;
   return figures;
 }
 

@@ -48,9 +48,11 @@ struct DdpRequest {
   bool has_sync_batch_norm = false;  // for c10d's own log
 };
 
-/// What c10d's Logger measured, as means over the steps it samples (the first ten, then one in a
-/// hundred). Units: milliseconds. `overlap` is the part of `communication` that ran while backward
-/// was still computing.
+/// What c10d's Logger measured, as means over the steps it samples: every tenth on the CPU, every
+/// hundredth on a GPU, where reading the times waits for the device. The first ten, in which memory
+/// and connections are new, count only where there is no later one. Units: milliseconds. `overlap`
+/// is the part of `communication` that ran while backward was still computing; forward, backward
+/// and the rest of communication come one after the other.
 struct DdpFigures {
   double forward = 0;
   double backward = 0;
@@ -115,6 +117,7 @@ class Ddp {
 
  private:
   void build_reducer();
+  void note_sample();
   [[nodiscard]] bool is_searching() const;
   void finish_reduction(const at::Tensor& loss);
   [[nodiscard]] std::vector<std::size_t> find_unused() const;  // by every rank
@@ -132,6 +135,9 @@ class Ddp {
   // c10d's design. Trap: they must go before the group, logger first; declared last, they do.
   std::shared_ptr<c10d::Reducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
+  std::int64_t iterations_ = 0;  // of the reducer
+  std::int64_t late_samples_ = 0;
+  DdpFigures late_;  // their sums
 };
 
 /// Factor on the mean loss of a micro-step of `samples`, in an optimizer step of `whole` samples
