@@ -461,6 +461,8 @@ class Resume(WorkerTest):
         text = self.launch(3, *job, "name=other", "train.epochs=1", f"checkpoint.resume={saved}")
         self.assertIn("planned for 20 steps and now has 10: 20 are done, so it ends here; with more it goes on", text)
         self.assertIn("nothing is left to train", text)
+        self.assertNotIn("per step:", text)
+        self.assertNotIn("images/s\n", text)
         # The same once more is a new run, as ever.
         self.assertIn(f"new run directory {self.run_dir('job2')}\n", self.launch(3, *job, "train.epochs=3"))
 

@@ -215,10 +215,14 @@ void Ledger::say(const std::string& text) const {
 
 void Ledger::close() const {
   set_phase(Phase::finished);
-  if (const std::optional<DdpFigures> figures = parts_.replica.figures())
-    say(figures_line(*figures));
-  say(final_table(epochs_, best_step_) +
-      (parts_.run_dir == nullptr ? "" : "run directory: " + parts_.run_dir->path().string()));
+  const std::optional<DdpFigures> figures = parts_.replica.figures();
+  std::string text;
+  if (!epochs_.empty()) {  // else nothing was left to train
+    if (figures) say(figures_line(*figures));
+    text = final_table(epochs_, best_step_);
+  }
+  if (parts_.run_dir != nullptr) text += "run directory: " + parts_.run_dir->path().string();
+  if (!text.empty()) say(text);
 }
 
 }  // namespace ddp::worker
