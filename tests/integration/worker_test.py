@@ -836,6 +836,14 @@ class Faults(WorkerTest):
         self.assert_same_run(self.run_dir("straight"), self.run_dir("broken"))
         self.assertEqual(json.loads((self.run_dir("broken") / "result.json").read_text(encoding="utf-8"))["rounds"], 2)
 
+    def test_a_restarted_round_without_a_checkpoint_says_that_it_begins_anew(self):
+        job = ("data.train_size=3200", "train.epochs=4", "checkpoint.every=0")
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", *job)
+        running.wait_for("epoch 1/4")
+        os.kill(running.wait_for_pids(2)[1], signal.SIGKILL)
+        self.assertEqual(running.finish(), 0, running.text)
+        self.assertEqual(running.text.count("begins anew at step 0: this run has no checkpoint yet"), 1, running.text)
+
     def test_a_hang_is_named_with_phase_step_and_every_ranks_stacks(self):
         running, pids = self.started(2, "launch.hang_timeout=3s")
         os.kill(pids[1], signal.SIGSTOP)

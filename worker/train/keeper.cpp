@@ -80,6 +80,12 @@ void say(const std::vector<JobDifference>& differences,
               << " are not in the checkpoint and start anew" << std::endl;
 }
 
+/// A round, or a start, of this run was there before.
+bool has_rounds(const OwnedDir& run_dir) {
+  std::error_code ignored;
+  return std::filesystem::exists(run_dir.path() / "rounds.jsonl", ignored);
+}
+
 }  // namespace
 
 std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
@@ -156,6 +162,8 @@ Position Keeper::restore_from_disk(const SumNames& names) {
     std::cout << "resumes at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", from " << checkpoint->path.string() << std::endl;
     say(differences, *checkpoint, parts_.shared.optimizer);
+  } else if (checkpoints_ && has_rounds(*parts_.run_dir)) {
+    std::cout << "begins anew at step 0: this run has no checkpoint yet" << std::endl;
   }
   return position;
 }
