@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "common/error.h"
 #include "common/slurm_step.h"
 
 namespace ddp::launcher {
@@ -177,10 +178,15 @@ class Detector {
 
   void note_several(const std::string& platform, int here, const std::string& command) {
     if (!is_open(job_, "launch.nnodes") && most_nodes(job_) == 1) return;  // jobs side by side
-    note(platform + " started " + std::to_string(here) +
-         " processes on this node. An agent is the only one of its node, and starts the workers "
-         "itself: " +
-         command + ". Nothing is taken from " + platform + ".");
+    const std::string started = platform + " started " + std::to_string(here) +
+                                " processes on this node. An agent is the only one of its node, "
+                                "and starts the workers itself: ";
+    // Each process would run the whole job.
+    if (here > 1 && is_open(job_, "launch.nnodes")) {
+      throw UsageError(started + "type " + command +
+                       ", or --nnodes 1 for a job of its own in each.");
+    }
+    note(started + command + ". Nothing is taken from " + platform + ".");
   }
 
   void take(const Place& place) {

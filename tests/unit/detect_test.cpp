@@ -6,15 +6,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/error.h"
 #include "launcher/plan/job_spec.h"
 #include "launcher/plan/options.h"
 
 namespace ddp::launcher {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::ThrowsMessage;
 using Words = std::vector<std::string>;
 
 const Environment kSlurm{{"SLURM_JOB_ID", "7"},
@@ -124,14 +127,11 @@ TEST(Detect, CanBeTurnedOff) {
 }
 
 TEST(Detect, OneOfSeveralTasksOfANodeIsNoAgent) {
-  const Job job = detect_for(
-      {}, with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}}));
-  EXPECT_EQ(job.origin("nnodes"), "default");
-  EXPECT_THAT(job.notes,
-              ElementsAre(AllOf(HasSubstr("Slurm started 4 processes on this node"),
-                                HasSubstr("srun --ntasks-per-node=1"))));
   Environment side_by_side = with(kSlurm, {{"SLURM_STEP_NUM_TASKS", "8"}});
   side_by_side["SLURM_STEP_TASKS_PER_NODE"] = "4(x2)";
+  EXPECT_THAT([&] { (void)detect_for({}, side_by_side); },
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("Slurm started 4 processes on this node"),
+                                              HasSubstr("srun --ntasks-per-node=1"))));
   EXPECT_THAT(detect_for({"--nnodes=1"}, side_by_side).notes, IsEmpty());
 }
 
@@ -200,7 +200,12 @@ TEST(Detect, MpirunGivesRanksAndNoAddress) {
   EXPECT_THAT(detect_for({}, kOpenMpi).notes.front(),
               HasSubstr("Open MPI does not tell where node 0 is"));
   const Environment several = with(kOpenMpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
-  EXPECT_THAT(detect_for({}, several).notes, ElementsAre(HasSubstr("--map-by ppr:1:node")));
+  EXPECT_THAT([&] { (void)detect_for({}, several); },
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("--map-by ppr:1:node"),
+                                              HasSubstr("or --nnodes 1 for a job of its own"))));
+  EXPECT_THAT(detect_for({"--nnodes=2"}, several).notes,
+              ElementsAre(HasSubstr("--map-by ppr:1:node")));
+  EXPECT_THAT(detect_for({"--nnodes=1"}, several).notes, IsEmpty());
   const Environment half = with(kOpenMpi, {{"OMPI_COMM_WORLD_RANK", ""}});
   EXPECT_THAT(detect_for({}, half).notes, ElementsAre(HasSubstr("do not fit each other")));
   const Environment mpich{{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}, {"MPI_LOCALNRANKS", "1"}};
