@@ -3,9 +3,9 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/parse.hpp>
-#include <boost/json/serialize.hpp>
 
 #include "common/job_keys.h"
+#include "common/json_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -150,7 +150,7 @@ std::string job_file_schema() {
     }
     place->at("properties").as_object().emplace({rest.data(), rest.size()}, schema_of(key));
   }
-  return json::serialize(root) + "\n";
+  return json_text(root) + "\n";
 }
 
 }  // namespace ddp::launcher

@@ -11,6 +11,7 @@
 #include <span>
 
 #include "common/error.h"
+#include "common/json_text.h"
 #include "common/run_dir.h"
 #include "common/units.h"
 #include "launcher/plan/console_text.h"
@@ -426,7 +427,7 @@ std::string to_json_members(const Verdict& verdict,
   if (!verdict.unkilled.empty()) {
     object["unkilled"] = json::array(verdict.unkilled.begin(), verdict.unkilled.end());
   }
-  const std::string text = json::serialize(object);
+  const std::string text = json_text(object);
   return text.substr(1, text.size() - 2);  // without the braces
 }
 

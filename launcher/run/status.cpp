@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 
+#include "common/json_text.h"
 #include "launcher/os/process_state.h"
 #include "launcher/plan/progress_json.h"
 #include "launcher/plan/status_answer.h"
@@ -79,7 +79,7 @@ std::string describe_status(const JobSpec& spec,
                             const RoundFacts& facts,
                             int world_size,
                             const WorkerGroup& group) {
-  return json::serialize(describe_job(spec, facts, world_size, group));
+  return json_text(describe_job(spec, facts, world_size, group));
 }
 
 std::string describe_logs(const JobSpec& spec,
@@ -97,7 +97,7 @@ std::string describe_logs(const JobSpec& spec,
       shown["stdout_lines"] = worker.output->lines();
       shown["stderr_lines"] = worker.errors->lines();
     }
-    std::string text = json::serialize(object);
+    std::string text = json_text(object);
     if (text.size() <= kLongestAnswer || lines == 0) return text;
   }
 }

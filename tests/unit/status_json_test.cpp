@@ -24,7 +24,7 @@ TEST(StatusJson, HasTheNamesOfStatus) {
   EXPECT_EQ(answer->workers[2].step, "200");
   EXPECT_EQ(answer->workers[2].checkpoint_step, "100");
   EXPECT_THAT(status_json(a_job(200)),
-              AllOf(HasSubstr("\"data_wait_seconds\":2E-1"),
+              AllOf(HasSubstr("\"data_wait_seconds\":0.2"),
                     HasSubstr("\"device_bytes\":1048577"),
                     HasSubstr("\"accuracy\":null")));
 }

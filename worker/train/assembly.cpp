@@ -14,6 +14,7 @@
 #include "common/error.h"
 #include "common/git_commit.h"
 #include "common/job_keys.h"
+#include "common/json_text.h"
 #include "common/log.h"
 #include "common/print_job.h"
 #include "worker/data/rectangles.h"
@@ -253,7 +254,7 @@ std::string to_json(const EvaluationRecord& record, const std::filesystem::path&
     line.emplace("test_" + name,
                  std::isfinite(value) ? boost::json::value(value) : boost::json::value(nullptr));
   }
-  return boost::json::serialize(line);
+  return json_text(line);
 }
 
 /// Once a process, on rank 0; null: there is none.

@@ -2,8 +2,8 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
-#include <boost/json/serialize.hpp>
 
+#include "common/json_text.h"
 #include "common/one_line.h"
 #include "launcher/plan/console_text.h"
 #include "launcher/plan/progress_json.h"
@@ -77,7 +77,7 @@ std::string status_json(const JobView& job) {
     object["samples_per_second"] = number_or_null(*job.samples_per_second);
   if (job.exit_code) object["exit_code"] = *job.exit_code;
   if (!job.report.empty()) object["report"] = json::string(clean_lines(job.report));
-  return json::serialize(object) + "\n";
+  return json_text(object) + "\n";
 }
 
 }  // namespace ddp::launcher

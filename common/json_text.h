@@ -1,0 +1,12 @@
+// JSON as programs and people write it: boost::json writes 4.5 as 4.5E0.
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <string>
+
+namespace ddp {
+
+/// Valid JSON in one line; a number has as few digits as say it exactly.
+std::string json_text(const boost::json::value& value);
+
+}  // namespace ddp
