@@ -113,6 +113,11 @@ std::string chart_of(std::span<const RunRecord> runs, const std::string& name) {
   return svg_chart(chart);
 }
 
+/// Results on other data are no better or worse.
+bool has_other_data(const DifferingKey& key) {
+  return key.path == "data.name" || key.path == "data.root" || key.path == "data.test_size";
+}
+
 }  // namespace
 
 std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs) {
@@ -135,6 +140,7 @@ std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs) {
 }
 
 std::optional<std::size_t> best_run(std::span<const RunRecord> runs) {
+  if (std::ranges::any_of(differing_keys(runs), has_other_data)) return {};
   std::optional<std::size_t> best;
   std::optional<Watch> common;
   double value = 0;

@@ -17,8 +17,8 @@ struct DifferingKey {
 };
 std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs);
 
-/// The place of the run with the best evaluation, where all watch the same; nothing: they do not,
-/// or none has any.
+/// The place of the run with the best evaluation, where all watch the same on the same data;
+/// nothing: they do not, or none has any.
 std::optional<std::size_t> best_run(std::span<const RunRecord> runs);
 
 /// For a terminal: a row for each run, then a row for each key that differs.

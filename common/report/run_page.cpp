@@ -184,6 +184,11 @@ std::vector<std::string> metric_names(const RunRecord& run) {
   return ordered;
 }
 
+std::string begun_large(std::string name) {
+  if (!name.empty() && name[0] >= 'a' && name[0] <= 'z') name[0] = static_cast<char>(name[0] - 32);
+  return name;
+}
+
 std::string curves_part(const RunRecord& run) {
   const std::vector<ChartMark> marks = marks_of(run);
   std::string html =
@@ -194,7 +199,7 @@ std::string curves_part(const RunRecord& run) {
                  .marks = marks});
   for (const std::string& name : metric_names(run))
     html +=
-        svg_chart({.title = name,
+        svg_chart({.title = begun_large(name),
                    .curves = {curve_of(run, "train_" + name, 0), curve_of(run, "test_" + name, 1)},
                    .marks = marks});
   html += svg_chart({.title = "Learning rate",

@@ -17,7 +17,7 @@ constexpr std::size_t kMostDots = 40;  // a curve of no more points shows them
 constexpr double kWidth = 420;
 constexpr double kHeight = 230;
 constexpr double kLeft = 54;
-constexpr double kRight = 10;
+constexpr double kRight = 20;  // half of the last number below
 constexpr double kTop = 10;
 constexpr double kBottom = 36;
 
@@ -68,9 +68,10 @@ Range widen(Range range, bool has_margin) {
   double span = range.high - range.low;
   // So wide that steps between ticks are numbers of their own, however large or small values are.
   if (!(span > std::max(std::abs(range.high) * 1e-9, 1e-250))) {
-    span = std::abs(range.high) < 1e-200 ? 1 : std::abs(range.high) * 0.1;
-    range.low -= span / 2;
-    range.high += span / 2;
+    const bool is_zero = std::abs(range.high) < 1e-200;
+    span = is_zero ? 1 : std::abs(range.high) * 0.1;
+    if (!is_zero) range.low -= span / 2;
+    range.high += is_zero ? span : span / 2;
   } else if (has_margin) {
     range.low -= span * 0.03;
     range.high += span * 0.05;

@@ -35,11 +35,18 @@ TEST(RunComparison, KeysThatAreEverywhereTheSameAreNotListed) {
 TEST(RunComparison, TheBestIsThatOfOneMeasure) {
   std::vector<RunRecord> runs{make_run("a", 0.5), make_run("b", 0.7), RunRecord()};
   EXPECT_EQ(best_run(runs), 1U);
+  runs[0].keys = {{"data.name", "mnist", "digits"}};
+  EXPECT_EQ(best_run(runs), std::nullopt) << "on other data";
+  runs[0].keys = {};
   runs.push_back(make_run("c", 0.1));
   runs.back().epochs[0].numbers = {{"test_loss", 0.1}};
   runs.back().epochs[1].numbers = {};
   EXPECT_EQ(best_run(runs), std::nullopt) << "a loss and an accuracy";
   EXPECT_EQ(best_run({}), std::nullopt);
+}
+
+TEST(RunComparison, TheMedianOfTwoEpochsIsBetweenThem) {
+  EXPECT_EQ(throughput_of(make_run("a", 0.5)), 200);
 }
 
 TEST(RunComparison, EveryRunHasARow) {

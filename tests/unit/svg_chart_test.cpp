@@ -35,6 +35,22 @@ TEST(SvgChart, WhatIsNotFiniteIsAGapAndIsSaid) {
   EXPECT_NE(svg.find('M', path + 4), std::string::npos) << "two pieces";
 }
 
+TEST(SvgChart, AConstantZeroLiesOnItsAxis) {
+  const std::string svg = svg_chart({.title = "Loss", .curves = {{"train", {{1, 0}, {2, 0}}}}});
+  EXPECT_EQ(svg.find(">-0."), std::string::npos);
+  EXPECT_NE(svg.find(">0</text>"), std::string::npos);
+}
+
+TEST(SvgChart, TheLastNumberBelowIsWhole) {
+  const std::string svg = svg_chart({.title = "Loss", .curves = {{"train", {{1, 2}, {1000, 3}}}}});
+  const std::size_t end = svg.find("\" text-anchor=\"middle\">1000<");
+  ASSERT_NE(end, std::string::npos);
+  const std::size_t y = svg.rfind(" y=", end);
+  const std::size_t begin = svg.rfind("x=\"", y) + 3;
+  constexpr double kHalf = 15;  // of the width of four digits
+  EXPECT_LE(std::stod(svg.substr(begin, y - begin)) + kHalf, 420);
+}
+
 TEST(SvgChart, OfNothingThereIsNoChart) {
   EXPECT_EQ(svg_chart({.title = "Loss", .curves = {}}), "");
   EXPECT_EQ(svg_chart({.title = "Loss", .curves = {{"train", {{1, kNaN}}}}}), "");

@@ -49,10 +49,16 @@ std::string badge(const JobView& job) {
   return element("span", code, "badge failed");
 }
 
+std::string phase_text(const JobView::Rank& rank) {
+  if (rank.ended) return "ended";
+  if (rank.sample.has_page) return std::string(ddp::to_text(rank.sample.phase));
+  const char state = rank.sample.activity.state;
+  return state == 'T' ? "stopped" : "runs";
+}
+
 std::string step_tiles(const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
-  std::string html =
-      tile("phase of rank " + std::to_string(sample.rank), std::string(ddp::to_text(sample.phase)));
+  std::string html = tile("phase of rank " + std::to_string(sample.rank), phase_text(rank));
   if (sample.steps_total > 0) {
     html += tile("epoch", std::to_string(sample.epoch));
     const double done = static_cast<double>(sample.step) / static_cast<double>(sample.steps_total);
@@ -155,13 +161,6 @@ std::string charts_part(const JobHistory& history) {
             true);
   if (html.empty()) return "";
   return "<h2>Curves</h2>\n<div class=\"grid\">" + html + "</div>\n";
-}
-
-std::string phase_text(const JobView::Rank& rank) {
-  if (rank.ended) return "ended";
-  if (rank.sample.has_page) return std::string(ddp::to_text(rank.sample.phase));
-  const char state = rank.sample.activity.state;
-  return state == 'T' ? "stopped" : "runs";
 }
 
 /// The newest `most` of them, one below the other.
