@@ -4,6 +4,8 @@
 #include <iostream>
 #include <sstream>
 
+#include "common/one_line.h"
+
 namespace ddp {
 namespace {
 
@@ -30,7 +32,7 @@ int explain(const std::string& program, const std::exception& error) {
   std::string text;
   std::istringstream lines(error.what());
   for (std::string line; std::getline(lines, line);)
-    text += program + ": " + line + '\n';
+    text += program + ": " + one_line(line, std::string::npos) + '\n';  // it may quote anything
   if (text.empty()) text = program + ": unknown error\n";
   std::cerr << text << std::flush;
   const Error* const ours = dynamic_cast<const Error*>(&error);

@@ -22,6 +22,10 @@ void secure_streams() {
 void print(const std::string& text) {
   errno = 0;
   std::cout << text << std::flush;
+  if (!std::cout && errno == EPIPE) {  // `| head` has read enough: as others do, without a word
+    ::signal(SIGPIPE, SIG_DFL);
+    (void)::raise(SIGPIPE);
+  }
   if (!std::cout) throw SystemError(system_message("write", "stdout", errno));
 }
 

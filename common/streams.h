@@ -10,7 +10,8 @@ namespace ddp {
 /// of a death (SIGPIPE, SIGXFSZ ignored).
 void secure_streams();
 
-/// To stdout, all of it. Errors: SystemError, as a full disk behind it must not look like success.
+/// To stdout, all of it. Where nobody reads it any more the process ends by SIGPIPE. Errors:
+/// SystemError, as a full disk behind it must not look like success.
 void print(const std::string& text);
 
 }  // namespace ddp

@@ -402,7 +402,7 @@ void FileWriter::write(Target target, std::string bytes) {
 }
 
 bool FileWriter::has_terminal() const {
-  return ::isatty(STDERR_FILENO) == 1;
+  return can_rewrite(STDERR_FILENO);
 }
 
 void FileWriter::show_footer(std::string text) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -18,6 +19,9 @@ bool is_directory(const std::string& path) {
   struct stat status {};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
+
+constexpr std::array kWorkersVerbs{
+    "eval", "val", "predict", "inspect", "export", "preview", "fetch"};
 
 [[noreturn]] void refuse(const std::string& path, int error) {
   const std::string head = "cannot start " + path + ": ";
@@ -58,6 +62,13 @@ std::string find_program(const std::string& name, const std::string& search_path
   }
   if (!found_unusable.empty()) refuse(found_unusable, EACCES);
   const bool is_here = ::access(name.c_str(), F_OK) == 0;
+  for (const char* const verb : kWorkersVerbs) {
+    if (name == verb && !is_here)
+      throw SystemError("cannot start " + name +
+                            ": there is no such program on PATH. Type ddp-worker " + name +
+                            " ..., which needs no ddp-launch.",
+                        exit_code::kNotFound);
+  }
   throw SystemError("cannot start " + name + ": there is no such program on PATH. " +
                         (is_here ? "The file here is started as ./" + name + "."
                                  : "Give a path that exists, or a name on PATH."),

@@ -43,7 +43,8 @@ RestartDecision RestartPolicy::decide(const RoundResult& result) {
                       : 0;
   checkpoint_step_ = std::max(checkpoint_step_, result.checkpoint_step);
   if (used_ == limits_.max_restarts && !decision.is_free) {
-    decision.reason = "all " + std::to_string(used_) + " restarts are used up";
+    decision.reason = used_ == 1 ? "the one restart is used up"
+                                 : "all " + std::to_string(used_) + " restarts are used up";
     return decision;
   }
   if (stuck_rounds_ == kStuckRounds) {

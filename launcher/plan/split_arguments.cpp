@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "common/spelling.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -97,6 +99,21 @@ class Splitter {
     }
   }
 
+  /// ", did you mean --nnodes?", or ".".
+  [[nodiscard]] std::string suggest(const std::string& name) const {
+    constexpr std::size_t kShortest = 4;
+    std::vector<std::string_view> names;
+    for (const Flag& flag : flags_)
+      names.push_back(flag.name);
+    std::optional<std::string> near = did_you_mean(name, names);
+    // One letter too many behind the beginning of a name.
+    const std::string head = name.substr(0, name.size() - 1);
+    const auto begins = [&](std::string_view one) { return one.starts_with(head); };
+    if (!near && head.size() >= kShortest && std::ranges::count_if(names, begins) == 1)
+      near = *std::ranges::find_if(names, begins);
+    return near ? ", did you mean --" + *near + "?" : ".";
+  }
+
   const Flag* look_up(std::string_view typed, bool has_value) {
     const std::string name = with_dashes(typed);
     std::vector<const Flag*> matches;
@@ -110,8 +127,8 @@ class Splitter {
       return matches[0];
     }
     if (matches.empty()) {
-      result_.problems.push_back(shown +
-                                 ": there is no such flag. ddp-launch --help lists the flags.");
+      result_.problems.push_back(shown + ": there is no such flag" + suggest(name) +
+                                 " ddp-launch --help lists the flags.");
       return nullptr;
     }
     std::string list;

@@ -43,6 +43,18 @@ bool is_path_of(const std::string& run_dir, const std::string& typed) {
   return path == run_dir || std::filesystem::equivalent(path, run_dir, ignored);
 }
 
+/// Of a run that has ended; empty: there are none. Its name alone stands for runs/NAME.
+std::string kept_logs(const std::string& run) {
+  if (run.empty()) return "";
+  std::error_code ignored;
+  for (const std::filesystem::path& directory :
+       {std::filesystem::path(run), std::filesystem::path("runs") / run}) {
+    if (std::filesystem::is_directory(directory / "logs", ignored))
+      return one_line((directory / "logs").string(), kLongestShown);
+  }
+  return "";
+}
+
 std::string list(const std::vector<RunningJob>& jobs) {
   std::string text;
   for (const RunningJob& job : jobs)
@@ -94,6 +106,9 @@ std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
   }
   const std::string wanted = verb + (name.empty() ? "" : " " + name);
   if (jobs.empty()) {
+    if (const std::string logs = command == "logs" ? kept_logs(run) : ""; !logs.empty())
+      throw UsageError(wanted + ": that job does not run any more. Its log files are in " + logs +
+                       ".");
     throw UsageError(wanted +
                      ": no such job of yours runs on this node. ddp-launch status lists them.");
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/streams.h"
+#include "common/terminal.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/screen_block.h"
 
@@ -28,7 +29,7 @@ void watch_status(std::vector<RunningJob> jobs,
                   const Environment& environment) {
   asio::io_context io(1);
   asio::steady_timer timer(io);
-  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const bool is_terminal = can_rewrite(STDOUT_FILENO);
   const std::string meant = name.empty() ? "" : jobs.front().status.run_id;
   std::size_t lines = 0;
   while (!jobs.empty()) {

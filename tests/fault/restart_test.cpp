@@ -41,7 +41,7 @@ TEST_F(Restart, WorkersAreToldTheirRoundAndKeepThePort) {
 TEST_F(Restart, TheLastFailureIsTheJobsAndEarlierRoundsAreALineEach) {
   const auto job = launch_with(1, "round 0 [ on 1 [ exit 7 ] hold ] on 0 [ exit 9 ] hold");
   EXPECT_EQ(job->wait(), 9);
-  EXPECT_TRUE(job->sees("all 1 restarts are used up"));
+  EXPECT_TRUE(job->sees("the one restart is used up"));
   EXPECT_TRUE(job->sees("rank      : 0 (local_rank: 0)"));
   EXPECT_TRUE(job->sees("Earlier: round 0 failed after"));
 }

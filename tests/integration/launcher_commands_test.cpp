@@ -63,7 +63,7 @@ TEST_F(LauncherCommands, StatusShowsEveryWorkerAndItsProgress) {
     EXPECT_THAT(run(words),
                 AllOf(HasSubstr("pid " + std::to_string(job->pid())),
                       HasSubstr("rank 0"),
-                      HasSubstr("step 7/"),
+                      HasSubstr("step 7"),
                       HasSubstr("rank 1")));
   }
   EXPECT_THAT(run({"status", "other"}, 2), HasSubstr("no such job of yours runs"));
@@ -210,6 +210,33 @@ TEST_F(LauncherCommands, APathToTheRunDirectoryNamesTheJob) {
   }
 }
 
+TEST_F(LauncherCommands, LogsOfARunThatHasEndedSayWhereTheirFilesAre) {
+  const auto runs = scratch() / "runs";
+  const auto job = start_job({"--output", runs.string(), DDP_FAKE_WORKER, "print", "on"});
+  EXPECT_EQ(job->wait(), 0);
+  const std::string run_dir = (runs / "fake_worker").string();
+  EXPECT_THAT(run({"logs", run_dir}, 2), HasSubstr("log files are in " + run_dir + "/logs."));
+}
+
+TEST_F(LauncherCommands, WhatIsTypedMovesNoTerminal) {
+  const std::string text = run({"na\x1b[31m\x07me=3"}, 127);
+  EXPECT_THAT(text, HasSubstr("na?[31m?me=3"));
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+}
+
+TEST_F(LauncherCommands, AVerbOfTheWorkerIsPointedOut) {
+  EXPECT_THAT(run({"eval", "runs/job"}, 127), HasSubstr("Type ddp-worker eval ..."));
+}
+
+TEST_F(LauncherCommands, ATextThatNobodyReadsOnEndsSilently) {
+  const std::string line =
+      std::string(DDP_LAUNCH) + " --schema | head -c 10; echo ${PIPESTATUS[0]}";
+  const auto shell = start(Command{.arguments = {"bash", "-c", line}, .environment = runtime()});
+  EXPECT_EQ(shell->wait(), 0);
+  EXPECT_THAT(shell->out(), HasSubstr("141"));
+  EXPECT_EQ(shell->err(), "");
+}
+
 TEST_F(LauncherCommands, StatusAsJsonIsTheAgentsAnswers) {
   EXPECT_EQ(run({"status", "--json"}), "[]\n");
   const auto job = start_job({DDP_FAKE_WORKER, "progress", "7", "print", "on", "hold"});
@@ -236,9 +263,9 @@ TEST_F(LauncherCommands, StatusHasWhatAPythonProgramTellsOnItsPage) {
   ASSERT_TRUE(job->sees("[0:0] on"));
   EXPECT_THAT(run({"status", "--json"}),
               AllOf(HasSubstr("\"step\":7,\"steps_total\":9"),
-                    HasSubstr("\"data_wait_seconds\":1.5E0,\"device_bytes\":2147483648"),
-                    HasSubstr("\"accuracy\":7.5E-1")));
-  EXPECT_THAT(run({"status"}), HasSubstr("step 7/9  loss 0.0862  checkpoint"));
+                    HasSubstr("\"data_wait_seconds\":1.5,\"device_bytes\":2147483648"),
+                    HasSubstr("\"accuracy\":0.75")));
+  EXPECT_THAT(run({"status"}), HasSubstr("training  step 7/9  loss 0.0862\n"));
   job->signal(SIGTERM);
   EXPECT_EQ(job->wait(), 143);
 }
@@ -253,11 +280,17 @@ TEST_F(LauncherCommands, StatusIsWatchedUntilTheJobEnds) {
   const auto shown =
       start(Command{.arguments = {"script", "-qefc", line, "/dev/null"}, .environment = runtime()});
   EXPECT_TRUE(shown->sees("\x1b[2A\r\x1b[J")) << shown->out();  // it is drawn again in its place
-  EXPECT_TRUE(piped->sees("step 7/"));
+  const auto dumb =
+      start(Command{.arguments = {"script", "-qefc", "TERM=dumb " + line, "/dev/null"},
+                    .environment = runtime()});
+  EXPECT_TRUE(dumb->sees("step 7"));
+  EXPECT_TRUE(piped->sees("step 7"));
   send_signal(job->number_after("[0:0] pid "), SIGUSR1);
   EXPECT_EQ(job->wait(), 0);
   EXPECT_EQ(piped->wait(), 0);
   EXPECT_EQ(shown->wait(), 0);
+  EXPECT_EQ(dumb->wait(), 0);
+  EXPECT_EQ(dumb->out().find('\x1b'), std::string::npos) << dumb->out();
   EXPECT_THAT(piped->out(), AllOf(HasSubstr("ended\n"), testing::Not(HasSubstr("\x1b["))));
 }
 

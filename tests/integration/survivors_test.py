@@ -160,7 +160,7 @@ class Limits(SurvivorTest):
             self.wait_for_step(running, step)
             os.kill(self.workers()[1], signal.SIGKILL)
         text = self.finish(running, expect=137)
-        self.assertIn("no further round: all 1 restarts are used up", text)
+        self.assertIn("no further round: the one restart is used up", text)
 
     def test_a_stop_while_they_wait_leaves_nobody(self):
         running = self.begin("train.epochs=50")

@@ -220,7 +220,7 @@ TEST(Job, AFailedRoundIsFollowedByTheNextWhileThereAreRestarts) {
   EXPECT_EQ(rig.begin().number(), 1);
   rig.end(0, 9);
   EXPECT_EQ(rig.advance(), Step::end);
-  EXPECT_EQ(rig.line(), "no further round: all 1 restarts are used up.");
+  EXPECT_EQ(rig.line(), "no further round: the one restart is used up.");
   EXPECT_EQ(rig.job.verdict().exit_code, 9);
   EXPECT_THAT(rig.job.verdict().earlier_rounds, SizeIs(1));
 }

@@ -76,7 +76,10 @@ TEST(SplitArguments, FlagsMayComeBehindAJobFileToo) {
   EXPECT_THAT(result.options, ElementsAre("--nnodes=1", "--dry-run", "--grace=5s", "--verbose"));
   EXPECT_THAT(result.rest, ElementsAre("a/job.yaml", "k=v", "l=w"));
   EXPECT_THAT(result.problems, IsEmpty());
-  EXPECT_THAT(split({"job.yml", "--nope"}).problems, ElementsAre(HasSubstr("no such flag")));
+  EXPECT_THAT(split({"job.yml", "--nope"}).problems, ElementsAre(HasSubstr("no such flag. ")));
+  EXPECT_THAT(split({"--no-pyton"}).problems, ElementsAre(HasSubstr("did you mean --no-python? ")));
+  EXPECT_THAT(split({"--nprocs=2"}).problems,
+              ElementsAre(HasSubstr("did you mean --nproc-per-node? ")));
   EXPECT_THAT(split({"bin/ddp-worker", "job.yaml", "--dry-run"}).options, ElementsAre("--dry-run"));
 }
 

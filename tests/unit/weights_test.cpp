@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class Weights : public ::testing::Test {
  protected:
@@ -116,6 +117,9 @@ TEST_F(Weights, StrictNamesAllThatDoesNotFitAndCopiesNothing) {
               AllOf(HasSubstr("fc.weight: F32 [3, 6] in the file, F32 [2, 6] in the model"),
                     HasSubstr("not in the model: old"),
                     HasSubstr("set model.strict: false to load what fits, 1 of the model's 3")));
+  EXPECT_THAT(complaint_about(file_of({{"old", fc_}}), true),
+              AllOf(HasSubstr("nothing of it fits: 0 of the model's 3 tensors"),
+                    Not(HasSubstr("model.strict"))));
   EXPECT_EQ(state_[0].tensor.abs().sum().item<float>(), 0);
   EXPECT_THAT(complaint_about(file_of({{"conv.weight", conv_}}), true),
               HasSubstr("it lacks fc.weight"));

@@ -71,6 +71,12 @@ TEST(WorkerOptions, AFlagOfAnotherVerbIsRefusedWithThoseThatTakeIt) {
                     HasSubstr("ddp-worker inspect CKPT [OTHER] [--json]")));
 }
 
+TEST(WorkerOptions, WhatIsNearASlipIsNamed) {
+  EXPECT_THAT(refusal({"job.yaml", "--chekc"}), HasSubstr("did you mean --check?"));
+  EXPECT_THAT(refusal({"evaluate", "runs/job"}), HasSubstr("did you mean ddp-worker eval?"));
+  EXPECT_THAT(refusal({"something"}), HasSubstr("nor KEY=VALUE. Try --help."));
+}
+
 TEST(WorkerOptions, TooFewOrTooManyFilesShowHowItIsTyped) {
   EXPECT_THAT(refusal({"export", "-o", "x.pt"}), HasSubstr("Usage: ddp-worker export CKPT -o"));
   EXPECT_THAT(refusal({"export", "a"}), HasSubstr("export needs -o"));

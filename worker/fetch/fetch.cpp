@@ -10,6 +10,7 @@
 
 #include "common/error.h"
 #include "common/streams.h"
+#include "common/terminal.h"
 #include "common/units.h"
 #include "worker/data/byte_source.h"
 #include "worker/fetch/download.h"
@@ -255,7 +256,7 @@ int run_fetch(int argc, const char* const* argv, const std::vector<PublishedSet>
     if (options.dry_run)
       std::cout << describe_fetch(set, options) << std::flush;
     else
-      fetch(set, options, std::cerr, ::isatty(STDERR_FILENO) == 1);
+      fetch(set, options, std::cerr, can_rewrite(STDERR_FILENO));
     return exit_code::kOk;
   } catch (const std::exception& error) {
     return explain(kProgram, error);

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "common/spelling.h"
 
 namespace ddp::worker {
 namespace {
@@ -182,6 +183,17 @@ bool is_job_file(const std::string& argument) {
   return argument.find('=') == std::string::npos && (extension == ".yaml" || extension == ".yml");
 }
 
+/// ", did you mean ddp-worker eval?", or ".".
+std::string suggest_verb(const std::string& typed) {
+  std::vector<std::string_view> words;
+  for (const VerbRule& rule : kVerbs)
+    words.push_back(rule.word);
+  std::optional<std::string> near = did_you_mean(typed, words);
+  for (const std::string_view word : words)
+    if (typed.starts_with(word)) near = word;
+  return near ? ", did you mean ddp-worker " + *near + "?" : ".";
+}
+
 void take_argument(const std::string& argument,
                    Options& options,
                    std::vector<std::string>& problems) {
@@ -195,8 +207,8 @@ void take_argument(const std::string& argument,
   } else if (const std::optional<JobOverride> given = parse_override(argument)) {
     options.overrides.push_back(*given);
   } else {
-    problems.push_back(argument +
-                       ": neither a job file (*.yaml, *.yml) nor KEY=VALUE. Try --help.");
+    problems.push_back(argument + ": neither a job file (*.yaml, *.yml) nor KEY=VALUE" +
+                       suggest_verb(argument) + " Try --help.");
   }
 }
 
@@ -231,6 +243,15 @@ Options parse_options(int argc, const char* const* argv) {
   try {
     po::store(po::command_line_parser(argc, argv).options(flags).positional(positional).run(),
               given);
+  } catch (const po::unknown_option& error) {
+    std::vector<std::string_view> names;
+    for (const auto& option : flags.options())
+      names.push_back(option->long_name());
+    std::string typed = error.get_option_name();
+    typed.erase(0, typed.find_first_not_of('-'));
+    const std::optional<std::string> near = did_you_mean(typed, names);
+    throw UsageError(std::string(error.what()) + (near ? ", did you mean --" + *near + "?" : ".") +
+                     " Try --help.");
   } catch (const po::error& error) {
     throw UsageError(std::string(error.what()) + ". Try --help.");
   }

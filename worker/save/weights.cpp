@@ -99,7 +99,10 @@ std::vector<std::string> problems_of(const LoadReport& report) {
     problems.push_back(report.file + ": it lacks " + list(report.missing));
   if (!report.unexpected.empty())
     problems.push_back(report.file + ": not in the model: " + list(report.unexpected));
-  if (!problems.empty())
+  if (!problems.empty() && report.loaded == 0)
+    problems.push_back(report.file + ": nothing of it fits: " + counts(report) +
+                       ". Is it of another model?");
+  else if (!problems.empty())
     problems.push_back(report.file + ": set model.strict: false to load what fits, " +
                        counts(report) + ".");
   return problems;

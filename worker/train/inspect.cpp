@@ -42,7 +42,8 @@ struct Content {
 
 /// Errors: UsageError.
 Content read(const fs::path& path, bool trust) {
-  if (!is_checkpoint_path(path)) {
+  std::error_code ignored;  // of what is not there, what may stand there is said
+  if (!is_checkpoint_path(path) && fs::exists(path, ignored)) {
     Content content{path, {}, {}};
     content.files.push_back({path.filename().string(), read_tensor_file(path, trust)});
     return content;

@@ -71,7 +71,7 @@ LiveConsole::LiveConsole(const ProgressPage& page,
                          bool has_peers)
     : page_(page),
       describes_(rules_for(epochs, progress)),
-      is_in_place_(progress == Progress::automatic && !has_peers && ::isatty(STDERR_FILENO) == 1) {
+      is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)) {
   if (progress == Progress::off) return;
   if (is_in_place_) {
     log::open_by_cerr();
