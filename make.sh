@@ -712,7 +712,12 @@ case "$command" in
     ;;
   build)
     build
-    say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: build/release/ddp-launch --nproc-per-node 2 train.py"
+    own="build/release/ddp-launch --nproc-per-node 2 train.py"
+    if [[ -e build/release/ddp-worker && "${DDP_BUILD_WORKER:-AUTO}" != OFF ]]; then
+      say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: $own"
+    else
+      say "built without ddp-worker. Next: a program of yours: $own"
+    fi
     ;;
   check) check "$@" ;;
   bench) bench "$@" ;;
