@@ -713,7 +713,7 @@ case "$command" in
   build)
     build
     own="build/release/ddp-launch --nproc-per-node 2 train.py"
-    if [[ -e build/release/ddp-worker && "${DDP_BUILD_WORKER:-AUTO}" != OFF ]]; then
+    if [[ "$build_worker" != OFF ]]; then
       say "built. Next: build/release/ddp-launch configs/digits.yaml, or your own: $own"
     else
       say "built without ddp-worker. Next: a program of yours: $own"

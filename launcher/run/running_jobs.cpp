@@ -106,7 +106,7 @@ std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
   }
   const std::string wanted = verb + (name.empty() ? "" : " " + name);
   if (jobs.empty()) {
-    if (const std::string logs = command == "logs" ? kept_logs(run) : ""; !logs.empty())
+    if (const std::string logs = verb == "logs" ? kept_logs(name) : ""; !logs.empty())
       throw UsageError(wanted + ": that job does not run any more. Its log files are in " + logs +
                        ".");
     throw UsageError(wanted +

@@ -464,7 +464,8 @@ class Resume(WorkerTest):
         self.assertNotIn("per step:", text)
         self.assertNotIn("images/s\n", text)
         # The same once more is a new run, as ever.
-        self.assertIn(f"new run directory {self.run_dir('job2')}\n", self.launch(3, *job, "train.epochs=3"))
+        notice = f"new run directory {self.run_dir('job2')} ({self.run_dir()} is not continued: it is finished)\n"
+        self.assertIn(notice, self.launch(3, *job, "train.epochs=3"))
 
     def test_a_static_graph_goes_on_bit_for_bit(self):
         # Its buckets have their final layout after the second backward, not after the first.

@@ -186,7 +186,8 @@ class MakeTest(unittest.TestCase):
         system = System(commands, "build", DDP_BUILD_WORKER="OFF")
         self.assertEqual(system.code, 0, system.text)
         self.assertIn("cmake --build --preset release --target programs\n", system.text)
-        self.assertRegex(system.text, r"make.sh: built. Next: build/release/ddp-launch configs/digits.yaml, .*\n\Z")
+        # Without ddp-worker no job file can be trained.
+        self.assertRegex(system.text, r"make.sh: built without ddp-worker. Next: .*: build/release/ddp-launch --nproc-per-node 2 train.py\n\Z")
 
     def test_what_only_tests_need_is_not_wanted_for_a_build(self):
         tests_missing = ALL_INSTALLED.replace("echo", 'case "$name" in libgtest-dev|libfaketime|openssh-*) continue;; esac; echo')
