@@ -238,8 +238,8 @@ bool is_plain_word(std::string_view text) {
   const auto is_alnum = [](char c) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
   };
-  const bool may_be_null = text.size() == 4 && (text[0] == 'n' || text[0] == 'N') &&
-                           (text[3] == 'l' || text[3] == 'L');
+  const bool may_be_null =
+      text.size() == 4 && (text[0] == 'n' || text[0] == 'N') && (text[3] == 'l' || text[3] == 'L');
   return !text.empty() && text.size() <= kMaxLine && is_alnum(text.front()) && !may_be_null &&
          std::all_of(text.begin(), text.end(), [&](char c) {
            return is_alnum(c) || std::string_view("_-.,/").find(c) != std::string_view::npos;

@@ -46,8 +46,8 @@ struct ddp_progress {
   int64_t step;
   int64_t steps_total;
   int64_t samples; /* of the whole job */
-  double loss; /* -infinity: untold */
-  double lr;   /* likewise */
+  double loss;     /* -infinity: untold */
+  double lr;       /* likewise */
   int64_t checkpoint_step;
   int64_t time_ns;
   uint32_t saves_on_stop;

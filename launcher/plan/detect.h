@@ -21,8 +21,9 @@ struct Detected {
 };
 
 /// Only keys of `job` that have their default are filled. Nothing at all with --no-auto-env and
-/// --standalone, and when the user's number of nodes is another one. Pure. Errors: UsageError when this agent is
-/// not the only one that the platform started on this node, unless the user gave --nnodes.
+/// --standalone, and when the user's number of nodes is another one. Pure. Errors: UsageError when
+/// this agent is not the only one that the platform started on this node, unless the user gave
+/// --nnodes.
 Detected detect(const Environment& environment, const JobValues& job);
 
 /// Writes it into `job`.

@@ -176,31 +176,10 @@ TEST(Yaml, QuotedTextReadsBackEqual) {
 
 // What is known at a glance is not given to yaml-cpp; a newline behind it is, and changes nothing.
 TEST(Yaml, WhatIsKnownAtAGlanceIsWhatTheParserMakesOfIt) {
-  for (const std::string text : {"null",
-                                 "true",
-                                 "no",
-                                 "0.05",
-                                 "1e-4",
-                                 "25MiB",
-                                 "one-cycle",
-                                 "a--b",
-                                 "x...",
-                                 "0x1F",
-                                 "a/b",
-                                 "1_000",
-                                 "007",
-                                 "n",
-                                 "Null",
-                                 "NULL",
-                                 "12.5.7",
-                                 "2026-11-24",
-                                 "none",
-                                 "nULL",
-                                 "a,b",
-                                 "a,",
-                                 "1,,2",
-                                 "[]",
-                                 "{}"}) {
+  for (const std::string text :
+       {"null", "true", "no",    "0.05", "1e-4", "25MiB", "one-cycle", "a--b",   "x...",
+        "0x1F", "a/b",  "1_000", "007",  "n",    "Null",  "NULL",      "12.5.7", "2026-11-24",
+        "none", "nULL", "a,b",   "a,",   "1,,2", "[]",    "{}"}) {
     const YamlNode word = parse_yaml(text, "w").root;
     const YamlNode line = parse_yaml(text + "\n", "w").root;
     EXPECT_EQ(word.kind, line.kind) << text;
