@@ -311,12 +311,11 @@ void Round::note_report(int node_rank, WorkerReport report) {
 std::vector<WorkerReport> Round::take_reports() {
   std::vector<WorkerReport> reports;
   for (auto& [rank, report] : reports_) {
-    const int own = rank;
     const WorkerState& state = ranks_[static_cast<std::size_t>(rank)];
     report.ending.joined_store = state.joined_store;
     report.ending.waited_in_store =
         state.waited_at && report.ending.at - *state.waited_at < kGivingUp;
-    report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), own) != frozen_.end();
+    report.ending.was_frozen = std::find(frozen_.begin(), frozen_.end(), rank) != frozen_.end();
     reports.push_back(std::move(report));
   }
   return reports;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/descriptor.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/input_file.h"
@@ -47,21 +48,10 @@ std::optional<std::string> read_bytes(const fs::path& path,
   return text;
 }
 
-/// An open directory; -1 when it cannot be opened.
-class Directory {
- public:
-  explicit Directory(const fs::path& path)
-      : fd_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  ~Directory() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
+/// -1 when it cannot be opened.
+Descriptor open_directory(const fs::path& path) {
+  return Descriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
 
 /// A file that was changed a moment ago may be changed again within the same tick of the file
 /// system's clock, with the same size, and its stamp would be the same.
@@ -80,7 +70,7 @@ class Settled {
 class Cache {
  public:
   Cache(const fs::path& folder, bool is_used)
-      : path_(label_cache_of(folder)), folder_(is_used ? folder : fs::path()) {
+      : path_(label_cache_of(folder)), folder_(open_directory(is_used ? folder : fs::path())) {
     if (!is_used) return;
     const std::optional<std::string> bytes = read_bytes(path_, kMaxCache, not_used_);
     if (bytes) not_used_ = decode_label_cache(*bytes, known_);
@@ -139,7 +129,7 @@ class Cache {
   }
 
   fs::path path_;
-  Directory folder_;
+  Descriptor folder_;
   CachedFolder known_{};
   std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
   std::size_t next_ = 0;          // the place that is asked for next, as a rule

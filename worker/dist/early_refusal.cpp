@@ -1,12 +1,11 @@
 #include "worker/dist/early_refusal.h"
 
-#include <poll.h>
-
 #include <chrono>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "common/error.h"
 #include "worker/dist/agreement.h"
+#include "worker/dist/poll_until.h"
 #include "worker/dist/refusal_server.h"
 #include "worker/dist/store.h"
 #include "worker/dist/store_probe.h"
@@ -29,17 +28,6 @@ constexpr seconds kPatience{5};  // of the others, for a rank 0 that starts late
 constexpr seconds kServe{6};     // of rank 0, for others that start later
 static_assert(kPatience < kServe && kServe < kLeaveWithin);
 
-constexpr milliseconds kPause{10};
-
-template <typename IsThere>
-bool wait_for(Clock::time_point deadline, IsThere is_there) {
-  while (!is_there()) {
-    if (Clock::now() >= deadline) return false;
-    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
-  }
-  return true;
-}
-
 /// Of rank 0.
 void tell_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStorePatience);
@@ -57,8 +45,8 @@ bool hear_in_store(const WorkerIdentity& self, const std::string& problem) try {
   const OpenStore open = open_store(self, kStorePatience);
   const auto store = store_of_round(self, open);
   const std::string joined = answer_key(kJoin, 0);
-  (void)wait_for(Clock::now() + kAgentPatience,
-                 [&] { return store->check({kRefused}) || store->check({joined}); });
+  (void)poll_until(Clock::now() + kAgentPatience,
+                   [&] { return store->check({kRefused}) || store->check({joined}); });
   return store->check({kRefused}) && store->get_to_str(kRefused) == problem;
 } catch (const PeerError&) {
   return false;
@@ -71,7 +59,7 @@ StoreProbe hear(const WorkerIdentity& self) try {
   const StoreAddresses addresses(self);
   const Clock::time_point deadline = Clock::now() + kPatience;
   StoreProbe found;
-  (void)wait_for(deadline, [&] {
+  (void)poll_until(deadline, [&] {
     found = addresses.probe(deadline);
     return found.refusal || found.local_address;
   });
@@ -86,7 +74,7 @@ bool say_once_by_store(const WorkerIdentity& self,
   const bool is_said = self.rank != 0 && hear_in_store(self, problem);
   if (!is_said) say();
   if (self.rank == 0) tell_in_store(self, problem);
-  if (is_said) (void)wait_for(Clock::now() + kEnd, [] { return false; });
+  if (is_said) (void)poll_until(Clock::now() + kEnd, [] { return false; });
   return !is_said;
 }
 

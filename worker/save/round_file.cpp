@@ -6,6 +6,8 @@
 #include <boost/json/value.hpp>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
+#include <system_error>
 
 #include "common/epoch_number.h"
 #include "common/error.h"
@@ -38,6 +40,11 @@ json::array finite(const std::vector<double>& values) {
 }
 
 }  // namespace
+
+bool has_rounds(const OwnedDir& run_dir) {
+  std::error_code ignored;
+  return std::filesystem::exists(run_dir.path() / kName, ignored);
+}
 
 RoundFile::RoundFile(const OwnedDir& directory) {
   try {

@@ -29,6 +29,9 @@ struct RoundFacts {
 /// By name, then by rank; what is not finite is written as null.
 using RankNumbers = std::vector<std::pair<std::string, std::vector<double>>>;
 
+/// Whether a round of that run, or an earlier start, has begun.
+bool has_rounds(const OwnedDir& run_dir);
+
 /// Used by rank 0 alone, from one thread.
 class RoundFile {
  public:

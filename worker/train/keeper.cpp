@@ -17,6 +17,7 @@
 #include "worker/dist/replica_check.h"
 #include "worker/plan/resume_check.h"
 #include "worker/save/checkpoint_path.h"
+#include "worker/save/round_file.h"
 #include "worker/train/finite_check.h"
 #include "worker/train/policy_stop.h"
 #include "worker/train/python_import.h"
@@ -78,12 +79,6 @@ void say(const std::vector<JobDifference>& differences,
   if (fresh > 0)
     std::cout << "  of the optimizer's " << optimizer.size() << " tensors " << fresh
               << " are not in the checkpoint and start anew" << std::endl;
-}
-
-/// A round, or a start, of this run was there before.
-bool has_rounds(const OwnedDir& run_dir) {
-  std::error_code ignored;
-  return std::filesystem::exists(run_dir.path() / "rounds.jsonl", ignored);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "worker/dist/poll_until.h"
 #include "worker/train/last_words.h"
 
 namespace ddp::worker {
@@ -15,17 +16,11 @@ namespace {
 constexpr const char* kSaid = "refused/said";      // what rank 0 says
 constexpr const char* kSpoken = "refused/spoken";  // how many have nothing to say any more
 constexpr std::chrono::seconds kPatience{2};       // for ranks that find the same
-constexpr std::chrono::milliseconds kPause{10};
-constexpr std::chrono::milliseconds kServe{200};  // for others to be gone
+constexpr std::chrono::milliseconds kServe{200};   // for others to be gone
 
 template <typename IsThere>
 bool wait_for(IsThere is_there) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (!is_there()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    ::poll(nullptr, 0, static_cast<int>(kPause.count()));
-  }
-  return true;
+  return poll_until(std::chrono::steady_clock::now() + kPatience, is_there);
 }
 
 /// mpirun ends all with the first that fails: nobody leaves before all have spoken. Rank 0 serves
