@@ -43,6 +43,9 @@ constexpr const char* kResume = "checkpoint.resume";
 constexpr std::array<const char*, 4> kRecords{kLockName, kJobName, kResultName, "logs"};
 constexpr std::array<const char*, 4> kWorkersRecords{
     "checkpoints", "metrics.jsonl", "metrics.csv", "rounds.jsonl"};
+// What else stands there before the first step.
+constexpr std::array<const char*, 3> kEarlyFiles{"command.txt", kBatchName, "report.html"};
+constexpr std::string_view kEventFile = "events.out.tfevents.";
 
 // An exclusive lock that dies with its holder (flock(2)), or -1 and the reason.
 int lock_run(const OwnedDir& directory, std::string& why_not) {
@@ -281,6 +284,25 @@ void point_latest(const fs::path& output, const fs::path& name) {
   fs::remove(temporary, ignored);  // `latest` is another user's, in a directory such as /tmp
 }
 
+// Files that neither we nor ddp-worker's library write: a program of the user's has put them there.
+bool holds_files_of_others(const OwnedDir& directory) {
+  return std::ranges::any_of(directory.names(), [](const std::string& name) {
+    const auto is_listed = [&name](const auto& list) {
+      return std::ranges::find(list, name) != list.end();
+    };
+    return !is_listed(kRecords) && !is_listed(kWorkersRecords) && !is_listed(kEarlyFiles) &&
+           !name.starts_with(kEventFile);
+  });
+}
+
+// Whether everything there is ours, to be removed. ddp-worker itself runs no code of the user's.
+bool is_all_ours(const OwnedDir& directory) try {
+  const std::optional<JobValues> job = read_job(directory);
+  return job && (job->is_null("launch.program") || !holds_files_of_others(directory));
+} catch (const SystemError&) {
+  return false;
+}
+
 }  // namespace
 
 RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& command) {
@@ -377,9 +399,12 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
 }
 
 bool RunDir::remove_unused(int exit_code, std::optional<RunState> state) {
-  const bool says_all = exit_code == exit_code::kUsage || exit_code == exit_code::kRefused ||
+  constexpr std::array kSayAll{
+      exit_code::kUsage, exit_code::kRefused, exit_code::kCannotExecute, exit_code::kNotFound};
+  const bool says_all = std::ranges::find(kSayAll, exit_code) != kSayAll.end() ||
                         state.value_or(state_of(exit_code)) == RunState::stopped;
-  if (continues_ || !says_all || has_checkpoint(directory_)) return false;
+  if (continues_ || !says_all || has_checkpoint(directory_) || !is_all_ours(directory_))
+    return false;
   if (!directory_.remove_self()) return false;
   std::error_code error;
   const fs::path output = path().parent_path();

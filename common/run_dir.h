@@ -45,8 +45,9 @@ class RunDir {
 
   /// Removes the directory of a job that ended by `exit_code` before its first step, when that says
   /// all: refused, or stopped by the user (`state` as for write_result). A crash keeps it for its
-  /// logs, a run that continues another stays, and so does one with a checkpoint. True when it is
-  /// gone. Errors: none; what cannot be removed stays.
+  /// logs, a run that continues another stays, and so does one with a checkpoint, or with files of
+  /// a program that is not ddp-worker. True when it is gone. Errors: none; what cannot be removed
+  /// stays.
   bool remove_unused(int exit_code, std::optional<RunState> state = std::nullopt);
 
  private:

@@ -11,6 +11,7 @@
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/messages.h"
+#include "launcher/plan/split_arguments.h"
 
 namespace ddp::launcher {
 namespace {
@@ -444,16 +445,17 @@ class Maker {
     const std::string from_file =
         options_.job_file ? job().maybe_text("launch.program").value_or("ddp-worker") : "";
     spec_.entry = options_.program.empty() ? from_file : options_.program;
-    spec_.own_worker = file_name(spec_.entry) == "ddp-worker";
     const bool is_module = job().flag("launch.module");
     const bool no_python = job().flag("launch.no_python");
     if (is_module && no_python) {
       problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
     }
-    if (is_module && spec_.own_worker)
+    const bool is_its_name = is_ddp_worker(spec_.entry);
+    if (is_module && is_its_name)
       problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
     spec_.by_python = is_module || spec_.script;
+    spec_.own_worker = is_its_name || (options_.job_file && !spec_.by_python);
     if (spec_.by_python) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
       if (is_module) spec_.arguments.emplace_back("-m");

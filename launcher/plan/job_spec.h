@@ -32,9 +32,10 @@ struct JobSpec {
   int problem_code = 0;    // several nodes: why there is none, 126 or 127
   std::string problem;
   std::vector<std::string> arguments;  // argv of a worker, [0] included; templates
-  bool own_worker = false;             // it is ddp-worker
-  bool script = false;                 // a Python script
-  bool by_python = false;              // a script or a module: arguments[0] is the interpreter
+  // It is ddp-worker, or takes a job file in its place: a program of ours or of its library.
+  bool own_worker = false;
+  bool script = false;     // a Python script
+  bool by_python = false;  // a script or a module: arguments[0] is the interpreter
 
   int nproc = 1;
   NodeFacts facts;

@@ -171,7 +171,7 @@ class Parser {
           "[ARGUMENTS]; ddp-launch --help says more.");
       return;
     }
-    if (rest.size() > 1 && is_job_file(rest[1]) && is_own_worker(rest[0])) {
+    if (rest.size() > 1 && is_job_file(rest[1]) && is_ddp_worker(rest[0])) {
       options_.program = rest[0];
       rest.erase(rest.begin());
     }

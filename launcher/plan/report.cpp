@@ -20,6 +20,7 @@
 #include "launcher/plan/log_spec.h"
 #include "launcher/plan/node_table.h"
 #include "launcher/plan/rank_name.h"
+#include "launcher/plan/split_arguments.h"
 
 namespace ddp::launcher {
 namespace {
@@ -268,13 +269,19 @@ RunState state_of(const Verdict& verdict) {
   return std::holds_alternative<Stopped>(verdict.outcome) ? RunState::stopped : RunState::failed;
 }
 
-/// Nobody has made a step of ddp-worker's, or written a checkpoint.
+/// Nobody has made a step, or written a checkpoint, as far as pages tell.
 bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
-  // Only of ddp-worker is it known what a page without a step means: other programs may count from
-  // 0, or count epochs, and have written into the directory what they like. One that has not opened
-  // its page has made no step either: it was refused, or stopped, before.
-  return spec.own_worker && verdict.rounds == 1 && !verdict.workers.empty() &&
-         std::ranges::all_of(verdict.workers, [](const WorkerReport& worker) {
+  // Other programs may count from 0, or count epochs, and have written into the directory what they
+  // like. A worker that has not opened its page has made no step either: it was refused, or
+  // stopped, before. Of a program in place of ddp-worker one page at least has to show that it is
+  // of its library.
+  const std::vector<WorkerReport>& workers = verdict.workers;
+  const bool has_pages =
+      is_ddp_worker(spec.entry) || std::ranges::any_of(workers, [](const WorkerReport& worker) {
+        return worker.ending.opened_page;
+      });
+  return spec.own_worker && has_pages && verdict.rounds == 1 && !workers.empty() &&
+         std::ranges::all_of(workers, [](const WorkerReport& worker) {
            return worker.step == 0 && worker.checkpoint_step < 0;
          });
 }
@@ -283,10 +290,11 @@ StartedAs describe_start(const JobSpec& spec) {
   return {spec.local_rank_flag, spec.by_python ? spec.executable : ""};
 }
 
-/// A mistake of the job that ddp-worker has found before the first step. Its line, on the console
+/// A mistake of the job that the workers have found before the first step. Its line, on the console
 /// by then, says all: where, why and what to do.
 bool has_said_it(const Verdict& verdict, const JobSpec& spec, const WorkerReport& root) {
-  const bool is_refused = root.ending.status.signal == 0 &&
+  const bool has_spoken = !root.last_lines.empty() || !root.error_text.empty();
+  const bool is_refused = has_spoken && root.ending.status.signal == 0 &&
                           root.ending.status.code == exit_code::kUsage &&
                           has_no_step(verdict, spec);
   // On several nodes that line stands on the console of one of them alone.

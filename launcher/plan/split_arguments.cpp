@@ -53,7 +53,7 @@ class Splitter {
     if (!result_.rest.empty()) return false;  // there is a job file already
     const bool is_followed_by_job =
         next_ + 1 < arguments_.size() && is_job_file(arguments_[next_ + 1]);
-    return !is_own_worker(word) || !is_followed_by_job;
+    return !is_ddp_worker(word) || !is_followed_by_job;
   }
 
   void take_flags(const std::string& word) {
@@ -205,7 +205,7 @@ bool is_job_file(const std::string& word) {
   return word.ends_with(".yaml") || word.ends_with(".yml");
 }
 
-bool is_own_worker(const std::string& word) {
+bool is_ddp_worker(const std::string& word) {
   return word.substr(word.rfind('/') + 1) == "ddp-worker";
 }
 

@@ -25,7 +25,7 @@ struct SplitArguments {
 bool is_job_file(const std::string& word);
 
 /// `ddp-launch ddp-worker job.yaml KEY=VALUE` is the long form of `ddp-launch job.yaml KEY=VALUE`.
-bool is_own_worker(const std::string& word);
+bool is_ddp_worker(const std::string& word);
 
 /// `arguments` is argv without the program's own name. What follows a program is the program's;
 /// behind a job file flags are ours, as before it. Errors: in `problems`, all of them.

@@ -108,6 +108,13 @@ class OwnExceptions(FailingRank):
         self.assertIn("[0:1] ddp-worker: model.args: there are no five steps in it\n", text)
         self.assertNotRegex(text, r"(?m)^\S* ?ddp-worker:   in ")
 
+    def test_a_job_that_it_refuses_is_told_once_and_leaves_nothing(self):
+        job = ("job.yaml", f"launch.program={self.PROGRAM}", "launch.nproc_per_node=2", "model.name=failing", "data.name=mnist", "data.root=nowhere")
+        text = self.run_program(self.bin / "ddp-launch", *job, expect=2)
+        self.assertEqual(text.count("nowhere"), 1, text)
+        self.assertNotIn("FAILED", text)
+        self.assertFalse((self.folder / "runs").exists(), text)
+
     MISFIT = "c10::Error: The size of tensor a (2) must match the size of tensor b (3) at non-singleton dimension 0"
     OF_LIBTORCH = {
         "shapes": "c10::Error: mat1 and mat2 shapes cannot be multiplied (16x784 and 3x5)",

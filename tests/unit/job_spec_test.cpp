@@ -329,5 +329,13 @@ TEST(DeviceOf, AJobFileThatAsksForGpusGetsTheirNumbers) {
   EXPECT_EQ(device("cpu", 2, 1, {"launch.program=./own"}), "cpu");
 }
 
+TEST(JobSpec, AProgramThatTakesAJobFileIsTreatedAsDdpWorkerAndAScriptIsNot) {
+  const auto is_own = [](const Words& words) { return make(words).own_worker; };
+  EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8"}));
+  EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=./tiny"}));
+  EXPECT_FALSE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=train.py"}));
+  EXPECT_FALSE(is_own({"--no-python", "./tiny", "job.yaml"}));
+}
+
 }  // namespace
 }  // namespace ddp::launcher

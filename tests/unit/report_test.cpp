@@ -263,10 +263,12 @@ TEST(Report, ARefusedJobIsShort) {
         verdict.workers = {worker(0, status), worker(1, ExitStatus{0, SIGTERM, false})};
         verdict.workers[0].step = step;
         verdict.workers[0].pid = 17;
+        verdict.workers[0].last_lines = {"ddp-worker: data.root: no such directory"};
         verdict.outcome = Failed{0, {1}, status.code};
         verdict.exit_code = status.code;
         JobSpec spec;
         spec.own_worker = own_worker;
+        spec.entry = "ddp-worker";
         spec.max_nodes = nodes;
         spec.logs.shown = {true, true};
         spec.logs.redirects = spec.logs.tee = {0, 0};
@@ -280,6 +282,26 @@ TEST(Report, ARefusedJobIsShort) {
   EXPECT_THAT(report_of(refused, 0, false, 1), HasSubstr("Root Cause"));
   EXPECT_THAT(report_of(refused, 0, true, 2), HasSubstr("Root Cause"));
   EXPECT_THAT(report_of(ExitStatus{1, 0, false}, 0, true, 1), HasSubstr("Root Cause"));
+}
+
+// Without a page nothing tells what a program in place of ddp-worker has done.
+TEST(Report, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoStep) {
+  Verdict verdict;
+  verdict.rounds = 1;
+  verdict.workers = {worker(0, ExitStatus{2, 0, false}), worker(1, ExitStatus{0, SIGTERM, false})};
+  verdict.outcome = Failed{0, {1}, 2};
+  verdict.exit_code = 2;
+  JobSpec spec;
+  spec.own_worker = true;
+  spec.entry = "./tiny";
+  spec.logs.shown = {true, true};
+  spec.logs.redirects = spec.logs.tee = {0, 0};
+  EXPECT_THAT(format_report(verdict, spec), HasSubstr("Root Cause"));
+  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).no_step);
+  verdict.workers[0].last_lines = {"tiny: no such data"};
+  verdict.workers[0].ending.opened_page = true;
+  EXPECT_THAT(format_report(verdict, spec), HasSubstr("has refused the job before its first step"));
+  EXPECT_TRUE(describe_end(verdict, spec, "a", 8).no_step);
 }
 
 }  // namespace

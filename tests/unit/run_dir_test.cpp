@@ -78,6 +78,17 @@ TEST_F(RunDirTest, WhoWasStoppedByAnySignalLeavesNothingButACheckpoint) {
   EXPECT_TRUE(fs::exists(run.path() / "checkpoints/step-000001"));
 }
 
+TEST_F(RunDirTest, WhatAProgramInPlaceOfDdpWorkerHasWrittenStays) {
+  const std::vector<std::string> own{"launch.program=./tiny"};
+  RunDir first = RunDir::choose(job(own), 2, "a");
+  std::ofstream(first.path() / "events.out.tfevents.1.node") << "";
+  EXPECT_TRUE(first.remove_unused(exit_code::kUsage));
+  RunDir second = RunDir::choose(job(own), 2, "a");
+  std::ofstream(second.path() / "vocabulary.txt") << "a b c\n";
+  EXPECT_FALSE(second.remove_unused(exit_code::kUsage));
+  EXPECT_TRUE(fs::exists(second.path() / "vocabulary.txt"));
+}
+
 TEST_F(RunDirTest, ACrashAndAContinuedRunKeepTheirDirectory) {
   {
     RunDir first = RunDir::choose(job(), 2, "a");
