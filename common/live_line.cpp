@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "common/units.h"
 
@@ -61,6 +62,11 @@ std::int64_t count_alive(std::span<const RankProgress> samples) {
 
 std::string count_ranks(std::span<const RankProgress> samples) {
   return std::to_string(count_alive(samples)) + " of " + std::to_string(samples.size()) + " ranks";
+}
+
+/// Not before the first step: a checkpoint's step is on the page while the data are still loaded.
+bool has_begun(Phase phase) {
+  return phase != Phase::starting && phase != Phase::joining && phase != Phase::loading;
 }
 
 bool is_behind(const RankProgress& left, const RankProgress& right) {
@@ -139,6 +145,32 @@ void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   }
 }
 
+/// The rank that is steps behind; else, as ranks that average gradients make each step together,
+/// the one that waits least for others.
+void LiveLine::append_slowest(Parts& parts, std::span<const RankProgress> opened) {
+  std::vector<std::pair<double, int>> shares;  // and the rank
+  for (const RankProgress& sample : opened) {
+    WaitingShare& waiting = waiting_[sample.rank];
+    if (is_step(sample.phase)) waiting.note(sample.in_collective);
+    if (waiting.looks() >= WaitingShare::kFewLooks)
+      shares.emplace_back(waiting.share(), sample.rank);
+  }
+  const auto [last, first] = std::minmax_element(opened.begin(), opened.end(), is_behind);
+  if (const std::int64_t behind = first->step - last->step; behind > 0) {
+    parts.push_back({kSlowest,
+                     "slowest rank " + std::to_string(last->rank) + " by " + with_commas(behind) +
+                         (behind == 1 ? " step" : " steps")});
+    return;
+  }
+  if (shares.size() < 2 || shares.size() < opened.size()) return;
+  std::sort(shares.begin(), shares.end());
+  const double others = shares[shares.size() / 2].first;  // the median of all but the first
+  if (others - shares[0].first < kWorthTelling) return;
+  parts.push_back({kSlowest,
+                   "slowest rank " + std::to_string(shares[0].second) + ", others wait " +
+                       print("%.0f%%", 100 * others)});
+}
+
 /// Of the rank that waits most for data, and of the one that holds most.
 void LiveLine::append_costs(Parts& parts, nanoseconds now, std::span<const RankProgress> opened) {
   std::int64_t data_wait = 0;
@@ -159,9 +191,11 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
   const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
-  const RankProgress& last = *std::min_element(opened.begin(), opened.end(), is_behind);
-  samples_.note(now, first.samples);
-  steps_.note(now, first.step);
+  // What was done before this round, and what goes before its first step, is none of its work.
+  if (first.step > 0 && has_begun(first.phase)) {
+    samples_.note(now, first.samples);
+    steps_.note(now, first.step);
+  }
   const auto images = static_cast<std::int64_t>(samples_.per_second().value_or(0));
   const double steps = steps_.per_second().value_or(0);
   Parts parts;
@@ -177,12 +211,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   const bool is_complete = count_alive(samples) == ranks;
   if (ranks > 1 || !is_complete)
     parts.push_back({is_complete ? kRanks : kLostRanks, count_ranks(samples)});
-  if (last.step < first.step) {
-    const std::int64_t behind = first.step - last.step;
-    parts.push_back({kSlowest,
-                     "slowest rank " + std::to_string(last.rank) + " by " + with_commas(behind) +
-                         (behind == 1 ? " step" : " steps")});
-  }
+  append_slowest(parts, opened);
   append_costs(parts, now, opened);
   const std::int64_t left = first.steps_total - first.step;
   if (steps > 0 && left > 0) {

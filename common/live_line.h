@@ -47,6 +47,7 @@ class LiveLine {
   static constexpr std::chrono::seconds kLongWindow{300};  // that the time left is told from
   static constexpr std::chrono::seconds kQuiet{5};
   static constexpr std::chrono::seconds kPlainPause{30};  // where it is not rewritten in place
+  static constexpr double kWorthTelling = 0.1;  // of the time, that others wait more than a rank
 
   struct Rules {
     bool has_other_nodes = false;
@@ -73,6 +74,7 @@ class LiveLine {
   Parts describe_training(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
   Parts describe_external(std::chrono::nanoseconds now, std::span<const RankProgress> samples);
   void append_progress(Parts& parts, const RankProgress& first) const;
+  void append_slowest(Parts& parts, std::span<const RankProgress> opened);
   void append_costs(Parts& parts,
                     std::chrono::nanoseconds now,
                     std::span<const RankProgress> opened);
@@ -82,6 +84,7 @@ class LiveLine {
   GrowthRate steps_{kLongWindow};
   GrowthRate data_wait_{kWindow};  // of the rank that waits most
   std::map<int, Output> outputs_;  // by rank
+  std::map<int, WaitingShare> waiting_;
 };
 
 /// 75 s as "1:15", 3 h as "3:00:00", two days as "2d 00:00".

@@ -174,6 +174,10 @@ std::string metric_number(std::string_view name, double value) {
   return size == 0 || (size >= 0.001 && size < 1e5) ? print("%.4f", value) : short_number(value);
 }
 
+std::string told_loss(double value) {
+  return std::isfinite(value) ? metric_number("loss", value) : print("%f", value);
+}
+
 std::string time_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "-";
   if (seconds < 60) return print("%.1f s", seconds);

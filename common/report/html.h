@@ -36,6 +36,8 @@ std::string short_number(double value);
 std::string grouped(std::int64_t value);
 /// "97.50 %" of an accuracy, else short_number() with four decimals where that is enough.
 std::string metric_number(std::string_view name, double value);
+/// The same of a loss that somebody has told: "nan", "inf" or "-inf" where it is not finite.
+std::string told_loss(double value);
 /// "3 h 05 min", "2 min 04 s", "5.9 s".
 std::string time_text(double seconds);
 

@@ -88,12 +88,11 @@ HttpServer::HttpServer(asio::io_context& io, Listeners listeners, std::size_t pa
       port_(listeners.port),
       answer_(std::move(answer)),
       access_([](const std::string&) {}),
-      parts_(parts),
-      pause_(io) {}
+      parts_(parts) {}
 
 void HttpServer::start() {
   for (tcp::acceptor& acceptor : acceptors_)
-    asio::co_spawn(io_, accept_all(acceptor), rethrow);
+    asio::co_spawn(io_, accept_all(acceptor, pauses_.emplace_back(io_)), rethrow);
 }
 
 void HttpServer::close(const std::string& last) {
@@ -101,7 +100,8 @@ void HttpServer::close(const std::string& last) {
   boost::system::error_code ignored;
   for (tcp::acceptor& acceptor : acceptors_)
     acceptor.close(ignored);
-  pause_.cancel();
+  for (asio::steady_timer& pause : pauses_)
+    pause.cancel();
   for (const auto& client : clients_) {
     const bool takes_more = client->is_stream && !client->is_writing;
     if (takes_more) client->socket.write_some(asio::buffer(last), ignored);
@@ -128,19 +128,19 @@ Clock::duration HttpServer::pause_before_next() {
   return second_ + std::chrono::seconds(1) - now;
 }
 
-asio::awaitable<void> HttpServer::accept_all(tcp::acceptor& acceptor) {
+asio::awaitable<void> HttpServer::accept_all(tcp::acceptor& acceptor, asio::steady_timer& pause) {
   while (!is_closed_) {
     auto [error, socket] = co_await acceptor.async_accept(kResult);
     if (is_closed_) break;
-    Clock::duration pause = pause_before_next();
+    Clock::duration time = pause_before_next();
     if (error) {
-      pause = std::chrono::seconds(1);  // no descriptor left
+      time = std::chrono::seconds(1);  // no descriptor left
     } else {
       admit(std::move(socket));
     }
-    if (pause <= Clock::duration::zero()) continue;
-    pause_.expires_after(pause);
-    co_await pause_.async_wait(kResult);
+    if (time <= Clock::duration::zero()) continue;
+    pause.expires_after(time);
+    co_await pause.async_wait(kResult);
   }
 }
 
@@ -194,7 +194,8 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
     if (end || is_closed_) co_return;  // it is gone, or too slow
     header.append(piece.data(), size);
     error.clear();
-    parser.put(asio::buffer(header), error);  // takes the header as a whole, or nothing
+    const std::size_t taken = parser.put(asio::buffer(header), error);  // whole lines
+    header.erase(0, taken);
   }
   client->has_asked = true;
   HttpAnswer answer;

@@ -68,7 +68,7 @@ class HttpServer {
     SharedText event;
     std::uint64_t version = 0;
   };
-  asio::awaitable<void> accept_all(tcp::acceptor& acceptor);
+  asio::awaitable<void> accept_all(tcp::acceptor& acceptor, asio::steady_timer& pause);
   asio::awaitable<void> serve(std::shared_ptr<Client> client);
   asio::awaitable<void> answer(std::shared_ptr<Client> client);
   asio::awaitable<void> stream(std::shared_ptr<Client> client);
@@ -86,8 +86,8 @@ class HttpServer {
   std::vector<Part> parts_;
   std::uint64_t version_ = 0;
   std::size_t streams_ = 0;
-  asio::steady_timer pause_;  // of all acceptors
-  Clock::time_point second_;  // that accepts_ counts in
+  std::list<asio::steady_timer> pauses_;  // one for each acceptor
+  Clock::time_point second_;              // that accepts_ counts in, of all acceptors
   int accepts_ = 0;
   bool is_closed_ = false;
 };

@@ -29,6 +29,8 @@ void add_progress(boost::json::object& worker, const WorkerSample& sample) {
   worker["steps_total"] = count_or_null(sample.steps_total, 1);
   worker["samples"] = sample.samples;
   worker["loss"] = number_or_null(sample.loss.value_or(kNone));
+  // JSON has no such number, and who watches must not take it for one that is not there.
+  if (sample.loss) worker["loss_is_finite"] = std::isfinite(*sample.loss);
   worker["lr"] = number_or_null(sample.lr.value_or(kNone));
   worker["checkpoint_step"] = count_or_null(sample.checkpoint_step, 0);
   worker["in_collective"] = sample.in_collective;

@@ -45,6 +45,8 @@ class Members {
   /// As losses are shown everywhere.
   void maybe_loss(const char* name, std::string& into) {
     const json::value* const value = find(name);
+    const json::value* const is_finite = find("loss_is_finite");
+    if (is_finite != nullptr && *is_finite == false) into = "not finite";
     if (value == nullptr || value->is_null()) return;
     if (!value->is_number()) is_good_ = false;
     if (is_good_) into = metric_number("loss", value->to_number<double>());

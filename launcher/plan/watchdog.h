@@ -22,7 +22,6 @@ namespace ddp::launcher {
 
 /// One look at one worker. Times are steady and count from any fixed point.
 struct WorkerSample : RankProgress {
-  bool in_collective = false;         // by its page
   std::int64_t checkpoint_step = -1;  // -1: none yet
   std::int64_t written_ns = 0;        // when it last wrote its page, by the page
   double accuracy = std::numeric_limits<double>::quiet_NaN();  // NaN: not evaluated yet

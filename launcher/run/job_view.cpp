@@ -62,6 +62,7 @@ JobView look_at_job(const JobSpec& spec,
   job.program = spec.entry;
   job.host = host;
   job.max_restarts = spec.max_restarts;
+  job.lost_nodes_are_free = spec.lost_nodes_are_free;
   job.world_size = so_far.world_size;
   job.earlier_rounds = so_far.earlier_rounds;
   if (round != nullptr) look_at_round(job, links, *round);

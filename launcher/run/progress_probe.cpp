@@ -17,7 +17,6 @@ WorkerSample sample_page(const Worker& worker) {
   WorkerSample sample;
   sample.rank = worker.placement.rank;
   read_progress(page, sample);
-  sample.in_collective = page.collectives.load(std::memory_order_relaxed) > 0;
   sample.checkpoint_step = page.checkpoint_step.load(std::memory_order_relaxed);
   sample.written_ns = page.time_ns.load(std::memory_order_relaxed);
   sample.accuracy = page.accuracy.load(std::memory_order_relaxed);

@@ -85,7 +85,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
       } else if (!answer && is_abandoned(*directory)) {
         tidy(place, *directory);
       } else if (!answer && warns) {
-        warn(agent + " does not answer: it is stopped, or was killed");
+        warn(agent + " does not answer: it is stopped (kill -CONT lets it go on), or was killed");
       }
     }
   }

@@ -61,7 +61,8 @@ json::object describe_job(const JobSpec& spec,
       {"round", facts.round},
       {"max_restarts", spec.max_restarts},
       {"world_size", world_size},
-      {"uptime", seconds_since(group.began_at())},
+      {"uptime", seconds_since(facts.job_start)},
+      {"round_uptime", seconds_since(group.began_at())},
       {"workers", workers},
   };
 }

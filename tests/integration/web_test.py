@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import signal
 import socket
 import subprocess
@@ -173,6 +174,34 @@ class Clients(Job):
         self.assertIn(b"HTTP/1.1 431", read_all(client))
         self.stop(job)
 
+    def test_a_header_may_come_in_pieces(self):
+        job = self.start_job("hold")
+        request = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: " + b"c" * 7_000 + b"\r\n\r\n"
+        pieces = ([request], [request[:23], request[23:]], [request[i : i + 1] for i in range(60)] + [request[60:]])
+        for parts in pieces:
+            client = self.connect(b"")
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for part in parts:
+                client.sendall(part)
+            self.assertIn(b"HTTP/1.1 200", read_all(client))
+        self.stop(job)
+
+    def test_connections_come_no_faster_by_two_ways(self):
+        """IPv4 and IPv6 in turn: of the 200 a second that are taken the rest waits in the kernel."""
+        job = self.start_job("hold")
+        clients, begin = [], time.monotonic()
+        for _ in range(400):
+            for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+                client = socket.socket(family)
+                self.addCleanup(client.close)
+                client.setblocking(False)
+                client.connect_ex((address, self.port))
+                clients.append(client)
+        taken = sum(bool(select.select([client], [], [], 0)[0]) for client in clients)
+        self.assertLess(taken, 200 * (time.monotonic() - begin + 1) + 50, "of 800, taken, and closed again")
+        self.assertEqual(self.ask()[0].status, 200)
+        self.stop(job)
+
     def test_garbage(self):
         job = self.start_job("hold")
         for data in (b"\0" * 100 + b"\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\r\n\r\n", b"GET / HTTP/9\r\n\r\n", b"\r\n\r\n\r\n"):
@@ -306,6 +335,22 @@ class Page(Job):
         self.assertIn("<b>ready</b>", self.text_of("ranks"))  # as text
         self.assertEqual(self.browser.value("document.querySelectorAll('#ranks b').length"), 0)
         self.assertEqual(self.browser.complaints(), [])
+        self.stop(job)
+
+    def test_what_is_selected_stays_so(self):
+        job = self.start_job("train", "100000", "0.01")
+        self.open_page()
+        self.browser.wait_for("document.querySelector('#ranks tbody tr').innerText.includes('training') && source && source.readyState == 1")
+        chosen = "document.getSelection().toString()"
+        self.browser.value("document.getSelection().selectAllChildren(document.querySelector('#ranks tbody tr'))")
+        selected = self.browser.value(chosen)
+        self.assertIn("training", selected)
+        self.browser.value("window.seen = 0; new MutationObserver(() => ++window.seen).observe(document.getElementById('head'), {childList: true})")
+        self.browser.wait_for("window.seen >= 3")
+        self.assertEqual(self.browser.value(chosen), selected)
+        step = "document.querySelector('#ranks tbody tr td:nth-child(5)').innerText"
+        self.browser.value(f"document.getSelection().removeAllRanges(); window.before = {step}")
+        self.browser.wait_for(f"{step} != window.before")
         self.stop(job)
 
     def test_it_says_how_the_job_ended(self):

@@ -97,6 +97,25 @@ TEST(JobHistory, ARoundThatBeginsAnewDropsWhatLayBehindIt) {
   EXPECT_EQ(history.marks()[1].x, 150);
 }
 
+TEST(JobHistory, ARoundThatIsStillStartingTakesNoMarkAway) {
+  JobHistory history;
+  JobView job = a_job(300);
+  history.note(job);
+  job = a_job(0);
+  job.round = 1;
+  for (JobView::Rank& rank : job.ranks)
+    rank.sample.checkpoint_step = -1;
+  history.note(job);
+  ASSERT_EQ(history.marks().size(), 1U);
+  job = a_job(100);
+  job.round = 1;
+  history.note(job);
+  ASSERT_EQ(history.marks().size(), 2U);
+  EXPECT_EQ(history.marks()[0].x, 100);
+  EXPECT_EQ(history.marks()[1].kind, ChartMark::Kind::restart);
+  EXPECT_EQ(history.marks()[1].x, 100);
+}
+
 TEST(Series, ALongOneKeepsItsShapeAndItsEnd) {
   Series series;
   for (int i = 0; i < 100'000; ++i)

@@ -136,6 +136,43 @@ TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
   EXPECT_THAT(text, Not(HasSubstr("ETA")));
 }
 
+TEST(LiveLine, OfRanksThatStepTogetherTheSlowestIsTheOneThatWaitsLeast) {
+  LiveLine line(LiveLine::Rules{});
+  std::string text;
+  for (int second = 0; second < 30; ++second) {
+    Samples samples{training(0, second, 0), training(1, second, 0), training(2, second, 0)};
+    samples[0].in_collective = samples[2].in_collective = second % 2 == 0;
+    text = text_of(line, seconds(second), samples);
+    if (second == 5) EXPECT_THAT(text, Not(HasSubstr("slowest"))) << "too few looks";
+  }
+  EXPECT_THAT(text, HasSubstr("slowest rank 1, others wait 50%"));
+  for (int second = 30; second < 130; ++second) {
+    Samples samples{training(0, second, 0), training(1, second, 0), training(2, second, 0)};
+    for (RankProgress& sample : samples)
+      sample.in_collective = second % 2 == 0;
+    text = text_of(line, seconds(second), samples);
+  }
+  EXPECT_THAT(text, Not(HasSubstr("slowest"))) << "all wait alike: for the network";
+}
+
+TEST(LiveLine, StepsOfEarlierRoundsAreNotItsWork) {
+  LiveLine line(LiveLine::Rules{});
+  RankProgress sample = training(0, 0, 0);
+  for (const Phase phase : {Phase::starting, Phase::joining, Phase::loading}) {
+    sample.phase = phase;
+    (void)text_of(line, seconds(static_cast<int>(phase)), {sample});
+  }
+  sample = training(0, 500, 64000);  // resumed there, still loading
+  sample.phase = Phase::loading;
+  (void)text_of(line, seconds(10), {sample});
+  std::string text;
+  for (int second = 20; second < 30; ++second) {
+    const int steps = second - 20;
+    text = text_of(line, seconds(second), {training(0, 500 + steps, 64000 + 64 * steps)});
+  }
+  EXPECT_THAT(text, AllOf(HasSubstr(", 64 images/s"), HasSubstr("ETA 7:11")));
+}
+
 TEST(LiveLine, OtherPhasesAreNamed) {
   LiveLine line(LiveLine::Rules{});
   RankProgress sample = training(0, 0, 0);

@@ -74,7 +74,8 @@ std::optional<double> JobHistory::Pace::note(std::chrono::nanoseconds at, std::i
 }
 
 void JobHistory::note(JobView& job) {
-  if (job.round != round_ || tracks_.size() != job.ranks.size()) {
+  if (job.round != tracked_round_ || tracks_.size() != job.ranks.size()) {
+    tracked_round_ = job.round;
     tracks_.assign(job.ranks.size(), Track());
     samples_ = Pace();
   }
@@ -84,10 +85,11 @@ void JobHistory::note(JobView& job) {
     const std::chrono::nanoseconds told_at(first->sample.written_ns);
     const std::optional<double> seconds = samples_.note(told_at, first->sample.samples);
     if (seconds) job.samples_per_second = 1 / *seconds;
-    note_marks(job, *first);
-    note_curves(job, *first);
+    if (first->sample.step > 0) {  // else nothing was learned yet
+      note_marks(job, *first);
+      note_curves(job, *first);
+    }
   }
-  if (first != nullptr || job.round == 0) round_ = job.round;
 }
 
 void JobHistory::note_ranks(JobView& job) {
@@ -101,9 +103,8 @@ void JobHistory::note_ranks(JobView& job) {
     const std::optional<double> for_one = track.data_wait.note(
         std::chrono::nanoseconds(rank.sample.written_ns), rank.sample.data_wait_ns);
     if (for_one) rank.data_wait = std::min(1e-9 / *for_one, 1.0);
-    track.looks = std::min(track.looks + 1, kWaitLooks);
-    track.waiting += ((rank.sample.in_collective ? 1 : 0) - track.waiting) / track.looks;
-    rank.waiting = track.waiting;
+    track.waiting.note(rank.sample.in_collective);
+    if (track.waiting.looks() >= WaitingShare::kFewLooks) rank.waiting = track.waiting.share();
   }
 }
 
@@ -111,6 +112,7 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
   const auto step = static_cast<double>(first.sample.step);
   std::vector<ChartMark>& marks = marks_;
   if (job.round != round_) {
+    round_ = job.round;
     // What was made of later steps is not part of this run any more.
     std::erase_if(marks, [step](const ChartMark& mark) {
       return mark.kind == ChartMark::Kind::save && mark.x > step;
@@ -130,7 +132,6 @@ void JobHistory::note_marks(const JobView& job, const JobView::Rank& first) {
 }
 
 void JobHistory::note_curves(const JobView& job, const JobView::Rank& first) {
-  if (first.sample.step <= 0) return;  // nothing was learned yet
   const auto step = static_cast<double>(first.sample.step);
   if (first.sample.loss) curves_.loss.add(step, *first.sample.loss);
   if (std::isfinite(first.sample.accuracy)) curves_.accuracy.add(step, first.sample.accuracy);

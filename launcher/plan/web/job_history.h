@@ -30,7 +30,6 @@ class Series {
 class JobHistory {
  public:
   static constexpr std::chrono::seconds kWindow{10};  // that steps and samples are counted over
-  static constexpr int kWaitLooks = 30;               // over which waiting is averaged
   static constexpr std::size_t kMostMarks = 400;
 
   /// Takes one look in, about once a second, and adds to it what takes more than one: step times,
@@ -74,14 +73,14 @@ class JobHistory {
   struct Track {
     Pace steps;
     Pace data_wait;
-    double waiting = 0;
-    int looks = 0;
+    WaitingShare waiting;
   };
   void note_ranks(JobView& job);
   void note_marks(const JobView& job, const JobView::Rank& first);
   void note_curves(const JobView& job, const JobView::Rank& first);
 
-  int round_ = 0;
+  int round_ = 0;          // that marks and curves are of
+  int tracked_round_ = 0;  // that tracks_ are of: the same, once it has made a step
   std::int64_t checkpoint_step_ = -1;
   std::vector<Track> tracks_;  // by rank
   Pace samples_;

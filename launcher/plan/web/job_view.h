@@ -59,8 +59,9 @@ struct JobView {
   std::string report;            // likewise; empty after a good end
   int round = 0;
   int max_restarts = 0;
-  int world_size = 0;  // 0: no round has begun
-  double uptime = 0;   // seconds
+  bool lost_nodes_are_free = false;  // rounds after one do not count as restarts
+  int world_size = 0;                // 0: no round has begun
+  double uptime = 0;                 // seconds
   std::optional<double> samples_per_second;
   std::vector<Node> nodes;                  // of the round, by node rank
   std::vector<Rank> ranks;                  // by rank

@@ -22,11 +22,20 @@ const lost = document.getElementById("lost");
 let source = null;
 let isOver = false;
 
+// What somebody has selected stays until the selection is gone, and a wide table stays scrolled.
+function show(part, html) {
+  const selection = document.getSelection();
+  if (!selection.isCollapsed && selection.containsNode(part, true)) return;
+  const places = [...part.querySelectorAll(".wide")].map((box) => box.scrollLeft);
+  part.innerHTML = html;
+  part.querySelectorAll(".wide").forEach((box, i) => { box.scrollLeft = places[i] || 0; });
+}
+
 function listen() {
   if (source || isOver || document.hidden) return;
   source = new EventSource("events" + location.search);
   for (const part of document.querySelectorAll("[data-part]"))
-    source.addEventListener(part.id, (event) => { part.innerHTML = event.data; });
+    source.addEventListener(part.id, (event) => show(part, event.data));
   source.addEventListener("over", () => { isOver = true; stop(); });
   source.onopen = () => lost.classList.remove("shown");
   source.onerror = () => {

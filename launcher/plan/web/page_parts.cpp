@@ -60,14 +60,14 @@ std::string step_tiles(const JobView::Rank& rank) {
   const WorkerSample& sample = rank.sample;
   std::string html = tile("phase of rank " + std::to_string(sample.rank), phase_text(rank));
   if (sample.steps_total > 0) {
-    html += tile("epoch", std::to_string(sample.epoch));
+    if (sample.epoch > 0) html += tile("epoch", std::to_string(sample.epoch));
     const double done = static_cast<double>(sample.step) / static_cast<double>(sample.steps_total);
     html += tile("step of " + grouped(sample.steps_total) + ", " + percent(std::min(done, 1.0)),
                  grouped(sample.step));
   } else {
     html += tile("step", grouped(sample.step));
   }
-  if (sample.step > 0 && sample.loss) html += tile("loss", metric_number("loss", *sample.loss));
+  if (sample.step > 0 && sample.loss) html += tile("loss", told_loss(*sample.loss));
   if (sample.step > 0 && sample.lr) html += tile("learning rate", short_number(*sample.lr));
   if (std::isfinite(sample.accuracy))
     html += tile("accuracy of the newest evaluation", metric_number("accuracy", sample.accuracy));
@@ -76,8 +76,11 @@ std::string step_tiles(const JobView::Rank& rank) {
 }
 
 std::string head_part(const JobView& job) {
-  std::string html = "<div class=\"head\">" + element("h1", job.program) + badge(job) + "</div>\n";
-  std::string where = "run " + job.run_id.substr(0, 8);
+  const std::size_t name = job.run_dir.find_last_of('/') + 1;  // as the report has it
+  const std::string title = job.run_dir.empty() ? job.program : job.run_dir.substr(name);
+  std::string html = "<div class=\"head\">" + element("h1", title) + badge(job) + "</div>\n";
+  std::string where = job.run_dir.empty() ? "" : job.program + ", ";
+  where += "run " + job.run_id.substr(0, 8);
   if (job.user_run_id != "none") where += ", id " + job.user_run_id;
   where += ", node 0 is " + job.host + ", agent " + std::to_string(job.pid);
   if (!job.run_dir.empty()) where += ", " + job.run_dir;
@@ -90,8 +93,9 @@ std::string head_part(const JobView& job) {
   const auto alive =
       std::ranges::count_if(job.ranks, [](const JobView::Rank& rank) { return !rank.ended; });
   html += tile("ranks of " + std::to_string(job.ranks.size()) + " that run", std::to_string(alive));
-  html += tile("round, of at most " + std::to_string(job.max_restarts + 1),
-               std::to_string(job.round + 1));
+  const std::string most =
+      job.lost_nodes_are_free ? "" : ", of at most " + std::to_string(job.max_restarts + 1);
+  html += tile("round" + most, std::to_string(job.round + 1));
   html += tile("since the start", time_text(job.uptime));
   const bool is_training =
       first != nullptr && first->step_seconds && first->sample.steps_total > first->sample.step;
