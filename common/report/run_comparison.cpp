@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -13,6 +14,7 @@ namespace ddp {
 namespace {
 
 constexpr std::size_t kLongestCell = 60;  // of a terminal's table, in bytes
+const std::string kUnknown = "?";
 
 using Row = std::vector<std::string>;
 
@@ -113,6 +115,14 @@ std::string chart_of(std::span<const RunRecord> runs, const std::string& name) {
   return svg_chart(chart);
 }
 
+/// One line for each run of whose job nothing is known.
+Row unknown_jobs(std::span<const RunRecord> runs) {
+  Row lines;
+  for (const RunRecord& run : runs)
+    if (!run.has_job) lines.push_back(run.name + ": its job.yaml is missing or cannot be read");
+  return lines;
+}
+
 /// Results on other data are no better or worse.
 bool has_other_data(const DifferingKey& key) {
   return key.path == "data.name" || key.path == "data.root" || key.path == "data.test_size";
@@ -130,7 +140,8 @@ std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs) {
     DifferingKey key{path, {}};
     for (const RunRecord& run : runs) {
       const auto own = std::ranges::find(run.keys, path, &ChangedKey::path);
-      key.values.push_back(own == run.keys.end() ? usual : own->value);
+      const std::string& other = run.has_job ? usual : kUnknown;
+      key.values.push_back(own == run.keys.end() ? other : own->value);
     }
     const bool is_same = std::ranges::all_of(
         key.values, [&](const std::string& value) { return value == key.values[0]; });
@@ -140,7 +151,9 @@ std::vector<DifferingKey> differing_keys(std::span<const RunRecord> runs) {
 }
 
 std::optional<std::size_t> best_run(std::span<const RunRecord> runs) {
-  if (std::ranges::any_of(differing_keys(runs), has_other_data)) return {};
+  if (std::ranges::any_of(runs, std::logical_not(), &RunRecord::has_job) ||
+      std::ranges::any_of(differing_keys(runs), has_other_data))
+    return {};
   std::optional<std::size_t> best;
   std::optional<Watch> common;
   double value = 0;
@@ -166,7 +179,10 @@ std::string comparison_text(std::span<const RunRecord> runs) {
   rows.insert(rows.begin(), heads());
   std::string text = text_table(std::move(rows));
   const std::vector<DifferingKey> keys = differing_keys(runs);
-  if (keys.empty()) return text + "\nno key of their jobs differs\n";
+  const Row unknown = unknown_jobs(runs);
+  for (const std::string& line : unknown)
+    text += "\n" + one_line(line) + "\n";
+  if (keys.empty()) return text + (unknown.empty() ? "\nno key of their jobs differs\n" : "");
   Row names = names_of(runs);
   names.insert(names.begin(), "key");
   std::vector<Row> table{std::move(names)};
@@ -203,7 +219,11 @@ std::string comparison_page(std::span<const RunRecord> runs) {
       row.push_back(element("code", value));
     keys.push_back(std::move(row));
   }
-  html += keys.empty() ? "<p>No key of their jobs differs.</p>\n"
+  const Row unknown = unknown_jobs(runs);
+  for (const std::string& line : unknown)
+    html += element("p", line);
+  if (keys.empty() && unknown.empty()) html += "<p>No key of their jobs differs.</p>\n";
+  html += keys.empty() ? ""
                        : "<h2>Keys that differ</h2>\n<div class=\"card\">" +
                              html_table(heads, keys) + "</div>\n";
   return html_page(std::to_string(runs.size()) + " runs", html);

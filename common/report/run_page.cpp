@@ -71,13 +71,17 @@ std::string head_part(const RunRecord& run) {
   html += tile("epochs", std::to_string(whole));
   html += tile("steps", grouped(last_step(run)));
   if (const std::optional<double> time = time_of(run)) html += tile("time", time_text(*time));
-  if (const double rate = throughput_of(run); std::isfinite(rate))
+  if (const double rate = throughput_of(run); std::isfinite(rate) && std::abs(rate) < 1e15)
     html += tile("images/s, median of epochs", grouped(static_cast<std::int64_t>(rate)));
   std::size_t ranks = static_cast<std::size_t>(run.world_size);
   if (ranks == 0 && !run.starts.empty()) ranks = run.starts.back().ranks.size();
   if (ranks > 0) html += tile(ranks == 1 ? "rank" : "ranks", std::to_string(ranks));
-  const std::size_t begun = std::max<std::size_t>(run.starts.size(), 1);
-  html += tile("restarts", std::to_string(begun - 1));
+  // Of a round of its own each start of the command is number 0.
+  const auto begun =
+      static_cast<std::size_t>(std::ranges::count(run.starts, 0, &RecordedRound::round));
+  const std::size_t continued = std::max<std::size_t>(begun, 1) - 1;
+  if (continued > 0) html += tile("times continued", std::to_string(continued));
+  html += tile("restarts", std::to_string(run.starts.size() - begun));
   return html + "</div>\n";
 }
 

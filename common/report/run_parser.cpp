@@ -287,6 +287,7 @@ void parse_job(const std::string& text, RunRecord& run) try {
     const std::string before = to_text(key, usual.setting(key.path).value);
     if (value != before) run.keys.push_back({std::string(key.path), value, before});
   }
+  run.has_job = true;
 } catch (const UsageError&) {
   run.problems.emplace_back("job.yaml cannot be read: it is of another version, or damaged");
 }

@@ -145,6 +145,7 @@ void read_all(int directory, RunRecord& run) {
   Files files(directory, run);
   if (const auto text = files.text("result.json")) parse_result(*text, run);
   if (const auto text = files.text("command.txt")) run.command = first_line(*text);
+  run.has_job = false;
   if (const auto text = files.text("job.yaml")) parse_job(*text, run);
   MetricsParser metrics(run);
   const bool has_json =

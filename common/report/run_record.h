@@ -100,6 +100,7 @@ struct RunRecord {
   std::optional<RecordedCause> cause;
   std::vector<std::string> earlier_rounds;
 
+  bool has_job = true;              // false: its job.yaml is missing or cannot be read
   std::vector<ChangedKey> keys;     // that differ from their defaults
   std::vector<RecordedStep> steps;  // some of them where there are many
   std::int64_t steps_written = 0;   // of which those are some

@@ -57,6 +57,19 @@ TEST(RunComparison, EveryRunHasARow) {
   EXPECT_THAT(text, HasSubstr("unknown"));
 }
 
+TEST(RunComparison, OfAnUnknownJobNothingIsTakenForItsDefault) {
+  std::vector<RunRecord> runs{make_run("a", 0.5, {{"optimizer.lr", "0.9", "0.05"}}),
+                              make_run("b", 0.7)};
+  runs[1].has_job = false;
+  EXPECT_EQ(best_run(runs), std::nullopt) << "perhaps on other data";
+  const std::string text = comparison_text(runs);
+  EXPECT_THAT(text, HasSubstr("optimizer.lr  0.9  ?\n"));
+  EXPECT_THAT(text, HasSubstr("b: its job.yaml is missing or cannot be read\n"));
+  EXPECT_THAT(comparison_page(runs), HasSubstr("b: its job.yaml is missing or cannot be read"));
+  runs[0].keys = {};
+  EXPECT_THAT(comparison_text(runs), Not(HasSubstr("no key of their jobs differs")));
+}
+
 TEST(RunComparison, HostileNamesAreShownAndHarmless) {
   const std::vector<RunRecord> runs{
       make_run("<script>\x1b[2J\n", 0.5, {{"<b>", "<script>\x1b]0;", "<i>"}}), make_run("b", 0.5)};
