@@ -12,11 +12,15 @@ bool can_rewrite(int terminal) {
   return !kind.empty() && kind != "dumb" && ::isatty(terminal) == 1;
 }
 
-std::size_t line_width(int terminal) {
-  constexpr std::size_t kUsualWidth = 80;
+std::optional<TerminalSize> terminal_size(int terminal) {
   winsize size{};
-  const bool is_known = ::ioctl(terminal, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
-  return (is_known ? size.ws_col : kUsualWidth) - 1;
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return TerminalSize{size.ws_col, size.ws_row};
+}
+
+std::size_t line_width(int terminal) {
+  constexpr TerminalSize kUsual{80, 24};
+  return static_cast<std::size_t>(terminal_size(terminal).value_or(kUsual).columns) - 1;
 }
 
 }  // namespace ddp

@@ -2,16 +2,26 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string_view>
 
 namespace ddp {
 
 inline constexpr std::string_view kEraseLine = "\r\x1b[K";  // to its start, and all of it
 
-/// A terminal whose lines can be drawn anew: not one that TERM calls dumb, or nothing.
+/// A terminal whose lines can be drawn anew: not where TERM is "dumb" or empty. Unset, it says
+/// nothing.
 bool can_rewrite(int terminal);
 
+struct TerminalSize {
+  int columns = 0;
+  int rows = 0;
+};
+/// Nothing: it is not a terminal, or it does not say.
+std::optional<TerminalSize> terminal_size(int terminal);
+
 /// What fits into one line of that terminal, in columns: a line that wraps could not be erased.
+/// 0: nothing does.
 std::size_t line_width(int terminal);
 
 }  // namespace ddp

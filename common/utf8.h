@@ -17,7 +17,8 @@ struct Character {
   std::size_t bytes = 1;    // of the sequence; 1, too, where there is none
   std::size_t columns = 1;  // 2: East Asian wide, or an emoji
 };
-/// `text` is not empty. Source of the widths: Unicode 15, EastAsianWidth.txt, by blocks.
+/// `text` is not empty. Source of the widths: Unicode 15, EastAsianWidth.txt; from U+2E80 on
+/// and of pictures from U+1F200 on by blocks.
 Character first_character(std::string_view text);
 
 /// Length of the longest head of `text` that is valid.

@@ -135,6 +135,7 @@ asio::awaitable<void> LogStream::pump() {
   last.console_bytes = 0;  // what is left is shown, however far the console is behind
   gate_.begin(last, Clock::now());
   splitter_.finish([this](std::string_view line) { take_line(line); });
+  say_nested();
   say_hidden();
   drop_bar();
   flush();
@@ -161,7 +162,7 @@ void LogStream::take_line(std::string_view line) {
   note_tail(line);
   if (!is_shown()) return;
   if (filtered_) copy(line);
-  if (in_place_ && folds_away(line)) return;
+  if (in_place_ ? folds_away(line) : keeps_nested(line)) return;
   if (!gate_.take_line()) return;
   say_hidden();
   show(line);
@@ -173,6 +174,24 @@ bool LogStream::folds_away(std::string_view line) {
   if (kind == BarLine::below || (kind == BarLine::end && !mux_.is_bar_drawn(*this))) return true;
   has_spoken_ = true;
   return false;
+}
+
+/// Of bars below each other a line each kBarPause is shown, and the last one before other words.
+bool LogStream::keeps_nested(std::string_view line) {
+  const bool is_bar = is_of_nested_bars(line);
+  is_in_nested_ = is_bar || (is_in_nested_ && line.empty());  // a way down to a third one
+  if (is_bar) nested_ = line;
+  if (!is_in_nested_ || Clock::now() - nested_at_ >= ConsoleGate::kBarPause) say_nested();
+  return is_in_nested_;
+}
+
+void LogStream::say_nested() {
+  if (nested_.empty()) return;
+  nested_at_ = Clock::now();
+  const std::string line = std::exchange(nested_, "");
+  if (!gate_.take_line()) return;
+  say_hidden();
+  show(line);
 }
 
 /// What is left of the piece may be a bar.

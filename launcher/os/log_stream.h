@@ -107,6 +107,8 @@ class LogStream {
   void note_bar();
   void show_bar();
   void drop_bar();
+  [[nodiscard]] bool keeps_nested(std::string_view line);
+  void say_nested();
   void note_tail(std::string_view line);
 
   asio::posix::stream_descriptor pipe_;
@@ -133,6 +135,10 @@ class LogStream {
   const bool in_place_;        // a bar is drawn in one place
   bool is_bar_drawn_ = false;  // ours
   bool has_spoken_ = false;    // a line that is not a bar's, since the piece began
+  // Where bars are lines: the newest of bars below each other that is not shown yet.
+  bool is_in_nested_ = false;
+  std::string nested_;
+  Clock::time_point nested_at_;  // when one was shown
   // For the lines of one piece:
   std::string shown_prefix_;
   std::string plain_prefix_;  // without colours

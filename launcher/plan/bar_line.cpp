@@ -53,4 +53,9 @@ BarLine bar_line(std::string_view line) {
   return sign != '\0' && sign == sign_of(line.substr(newest)) ? BarLine::end : BarLine::text;
 }
 
+bool is_of_nested_bars(std::string_view line) {
+  return line.find(kCursorUp) != std::string_view::npos &&
+         line.find('\r') != std::string_view::npos;
+}
+
 }  // namespace ddp::launcher

@@ -98,14 +98,17 @@ void append_clean(std::string& text, std::string_view line) {
 }
 
 std::string first_columns(std::string_view line, std::size_t columns) {
+  constexpr std::size_t kTabStops = 8;
   std::size_t end = 0;
+  std::size_t used = 0;
   bool is_colored = false;
   while (end < line.size()) {
     const std::string_view rest = line.substr(end);
     const bool is_color = rest[0] == kEscape;
-    const Character next = is_color ? Character{escape_length(rest), 0} : first_character(rest);
-    if (next.columns > columns) break;
-    columns -= next.columns;
+    Character next = is_color ? Character{escape_length(rest), 0} : first_character(rest);
+    if (rest[0] == '\t') next.columns = kTabStops - used % kTabStops;
+    if (used + next.columns > columns) break;
+    used += next.columns;
     end += next.bytes;
     is_colored = is_colored || is_color;
   }

@@ -50,6 +50,20 @@ void add_flight_recorder(const JobSpec& spec, const RoundFacts& facts, Environme
   added[kName] = (facts.run_dir / "logs" / round / "nccl-trace-rank-").string();
 }
 
+/// Programs write to a pipe, and fit their bars and tables to these. What stands before a line,
+/// "[0:1] ", takes its place too.
+void add_terminal(const JobSpec& spec,
+                  const Placement& placement,
+                  const RoundFacts& facts,
+                  Environment& added) {
+  const std::string prefix =
+      "[" + std::to_string(placement.node_rank) + ":" + std::to_string(placement.rank) + "] ";
+  const int columns = facts.columns - static_cast<int>(prefix.size());
+  if (columns <= 0 || spec.environment.contains("COLUMNS")) return;
+  added.emplace("COLUMNS", std::to_string(columns));
+  added.emplace("LINES", std::to_string(facts.rows));
+}
+
 }  // namespace
 
 WorkerIdentity identity_in_round(const Placement& placement, int round) {
@@ -105,6 +119,7 @@ Environment added_environment(const JobSpec& spec,
     added.emplace("PYTHONFAULTHANDLER", "1");
   }
   add_flight_recorder(spec, facts, added);
+  add_terminal(spec, placement, facts, added);
   add_threads(spec, placement, added);
   return added;
 }

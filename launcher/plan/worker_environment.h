@@ -25,6 +25,9 @@ struct RoundFacts {
   std::string interface;          // that leads to the other nodes; empty: the libraries choose
   std::filesystem::path run_dir;  // empty: none
   std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
+  // Of the terminal that shows the workers' lines when the job begins; 0: there is none.
+  int columns = 0;
+  int rows = 0;
 };
 
 /// Of a worker's identity what its place and the round say; the rest is empty.

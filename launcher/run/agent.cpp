@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
+#include "common/terminal.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/end_round_line.h"
@@ -33,6 +34,10 @@ RoundFacts first_facts(const Rendezvous& rendezvous,
   facts.agent_id = agent_id;
   facts.job_start = Clock::now();
   if (log_dir != nullptr) facts.log_dir = log_dir->path();
+  if (const auto size = terminal_size(STDERR_FILENO)) {
+    facts.columns = size->columns;
+    facts.rows = size->rows;
+  }
   return facts;
 }
 

@@ -55,6 +55,21 @@ TEST_F(LauncherOutput, O3_ALastLineWithoutNewlineIsShownAndMarked) {
   EXPECT_EQ(job->out(), "[0:0] first\n[0:0] last [no newline]\n");
 }
 
+// As tqdm draws three bars below each other: down, the state, and up again.
+TEST_F(LauncherOutput, BarsBelowEachOtherAreALineNowAndThenWhereThereIsNoTerminal) {
+  const auto job =
+      launch({"/bin/sh",
+              "-c",
+              R"(i=0; while [ $$i -lt 100 ]; do i=$$((i+1))
+                 printf '\router %s\n\rmiddle %s\033[A\n\n\rinner %s\033[A\033[A' $$i $$i $$i; done
+                 printf '\n\n\n'; echo done)"});
+  ASSERT_EQ(job->wait(), 0) << job->err();
+  const std::vector<std::string> lines = lines_of(job->out());
+  EXPECT_LT(lines.size(), 12U) << job->out();  // 200 and more without
+  EXPECT_EQ(lines.back(), "[0:0] done");
+  EXPECT_THAT(job->out(), HasSubstr("100"));
+}
+
 TEST_F(LauncherOutput, O2_ALongLineComesInPiecesAndIsRawInTheFile) {
   const auto job = launch(
       {"--output", (scratch() / "runs").string(), DDP_FAKE_WORKER, "fill", "200000", "print", ""});

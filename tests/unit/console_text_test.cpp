@@ -29,6 +29,8 @@ TEST(ConsoleText, ALineIsCutByColumnsNotByBytes) {
   EXPECT_EQ(first_columns("abc", 0), "");
   EXPECT_EQ(first_columns("\u8bad\u7ec3 9%", 5), "\u8bad\u7ec3 ") << "two columns each";
   EXPECT_EQ(first_columns("\u8bad\u7ec3", 3), "\u8bad");
+  EXPECT_EQ(first_columns("\u2705\u26a1", 3), "\u2705");
+  EXPECT_EQ(first_columns("ab\tcd\te", 10), "ab\tcd") << "a tab goes to the next eighth column";
 }
 
 TEST(ConsoleText, OfAProgressBarTheLastStateStays) {

@@ -39,6 +39,22 @@ TEST(WorkerEnvironment, OurWorkerGetsItsShareOfTheCpus) {
       added(spec_of({"other"}, {{"OMP_NUM_THREADS", "3"}}, facts)).contains("OMP_NUM_THREADS"));
 }
 
+TEST(WorkerEnvironment, OnATerminalProgramsAreToldWhatFitsBehindTheirPrefix) {
+  const auto columns = [](int columns, const Environment& user) -> std::string {
+    RoundFacts facts;
+    facts.columns = columns;
+    facts.rows = 40;
+    const Environment all =
+        added_environment(spec_of({"train.py"}, user, {}), rank_of_two(1), facts, "", -1);
+    return find_variable(all, "COLUMNS").value_or("-") + "x" +
+           find_variable(all, "LINES").value_or("-");
+  };
+  EXPECT_EQ(columns(100, {}), "94x40");
+  EXPECT_EQ(columns(0, {}), "-x-");
+  EXPECT_EQ(columns(5, {}), "-x-");
+  EXPECT_EQ(columns(100, {{"COLUMNS", "70"}}), "-x-");
+}
+
 TEST(WorkerEnvironment, PythonIsToPrintItsStacksUnlessTheUserSaysOtherwise) {
   const std::string name = "PYTHONFAULTHANDLER";
   const NodeFacts facts{8, 0};
