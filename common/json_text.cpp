@@ -7,6 +7,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "common/one_line.h"
+#include "common/utf8.h"
+
 namespace ddp {
 namespace {
 
@@ -61,6 +64,11 @@ std::string json_text(const boost::json::value& value) {
   std::string text;
   append(text, value);
   return text;
+}
+
+std::string json_utf8(const std::string& text) {
+  constexpr std::size_t kLongest = 8192;  // a path may have 4096 bytes
+  return valid_utf8(text) == text.size() ? text : one_line(text, kLongest);
 }
 
 }  // namespace ddp

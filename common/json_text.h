@@ -9,4 +9,8 @@ namespace ddp {
 /// Valid JSON in one line; a number has as few digits as say it exactly.
 std::string json_text(const boost::json::value& value);
 
+/// As it may be part of a value: JSON is UTF-8; paths, and names in other programs' files, are any
+/// bytes.
+std::string json_utf8(const std::string& text);
+
 }  // namespace ddp

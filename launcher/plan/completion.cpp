@@ -58,6 +58,16 @@ std::string verb_names() {
   return join(names);
 }
 
+/// Doctor takes the flags of a job; the other verbs have their own, and --help.
+std::vector<std::string> flags_of(const Verb& verb) {
+  std::vector<std::string> names;
+  if (!verb.asks_agents && verb.flags.empty()) return names;
+  for (const VerbFlag& flag : verb.flags)
+    names.emplace_back(flag.name);
+  names.emplace_back("--help");
+  return names;
+}
+
 // Bash splits words at '=' and ':' (COMP_WORDBREAKS), so "--tee=" is three words and the one that
 // is completed begins behind the sign.
 std::string bash() {
@@ -80,14 +90,27 @@ std::string bash() {
           "    " + name + ") COMPREPLY=($(compgen -W '" + words + "' -- \"$word\")); return ;;\n";
     }
   }
+  std::string verb_flags;
+  for (const Verb& verb : verbs()) {
+    if (const std::vector<std::string> own = flags_of(verb); !own.empty())
+      verb_flags += "    " + std::string(verb.name) + ") flags='" + join(own) + "' ;;\n";
+  }
   return "# bash completion of ddp-launch.\n"
          "# For you: ddp-launch --completion bash > "
          "~/.local/share/bash-completion/completions/ddp-launch\n"
          "# For now: source <(ddp-launch --completion bash)\n"
          "_ddp_launch() {\n"
          "  local word=\"${COMP_WORDS[COMP_CWORD]}\" before=\"${COMP_WORDS[COMP_CWORD-1]}\"\n"
-         "  local is_behind_equals=no given job=\n"
+         "  local is_behind_equals=no given job= flags=\n"
          "  COMPREPLY=()\n"
+         "  (( COMP_CWORD == 1 )) || case \"${COMP_WORDS[1]}\" in\n" +
+         verb_flags +
+         "  esac\n"
+         "  if [[ -n \"$flags\" ]]; then\n"
+         "    if [[ \"$word\" == -* ]]; then COMPREPLY=($(compgen -W \"$flags\" -- \"$word\"));\n"
+         "    else compopt -o filenames; COMPREPLY=($(compgen -f -- \"$word\")); fi\n"
+         "    return\n"
+         "  fi\n"
          "  if [[ \"$word\" == '=' ]]; then word=; is_behind_equals=yes;\n"
          "  elif [[ \"$before\" == '=' ]]; then before=\"${COMP_WORDS[COMP_CWORD-2]}\"; "
          "is_behind_equals=yes; fi\n"
@@ -149,6 +172,16 @@ std::string zsh() {
       specs += "    " + in_quotes(std::string("-") + flag.letter + spec.substr(spec.find('['))) +
                " \\\n";
   }
+  std::string verb_cases;
+  for (const Verb& verb : verbs()) {
+    if (flags_of(verb).empty()) continue;
+    verb_cases += "    " + std::string(verb.name) + ") _arguments -s";
+    for (const VerbFlag& flag : verb.flags) {
+      const std::string spec = std::string(flag.name) + "[" + zsh_text(flag.help) + "]";
+      verb_cases += " " + in_quotes(flag.name == "--html" ? spec + ":FILE:_files" : spec);
+    }
+    verb_cases += " '--help[show its help]' '*: :_files'; return ;;\n";
+  }
   return "#compdef ddp-launch\n"
          "# zsh completion of ddp-launch. Put it as _ddp-launch into a directory of $fpath:\n"
          "#   ddp-launch --completion zsh > ~/.zfunc/_ddp-launch\n"
@@ -171,6 +204,9 @@ std::string zsh() {
          "  _files\n"
          "}\n"
          "_ddp_launch() {\n"
+         "  (( CURRENT == 2 )) || case $words[2] in\n" +
+         verb_cases +
+         "  esac\n"
          "  _arguments -s \\\n" +
          specs +
          "    '1: :_ddp_launch_first' '*: :_ddp_launch_rest'\n"
@@ -186,10 +222,27 @@ std::string fish() {
       "function __ddp_launch_has_job\n"
       "  string match -qr '\\.ya?ml$' -- (commandline -opc)[2..]\n"
       "end\n"
+      "function __ddp_launch_has_verb\n"
+      "  set -l words (commandline -opc)\n"
+      "  contains -- \"$words[2]\" $argv\n"
+      "end\n"
       "complete -c ddp-launch -n __fish_is_first_arg -a " +
       in_quotes(verb_names()) + "\n";
+  std::vector<std::string> with_flags;
+  for (const Verb& verb : verbs()) {
+    if (flags_of(verb).empty()) continue;
+    with_flags.emplace_back(verb.name);
+    const std::string begin =
+        "complete -c ddp-launch -n '__ddp_launch_has_verb " + std::string(verb.name) + "' -l ";
+    for (const VerbFlag& flag : verb.flags) {
+      lines += begin + std::string(flag.name.substr(2)) + (flag.name == "--html" ? " -r" : "") +
+               " -d " + in_quotes(flag.help) + "\n";
+    }
+    lines += begin + "help -d 'show its help'\n";
+  }
+  const std::string of_jobs = in_quotes("not __ddp_launch_has_verb " + join(with_flags));
   for (const Flag& flag : flags()) {
-    lines += "complete -c ddp-launch -l " + std::string(flag.name);
+    lines += "complete -c ddp-launch -n " + of_jobs + " -l " + std::string(flag.name);
     if (flag.letter != '\0') lines += std::string(" -s ") + flag.letter;
     if (takes_value(flag)) lines += takes_path(flag) ? " -r" : " -x";
     const std::string words =

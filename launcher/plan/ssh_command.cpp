@@ -122,7 +122,9 @@ void check_ssh_plan(const SshPlan& plan) {
     problems.push_back("--nnodes says " + nodes + ", the list of hosts names " + listed +
                        ". Leave --nnodes out.");
   }
-  if (plan.hosts.size() > 1 && !has_option(plan, "master-addr") &&
+  const bool is_one_machine = std::ranges::all_of(
+      plan.hosts, [](const auto& host) { return is_own_loopback(host.address); });
+  if (!is_one_machine && !has_option(plan, "master-addr") &&
       is_own_loopback(plan.hosts.front().address)) {
     problems.push_back("--hosts " + plan.hosts.front().address +
                        ",...: the other hosts cannot reach the first by that name. Write a name "

@@ -1,5 +1,5 @@
 // The verbs of ddp-launch: what looks at jobs, and starts none. One table, from which --help, the
-// help of each verb, the manual and the completions take their lines; and the grammar of those that
+// help of each verb, the manual and the completions take their words; and the grammar of those that
 // ask running jobs. They have flags of their own, and none of a job's. Pure.
 #pragma once
 

@@ -94,6 +94,10 @@ class Completion(ShellTest):
         self.assertEqual(self.bash("ddp-launch --nnodes 2 job.yaml train.epo"), ["train.epochs="])
         self.assertEqual(self.bash("ddp-launch job.yaml --dry"), ["--dry-run"])
         self.assertEqual(self.bash("ddp-launch --hostfile jo"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-launch status --"), ["--watch", "--json", "--help"])
+        self.assertEqual(self.bash("ddp-launch compare --h"), ["--html", "--help"])
+        self.assertEqual(self.bash("ddp-launch logs job"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-launch doctor --hang"), ["--hang-timeout"])
 
     def test_fish_offers_flags_choices_verbs_and_keys(self):
         self.assertEqual({flag.rstrip("=") for flag in self.fish("ddp-launch --")}, set(self.flags()))
@@ -101,11 +105,14 @@ class Completion(ShellTest):
         self.assertEqual(self.fish("ddp-launch st"), ["status", "stop"])
         self.assertEqual(self.fish("ddp-launch job.yaml train.epo"), ["train.epochs="])
         self.assertEqual(self.fish("ddp-launch --explain train.epo"), ["train.epochs"])
+        self.assertEqual(sorted(self.fish("ddp-launch status --")), ["--help", "--json", "--watch"])
+        self.assertEqual(self.fish("ddp-launch doctor --hang"), ["--hang-timeout"])
 
     def test_zsh_completes_flags_choices_and_keys(self):
         self.assertIn("--hang-timeout", self.zsh("ddp-launch --hang", "--hang-timeout"))
         self.assertIn("--restart=failed", self.zsh("ddp-launch --restart=f", "failed"))
         self.assertIn("train.epochs=", self.zsh("ddp-launch job.yaml train.epo", "train.epochs="))
+        self.assertIn("--follow", self.zsh("ddp-launch logs --fo", "--follow"))
 
     def test_another_shell_is_refused(self):
         self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))

@@ -18,6 +18,12 @@ TEST(JsonText, NumbersAreWrittenAsPeopleWriteThem) {
             R"([0,1e+300,true,null,"a\"\n"])");
 }
 
+TEST(JsonText, BytesThatAreNotUtf8BecomeText) {
+  EXPECT_EQ(json_utf8("caf\xc3\xa9\n"), "caf\xc3\xa9\n");
+  const std::string mended = json_utf8("caf\xe9.png");
+  EXPECT_EQ(boost::json::parse(json_text(boost::json::string(mended))).as_string(), mended);
+}
+
 TEST(JsonText, IsReadAsItWas) {
   for (const double number : {1.0 / 3, 5e-324, -1e20, 123456789.125})
     EXPECT_EQ(boost::json::parse(json_text(number)).to_number<double>(), number);

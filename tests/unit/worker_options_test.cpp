@@ -12,6 +12,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 Options parse(std::vector<const char*> words) {
   words.insert(words.begin(), "ddp-worker");
@@ -109,7 +110,18 @@ TEST(WorkerOptions, RanksMeetToTrainAndToEvaluateWhateverIsWrongWithTheRest) {
 
 TEST(WorkerOptions, TheHelpNamesEveryVerb) {
   for (const char* const word : {"preview", "export", "inspect", "eval", "predict", "fetch"})
-    EXPECT_THAT(help_text(), HasSubstr(std::string("\n  ddp-worker ") + word + " "));
+    EXPECT_THAT(help_text(Verb::train), HasSubstr(std::string("\n  ddp-worker ") + word + " "));
+}
+
+TEST(WorkerOptions, TheHelpOfAVerbHasItsFlagsAlone) {
+  EXPECT_EQ(parse({"predict", "--help"}).verb, Verb::predict);
+  const std::string help = help_text(Verb::predict);
+  EXPECT_THAT(help, HasSubstr("Usage: ddp-worker predict CKPT IMAGE|FOLDER"));
+  for (const char* const flag :
+       {"--top", "--confidence", "--output", "--json", "--trust", "--help"})
+    EXPECT_THAT(help, HasSubstr(flag));
+  for (const char* const other : {"--ema", "--as-rank", "--progress", "train.epochs"})
+    EXPECT_THAT(help, Not(HasSubstr(other)));
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ class Download {
         is_of_one_piece_ = false;
       tries = is_new ? 1 : tries + 1;
     }
-    fail(what + ", and so it was in each of " + std::to_string(kMoreTries) + " more tries");
+    fail(what + " (" + std::to_string(kMoreTries + 1) + " tries)");
   }
 
   Outcome try_once(OutputFile& part) {
@@ -245,7 +245,8 @@ class Download {
     const bool is_kept = size_ > 0 && fs::exists(part_);
     if (!is_kept) start_anew();
     throw SystemError("cannot get " + request_.url + ": " + what + "." +
-                      (is_kept ? " What has come is kept; the same command goes on with it." : ""));
+                      (is_kept ? " What has come is kept; the same command goes on with it."
+                               : " Another server: --from URL. What goes where: --dry-run."));
   }
 
   const DownloadRequest& request_;

@@ -60,6 +60,10 @@ constexpr VerbRule kVerbs[] = {
      "draws what the model is going to see"},
 };
 
+constexpr std::string_view kCheckpointWords =
+    "CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, or best or "
+    "latest of a run: RUN/best.\n";
+
 /// Flags that not every verb takes, and the words of those that do; "train": no word at all.
 struct FlagRule {
   const char* flag;
@@ -143,6 +147,20 @@ std::vector<std::string> misplaced_flags(const po::variables_map& given, const V
                        (verb != nullptr ? " Usage: " + usage_of(*verb) + "." : " Try --help."));
   }
   return problems;
+}
+
+bool is_flag_of(const std::string& flag, std::string_view word) {
+  const auto* const rule =
+      std::ranges::find_if(kFlags, [&](const FlagRule& one) { return one.flag == flag; });
+  return rule == std::end(kFlags) || std::ranges::find(rule->verbs, word) != rule->verbs.end();
+}
+
+po::options_description flags_of(std::string_view word) {
+  const po::options_description all = visible_flags();
+  po::options_description flags("Flags");
+  for (const auto& flag : all.options())
+    if (is_flag_of(flag->long_name(), word)) flags.add(flag);
+  return flags;
 }
 
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
@@ -311,16 +329,23 @@ bool is_for_many_ranks(int argc, const char* const* argv) {
   });
 }
 
-std::string help_text() {
+std::string help_text(Verb verb) {
   std::ostringstream text;
+  for (const VerbRule& rule : kVerbs) {
+    if (rule.verb != verb) continue;
+    text << "Usage: " << usage_of(rule) << "\n\n  " << rule.what << "\n\n"
+         << (rule.least > 0 ? kCheckpointWords : "") << flags_of(rule.word)
+         << "\nAll verbs, and the keys of a job file: ddp-worker --help\n";
+    return text.str();
+  }
   text << "Usage: ddp-worker JOB.yaml [KEY=VALUE ...]\n\n"
           "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
-          "Verbs. CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, "
-          "or best or latest of a run: RUN/best.\n";
+          "Verbs. "
+       << kCheckpointWords;
   for (const VerbRule& rule : kVerbs)
     text << "  ddp-worker " << rule.usage << "\n      " << rule.what << "\n";
   text << "  ddp-worker fetch mnist DIR\n      gets a published data set; ddp-worker fetch "

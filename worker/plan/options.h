@@ -51,8 +51,8 @@ Options parse_options(int argc, const char* const* argv);
 /// not --check, --as-rank, --help or --version, of which a beginning is enough.
 bool is_for_many_ranks(int argc, const char* const* argv);
 
-/// What --help prints.
-std::string help_text();
+/// What --help prints; behind a verb, what belongs to that one.
+std::string help_text(Verb verb);
 
 /// The file under the overrides; of eval without one, that which the checkpoint's run keeps.
 /// Errors: UsageError.

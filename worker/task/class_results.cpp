@@ -5,6 +5,9 @@
 #include <boost/json/serialize.hpp>
 #include <boost/json/value.hpp>
 #include <cmath>
+#include <utility>
+
+#include "common/json_text.h"
 
 namespace ddp::worker {
 
@@ -28,9 +31,12 @@ std::string to_json(const ClassResults& results,
       row.push_back(std::isfinite(value) ? json::value(value) : json::value(nullptr));
     numbers.emplace(name, std::move(row));
   }
+  json::array texts;
+  for (const std::string& name : names)
+    texts.emplace_back(json_utf8(name));
   return json::serialize(json::object{{"step", step},
                                       {"classes", results.classes},
-                                      {"names", json::array(names.begin(), names.end())},
+                                      {"names", std::move(texts)},
                                       {"background", results.has_background},
                                       {"numbers", std::move(numbers)},
                                       {"confusion", std::move(pairs)}}) +

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 
 #include "worker/data/batch.h"
 #include "worker/task/task.h"
@@ -25,8 +24,5 @@ class Answers {
   /// After the last batch. Errors: UsageError.
   virtual void finish() {}
 };
-
-/// JSON is UTF-8, a path any bytes.
-std::string json_text(const std::string& text);
 
 }  // namespace ddp::worker

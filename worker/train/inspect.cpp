@@ -12,11 +12,11 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "common/json_text.h"
 #include "common/one_line.h"
 #include "common/print_job.h"
 #include "common/resolve_job.h"
 #include "common/units.h"
-#include "common/utf8.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/comparison.h"
 #include "worker/save/tensor_copy.h"
@@ -113,7 +113,8 @@ std::string describe_head(const CheckpointHead& head) {
                       head.world_size,
                       head.batch,
                       one_line(head.torch_version));
-  text += fmt::format("result {}, best {}\n", to_text(head.result), to_text(head.best));
+  text +=
+      fmt::format("watched number {}, best so far {}\n", to_text(head.result), to_text(head.best));
   if (head.data) {
     text += fmt::format("made with {}: {}, {} classes\n",
                         one_line(head.data->name),
@@ -148,12 +149,6 @@ void print(const Content& content) {
     tensors += file.content.tensors().size();
   }
   std::cout << text << "total: " << tensors << " tensors, " << format_bytes(bytes) << std::endl;
-}
-
-/// JSON is UTF-8; paths, and names in other programs' files, are any bytes.
-std::string json_text(const std::string& text) {
-  constexpr std::size_t kLongest = 8192;
-  return valid_utf8(text) == text.size() ? text : one_line(text, kLongest);
 }
 
 json::value to_json(const std::optional<double>& number) {
@@ -191,11 +186,11 @@ void print_json(const Content& content) {
   for (const File& file : content.files) {
     json::array tensors;
     for (const TensorView& tensor : file.content.tensors()) {
-      tensors.push_back({{"name", json_text(tensor.name)},
+      tensors.push_back({{"name", json_utf8(tensor.name)},
                          {"dtype", tensor.dtype},
                          {"shape", json::array(tensor.shape.begin(), tensor.shape.end())}});
     }
-    files.push_back({{"name", json_text(file.name)},
+    files.push_back({{"name", json_utf8(file.name)},
                      {"size", size_of(file)},
                      {"verified", content.head.has_value()},
                      {"values", values_of(file)},
@@ -204,11 +199,11 @@ void print_json(const Content& content) {
   }
   json::value head = nullptr;
   if (content.head) head = to_json(*content.head);
-  std::cout << json::object{{"path", json_text(content.path.string())},
-                            {"head", std::move(head)},
-                            {"files", std::move(files)},
-                            {"size", bytes}}
-            << std::endl;
+  const json::object line{{"path", json_utf8(content.path.string())},
+                          {"head", std::move(head)},
+                          {"files", std::move(files)},
+                          {"size", bytes}};
+  std::cout << json_text(line) << std::endl;
 }
 
 // ---- two
@@ -306,7 +301,7 @@ json::object to_json(const std::vector<Change>& changes) {
 json::array to_json(const std::vector<std::string>& texts) {
   json::array array;
   for (const std::string& text : texts)
-    array.emplace_back(json_text(text));
+    array.emplace_back(json_utf8(text));
   return array;
 }
 
@@ -315,23 +310,23 @@ void print_json(const Content& first, const Content& second, const Difference& d
   for (const auto& [name, tensors] : difference.files) {
     json::array different;
     for (const TensorDifference& one : tensors.different) {
-      different.push_back({{"name", json_text(one.name)},
+      different.push_back({{"name", json_utf8(one.name)},
                            {"dtypes", one.dtypes},
                            {"largest_difference", to_json(one.largest)}});
     }
-    files.push_back({{"name", json_text(name)},
+    files.push_back({{"name", json_utf8(name)},
                      {"equal", tensors.equal},
                      {"different", std::move(different)},
                      {"other_shape", to_json(tensors.other_shape)},
                      {"only_in_first", to_json(tensors.missing)},
                      {"only_in_second", to_json(tensors.extra)}});
   }
-  std::cout << json::object{{"first", json_text(first.path.string())},
-                            {"second", json_text(second.path.string())},
-                            {"head", to_json(difference.head)},
-                            {"job", to_json(difference.job)},
-                            {"files", std::move(files)}}
-            << std::endl;
+  const json::object line{{"first", json_utf8(first.path.string())},
+                          {"second", json_utf8(second.path.string())},
+                          {"head", to_json(difference.head)},
+                          {"job", to_json(difference.job)},
+                          {"files", std::move(files)}};
+  std::cout << json_text(line) << std::endl;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/json_text.h"
 #include "common/one_line.h"
 #include "common/utf8.h"
 #include "worker/data/class_names.h"
@@ -88,7 +89,7 @@ class ObjectAnswers : public Answers {
   void print(const std::string& image, std::span<const FoundObject> objects) const {
     if (is_json_) {
       std::cout << fmt::format(R"({{"image":{},"objects":{}}})",
-                               boost::json::serialize(boost::json::value(json_text(image))),
+                               boost::json::serialize(boost::json::value(json_utf8(image))),
                                to_json(objects, class_names_))
                 << '\n';
     } else {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/json_text.h"
 #include "common/one_line.h"
 #include "common/resolve_job.h"
 #include "worker/data/augment.h"
@@ -94,8 +95,8 @@ std::string to_json(const Answer& answer, const DataFacts& data) {
                        {"number", number},
                        {"probability", probability}});
   }
-  return json::serialize(
-      json::object{{"image", json_text(answer.image)}, {"classes", std::move(classes)}});
+  return json_text(
+      json::object{{"image", json_utf8(answer.image)}, {"classes", std::move(classes)}});
 }
 
 class ClassAnswers : public Answers {
@@ -137,7 +138,8 @@ void print_bad(const Loader::Bad& bad, const std::vector<NamedImage>& images, bo
     std::cerr << "ddp-worker: " << one_line(why, kLongestAnswer) << std::endl;
     if (!is_json) continue;
     const std::string image = images.at(static_cast<std::size_t>(index)).path.string();
-    std::cout << json::object{{"image", json_text(image)}, {"error", json_text(why)}} << std::endl;
+    const json::object line{{"image", json_utf8(image)}, {"error", json_utf8(why)}};
+    std::cout << json_text(line) << std::endl;
   }
 }
 
