@@ -274,7 +274,9 @@ void Round::end_for_worker_failure(const Ending& ending, const std::string& who,
   command.keeps_survivors =
       rules_.keeps_survivors && rules_.has_restarts && !RestartPolicy::is_final(code);
   command.reason = EndReason::worker_failed;
-  command.what = who + " has failed: " + to_text(ending.status);
+  // Whatever the cause is, this rank is not.
+  command.what = code == exit_code::kLostPeer ? who + " has lost another rank"
+                                              : who + " has failed: " + to_text(ending.status);
   begin_ending(command, now);
 }
 

@@ -34,7 +34,8 @@ int give_final_report(const EndJob& end,
   try {
     write_records(end, places, environment);
   } catch (const SystemError& error) {
-    console.warning(error.what());  // the verdict's code stands
+    // The verdict's code stands.
+    console.warning(std::string("how the job ended could not be written down: ") + error.what());
   }
   if (places.run_dir == nullptr) return end.exit_code;
   if (end.no_step && places.run_dir->remove_unused(end.exit_code, end.state)) {

@@ -844,7 +844,7 @@ class Faults(WorkerTest):
         running.wait_until((self.run_dir("job") / "rounds.jsonl").exists, "the record of the first round")
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 0, running.text)
-        self.assertEqual(running.text.count("begins anew at step 0: this run has no checkpoint yet"), 1, running.text)
+        self.assertEqual(running.text.count("begins anew at step 0: this run has no checkpoint to go on from"), 1, running.text)
 
     def test_a_hang_is_named_with_phase_step_and_every_ranks_stacks(self):
         running, pids = self.started(2, "launch.hang_timeout=3s")

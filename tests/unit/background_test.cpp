@@ -12,7 +12,7 @@ namespace {
 TEST(Background, WorkIsDoneInItsOrderWhileOthersGoOn) {
   std::vector<int> done;
   std::promise<void> gate;
-  Background background;
+  Background background("that works");
   background.start([&, open = gate.get_future().share()] {
     open.wait();
     done.push_back(1);
@@ -29,7 +29,7 @@ TEST(Background, WorkIsDoneInItsOrderWhileOthersGoOn) {
 TEST(Background, ItsEndWaitsForAllThatWasBegun) {
   int done = 0;
   {
-    Background background;
+    Background background("that works");
     for (int i = 0; i < 100; ++i)
       background.start([&done] { ++done; });
   }
@@ -40,7 +40,7 @@ TEST(Background, ItsThreadHandlesNoSignals) {
   sigset_t mask;
   ::sigemptyset(&mask);
   {
-    Background background;
+    Background background("that works");
     background.start([&mask] { ::pthread_sigmask(SIG_SETMASK, nullptr, &mask); });
   }
   EXPECT_TRUE(::sigismember(&mask, SIGTERM));

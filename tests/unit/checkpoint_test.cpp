@@ -345,7 +345,17 @@ TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
   EXPECT_EQ(problem(), "");
   // Of a run they are ours, or not taken.
   ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
-  EXPECT_FALSE(checkpoints.load_newest(warnings));
+  try {
+    (void)checkpoints.load_newest(warnings);
+    ADD_FAILURE() << "it would begin anew, in the place of that one";
+  } catch (const SystemError& refused) {
+    EXPECT_THAT(refused.what(),
+                AllOf(HasSubstr("step-000005 cannot be read (it belongs to user"),
+                      HasSubstr("nothing was changed")));
+  }
+  // An older one that is ours is taken.
+  save(checkpoints, 4);
+  EXPECT_EQ(checkpoints.load_newest(warnings)->head.step, 4);
   EXPECT_THAT(warnings, ElementsAre(HasSubstr("step-000005 cannot be read (it belongs to user")));
 }
 

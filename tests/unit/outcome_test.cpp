@@ -141,6 +141,19 @@ TEST(Outcome, AJobWhoseEveryWorkerHasSavedEndsBy143) {
   EXPECT_EQ(exit_code_of(judge(one, stopped_by(SIGINT)), one), 130);
 }
 
+TEST(Outcome, AStopWhoseCheckpointCouldNotBeSavedIsNoGoodStop) {
+  Ending unsaved = stopped(ended(0, 2ns, code(125)));
+  unsaved.opened_page = true;
+  Ending victim = stopped(ended(1, 1ns, code(97)));
+  victim.opened_page = true;
+  const std::vector all{unsaved, victim};
+  EXPECT_EQ(judge(all, stopped_by(SIGTERM)), Outcome(Stopped{SIGTERM}));
+  EXPECT_EQ(exit_code_of(judge(all, stopped_by(SIGTERM)), all), 125);
+  std::vector external = all;
+  external[0].opened_page = false;
+  EXPECT_EQ(exit_code_of(judge(external, stopped_by(SIGTERM)), external), 143);
+}
+
 TEST(Outcome, AWorkerThatSavedAndLeftUnaskedByUsStopsTheJob) {
   Ending first = ended(0, 9ns, code(143));
   first.opened_page = true;

@@ -94,7 +94,7 @@ TEST(PictureWriter, WhatCannotBeWrittenOrDrawnIsOneWarning) {
   }
   const std::string said = testing::internal::GetCapturedStderr();
   EXPECT_EQ(count(said, "ddp-test: "), 1) << said;
-  EXPECT_THAT(said, HasSubstr("cannot write the picture taken.png: "));
+  EXPECT_THAT(said, HasSubstr("cannot write taken.png: "));
   EXPECT_THAT(said, HasSubstr("Training goes on without it"));
   EXPECT_EQ(scratch.read("good.png"), png_of(3));
   EXPECT_FALSE(std::filesystem::exists(scratch.path().parent_path() / "outside.png"));

@@ -1,44 +1,18 @@
 #include "worker/save/background.h"
 
-#include <pthread.h>
-
-#include <csignal>
 #include <system_error>
 #include <utility>
 
 #include "common/error.h"
+#include "worker/save/stops_masked.h"
 
 namespace ddp::worker {
-namespace {
-
-/// As long as it lives a new thread inherits a mask: stop signals find the thread that trains. What
-/// a thread is asked for itself, its stack, and what it does to itself stays its own.
-class StopsMasked {
- public:
-  StopsMasked() {
-    sigset_t mask;
-    ::sigfillset(&mask);
-    for (const int own : {SIGUSR2, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
-      ::sigdelset(&mask, own);
-    ::pthread_sigmask(SIG_SETMASK, &mask, &before_);
-  }
-  StopsMasked(const StopsMasked&) = delete;
-  StopsMasked& operator=(const StopsMasked&) = delete;
-  ~StopsMasked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
-
 void Background::start(std::function<void()> work) {
   if (!thread_.joinable()) try {
       const StopsMasked masked;
       thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     } catch (const std::system_error& error) {
-      throw SystemError(
-          system_message("start a thread", "that writes checkpoints", error.code().value()));
+      throw SystemError(system_message("start a thread", work_for_, error.code().value()));
     }
   {
     const std::lock_guard lock(mutex_);

@@ -6,14 +6,17 @@
 #include <functional>
 #include <mutex>
 #include <stop_token>
+#include <string>
 #include <thread>
+#include <utility>
 
 namespace ddp::worker {
 
 /// Its end waits until all that was begun is done.
 class Background {
  public:
-  Background() = default;
+  /// `work_for`: what the thread is there for, as "that writes checkpoints".
+  explicit Background(std::string work_for) : work_for_(std::move(work_for)) {}
   Background(const Background&) = delete;
   Background& operator=(const Background&) = delete;
 
@@ -27,6 +30,7 @@ class Background {
  private:
   void run(const std::stop_token& stop);
 
+  const std::string work_for_;
   std::mutex mutex_;
   std::condition_variable_any changed_;
   // The first one is being done. As many as were begun: who begins much waits for it.

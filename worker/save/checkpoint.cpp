@@ -247,6 +247,13 @@ bool is_higher_better(std::span<const CheckpointHead> heads) {
   return is_higher;
 }
 
+// Not where something else has the name, a file of the user's: that was never one.
+bool may_be_checkpoint(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::symlink_status(path, error);
+  return error || !fs::exists(status) || fs::is_directory(status);
+}
+
 }  // namespace
 
 std::optional<std::int64_t> step_of(std::string_view name) {
@@ -348,6 +355,7 @@ bool Checkpoints::amend(const CheckpointHead& head) {
 std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string>& warnings) {
   const OwnedDir directory = this->directory();
   std::vector<std::string> reasons;
+  std::string unread;  // why the newest of those that are no worse for it could not be read
   std::optional<LoadedCheckpoint> loaded;
   for (const auto& [step, name] : list(directory)) {
     try {
@@ -356,11 +364,20 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
     } catch (const SystemError& error) {
       // Not its fault: a network disk that is away, too many open files. It stays where it is.
       reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
+      if (unread.empty() && may_be_checkpoint(directory.path() / name)) unread = reasons.back();
     } catch (const UsageError& error) {
       const std::string aside = set_aside(directory, name);
       reasons.push_back("checkpoint " + name + " is damaged (" + one_line(error.what()) +
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));
     }
+  }
+  // What was trained is there: beginning anew would overwrite it.
+  if (!loaded && !unread.empty()) {
+    throw SystemError(unread +
+                      ". No other checkpoint of this run can be used, and nothing was changed. "
+                      "Make " +
+                      (directory.path() / "").string() +
+                      " readable, or begin anew under another name=.");
   }
   const std::string instead =
       loaded ? "; resuming from " + loaded->path.filename().string() : std::string();

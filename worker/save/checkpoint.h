@@ -94,6 +94,7 @@ class Checkpoints {
   /// read just now stays as it is. Each one passed over adds a line to `warnings`, ready to be
   /// logged: "checkpoint step-000900 is damaged (model.safetensors: checksum differs); resuming
   /// from step-000600". Where none is left, nobody can say here what happens instead.
+  /// Errors: SystemError when none is left and one could not be read: it may be good.
   std::optional<LoadedCheckpoint> load_newest(std::vector<std::string>& warnings);
 
   /// Writes the name of the best one, as the manifests tell, into the text file `best`, for people

@@ -44,7 +44,7 @@ class MetricsCommand {
   std::atomic<bool> is_over_{false};     // it reads no more
   Process::Clock::time_point deadline_;  // once is_closing_
   std::size_t left_out_ = 0;
-  Background thread_;  // ends first
+  Background thread_{"that feeds a program"};  // ends first
 };
 
 }  // namespace ddp::worker

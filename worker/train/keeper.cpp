@@ -158,7 +158,7 @@ Position Keeper::restore_from_disk(const SumNames& names) {
               << ", from " << checkpoint->path.string() << std::endl;
     say(differences, *checkpoint, parts_.shared.optimizer);
   } else if (checkpoints_ && has_rounds(*parts_.run_dir)) {
-    std::cout << "begins anew at step 0: this run has no checkpoint yet" << std::endl;
+    std::cout << "begins anew at step 0: this run has no checkpoint to go on from" << std::endl;
   }
   return position;
 }
@@ -283,8 +283,13 @@ std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
     return differ(
         parts_.group, static_cast<std::int64_t>(outcome.odd_step), odd_text("weights", odd_ranks_));
   }
-  if (outcome.missed >= kMaxMissed) return exit_code::kInternal;
+  if (outcome.missed >= kMaxMissed) return save_failed();
   return {};
+}
+
+int Keeper::save_failed() const {
+  const std::lock_guard lock(mutex_);
+  return worker::save_failed(parts_.group, failure_);
 }
 
 // On the thread. What it finds ends the run once the votes have told it.
@@ -341,16 +346,17 @@ void Keeper::note_failure(std::int64_t number, const std::string& reason, Last l
     return static_cast<int>(++outcome_.missed);
   }();
   const std::string why = ": " + reason + ".";
-  if (last == Last::yes) {
-    log::error("the checkpoint of step " + step + ", the last of this run, was not saved" + why +
-               " Make room and repeat the command.");
-  } else if (missed >= kMaxMissed) {
-    log::error("the checkpoint of step " + step + " was not saved, nor were the " +
-               std::to_string(missed - 1) + " before it" + why +
-               " Make room and repeat the command.");
-  } else {
+  const bool is_last = last == Last::yes;
+  if (!is_last && missed < kMaxMissed) {
     log::warning("the checkpoint of step " + step + " was not saved, training goes on" + why);
+    return;
   }
+  const std::string what =
+      is_last ? ", the last of this run, was not saved"
+              : " was not saved, nor were the " + std::to_string(missed - 1) + " before it";
+  const std::lock_guard lock(mutex_);
+  failure_ = "the checkpoint of step " + step + what + why + " Make room and repeat the command.";
+  log::error(failure_);
 }
 
 CheckpointHead Keeper::head_of(const Position& position) const {

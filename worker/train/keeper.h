@@ -86,9 +86,11 @@ class Keeper {
   /// Of this rank, so far.
   [[nodiscard]] SaveOutcome outcome() const;
 
-  /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
-  /// that are not finite or differ between ranks, 125 for too many saves in a row that failed.
+  /// The exit code when a run with such an outcome ends: 96 on every rank for weights that are not
+  /// finite or differ between ranks, save_failed() for too many saves in a row that failed.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
+  /// The exit code of this rank when the run ends as it cannot be saved: 125 on rank 0.
+  [[nodiscard]] int save_failed() const;
 
  private:
   enum class Last { no, yes };
@@ -126,8 +128,9 @@ class Keeper {
   std::int64_t newest_step_ = -1;
   mutable std::mutex mutex_;  // of what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> odd_ranks_;  // of outcome_.odd_step
-  Background background_;       // ends first
+  std::vector<int> odd_ranks_;                        // of outcome_.odd_step
+  std::string failure_;                               // of the newest save that ended the run
+  Background background_{"that writes checkpoints"};  // ends first
 };
 
 }  // namespace ddp::worker

@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <iostream>
+#include <system_error>
 
+#include "common/error.h"
 #include "common/log.h"
 #include "common/terminal.h"
+#include "worker/save/stops_masked.h"
 
 namespace ddp::worker {
 namespace {
@@ -68,24 +70,26 @@ std::streamsize AboveLine::xsputn(const char* text, std::streamsize size) {
 LiveConsole::LiveConsole(const ProgressPage& page,
                          std::int64_t epochs,
                          Progress progress,
-                         bool has_peers)
+                         bool has_peers,
+                         Screen& screen)
     : page_(page),
       describes_(rules_for(epochs, progress)),
-      is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)) {
+      is_in_place_(progress == Progress::automatic && !has_peers && can_rewrite(STDERR_FILENO)),
+      line_(screen.line) {
   if (progress == Progress::off) return;
   if (is_in_place_) {
     log::open_by_cerr();
-    streams_.push_back(std::make_unique<AboveLine>(std::cerr, line_));
+    screen.streams.push_back(std::make_unique<AboveLine>(std::cerr, line_));
     if (::isatty(STDOUT_FILENO) == 1)
-      streams_.push_back(std::make_unique<AboveLine>(std::cout, line_));
+      screen.streams.push_back(std::make_unique<AboveLine>(std::cout, line_));
   }
-  // Signals are for the thread that trains (signal(7)).
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  try {
+    const StopsMasked masked;
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  } catch (const std::system_error& error) {
+    log::warning(
+        system_message("start a thread", "that shows how the run goes", error.code().value()));
+  }
 }
 
 LiveConsole::~LiveConsole() {

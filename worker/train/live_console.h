@@ -61,12 +61,24 @@ class AboveLine : public std::streambuf {
   std::streambuf* below_;
 };
 
+/// What std::cerr and std::cout go through once there is a line. It lives as long as any thread may
+/// print: to the end of the process.
+struct Screen {
+  LastLine line;
+  std::vector<std::unique_ptr<AboveLine>> streams;  // those that are terminals
+};
+
 /// Shows the line until it is destroyed.
 class LiveConsole {
  public:
-  /// `page` outlives it. `epochs` are those of the job. In place where stderr is a terminal that no
-  /// other rank prints to.
-  LiveConsole(const ProgressPage& page, std::int64_t epochs, Progress progress, bool has_peers);
+  /// `page` and `screen` outlive it. `epochs` are those of the job. In place where stderr is a
+  /// terminal that no other rank prints to. Errors: none; where there can be no thread, a line
+  /// says so, and nothing is shown.
+  LiveConsole(const ProgressPage& page,
+              std::int64_t epochs,
+              Progress progress,
+              bool has_peers,
+              Screen& screen);
   LiveConsole(const LiveConsole&) = delete;
   LiveConsole& operator=(const LiveConsole&) = delete;
   ~LiveConsole();
@@ -79,8 +91,7 @@ class LiveConsole {
   LiveLine describes_;
   const std::chrono::steady_clock::time_point began_at_ = std::chrono::steady_clock::now();
   bool is_in_place_;
-  LastLine line_;
-  std::vector<std::unique_ptr<AboveLine>> streams_;  // those that are terminals
+  LastLine& line_;
   std::mutex mutex_;
   std::condition_variable_any ended_;
   std::jthread thread_;  // ends first

@@ -59,14 +59,14 @@ void PictureWriter::write_waiting() {
 
 void PictureWriter::write_one(const std::string& file, const MakeBytes& make) {
   if (file.find('/') != std::string::npos) {
-    warn("cannot write the picture " + file + ": a name has no /");
+    warn("cannot write " + file + ": a name has no /");
     return;
   }
   // What draws may be a program's own, and nobody could catch it above a thread.
   try {
     replace_file(directory_, file, make());
   } catch (const std::exception& error) {
-    warn("cannot write the picture " + file + ": " + error.what());
+    warn("cannot write " + file + ": " + error.what());
   }
 }
 

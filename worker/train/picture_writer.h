@@ -42,7 +42,7 @@ class PictureWriter {
   std::mutex mutex_;                          // of what follows
   std::map<std::string, MakeBytes> waiting_;  // by the file's name
   bool has_warned_ = false;
-  Background background_;  // ends first
+  Background background_{"that draws pictures"};  // ends first
 };
 
 }  // namespace ddp::worker

@@ -1,6 +1,7 @@
 #include "worker/train/program.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -132,6 +133,20 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
   return error.code();
 }
 
+/// Of what prints a result: it is out, or the exit code says that it is not, as somebody goes by
+/// it.
+[[noreturn]] void leave_with_result(int code) {
+  if (!std::cout.flush() && code == exit_code::kOk) {
+    pollfd end{STDOUT_FILENO, POLLOUT, 0};
+    if (::poll(&end, 1, 0) == 1 && (end.revents & POLLERR) != 0) {
+      ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: as others do, without a word
+      (void)::raise(SIGPIPE);
+    }
+    code = last_words().say(SystemError("cannot write all of it to stdout. Is the disk full?"));
+  }
+  ::_exit(code);
+}
+
 /// For metrics.command.
 std::string end_line(int code) {
   const bool is_stop = code == exit_code::kStoppedAfterCheckpoint;
@@ -159,9 +174,11 @@ void run(int argc, char** argv, const Registry& registry) {
   speak_on_terminate();
   // These live to the very end: a signal, or the way out of an error, may need them.
   std::optional<MappedProgressPage> page;
+  Screen screen;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
   std::optional<WorkerIdentity> refuses_as;  // one of those who say once what all find wrong
+  bool has_result = false;                   // that is printed
   int code = exit_code::kInternal;
   try {
     const Environment given = read_environment();
@@ -169,20 +186,22 @@ void run(int argc, char** argv, const Registry& registry) {
     if (meets_others) refuses_as = find_identity(given);
     const Options options = parse_options(argc, argv);
     refuses_as.reset();
-    if (options.help) std::cout << help_text() << std::flush;
+    has_result = options.verb != Verb::train || options.check;
+    if (options.help) std::cout << help_text(options.verb) << std::flush;
     if (options.version) std::cout << version_text() << std::endl;
-    if (options.help || options.version) ::_exit(exit_code::kOk);
+    if (options.help || options.version) leave_with_result(exit_code::kOk);
     const Environment environment = with_init_method(given, options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
     check_torch_version();
-    if (const std::optional<int> done = run_alone(options)) ::_exit(*done);
+    if (const std::optional<int> done = run_alone(options)) leave_with_result(*done);
     last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     // Who am I: the launcher's environment, or rank 0 of 1.
     const WorkerIdentity self = play(options.as_rank, read_identity(environment));
     last_words().rank = self.rank;
     // Under an agent of ours the prefix of each line says it.
-    if (self.run_id.empty() && !options.as_rank && options.verb != Verb::predict)
+    const bool trains = options.verb == Verb::train && !options.check && !options.as_rank;
+    if (self.run_id.empty() && (trains || (meets_others && self.world_size > 1)))
       log::info(describe(self));
     page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
                                  : MappedProgressPage::create();
@@ -213,7 +232,8 @@ void run(int argc, char** argv, const Registry& registry) {
       live.emplace(**page,
                    job.integer("train.epochs"),
                    parse_progress(job.text("launch.progress")),
-                   self.world_size > 1 && !options.as_rank);
+                   self.world_size > 1 && !options.as_rank,
+                   screen);
     }
     code =
         checkpoint                       ? predict(session, *checkpoint, options)
@@ -246,6 +266,7 @@ void run(int argc, char** argv, const Registry& registry) {
   } catch (const std::exception& error) {
     explain("ddp-worker", error);
   }
+  if (has_result) leave_with_result(code);
   std::cout << std::flush;
   ::_exit(code);
 }

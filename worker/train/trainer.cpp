@@ -267,7 +267,7 @@ Trainer::End Trainer::finish(const Position& position) {
   if (const End end = compare()) return end;
   const SaveOutcome saves = parts_.keeper.finish(position);
   if (const End end = hear(saves)) return end;
-  if (static_cast<std::int64_t>(saves.step) != position.step) return exit_code::kInternal;
+  if (static_cast<std::int64_t>(saves.step) != position.step) return parts_.keeper.save_failed();
   return {};
 }
 

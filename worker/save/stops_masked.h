@@ -1,0 +1,28 @@
+// A signal mask for the start of a thread, which inherits it (pthread_sigmask(3)): signals that ask
+// the process to stop are for the thread that trains; a crash, and SIGUSR2 for stacks, is each
+// thread's own.
+#pragma once
+
+#include <csignal>
+
+namespace ddp::worker {
+
+/// As long as it lives. Not for a thread that is to be stopped by a signal.
+class StopsMasked {
+ public:
+  StopsMasked() {
+    sigset_t mask;
+    ::sigfillset(&mask);
+    for (const int own : {SIGUSR2, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+      ::sigdelset(&mask, own);
+    ::pthread_sigmask(SIG_SETMASK, &mask, &before_);
+  }
+  StopsMasked(const StopsMasked&) = delete;
+  StopsMasked& operator=(const StopsMasked&) = delete;
+  ~StopsMasked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
+ private:
+  sigset_t before_;
+};
+
+}  // namespace ddp::worker
