@@ -57,10 +57,9 @@ TEST_F(LauncherOutput, O3_ALastLineWithoutNewlineIsShownAndMarked) {
 
 // As tqdm draws three bars below each other: down, the state, and up again.
 TEST_F(LauncherOutput, BarsBelowEachOtherAreALineNowAndThenWhereThereIsNoTerminal) {
-  const auto job =
-      launch({"/bin/sh",
-              "-c",
-              R"(i=0; while [ $$i -lt 100 ]; do i=$$((i+1))
+  const auto job = launch({"/bin/sh",
+                           "-c",
+                           R"(i=0; while [ $$i -lt 100 ]; do i=$$((i+1))
                  printf '\router %s\n\rmiddle %s\033[A\n\n\rinner %s\033[A\033[A' $$i $$i $$i; done
                  printf '\n\n\n'; echo done)"});
   ASSERT_EQ(job->wait(), 0) << job->err();
