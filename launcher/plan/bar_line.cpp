@@ -54,8 +54,7 @@ BarLine bar_line(std::string_view line) {
 }
 
 bool is_of_nested_bars(std::string_view line) {
-  return line.find(kCursorUp) != std::string_view::npos &&
-         line.find('\r') != std::string_view::npos;
+  return line.find(kCursorUp) != std::string_view::npos && bar_line(line) != BarLine::text;
 }
 
 }  // namespace ddp::launcher

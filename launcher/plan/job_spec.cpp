@@ -31,6 +31,11 @@ bool is_python_file(const std::string& program) {
   return program.ends_with(".py");
 }
 
+/// By its name: it may start anything.
+bool is_script(const std::string& program) {
+  return is_python_file(program) || program.ends_with(".sh");
+}
+
 std::string file_name(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
 }
@@ -455,7 +460,7 @@ class Maker {
       problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
     spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
     spec_.by_python = is_module || spec_.script;
-    spec_.own_worker = is_its_name || (options_.job_file && !spec_.by_python);
+    spec_.own_worker = is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
     if (spec_.by_python) {
       spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
       if (is_module) spec_.arguments.emplace_back("-m");

@@ -30,8 +30,8 @@ bool has_saved(const Ending& ending) {
   return ending.opened_page && ending.status.exit_code() == exit_code::kStoppedAfterCheckpoint;
 }
 
-/// It was to save before it leaves, and says by one of our codes that it could not.
-bool could_not_save(const Ending& ending) {
+/// It was to save before it leaves, and says by one of our codes that something else came of it.
+bool failed_while_stopping(const Ending& ending) {
   const int code = ending.status.code;
   return ending.opened_page && ending.status.signal == 0 &&
          (code == exit_code::kInternal || code == exit_code::kDiverged);
@@ -171,9 +171,9 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
     const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
     const bool asked_worker = stopped->asked_rank >= 0;
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
-    // A stop that lost something is no good stop: the last checkpoint was not saved, or it holds
-    // nothing that can be gone on from.
-    const auto lost = std::ranges::find_if(endings, could_not_save);
+    // No good stop, which whoever requeues the job must not take for one: the last checkpoint was
+    // not saved, say.
+    const auto lost = std::ranges::find_if(endings, failed_while_stopping);
     if (lost != endings.end()) return lost->status.code;
     return exit_code::of_signal(stopped->signal);
   }

@@ -273,15 +273,18 @@ RunState state_of(const Verdict& verdict) {
 bool has_no_step(const Verdict& verdict, const JobSpec& spec) {
   // Other programs may count from 0, or count epochs, and have written into the directory what they
   // like. A worker that has not opened its page has made no step either: it was refused, or
-  // stopped, before. Of a program in place of ddp-worker one page at least has to show that it is
-  // of its library.
+  // stopped, before. Of a program in place of ddp-worker a page has to show that it is of its
+  // library, which refuses jobs by that code; it may do work that its page does not tell.
   const std::vector<WorkerReport>& workers = verdict.workers;
-  const bool has_pages =
-      is_ddp_worker(spec.entry) || std::ranges::any_of(workers, [](const WorkerReport& worker) {
-        return worker.ending.opened_page;
+  const bool is_refusal =
+      verdict.exit_code == exit_code::kUsage &&
+      std::ranges::any_of(workers,
+                          [](const WorkerReport& worker) { return worker.ending.opened_page; }) &&
+      std::ranges::all_of(workers, [](const WorkerReport& worker) {
+        return worker.ending.phase <= Phase::loading;
       });
-  return spec.own_worker && has_pages && verdict.rounds == 1 && !workers.empty() &&
-         std::ranges::all_of(workers, [](const WorkerReport& worker) {
+  return spec.own_worker && (is_ddp_worker(spec.entry) || is_refusal) && verdict.rounds == 1 &&
+         !workers.empty() && std::ranges::all_of(workers, [](const WorkerReport& worker) {
            return worker.step == 0 && worker.checkpoint_step < 0;
          });
 }

@@ -13,6 +13,7 @@
 #include "launcher/plan/rank_name.h"
 #include "launcher/plan/restart_policy.h"
 #include "launcher/plan/settling.h"
+#include "launcher/plan/split_arguments.h"
 #include "launcher/plan/stack_sources.h"
 
 namespace ddp::launcher {
@@ -47,7 +48,7 @@ Round::Rules Round::make_rules(const JobSpec& spec) {
   rules.watch.hang_timeout = spec.hang_timeout;
   rules.keeps_survivors = spec.keeps_survivors;
   rules.lost_nodes_are_free = spec.lost_nodes_are_free;
-  rules.own_worker = spec.own_worker;
+  rules.own_worker = is_ddp_worker(spec.entry);
   return rules;
 }
 

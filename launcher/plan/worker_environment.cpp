@@ -61,7 +61,8 @@ void add_terminal(const JobSpec& spec,
   const int columns = facts.columns - static_cast<int>(prefix.size());
   if (columns <= 0 || spec.environment.contains("COLUMNS")) return;
   added.emplace("COLUMNS", std::to_string(columns));
-  added.emplace("LINES", std::to_string(facts.rows));
+  if (facts.rows > 0 && !spec.environment.contains("LINES"))
+    added.emplace("LINES", std::to_string(facts.rows));
 }
 
 }  // namespace

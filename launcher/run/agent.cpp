@@ -34,7 +34,8 @@ RoundFacts first_facts(const Rendezvous& rendezvous,
   facts.agent_id = agent_id;
   facts.job_start = Clock::now();
   if (log_dir != nullptr) facts.log_dir = log_dir->path();
-  if (const auto size = terminal_size(STDERR_FILENO)) {
+  const auto size = terminal_size(STDERR_FILENO);
+  if (size && terminal_size(STDOUT_FILENO)) {
     facts.columns = size->columns;
     facts.rows = size->rows;
   }

@@ -63,7 +63,9 @@ class Ends(ReportTest):
             self.assertIn(words, page.text)
         best = [line for line in self.worker("train.epochs=3").splitlines() if line.endswith("  best")]
         self.assertEqual(len(best), 1, "one epoch of the last table is marked")
-        self.assertIn("went on after step", (self.run_dir() / "report.html").read_text(encoding="utf-8"))
+        html = (self.run_dir() / "report.html").read_text(encoding="utf-8")
+        for words in ("went on after step", "<b>1</b><span>times continued", "<b>0</b><span>restarts"):
+            self.assertIn(words, html)
 
     def test_a_killed_rank_is_told_and_restarts_are_marked(self):
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "--max-restarts", 1, "job.yaml", "train.epochs=30")

@@ -111,6 +111,22 @@ class Export(VerbTest):
         self.assertRegex(text, "holds no moving average: its run had no optimizer.ema_decay")
 
 
+class FullDisk(VerbTest):
+    def test_what_cannot_be_printed_is_no_success(self):
+        there = self.train("train.epochs=1")
+        for words in (["inspect", there], ["inspect", there, "--json"], ["eval", there], ["--help"], ["eval", "--help"]):
+            with open("/dev/full", "wb") as full:
+                done = subprocess.run(
+                    [self.bin / "ddp-worker", *words], stdout=full, stderr=subprocess.PIPE, text=True, env=self.environment, cwd=self.folder
+                )  # fmt: skip
+            self.assertEqual(done.returncode, 125, words)
+            self.assertEqual(done.stderr.count("cannot write all of it to stdout"), 1, done.stderr)
+        script = f"'{self.bin / 'ddp-worker'}' --help 2>said | head -n 1; echo ${{PIPESTATUS[0]}}"
+        said = self.run_program("/bin/bash", "-c", script)
+        self.assertIn("Usage: ddp-worker", said)
+        self.assertEqual((self.folder / "said").read_text(encoding="utf-8"), "", "who has read enough is told nothing")
+
+
 class Inspect(VerbTest):
     def test_it_tells_what_a_checkpoint_holds(self):
         there = self.train("optimizer.ema_decay=0.9")

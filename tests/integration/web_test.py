@@ -189,9 +189,12 @@ class Clients(Job):
     def test_connections_come_no_faster_by_two_ways(self):
         """IPv4 and IPv6 in turn: of the 200 a second that are taken the rest waits in the kernel."""
         job = self.start_job("hold")
-        clients, begin = [], time.monotonic()
-        for _ in range(400):
-            for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        clients, ways = [], [(socket.AF_INET, "127.0.0.1")]
+        with contextlib.suppress(OSError), socket.create_connection(("::1", self.port)):
+            ways.append((socket.AF_INET6, "::1"))
+        begin = time.monotonic()
+        for _ in range(800 // len(ways)):
+            for family, address in ways:
                 client = socket.socket(family)
                 self.addCleanup(client.close)
                 client.setblocking(False)
@@ -340,7 +343,7 @@ class Page(Job):
     def test_what_is_selected_stays_so(self):
         job = self.start_job("train", "100000", "0.01")
         self.open_page()
-        self.browser.wait_for("document.querySelector('#ranks tbody tr').innerText.includes('training') && source && source.readyState == 1")
+        self.browser.wait_for("document.getElementById('ranks').innerText.includes('training') && source && source.readyState == 1")
         chosen = "document.getSelection().toString()"
         self.browser.value("document.getSelection().selectAllChildren(document.querySelector('#ranks tbody tr'))")
         selected = self.browser.value(chosen)

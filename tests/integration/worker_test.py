@@ -751,6 +751,20 @@ class Access(WorkerTest):
         self.assertIn("it belongs to user 65534, not to you (user 0). If you trust them, give --trust-checkpoint", text)
         self.assertEqual(self.alive(), [])
 
+    def test_a_run_whose_checkpoints_cannot_be_read_does_not_begin_anew(self):
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "train.epochs=300")
+        self.wait_for_saved(running, "epoch 2/300")
+        os.kill(running.process.pid, signal.SIGINT)
+        self.assertEqual(running.finish(), 143, running.text)
+        numbers = (self.run_dir() / "metrics.csv").read_bytes()
+        steps = list((self.run_dir() / "checkpoints").glob("step-*"))
+        self.give_away(*steps)
+        text = self.launch(2, "train.epochs=300", expect=125)
+        self.assertIn("cannot be read (it belongs to user 65534)", text)
+        self.assertIn("or begin anew in another directory.", text)
+        self.assertEqual((self.run_dir() / "metrics.csv").read_bytes(), numbers)
+        self.assertEqual(set((self.run_dir() / "checkpoints").glob("step-*")), set(steps))
+
     def test_checkpoints_of_another_user_need_a_flag(self):
         his = self.make_a_checkpoint()
         resume = (f"checkpoint.resume={his}", "train.epochs=2")
@@ -1014,8 +1028,18 @@ class Faults(WorkerTest):
         checkpoints.rename(self.folder / "away")
         checkpoints.write_text("in the way", encoding="utf-8")
         self.assertEqual(running.finish(), 125, running.text)
-        self.assertIn("was not saved", running.text)
+        self.assertRegex(running.text, r"traceback : rank 0 could not save: the checkpoint of step \d+, the last of this run, was not saved: ")
         self.assertNotEqual(json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))["state"], "finished")
+
+    def test_a_stop_whose_checkpoint_cannot_be_saved_is_no_good_stop(self):
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "train.epochs=300")
+        self.wait_for_saved(running, "epoch 1/300")
+        checkpoints = self.run_dir() / "checkpoints"
+        checkpoints.rename(self.folder / "away")
+        checkpoints.write_text("in the way", encoding="utf-8")
+        os.kill(running.process.pid, signal.SIGTERM)
+        self.assertEqual(running.finish(), 125, running.text)
+        self.assertIn("was not saved", running.text)
 
     def resident_kib(self, pid):
         return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii")).group(1))

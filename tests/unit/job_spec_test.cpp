@@ -334,6 +334,7 @@ TEST(JobSpec, AProgramThatTakesAJobFileIsTreatedAsDdpWorkerAndAScriptIsNot) {
   EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8"}));
   EXPECT_TRUE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=./tiny"}));
   EXPECT_FALSE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=train.py"}));
+  EXPECT_FALSE(is_own({"job.yaml", "data.batch_per_rank=8", "launch.program=./run.sh"}));
   EXPECT_FALSE(is_own({"--no-python", "./tiny", "job.yaml"}));
 }
 

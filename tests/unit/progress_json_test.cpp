@@ -21,6 +21,7 @@ TEST(ProgressJson, TellsWhatThePageTells) {
   EXPECT_EQ(worker.at("step"), 7);
   EXPECT_EQ(worker.at("data_wait_seconds"), 1.5);
   EXPECT_TRUE(worker.at("loss").is_null());
+  EXPECT_EQ(worker.at("loss_is_finite"), false);
 }
 
 TEST(ProgressJson, WhatIsNotThereYetIsNull) {
@@ -32,6 +33,7 @@ TEST(ProgressJson, WhatIsNotThereYetIsNull) {
        {"epoch", "steps_total", "loss", "lr", "checkpoint_step", "accuracy"})
     EXPECT_TRUE(worker.at(name).is_null()) << name;
   EXPECT_EQ(worker.at("step"), 0);
+  EXPECT_FALSE(worker.contains("loss_is_finite"));
   sample.loss = sample.lr = 0;
   sample.checkpoint_step = 0;
   add_progress(worker, sample);

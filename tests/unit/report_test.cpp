@@ -302,6 +302,8 @@ TEST(Report, ARefusalByAProgramInPlaceOfDdpWorkerIsShortWhereAPageTellsOfNoStep)
   verdict.workers[0].ending.opened_page = true;
   EXPECT_THAT(format_report(verdict, spec), HasSubstr("has refused the job before its first step"));
   EXPECT_TRUE(describe_end(verdict, spec, "a", 8).no_step);
+  verdict.workers[0].ending.phase = Phase::training;
+  EXPECT_FALSE(describe_end(verdict, spec, "a", 8).no_step) << "it may count no steps";
 }
 
 }  // namespace

@@ -355,7 +355,7 @@ bool Checkpoints::amend(const CheckpointHead& head) {
 std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string>& warnings) {
   const OwnedDir directory = this->directory();
   std::vector<std::string> reasons;
-  std::string unread;  // why the newest of those that are no worse for it could not be read
+  bool has_unread = false;  // one that may be good
   std::optional<LoadedCheckpoint> loaded;
   for (const auto& [step, name] : list(directory)) {
     try {
@@ -364,7 +364,7 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
     } catch (const SystemError& error) {
       // Not its fault: a network disk that is away, too many open files. It stays where it is.
       reasons.push_back("checkpoint " + name + " cannot be read (" + error.what() + ")");
-      if (unread.empty() && may_be_checkpoint(directory.path() / name)) unread = reasons.back();
+      has_unread = has_unread || may_be_checkpoint(directory.path() / name);
     } catch (const UsageError& error) {
       const std::string aside = set_aside(directory, name);
       reasons.push_back("checkpoint " + name + " is damaged (" + one_line(error.what()) +
@@ -372,12 +372,12 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
     }
   }
   // What was trained is there: beginning anew would overwrite it.
-  if (!loaded && !unread.empty()) {
-    throw SystemError(unread +
-                      ". No other checkpoint of this run can be used, and nothing was changed. "
-                      "Make " +
-                      (directory.path() / "").string() +
-                      " readable, or begin anew under another name=.");
+  if (!loaded && has_unread) {
+    std::string all;
+    for (const std::string& reason : reasons)
+      all += (all.empty() ? "" : "; ") + reason;
+    throw SystemError(all + ". Make " + directory.path().string() +
+                      " readable, or begin anew in another directory.");
   }
   const std::string instead =
       loaded ? "; resuming from " + loaded->path.filename().string() : std::string();

@@ -104,7 +104,7 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
   return names;
 }
 
-/// What this run, or the job, resumes from. Errors: UsageError.
+/// What this run, or the job, resumes from. Errors: UsageError; SystemError as load_newest().
 bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std::string& run_id) {
   if (run_dir != nullptr) {
     Checkpoints own(*run_dir, job.keep, run_id);

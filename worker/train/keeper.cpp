@@ -288,8 +288,11 @@ std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
 }
 
 int Keeper::save_failed() const {
-  const std::lock_guard lock(mutex_);
-  return worker::save_failed(parts_.group, failure_);
+  const std::string why = [this] {
+    const std::lock_guard lock(mutex_);
+    return failure_;
+  }();
+  return worker::save_failed(parts_.group, why);
 }
 
 // On the thread. What it finds ends the run once the votes have told it.
@@ -341,10 +344,8 @@ void Keeper::write(Copy& copy) {
 
 void Keeper::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
-  const int missed = [this] {
-    const std::lock_guard lock(mutex_);
-    return static_cast<int>(++outcome_.missed);
-  }();
+  const std::lock_guard lock(mutex_);  // to the end: a vote sees the count and the reason, or none
+  const int missed = static_cast<int>(++outcome_.missed);
   const std::string why = ": " + reason + ".";
   const bool is_last = last == Last::yes;
   if (!is_last && missed < kMaxMissed) {
@@ -354,7 +355,6 @@ void Keeper::note_failure(std::int64_t number, const std::string& reason, Last l
   const std::string what =
       is_last ? ", the last of this run, was not saved"
               : " was not saved, nor were the " + std::to_string(missed - 1) + " before it";
-  const std::lock_guard lock(mutex_);
   failure_ = "the checkpoint of step " + step + what + why + " Make room and repeat the command.";
   log::error(failure_);
 }

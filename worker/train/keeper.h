@@ -86,10 +86,11 @@ class Keeper {
   /// Of this rank, so far.
   [[nodiscard]] SaveOutcome outcome() const;
 
-  /// The exit code when a run with such an outcome ends: 96 on every rank for weights that are not
-  /// finite or differ between ranks, save_failed() for too many saves in a row that failed.
+  /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
+  /// that are not finite or differ between ranks, 125 for too many saves in a row that failed. All
+  /// ranks call it with the same outcome. Errors: PeerError.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
-  /// The exit code of this rank when the run ends as it cannot be saved: 125 on rank 0.
+  /// The exit code when the run ends as it cannot be saved. As for why_end().
   [[nodiscard]] int save_failed() const;
 
  private:

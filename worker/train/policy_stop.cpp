@@ -28,9 +28,9 @@ int differ(const Group& group, std::int64_t step, const std::string& what) {
                    ". Suspect that rank's memory, or code that changes weights on one rank.");
 }
 
-int save_failed(const Group& group, const std::string& why) {
-  if (!group.is_root()) return exit_code::kLostPeer;
-  last_words().record(Error(why, exit_code::kInternal));
+int save_failed(Group& group, const std::string& why) {
+  const std::string reason = gather_texts(group, why).front();
+  last_words().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
   return exit_code::kInternal;
 }
 

@@ -1,6 +1,6 @@
-// Ends of a run that the ranks agree on. By the run's own numbers: rank 0 says why, every rank
-// writes it into its error file, and all leave with the same code. By rank 0's disk: the others
-// leave as its victims.
+// Ends of a run that the ranks agree on, by its own numbers or as rank 0 cannot save: rank 0 says
+// why, every rank writes it into its error file, and all leave with the same code. Which of them
+// is seen to leave first, and is named by the launcher, is chance: so each has the reason.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ int diverged(const Group& group, const std::string& what);
 /// exit code.
 int differ(const Group& group, std::int64_t step, const std::string& what);
 
-/// Rank 0 could not save, and has said why: `why` there, nothing on the others, which leave as its
-/// victims. Returns the exit code.
-int save_failed(const Group& group, const std::string& why);
+/// Rank 0 could not save, and has said `why`; what the others give does not count. All ranks call
+/// it. Returns the exit code. Errors: PeerError.
+int save_failed(Group& group, const std::string& why);
 
 }  // namespace ddp::worker

@@ -23,9 +23,12 @@ let source = null;
 let isOver = false;
 
 // What somebody has selected stays until the selection is gone, and a wide table stays scrolled.
+const waiting = new Map();
 function show(part, html) {
   const selection = document.getSelection();
+  waiting.set(part, html);
   if (!selection.isCollapsed && selection.containsNode(part, true)) return;
+  waiting.delete(part);
   const places = [...part.querySelectorAll(".wide")].map((box) => box.scrollLeft);
   part.innerHTML = html;
   part.querySelectorAll(".wide").forEach((box, i) => { box.scrollLeft = places[i] || 0; });
@@ -52,6 +55,9 @@ function stop() {
   source = null;
 }
 
+document.addEventListener("selectionchange", () => {
+  for (const [part, html] of [...waiting]) show(part, html);
+});
 document.addEventListener("visibilitychange", () => document.hidden ? stop() : listen());
 listen();
 )js";
