@@ -204,7 +204,7 @@ class Eval(VerbTest):
         self.worker("eval", "runs/average", "model.name=mlp", expect=2)
         text = self.worker("eval", "runs/plain", "job.yaml")
         record = self.recorded("plain")[60]
-        self.assertIn(f"\nstep 60 | test loss {record['test_loss']:.4f} accuracy {100 * record['test_accuracy']:.2f} %\n", text)
+        self.assertIn(f"step 60 | test loss {record['test_loss']:.4f} accuracy {100 * record['test_accuracy']:.2f} %\n", text)
 
     def test_it_does_so_on_two_ranks_too(self):
         launch = (self.bin / "ddp-launch", "--nproc-per-node", 2)
