@@ -178,7 +178,9 @@ std::string zsh() {
     verb_cases += "    " + std::string(verb.name) + ") _arguments -s";
     for (const VerbFlag& flag : verb.flags) {
       const std::string spec = std::string(flag.name) + "[" + zsh_text(flag.help) + "]";
-      verb_cases += " " + in_quotes(flag.name == "--html" ? spec + ":FILE:_files" : spec);
+      verb_cases += " " + in_quotes(flag.placeholder.empty()
+                                        ? spec
+                                        : spec + ":" + std::string(flag.placeholder) + ":_files");
     }
     verb_cases += " '--help[show its help]' '*: :_files'; return ;;\n";
   }
@@ -235,7 +237,7 @@ std::string fish() {
     const std::string begin =
         "complete -c ddp-launch -n '__ddp_launch_has_verb " + std::string(verb.name) + "' -l ";
     for (const VerbFlag& flag : verb.flags) {
-      lines += begin + std::string(flag.name.substr(2)) + (flag.name == "--html" ? " -r" : "") +
+      lines += begin + std::string(flag.name.substr(2)) + (flag.placeholder.empty() ? "" : " -r") +
                " -d " + in_quotes(flag.help) + "\n";
     }
     lines += begin + "help -d 'show its help'\n";

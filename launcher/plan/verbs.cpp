@@ -18,7 +18,8 @@ constexpr std::array kStatusFlags{
     VerbFlag{"--json", '\0', "what the agents answer, as one JSON array (docs/runs.md)"}};
 constexpr std::array kLogsFlags{
     VerbFlag{"--follow", 'f', "go on with what is printed from now on, until the job ends"}};
-constexpr std::array kCompareFlags{VerbFlag{"--html", '\0', "write a page into the FILE, too"}};
+constexpr std::array kCompareFlags{
+    VerbFlag{"--html", '\0', "write a page into the FILE, too", "FILE"}};
 
 constexpr std::array kVerbs{
     Verb{"status",

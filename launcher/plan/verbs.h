@@ -15,6 +15,7 @@ struct VerbFlag {
   std::string_view name;  // "--watch"
   char letter = '\0';
   std::string_view help;
+  std::string_view placeholder = {};  // of its value, a file; empty: it takes none
 };
 
 struct Verb {

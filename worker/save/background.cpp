@@ -7,6 +7,7 @@
 #include "worker/save/stops_masked.h"
 
 namespace ddp::worker {
+
 void Background::start(std::function<void()> work) {
   if (!thread_.joinable()) try {
       const StopsMasked masked;
