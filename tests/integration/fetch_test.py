@@ -261,7 +261,7 @@ class Servers(FetchTest):
 class BadServers(FetchTest):
     def test_cuts_without_an_end_are_given_up(self):
         self.server.always = cut_after(0)
-        self.assertIn("and so it was in each of 3 more tries.", self.fail_to_fetch())
+        self.assertIn(" (4 tries).", self.fail_to_fetch())
         self.assertEqual(self.begins(), [0] * 4)
         self.assertEqual(self.names(), set())
 
@@ -284,7 +284,7 @@ class BadServers(FetchTest):
     def test_silence_is_given_up(self):
         self.server.always = lambda handler, body, begin: self.stall(handler, body, begin, 100 if begin == 0 else 0)
         self.assertIn(
-            "no byte came for 1s, and so it was in each of 3 more tries. What has come is kept; the same command goes on with it.",
+            "no byte came for 1s (4 tries). What has come is kept; the same command goes on with it.",
             self.fail_to_fetch(),
         )
         self.assertEqual(self.begins(), [0, 100, 100, 100])

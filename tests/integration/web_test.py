@@ -343,7 +343,7 @@ class Page(Job):
     def test_what_is_selected_stays_so(self):
         job = self.start_job("train", "100000", "0.01")
         self.open_page()
-        self.browser.wait_for("document.getElementById('ranks').innerText.includes('training') && source && source.readyState == 1")
+        self.browser.wait_for("document.querySelector('#ranks tbody tr').innerText.includes('training') && source && source.readyState == 1")
         chosen = "document.getSelection().toString()"
         self.browser.value("document.getSelection().selectAllChildren(document.querySelector('#ranks tbody tr'))")
         selected = self.browser.value(chosen)

@@ -80,13 +80,16 @@ class Browser:
         self.call("Page.navigate", url=url)
 
     def value(self, script):
-        result = self.call("Runtime.evaluate", expression=script, returnByValue=True)["result"]
+        """Errors: AssertionError with what the script threw."""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        result = answer["result"]
+        assert "exceptionDetails" not in answer, f"{script}\n{result.get('description')}"
         return result.get("value", result.get("description"))
 
     def wait_for(self, script):
-        """Until it is true, or so; returns its value."""
+        """Until it is true, or so; returns its value. One that throws is not true yet."""
         deadline = time.monotonic() + DEADLINE
-        while not (value := self.value(script)):
+        while not (value := self.value(f"(() => {{ try {{ return {script}; }} catch {{ return null; }} }})()")):
             assert time.monotonic() < deadline, f"not seen in {DEADLINE} s: {script}\n{self.value('document.body.innerText')}"
             select.select([], [], [], 0.05)
         return value
