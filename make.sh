@@ -473,7 +473,7 @@ run_tests() {
   [[ -d ../shared/data ]] || arguments+=(--missing data)
   [[ "$preset" == release ]] || arguments+=(--missing plain)
   local kind
-  for kind in $(python3 tests/lacking.py); do arguments+=(--missing "$kind"); done
+  for kind in $(PATH="/usr/bin:$PATH" python3 tests/lacking.py); do arguments+=(--missing "$kind"); done
   echo
   echo "Tests that need a GPU, not run here: $(ctest --test-dir "$directory" -N -L gpu | sed -n 's/^Total Tests: //p')"
   ctest --test-dir "$directory" -N -L gpu | sed -n 's/^ *Test *#[0-9]*: /  /p'
