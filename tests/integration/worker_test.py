@@ -369,14 +369,23 @@ class Resume(WorkerTest):
         step = int(re.search(r"resumes at step (\d+)", text).group(1))
         self.assertTrue(first <= step <= last, f"resumed at step {step}, not from {first} to {last}\n{text}")
 
+    def last_table(self, text):
+        """Its rows, without images per second: of all epochs, and the best is marked."""
+        rows = re.findall(r"^\[0:0\] +(\d+  .* %)  +\d+(?:  (best))?$", text, re.MULTILINE)
+        self.assertEqual([int(row.split()[0]) for row, _ in rows], [1, 2], text)
+        self.assertEqual(sum(best == "best" for _, best in rows), 1, text)
+        return rows
+
     def test_a_stopped_run_goes_on_bit_for_bit(self):
-        self.train("output=whole")
+        whole = self.train("output=whole")
         running, code = self.interrupt(signal.SIGTERM, "epoch 1/2")
         self.assertEqual(code, 143, running.text)
         self.assertIn("with a checkpoint", running.text)
         stopped = json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))
         self.assertEqual(stopped["state"], "stopped")
-        self.assert_resumed(self.train(), self.STEPS + 1, 2 * self.STEPS - 1)
+        resumed = self.train()
+        self.assert_resumed(resumed, self.STEPS + 1, 2 * self.STEPS - 1)
+        self.assertEqual(self.last_table(resumed), self.last_table(whole))
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
 
     def test_a_stop_in_an_evaluation_saves_the_epoch_and_it_is_evaluated_later(self):

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "common/epoch_number.h"
+#include "common/report/run_reader.h"
 #include "worker/save/metrics_command.h"
 #include "worker/train/console.h"
 
@@ -67,6 +68,20 @@ NamedValues compare_ranks(const RankNumbers& by_name) {
   return values;
 }
 
+/// As it was written; of its numbers, those that a table of epochs shows.
+EpochRecord to_record(const RecordedEpoch& recorded) {
+  EpochRecord record;
+  record.epoch = recorded.epoch - 1;
+  record.step = recorded.step;
+  record.images_per_s = recorded.number("images_per_s");
+  for (const auto& [name, value] : recorded.numbers) {
+    if (name.starts_with("train_")) record.train.emplace_back(name.substr(6), value);
+    if (name.starts_with("test_") && std::isfinite(value))
+      record.test.emplace_back(name.substr(5), value);
+  }
+  return record;
+}
+
 }  // namespace
 
 void Ledger::open(const Position& position, std::int64_t steps) {
@@ -88,11 +103,21 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     metrics_.emplace(request);
     rounds_.emplace(*parts_.run_dir);
     rounds_->begin(parts_.round, position.step);
+    if (position.step > 0) read_earlier();
   }
   parts_.page.steps_total.store(steps, std::memory_order_relaxed);
   note_step(position, ProgressPage::kUntold);
   note_loss(ProgressPage::kUntold);
   restart_clock(position);
+}
+
+void Ledger::read_earlier() {
+  const RunRecord run = read_run(*parts_.run_dir);
+  for (const RecordedEpoch& epoch : run.epochs) {
+    if (epoch.is_whole) earlier_epochs_.push_back(to_record(epoch));
+  }
+  if (const std::optional<std::size_t> best = best_of(run, watch_of(run)))
+    best_step_ = run.epochs[*best].step;
 }
 
 std::string Ledger::job_line(const Position& position, std::int64_t steps) const {
@@ -219,7 +244,9 @@ void Ledger::close() const {
   std::string text;
   if (!epochs_.empty()) {  // else nothing was left to train
     if (figures) say(figures_line(*figures));
-    text = final_table(epochs_, best_step_);
+    std::vector<EpochRecord> all = earlier_epochs_;
+    all.insert(all.end(), epochs_.begin(), epochs_.end());
+    text = final_table(all, best_step_);
   }
   if (parts_.run_dir != nullptr) text += "run directory: " + parts_.run_dir->path().string();
   if (!text.empty()) say(text);

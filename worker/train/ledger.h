@@ -87,12 +87,15 @@ class Ledger {
 
   /// For metrics.command: what begins, or goes on.
   [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
+  /// The epochs before, and which was the best, from the files as far as they tell it.
+  void read_earlier();
 
   Parts parts_;
-  std::optional<MetricsWriter> metrics_;  // rank 0 only
-  std::optional<RoundFile> rounds_;       // likewise
+  std::optional<MetricsWriter> metrics_;     // rank 0 only
+  std::optional<RoundFile> rounds_;          // likewise
+  std::vector<EpochRecord> earlier_epochs_;  // of the rounds before; likewise
   std::vector<EpochRecord> epochs_;
-  std::optional<std::int64_t> best_step_;  // of the best evaluation of this round
+  std::optional<std::int64_t> best_step_;  // of the best evaluation
   Clock::time_point window_start_;         // of the images/s in step records
   std::int64_t window_step_ = 0;
 };
