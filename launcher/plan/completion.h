@@ -1,5 +1,4 @@
-// What makes a shell complete the words of ddp-launch: its flags with their choices, its verbs, and
-// the keys of a job behind a job file. Derived from the tables of flags and of keys.
+// What makes a shell complete the words of ddp-launch, from its tables of flags and of verbs.
 #pragma once
 
 #include <string>

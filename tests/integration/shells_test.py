@@ -1,4 +1,4 @@
-"""What ddp-launch prints for others: completions for real shells, the manual page for man, the JSON Schema for editors.
+"""What the programs print for others: completions for real shells, the manual page for man, the JSON Schema for editors.
 
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/shells_test.py
 """
@@ -23,15 +23,17 @@ CONFIGS = pathlib.Path(__file__).resolve().parents[2] / "configs"
 
 
 class ShellTest(ProcessTest):
+    program = "ddp-launch"
+
     def printed(self, *arguments, expect=0):
-        return self.run_program(self.bin / "ddp-launch", *arguments, expect=expect)
+        return self.run_program(self.bin / self.program, *arguments, expect=expect)
 
     def flags(self):
         """As --help tells them."""
         return re.findall(r"^ {2}(?:-\w, | {4})(--[a-z-]+)", self.printed("--help"), re.MULTILINE)
 
 
-class Completion(ShellTest):
+class CompletionTest(ShellTest):
     def file(self, shell):
         for name in ("job.yaml", "train.py"):
             (self.folder / name).write_text("", encoding="utf-8")
@@ -47,7 +49,7 @@ class Completion(ShellTest):
             compopt() {{ :; }}
             source '{self.file("bash")}'
             COMP_WORDS=({quoted}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
-            _ddp_launch
+            {"_" + self.program.replace("-", "_")}
             printf '%s\\n' "${{COMPREPLY[@]}}"
         """
         return self.run_program("/bin/bash", "--norc", "-c", script).split()
@@ -82,6 +84,8 @@ class Completion(ShellTest):
             seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 
+
+class Completion(CompletionTest):
     def test_bash_offers_flags_choices_verbs_and_keys(self):
         self.assertEqual(self.bash("ddp-launch --"), self.flags())
         self.assertEqual(self.bash("ddp-launch --hang"), ["--hang-timeout"])
@@ -98,6 +102,8 @@ class Completion(ShellTest):
         self.assertEqual(self.bash("ddp-launch compare --h"), ["--html", "--help"])
         self.assertEqual(self.bash("ddp-launch logs job"), ["job.yaml"])
         self.assertEqual(self.bash("ddp-launch doctor --hang"), ["--hang-timeout"])
+        self.assertEqual(self.bash("ddp-launch --explain train.epo"), ["train.epochs"])
+        self.assertEqual(self.bash("ddp-launch compare a --html=jo"), ["job.yaml"])
 
     def test_fish_offers_flags_choices_verbs_and_keys(self):
         self.assertEqual({flag.rstrip("=") for flag in self.fish("ddp-launch --")}, set(self.flags()))
@@ -113,6 +119,44 @@ class Completion(ShellTest):
         self.assertIn("--restart=failed", self.zsh("ddp-launch --restart=f", "failed"))
         self.assertIn("train.epochs=", self.zsh("ddp-launch job.yaml train.epo", "train.epochs="))
         self.assertIn("--follow", self.zsh("ddp-launch logs --fo", "--follow"))
+
+    def test_another_shell_is_refused(self):
+        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
+
+
+class WorkerCompletion(CompletionTest):
+    program = "ddp-worker"
+
+    def flags(self, *verb):
+        return re.findall(r"^ {2}(?:-\w \[ )?(--[a-z-]+)", self.printed(*verb, "--help"), re.MULTILINE)
+
+    def test_bash_offers_flags_verbs_and_keys(self):
+        self.assertEqual(self.bash("ddp-worker p"), ["predict", "preview"])
+        for verb in ("eval", "predict", "inspect", "export", "preview", "fetch"):
+            with self.subTest(verb):
+                self.assertEqual(self.bash(f"ddp-worker {verb} --"), self.flags(verb))
+        self.assertEqual(self.bash("ddp-worker --ch"), ["--check"])
+        self.assertEqual(self.bash("ddp-worker --progress p"), ["plain"])
+        self.assertEqual(self.bash("ddp-worker job.yaml train.epo"), ["train.epochs="])
+        self.assertEqual(self.bash("ddp-worker eval jo"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-worker eval run jo"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-worker eval run data.ro"), ["data.root="])
+        self.assertEqual(self.bash("ddp-worker eval run data.root=jo"), ["job.yaml"])
+        self.assertEqual(self.bash("ddp-worker predict run tra"), ["train.py"])
+        sets = re.search(r"^NAME is (.*)\.$", self.printed("fetch", "--help"), re.MULTILINE).group(1).split(", ")
+        self.assertEqual([word for word in self.bash("ddp-worker fetch ") if "." not in word], sets)
+
+    def test_fish_offers_flags_verbs_and_keys(self):
+        self.assertEqual(sorted(self.fish("ddp-worker pre")), ["predict", "preview"])
+        self.assertEqual({flag.rstrip("=") for flag in self.fish("ddp-worker predict --")}, set(self.flags("predict")))
+        self.assertEqual(self.fish("ddp-worker eval run train.epo"), ["train.epochs="])
+        self.assertEqual(self.fish("ddp-worker fetch mn"), ["mnist"])
+
+    def test_zsh_completes_flags_verbs_and_keys(self):
+        self.assertIn("--confidence", self.zsh("ddp-worker predict --conf", "--confidence"))
+        self.assertIn("train.epochs=", self.zsh("ddp-worker job.yaml train.epo", "train.epochs="))
+        self.assertIn("train.epochs=", self.zsh("ddp-worker eval run train.epo", "train.epochs="))
+        self.assertIn("fashion-mnist", self.zsh("ddp-worker fetch fa", "fashion-mnist"))
 
     def test_another_shell_is_refused(self):
         self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "common/shell_completion.h"
 #include "common/spelling.h"
 
 namespace ddp::worker {
@@ -78,6 +79,7 @@ const FlagRule kFlags[] = {
     {"confidence", {"predict"}},
     {"iou", {"predict"}},
     {"check", {"train"}},
+    {"completion", {"train"}},
     {"as-rank", {"train"}},
     {"progress", {"train"}},
     {"init-method", {"train", "eval"}},
@@ -89,6 +91,10 @@ po::options_description visible_flags() {
   po::options_description flags("Flags");
   flags.add_options()("help,h", "show this text")(
       "version", "show the versions of this program and of LibTorch")(
+      "completion",
+      po::value<std::string>()->value_name("bash|zsh|fish"),
+      "print what makes that shell complete flags, verbs and job keys; its first lines say where "
+      "it goes")(
       "check",
       "read the data and build the model on this machine, say what it takes; train nothing")(
       "trust-checkpoint",
@@ -161,6 +167,42 @@ po::options_description flags_of(std::string_view word) {
   for (const auto& flag : all.options())
     if (is_flag_of(flag->long_name(), word)) flags.add(flag);
   return flags;
+}
+
+std::vector<CompletedFlag> completed_flags_of(std::string_view word) {
+  std::vector<CompletedFlag> completed;
+  const po::options_description flags = flags_of(word);
+  for (const auto& flag : flags.options()) {
+    CompletedFlag one{.name = flag->long_name(), .help = flag->description()};
+    const std::string letter =
+        flag->canonical_display_name(po::command_line_style::allow_dash_for_short);
+    if (letter.size() == 2) one.letter = letter[1];
+    if (flag->semantic()->max_tokens() > 0) {
+      one.value = CompletedFlag::Value::required;
+      one.placeholder = flag->semantic()->name();
+      one.choices = choices_of(one.placeholder);
+      one.takes_path = one.placeholder == "FILE";
+    }
+    completed.push_back(std::move(one));
+  }
+  return completed;
+}
+
+/// That of another program: ddp-fetch.
+CompletedVerb completed_fetch() {
+  using Value = CompletedFlag::Value;
+  return {.name = "fetch",
+          .flags = {{.name = "from",
+                     .help = "take the files from a mirror",
+                     .value = Value::required,
+                     .placeholder = "URL"},
+                    {.name = "stall-limit",
+                     .help = "without a byte for so long, try again",
+                     .value = Value::required,
+                     .placeholder = "TIME"},
+                    {.name = "dry-run", .help = "print what goes where; get nothing"},
+                    {.name = "help", .help = "show its help"}},
+          .words = {"mnist", "fashion-mnist", "cifar10", "cifar100"}};
 }
 
 std::optional<std::string> find_text(const po::variables_map& given, const char* name) {
@@ -281,7 +323,8 @@ Options parse_options(int argc, const char* const* argv) {
   options.trust = given.count("trust-checkpoint") > 0;
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
-  if (options.help || options.version) return options;
+  options.completion = find_text(given, "completion");
+  if (options.help || options.version || options.completion) return options;
   std::vector<std::string> problems = misplaced_flags(given, verb);
   if (const auto text = find_text(given, "as-rank")) options.as_rank = parse_as_rank(*text);
   if (options.as_rank && options.init_method != InitMethod()) {
@@ -324,7 +367,8 @@ bool is_for_many_ranks(int argc, const char* const* argv) {
   return std::none_of(argv + std::min(argc, 1), argv + argc, [](std::string_view argument) {
     const std::string_view flag = argument.substr(0, argument.find('='));
     const auto is_short_for = [flag](std::string_view name) { return name.starts_with(flag); };
-    constexpr std::string_view kAlone[] = {"--check", "--as-rank", "--help", "--version"};
+    constexpr std::string_view kAlone[] = {
+        "--check", "--as-rank", "--completion", "--help", "--version"};
     return flag == "-h" || (flag.size() > 2 && std::ranges::any_of(kAlone, is_short_for));
   });
 }
@@ -356,6 +400,18 @@ std::string help_text(Verb verb) {
     text << head << std::string(head.size() < 38 ? 38 - head.size() : 1, ' ') << key.help << '\n';
   }
   return text.str();
+}
+
+std::string completion(const std::string& shell) {
+  CompletedProgram program{.name = "ddp-worker", .flags = completed_flags_of("train")};
+  for (const VerbRule& rule : kVerbs) {
+    const bool takes_keys = rule.verb == Verb::evaluate || rule.verb == Verb::preview;
+    program.verbs.push_back({.name = std::string(rule.word),
+                             .flags = completed_flags_of(rule.word),
+                             .takes_keys = takes_keys});
+  }
+  program.verbs.push_back(completed_fetch());
+  return completion_script(program, shell);
 }
 
 JobValues load_job(const Options& options) {

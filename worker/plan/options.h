@@ -25,6 +25,7 @@ enum class Verb { train, preview, export_weights, inspect, evaluate, predict };
 struct Options {
   bool help = false;
   bool version = false;
+  std::optional<std::string> completion{};  // --completion: for which shell
   bool check = false;
   Verb verb = Verb::train;
   std::vector<std::filesystem::path> files{};  // of verbs: the checkpoint, then what else they take
@@ -48,11 +49,15 @@ struct Options {
 Options parse_options(int argc, const char* const* argv);
 
 /// Whether ranks meet for that command line, which may be wrong: a training or an evaluation, and
-/// not --check, --as-rank, --help or --version, of which a beginning is enough.
+/// not --check, --as-rank, --completion, --help or --version, of which a beginning is enough.
 bool is_for_many_ranks(int argc, const char* const* argv);
 
 /// What --help prints; behind a verb, what belongs to that one.
 std::string help_text(Verb verb);
+
+/// What makes that shell complete the program's words: bash, zsh or fish. Errors: UsageError for
+/// another one.
+std::string completion(const std::string& shell);
 
 /// The file under the overrides; of eval without one, that which the checkpoint's run keeps.
 /// Errors: UsageError.

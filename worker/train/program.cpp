@@ -189,7 +189,8 @@ void run(int argc, char** argv, const Registry& registry) {
     has_result = options.verb != Verb::train || options.check;
     if (options.help) std::cout << help_text(options.verb) << std::flush;
     if (options.version) std::cout << version_text() << std::endl;
-    if (options.help || options.version) leave_with_result(exit_code::kOk);
+    if (options.completion) std::cout << completion(*options.completion) << std::flush;
+    if (options.help || options.version || options.completion) leave_with_result(exit_code::kOk);
     const Environment environment = with_init_method(given, options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
