@@ -7,6 +7,11 @@
 
 namespace ddp {
 
+/// What --help says of --completion.
+inline constexpr const char* kCompletionHelp =
+    "print what makes that shell complete flags, verbs and job keys; its first lines say where it "
+    "goes";
+
 struct CompletedFlag {
   enum class Value { none, optional, required };  // optional: behind "=" alone
 
@@ -14,14 +19,12 @@ struct CompletedFlag {
   char letter = '\0';
   std::string help{};
   Value value = Value::none;
-  std::string placeholder{};           // of its value: "FILE"
-  std::vector<std::string> choices{};  // of its value
-  bool takes_path = false;
-  bool takes_key = false;  // of a job
+  std::string placeholder{};  // of its value: "FILE" and "DIR" are paths, "auto|off" two choices
+  bool takes_key = false;     // of a job
 };
 
 struct CompletedVerb {
-  std::string name;
+  std::vector<std::string> names;      // the first is offered
   std::vector<CompletedFlag> flags{};  // empty: it takes those of the program
   std::vector<std::string> words{};    // that may follow it, beside files
   bool takes_keys = false;             // of a job, behind its first file
@@ -32,9 +35,6 @@ struct CompletedProgram {
   std::vector<CompletedFlag> flags{};
   std::vector<CompletedVerb> verbs{};
 };
-
-/// The words of "auto|plain|off" where all of them are to be typed, and not a stand-in as N or DIR.
-std::vector<std::string> choices_of(std::string placeholder);
 
 /// `shell`: bash, zsh or fish. Errors: UsageError for another one.
 std::string completion_script(const CompletedProgram& program, const std::string& shell);

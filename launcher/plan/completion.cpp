@@ -16,26 +16,21 @@ CompletedFlag completed(const Flag& flag) {
   result.value = flag.value == FlagValue::none       ? Value::none
                  : flag.value == FlagValue::optional ? Value::optional
                                                      : Value::required;
-  result.placeholder = flag.placeholder;
-  std::string choices = placeholder_of(flag);
-  std::erase_if(choices, [](char c) { return c == '[' || c == ']' || c == '='; });
-  result.choices = choices_of(choices);
-  result.takes_path = flag.placeholder == "FILE" || flag.placeholder == "DIR";
+  result.placeholder = placeholder_of(flag);
   result.takes_key = flag.name == "explain";
   return result;
 }
 
 /// Doctor takes the flags of a job; the other verbs have their own, and --help.
 CompletedVerb completed(const Verb& verb) {
-  CompletedVerb result{.name = std::string(verb.name)};
+  CompletedVerb result{.names = {std::string(verb.name)}};
   if (!verb.asks_agents && verb.flags.empty()) return result;
   for (const VerbFlag& flag : verb.flags) {
     result.flags.push_back({.name = std::string(flag.name.substr(2)),
                             .letter = flag.letter,
                             .help = std::string(flag.help),
                             .value = flag.placeholder.empty() ? Value::none : Value::required,
-                            .placeholder = std::string(flag.placeholder),
-                            .takes_path = !flag.placeholder.empty()});
+                            .placeholder = std::string(flag.placeholder)});
   }
   result.flags.push_back({.name = "help", .help = "show its help"});
   return result;

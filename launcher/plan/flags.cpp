@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/shell_completion.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -274,9 +276,7 @@ const std::vector<Flag>& table() {
       {.name = "completion",
        .value = plain,
        .placeholder = "bash|zsh|fish",
-       .help =
-           "print what makes that shell complete flags, verbs and job keys; its first lines say "
-           "where it goes",
+       .help = kCompletionHelp,
        .group = kOutput},
       {.name = "man", .value = none, .help = "print the manual page (roff)", .group = kOutput},
       {.name = "schema",

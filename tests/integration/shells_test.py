@@ -59,28 +59,42 @@ class CompletionTest(ShellTest):
         answer = self.run_program(shutil.which("fish"), "--no-config", "-c", script, HOME=str(self.folder))
         return [offer.split("\t")[0] for offer in answer.splitlines()]
 
-    def zsh(self, typed, until):
-        """Types into a zsh on a terminal, and returns what its line has become."""
-        path = self.file("zsh")
+    def type_into(self, shell, first, *turns):
+        """A shell on a terminal runs the line `first`. Then what each turn types stands on its line, which must come to hold what it wants."""
         child, terminal = pty.fork()
         if child == 0:
             os.chdir(self.folder)
-            os.execve(shutil.which("zsh"), ["zsh", "-f", "-i"], {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self.folder), "PS1": "> "})
+            os.execve(shell[0], shell, {"PATH": os.environ["PATH"], "TERM": "dumb", "HOME": str(self.folder), "PS1": "> "})
         try:
-            for line in ("unsetopt prompt_sp; autoload -U compinit; compinit -u -D", f"source {path}; print rea''dy"):
-                os.write(terminal, line.encode() + b"\n")
+            os.write(terminal, f"{first}; echo rea''dy\n".encode())
             self.read_until(terminal, "ready")
-            os.write(terminal, typed.encode() + b"\t")
-            return self.read_until(terminal, until)
+            for typed, wanted in turns:
+                os.write(terminal, typed.encode())
+                self.read_until(terminal, wanted)
+                os.write(terminal, b"\x15")  # Ctrl-U: away with it
         finally:
             os.close(terminal)
             os.waitpid(child, 0)
+
+    def zsh(self, typed, wanted):
+        setup = "unsetopt prompt_sp; autoload -U compinit; compinit -u -D"
+        self.type_into([shutil.which("zsh"), "-f", "-i"], f"{setup}; source {self.file('zsh')}", (typed + "\t", wanted))
+
+    def installed_zsh(self, *turns):
+        """With the file where the package puts it."""
+        (self.folder / "functions").mkdir()
+        self.file("zsh").rename(self.folder / "functions" / f"_{self.program}")
+        setup = f"unsetopt prompt_sp; fpath=({self.folder}/functions $fpath); autoload -U compinit; compinit -u -D"
+        self.type_into([shutil.which("zsh"), "-f", "-i"], setup, *turns)
+
+    def bash_on_a_terminal(self, *turns):
+        self.type_into(["/bin/bash", "--norc", "--noprofile", "-i"], f"source {self.file('bash')}", *turns)
 
     def read_until(self, terminal, wanted):
         seen = ""
         while wanted not in seen:
             ready, _, _ = select.select([terminal], [], [], 30)
-            self.assertTrue(ready, f"zsh has not shown {wanted!r}, but: {seen!r}")
+            self.assertTrue(ready, f"the shell has not shown {wanted!r}, but: {seen!r}")
             seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 
@@ -115,10 +129,13 @@ class Completion(CompletionTest):
         self.assertEqual(self.fish("ddp-launch doctor --hang"), ["--hang-timeout"])
 
     def test_zsh_completes_flags_choices_and_keys(self):
-        self.assertIn("--hang-timeout", self.zsh("ddp-launch --hang", "--hang-timeout"))
-        self.assertIn("--restart=failed", self.zsh("ddp-launch --restart=f", "failed"))
-        self.assertIn("train.epochs=", self.zsh("ddp-launch job.yaml train.epo", "train.epochs="))
-        self.assertIn("--follow", self.zsh("ddp-launch logs --fo", "--follow"))
+        self.zsh("ddp-launch --hang", "--hang-timeout")
+        self.zsh("ddp-launch --restart=f", "--restart=failed")
+        self.zsh("ddp-launch job.yaml train.epo", "train.epochs=")
+        self.zsh("ddp-launch logs --fo", "--follow")
+
+    def test_an_installed_zsh_file_completes_each_time(self):
+        self.installed_zsh(*[("ddp-launch --hang\t", "--hang-timeout")] * 3)
 
     def test_another_shell_is_refused(self):
         self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
@@ -132,7 +149,11 @@ class WorkerCompletion(CompletionTest):
 
     def test_bash_offers_flags_verbs_and_keys(self):
         self.assertEqual(self.bash("ddp-worker p"), ["predict", "preview"])
-        for verb in ("eval", "predict", "inspect", "export", "preview", "fetch"):
+        offered = self.bash("ddp-worker --")  # the help has those of verbs, too
+        self.assertLess(set(offered), set(self.flags()))
+        self.assertIn("--check", offered)
+        self.assertNotIn("--json", offered)
+        for verb in ("eval", "val", "predict", "inspect", "export", "preview", "fetch"):
             with self.subTest(verb):
                 self.assertEqual(self.bash(f"ddp-worker {verb} --"), self.flags(verb))
         self.assertEqual(self.bash("ddp-worker --ch"), ["--check"])
@@ -143,6 +164,8 @@ class WorkerCompletion(CompletionTest):
         self.assertEqual(self.bash("ddp-worker eval run data.ro"), ["data.root="])
         self.assertEqual(self.bash("ddp-worker eval run data.root=jo"), ["job.yaml"])
         self.assertEqual(self.bash("ddp-worker predict run tra"), ["train.py"])
+        self.assertEqual(self.bash("ddp-worker predict run --top "), [])
+        self.assertEqual(self.bash("ddp-worker export run -o jo"), ["job.yaml"])
         sets = re.search(r"^NAME is (.*)\.$", self.printed("fetch", "--help"), re.MULTILINE).group(1).split(", ")
         self.assertEqual([word for word in self.bash("ddp-worker fetch ") if "." not in word], sets)
 
@@ -150,13 +173,27 @@ class WorkerCompletion(CompletionTest):
         self.assertEqual(sorted(self.fish("ddp-worker pre")), ["predict", "preview"])
         self.assertEqual({flag.rstrip("=") for flag in self.fish("ddp-worker predict --")}, set(self.flags("predict")))
         self.assertEqual(self.fish("ddp-worker eval run train.epo"), ["train.epochs="])
+        self.assertEqual(self.fish("ddp-worker eval train.epo"), [])
+        self.assertEqual(self.fish("ddp-worker inspect job.yaml train.epo"), [])
         self.assertEqual(self.fish("ddp-worker fetch mn"), ["mnist"])
 
     def test_zsh_completes_flags_verbs_and_keys(self):
-        self.assertIn("--confidence", self.zsh("ddp-worker predict --conf", "--confidence"))
-        self.assertIn("train.epochs=", self.zsh("ddp-worker job.yaml train.epo", "train.epochs="))
-        self.assertIn("train.epochs=", self.zsh("ddp-worker eval run train.epo", "train.epochs="))
-        self.assertIn("fashion-mnist", self.zsh("ddp-worker fetch fa", "fashion-mnist"))
+        self.zsh("ddp-worker predict --conf", "--confidence")
+        self.zsh("ddp-worker job.yaml train.epo", "train.epochs=")
+        self.zsh("ddp-worker eval run train.epo", "train.epochs=")
+        self.zsh("ddp-worker fetch fa", "fashion-mnist")
+
+    def test_an_installed_zsh_file_completes_each_time(self):
+        self.installed_zsh(*[("ddp-worker val run train.epo\t", "train.epochs=")] * 3)
+
+    def test_a_key_or_a_file_stands_in_bash_as_it_must_be_typed(self):
+        (self.folder / "my pic.png").write_text("", encoding="utf-8")
+        self.bash_on_a_terminal(
+            ("ddp-worker eval run train.epo\t5", "train.epochs=5"),
+            ("ddp-worker job.yaml train.epo\t5", "train.epochs=5"),
+            ("ddp-worker eval run data.root=jo\t", "data.root=job.yaml"),
+            ("ddp-worker predict run my\t", "my\\ pic.png"),
+        )
 
     def test_another_shell_is_refused(self):
         self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))

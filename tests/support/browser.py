@@ -90,7 +90,8 @@ class Browser:
         """Until it is true, or so; returns its value. One that throws is not true yet."""
         deadline = time.monotonic() + DEADLINE
         while not (value := self.value(f"(() => {{ try {{ return {script}; }} catch {{ return null; }} }})()")):
-            assert time.monotonic() < deadline, f"not seen in {DEADLINE} s: {script}\n{self.value('document.body.innerText')}"
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not seen in {DEADLINE} s: {script}: {self.value(script)}\n{self.value('document.body.innerText')}")
             select.select([], [], [], 0.05)
         return value
 

@@ -104,7 +104,14 @@ TEST(WorkerOptions, RanksMeetToTrainAndToEvaluateWhateverIsWrongWithTheRest) {
   EXPECT_TRUE(is_for_many({"val", "runs/job", "--json"}));
   for (const char* const verb : {"predict", "inspect", "export", "preview"})
     EXPECT_FALSE(is_for_many({verb, "--nonsense"})) << verb;
-  for (const char* const flag : {"--check", "--ch", "--as-rank", "--as-rank=1/2", "--help", "-h"})
+  for (const char* const flag : {"--check",
+                                 "--ch",
+                                 "--as-rank",
+                                 "--as-rank=1/2",
+                                 "--completion",
+                                 "--completion=bash",
+                                 "--help",
+                                 "-h"})
     EXPECT_FALSE(is_for_many({"job.yaml", "--nonsense", flag})) << flag;
 }
 

@@ -91,10 +91,7 @@ po::options_description visible_flags() {
   po::options_description flags("Flags");
   flags.add_options()("help,h", "show this text")(
       "version", "show the versions of this program and of LibTorch")(
-      "completion",
-      po::value<std::string>()->value_name("bash|zsh|fish"),
-      "print what makes that shell complete flags, verbs and job keys; its first lines say where "
-      "it goes")(
+      "completion", po::value<std::string>()->value_name("bash|zsh|fish"), kCompletionHelp)(
       "check",
       "read the data and build the model on this machine, say what it takes; train nothing")(
       "trust-checkpoint",
@@ -176,22 +173,20 @@ std::vector<CompletedFlag> completed_flags_of(std::string_view word) {
     CompletedFlag one{.name = flag->long_name(), .help = flag->description()};
     const std::string letter =
         flag->canonical_display_name(po::command_line_style::allow_dash_for_short);
-    if (letter.size() == 2) one.letter = letter[1];
+    if (letter.size() == 2 && letter[0] == '-') one.letter = letter[1];
     if (flag->semantic()->max_tokens() > 0) {
       one.value = CompletedFlag::Value::required;
       one.placeholder = flag->semantic()->name();
-      one.choices = choices_of(one.placeholder);
-      one.takes_path = one.placeholder == "FILE";
     }
     completed.push_back(std::move(one));
   }
   return completed;
 }
 
-/// That of another program: ddp-fetch.
+/// That of another program, ddp-fetch, whose help a test compares.
 CompletedVerb completed_fetch() {
   using Value = CompletedFlag::Value;
-  return {.name = "fetch",
+  return {.names = {"fetch"},
           .flags = {{.name = "from",
                      .help = "take the files from a mirror",
                      .value = Value::required,
@@ -324,7 +319,7 @@ Options parse_options(int argc, const char* const* argv) {
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
   options.completion = find_text(given, "completion");
-  if (options.help || options.version || options.completion) return options;
+  if (options.help || options.version || (options.completion && verb == nullptr)) return options;
   std::vector<std::string> problems = misplaced_flags(given, verb);
   if (const auto text = find_text(given, "as-rank")) options.as_rank = parse_as_rank(*text);
   if (options.as_rank && options.init_method != InitMethod()) {
@@ -406,7 +401,9 @@ std::string completion(const std::string& shell) {
   CompletedProgram program{.name = "ddp-worker", .flags = completed_flags_of("train")};
   for (const VerbRule& rule : kVerbs) {
     const bool takes_keys = rule.verb == Verb::evaluate || rule.verb == Verb::preview;
-    program.verbs.push_back({.name = std::string(rule.word),
+    std::vector<std::string> names{std::string(rule.word)};
+    if (!rule.also.empty()) names.emplace_back(rule.also);
+    program.verbs.push_back({.names = std::move(names),
                              .flags = completed_flags_of(rule.word),
                              .takes_keys = takes_keys});
   }

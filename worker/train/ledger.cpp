@@ -18,6 +18,7 @@
 
 #include "common/epoch_number.h"
 #include "common/report/run_reader.h"
+#include "worker/plan/watch.h"
 #include "worker/save/metrics_command.h"
 #include "worker/train/console.h"
 
@@ -103,7 +104,7 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     metrics_.emplace(request);
     rounds_.emplace(*parts_.run_dir);
     rounds_->begin(parts_.round, position.step);
-    if (position.step > 0) read_earlier();
+    if (position.step > 0) read_earlier(position);
   }
   parts_.page.steps_total.store(steps, std::memory_order_relaxed);
   note_step(position, ProgressPage::kUntold);
@@ -111,13 +112,24 @@ void Ledger::open(const Position& position, std::int64_t steps) {
   restart_clock(position);
 }
 
-void Ledger::read_earlier() {
-  const RunRecord run = read_run(*parts_.run_dir);
-  for (const RecordedEpoch& epoch : run.epochs) {
-    if (epoch.is_whole) earlier_epochs_.push_back(to_record(epoch));
+void Ledger::read_earlier(const Position& position) {
+  for (const RecordedEpoch& recorded : read_run(*parts_.run_dir).epochs) {
+    // A file that is no longer written also tells what is going to be done again.
+    const bool is_open = recorded.is_whole ? position.step_in_epoch > 0 : !position.result;
+    if (recorded.step > position.step || (recorded.step == position.step && is_open)) continue;
+    const EpochRecord record = to_record(recorded);
+    note_result(record.step, record.test);
+    if (recorded.is_whole) epochs_.push_back(record);
   }
-  if (const std::optional<std::size_t> best = best_of(run, watch_of(run)))
-    best_step_ = run.epochs[*best].step;
+  earlier_epochs_ = epochs_.size();
+}
+
+void Ledger::note_result(std::int64_t step, const NamedValues& test) {
+  const RoundFacts& round = parts_.round;
+  const std::optional<double> result = find_value(test, round.watched);
+  if (!result || !is_better(round.is_higher_better, *result, best_)) return;
+  best_ = result;
+  best_step_ = step;
 }
 
 std::string Ledger::job_line(const Position& position, std::int64_t steps) const {
@@ -184,15 +196,15 @@ EpochRecord Ledger::start_record(const Position& position, const SumNames& names
   return record;
 }
 
-void Ledger::write(const EpochRecord& record, bool is_best) {
+void Ledger::write(const EpochRecord& record) {
   if (metrics_) metrics_->write(record);
   epochs_.push_back(record);
-  if (is_best) best_step_ = record.step;
+  note_result(record.step, record.test);
 }
 
-void Ledger::write(const EvaluationRecord& record, bool is_best) {
+void Ledger::write(const EvaluationRecord& record) {
   if (metrics_) metrics_->write(record);
-  if (is_best) best_step_ = record.step;
+  note_result(record.step, record.test);
   say(evaluation_line(record));
 }
 
@@ -242,11 +254,9 @@ void Ledger::close() const {
   set_phase(Phase::finished);
   const std::optional<DdpFigures> figures = parts_.replica.figures();
   std::string text;
-  if (!epochs_.empty()) {  // else nothing was left to train
+  if (epochs_.size() > earlier_epochs_) {  // else nothing was left to train
     if (figures) say(figures_line(*figures));
-    std::vector<EpochRecord> all = earlier_epochs_;
-    all.insert(all.end(), epochs_.begin(), epochs_.end());
-    text = final_table(all, best_step_);
+    text = final_table(epochs_, best_step_);
   }
   if (parts_.run_dir != nullptr) text += "run directory: " + parts_.run_dir->path().string();
   if (!text.empty()) say(text);

@@ -47,7 +47,7 @@ class Ledger {
   explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
 
   /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
-  /// dropped from the files.
+  /// dropped from the files. Blocks: while rank 0 reads them.
   void open(const Position& position, std::int64_t steps);
 
   /// After open(): whether the record of its step is in the files, or none are written.
@@ -64,9 +64,8 @@ class Ledger {
   [[nodiscard]] bool is_due(std::int64_t step) const { return step % parts_.job.log_every == 0; }
   /// A step that all ranks have voted on. `more` is of hooks.
   void write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more);
-  /// `is_best`: its evaluation is the best so far.
-  void write(const EpochRecord& record, bool is_best = false);
-  void write(const EvaluationRecord& record, bool is_best = false);
+  void write(const EpochRecord& record);
+  void write(const EvaluationRecord& record);
   /// What each rank measured in that epoch, of `steps` steps. All ranks call it. Errors: PeerError.
   void write_ranks(const EpochRecord& record, std::int64_t steps);
   /// A checkpoint of that step is on disk.
@@ -87,15 +86,18 @@ class Ledger {
 
   /// For metrics.command: what begins, or goes on.
   [[nodiscard]] std::string job_line(const Position& position, std::int64_t steps) const;
-  /// The epochs before, and which was the best, from the files as far as they tell it.
-  void read_earlier();
+  /// The epochs before `position`, as far as the files tell them.
+  void read_earlier(const Position& position);
+  /// Remembers which evaluation is the best.
+  void note_result(std::int64_t step, const NamedValues& test);
 
   Parts parts_;
-  std::optional<MetricsWriter> metrics_;     // rank 0 only
-  std::optional<RoundFile> rounds_;          // likewise
-  std::vector<EpochRecord> earlier_epochs_;  // of the rounds before; likewise
-  std::vector<EpochRecord> epochs_;
-  std::optional<std::int64_t> best_step_;  // of the best evaluation
+  std::optional<MetricsWriter> metrics_;   // rank 0 only
+  std::optional<RoundFile> rounds_;        // likewise
+  std::vector<EpochRecord> epochs_;        // done; those of earlier rounds first
+  std::size_t earlier_epochs_ = 0;         // how many those are
+  std::optional<double> best_;             // result of an evaluation, in what is watched
+  std::optional<std::int64_t> best_step_;  // of that one
   Clock::time_point window_start_;         // of the images/s in step records
   std::int64_t window_step_ = 0;
 };

@@ -166,7 +166,7 @@ Trainer::End Trainer::test_between_steps(bool is_saved) {
   EvaluationRecord record{position_.epoch, position_.step, {}};
   bool is_best = false;
   if (const End end = evaluate(record.test, is_best)) return end;
-  parts_.ledger.write(record, is_best);
+  parts_.ledger.write(record);
   return keep(position_, is_saved, is_best);
 }
 
@@ -205,7 +205,7 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   }
   parts_.hooks.after_epoch(record);
   if (const End end = compare_after_hooks()) return end;
-  parts_.ledger.write(record, is_best);
+  parts_.ledger.write(record);
   parts_.ledger.write_ranks(record, position_.step - first_step);
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
