@@ -1,7 +1,9 @@
 #include "common/line_part.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string_view>
+#include <utility>
 
 #include "common/utf8.h"
 
@@ -29,16 +31,22 @@ std::string join(const std::vector<LinePart>& parts) {
   return text;
 }
 
-std::string fit(std::vector<LinePart> parts, std::size_t width) {
-  std::string text = join(parts);
-  while (parts.size() > 1 && bytes_that_fit(text, width) < text.size()) {
-    // From the back: of equal ones the last.
-    const auto least = std::max_element(
-        parts.rbegin(), parts.rend(), [](const LinePart& left, const LinePart& right) {
-          return left.importance < right.importance;
-        });
-    parts.erase(std::prev(least.base()));
-    text = join(parts);
+std::string fit(const std::vector<LinePart>& parts, std::size_t width) {
+  std::vector<std::size_t> by_importance(parts.size());
+  std::iota(by_importance.begin(), by_importance.end(), 0);
+  std::ranges::stable_sort(by_importance, {}, [&](std::size_t i) { return parts[i].importance; });
+  std::vector<std::size_t> shown;  // in their order
+  std::string text;
+  for (const std::size_t i : by_importance) {
+    std::vector<std::size_t> more = shown;
+    more.insert(std::ranges::upper_bound(more, i), i);
+    std::vector<LinePart> chosen;
+    for (const std::size_t place : more)
+      chosen.push_back(parts[place]);
+    const std::string longer = join(chosen);
+    if (!shown.empty() && bytes_that_fit(longer, width) < longer.size()) continue;
+    shown = std::move(more);
+    text = longer;
   }
   return text.substr(0, bytes_that_fit(text, width));
 }

@@ -14,9 +14,9 @@ struct LinePart {
   bool operator==(const LinePart&) const = default;
 };
 
-/// The parts in their order, with ", " between them, in at most `width` columns. What does not fit
-/// is left out: the least important part first, of equal ones the last. One part always stays.
-std::string fit(std::vector<LinePart> parts, std::size_t width);
+/// The parts in their order, with ", " between them, in at most `width` columns: of the important
+/// ones on, each that still has room; of equal ones the first. The most important one always stays.
+std::string fit(const std::vector<LinePart>& parts, std::size_t width);
 
 /// All of them.
 std::string join(const std::vector<LinePart>& parts);

@@ -30,6 +30,13 @@ TEST(LinePart, TheLeastImportantIsLeftOutFirst) {
   EXPECT_EQ(fit({}, 10), "");
 }
 
+TEST(LinePart, AShortPartHasTheRoomOfALongOneThatHasNone) {
+  const std::vector<LinePart> parts{
+      {0, "step 12"}, {2, "slowest rank 5, others wait 40%"}, {3, "elapsed 0:12"}};
+  EXPECT_EQ(fit(parts, 21), "step 12, elapsed 0:12");
+  EXPECT_EQ(fit(parts, 40), "step 12, slowest rank 5, others wait 40%");
+}
+
 TEST(LinePart, CharactersAreCountedNotBytes) {
   const std::vector<LinePart> parts{{0, "äöü"}, {1, "x"}};
   EXPECT_EQ(fit(parts, 6), "äöü, x");
