@@ -6,19 +6,13 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "common/join_words.h"
 #include "common/shell_quotes.h"
 
 namespace ddp {
 namespace {
 
 using Value = CompletedFlag::Value;
-
-std::string join(const std::vector<std::string>& words, const std::string& separator = " ") {
-  std::string text;
-  for (const std::string& word : words)
-    text += (text.empty() ? "" : separator) + word;
-  return text;
-}
 
 std::vector<std::string> job_key_words() {
   std::vector<std::string> words;
@@ -31,7 +25,7 @@ std::string verb_names(const CompletedProgram& program) {
   std::vector<std::string> names;
   for (const CompletedVerb& verb : program.verbs)
     names.push_back(verb.names.front());
-  return join(names);
+  return join_words(names, " ");
 }
 
 /// The verbs that do not take the flags of the program.
@@ -136,7 +130,7 @@ std::string bash_names(const std::vector<CompletedFlag>& flags) {
   std::vector<std::string> names;
   for (const CompletedFlag& flag : flags)
     names.push_back("--" + flag.name);
-  return join(names);
+  return join_words(names, " ");
 }
 
 /// Of the value of each flag that takes one, an arm of the case.
@@ -146,7 +140,7 @@ std::string bash_values(const std::vector<CompletedFlag>& flags) {
     if (flag.value == Value::none) continue;
     const std::string letter = flag.letter != '\0' ? std::string("|-") + flag.letter : "";
     const std::string words =
-        flag.takes_key ? "\"${keys//=/}\"" : "'" + join(choices_of(flag)) + "'";
+        flag.takes_key ? "\"${keys//=/}\"" : "'" + join_words(choices_of(flag), " ") + "'";
     std::string arm =
         takes_path(flag) ? "@FUNCTION@_files; return" : "@FUNCTION@_words " + words + "; return";
     if (flag.value == Value::optional)
@@ -159,17 +153,18 @@ std::string bash_values(const std::vector<CompletedFlag>& flags) {
 std::string bash(const CompletedProgram& program) {
   std::string verbs;
   for (const CompletedVerb& verb : with_flags(program)) {
-    verbs += "    " + join(verb.names, "|") + ")\n";
+    verbs += "    " + join_words(verb.names, "|") + ")\n";
     if (const std::string values = bash_values(verb.flags); !values.empty())
       verbs += "      case \"$before\" in\n" + values + "      esac\n";
     verbs += "      flags='" + bash_names(verb.flags) + "'";
-    if (!verb.words.empty()) verbs += " words='" + join(verb.words) + "'";
+    if (!verb.words.empty()) verbs += " words='" + join_words(verb.words, " ") + "'";
     if (verb.takes_keys) verbs += "; (( COMP_CWORD < 3 )) || words=\"$keys\"";
     verbs += " ;;\n";
   }
-  return fill_in(std::string(kBashBegin) + "  local keys='" + join(job_key_words()) + "'\n" +
-                     kBashVerbs + verbs + kBashValues + bash_values(program.flags) + kBashRest +
-                     bash_names(program.flags) + kBashKeys + verb_names(program) + kBashEnd,
+  return fill_in(std::string(kBashBegin) + "  local keys='" + join_words(job_key_words(), " ") +
+                     "'\n" + kBashVerbs + verbs + kBashValues + bash_values(program.flags) +
+                     kBashRest + bash_names(program.flags) + kBashKeys + verb_names(program) +
+                     kBashEnd,
                  program);
 }
 
@@ -213,7 +208,8 @@ std::vector<std::string> zsh_specs(const CompletedFlag& flag) {
     rest += zsh_text(flag.placeholder) + ":";
     if (takes_path(flag)) rest += "_files";
     if (flag.takes_key) rest += "@FUNCTION@_key_names";
-    if (const auto choices = choices_of(flag); !choices.empty()) rest += "(" + join(choices) + ")";
+    if (const auto choices = choices_of(flag); !choices.empty())
+      rest += "(" + join_words(choices, " ") + ")";
   }
   const char* const sign = flag.value == Value::none       ? ""
                            : flag.value == Value::optional ? "=-"
@@ -226,10 +222,10 @@ std::vector<std::string> zsh_specs(const CompletedFlag& flag) {
 std::string zsh(const CompletedProgram& program) {
   std::string verbs;
   for (const CompletedVerb& verb : with_flags(program)) {
-    verbs += "    " + join(verb.names, "|") + ") _arguments -s";
+    verbs += "    " + join_words(verb.names, "|") + ") _arguments -s";
     for (const CompletedFlag& flag : verb.flags)
-      verbs += " " + join(zsh_specs(flag));
-    if (!verb.words.empty()) verbs += " '2: :(" + join(verb.words) + ")'";
+      verbs += " " + join_words(zsh_specs(flag), " ");
+    if (!verb.words.empty()) verbs += " '2: :(" + join_words(verb.words, " ") + ")'";
     if (verb.takes_keys) verbs += " '2: :_files'";
     verbs += verb.takes_keys ? " '*: :@FUNCTION@_files_and_keys'; return ;;\n"
                              : " '*: :_files'; return ;;\n";
@@ -239,12 +235,12 @@ std::string zsh(const CompletedProgram& program) {
     for (const std::string& spec : zsh_specs(flag))
       specs += "    " + spec + " \\\n";
   }
-  return fill_in(std::string(kZshBegin) + "typeset -ga @FUNCTION@_all=(" + join(job_key_words()) +
-                     ")\n" + kZshFunctions + "@FUNCTION@_first() {\n  compadd -- " +
-                     verb_names(program) + "\n  _files\n}\n@FUNCTION@() {\n" +
-                     "  (( CURRENT == 2 )) || case $words[2] in\n" + verbs +
-                     "  esac\n  _arguments -s \\\n" + specs + kZshEnd,
-                 program);
+  return fill_in(
+      std::string(kZshBegin) + "typeset -ga @FUNCTION@_all=(" + join_words(job_key_words(), " ") +
+          ")\n" + kZshFunctions + "@FUNCTION@_first() {\n  compadd -- " + verb_names(program) +
+          "\n  _files\n}\n@FUNCTION@() {\n" + "  (( CURRENT == 2 )) || case $words[2] in\n" +
+          verbs + "  esac\n  _arguments -s \\\n" + specs + kZshEnd,
+      program);
 }
 
 // --- fish ------------------------------------------------------------------------------------
@@ -277,7 +273,8 @@ std::string fish_line(const std::string& condition, const CompletedFlag& flag) {
   std::string line = "complete -c @PROGRAM@ -n '" + condition + "' -l " + flag.name;
   if (flag.letter != '\0') line += std::string(" -s ") + flag.letter;
   if (flag.value == Value::required) line += takes_path(flag) ? " -r" : " -x";
-  const std::string words = flag.takes_key ? "(_@FUNCTION@_keys)" : join(choices_of(flag));
+  const std::string words =
+      flag.takes_key ? "(_@FUNCTION@_keys)" : join_words(choices_of(flag), " ");
   if (!words.empty()) line += " -a '" + words + "'";
   return line + " -d '" + fish_text(flag.help) + "'\n";
 }
@@ -289,15 +286,15 @@ std::string fish(const CompletedProgram& program) {
   std::vector<std::string> names;
   for (const CompletedVerb& verb : with_flags(program)) {
     names.insert(names.end(), verb.names.begin(), verb.names.end());
-    const std::string condition = "_@FUNCTION@_has_verb " + join(verb.names);
+    const std::string condition = "_@FUNCTION@_has_verb " + join_words(verb.names, " ");
     for (const CompletedFlag& flag : verb.flags)
       lines += fish_line(condition, flag);
     if (!verb.words.empty())
-      lines += begin + "-n '" + condition + "' -a '" + join(verb.words) + "'\n";
+      lines += begin + "-n '" + condition + "' -a '" + join_words(verb.words, " ") + "'\n";
     if (verb.takes_keys)
       lines += begin + "-n '" + condition + "; and _@FUNCTION@_has_file" + kFishOffer;
   }
-  const std::string of_jobs = "not _@FUNCTION@_has_verb " + join(names);
+  const std::string of_jobs = "not _@FUNCTION@_has_verb " + join_words(names, " ");
   for (const CompletedFlag& flag : program.flags)
     lines += fish_line(of_jobs, flag);
   lines += "function _@FUNCTION@_keys\n  printf '%s\\n'";

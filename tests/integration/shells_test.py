@@ -98,6 +98,9 @@ class CompletionTest(ShellTest):
             seen += os.read(terminal, 4096).decode(errors="replace")
         return seen
 
+    def test_another_shell_is_refused(self):
+        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
+
 
 class Completion(CompletionTest):
     def test_bash_offers_flags_choices_verbs_and_keys(self):
@@ -136,9 +139,6 @@ class Completion(CompletionTest):
 
     def test_an_installed_zsh_file_completes_each_time(self):
         self.installed_zsh(*[("ddp-launch --hang\t", "--hang-timeout")] * 3)
-
-    def test_another_shell_is_refused(self):
-        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
 
 
 class WorkerCompletion(CompletionTest):
@@ -194,9 +194,6 @@ class WorkerCompletion(CompletionTest):
             ("ddp-worker eval run data.root=jo\t", "data.root=job.yaml"),
             ("ddp-worker predict run my\t", "my\\ pic.png"),
         )
-
-    def test_another_shell_is_refused(self):
-        self.assertIn("Give bash, zsh or fish", self.printed("--completion", "tcsh", expect=2))
 
 
 class Pages(ShellTest):
