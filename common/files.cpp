@@ -33,12 +33,26 @@ void write_all(int fd, std::string_view text, const std::string& name) {
   }
 }
 
-// Of the directory behind `directory`, whose path is for messages.
-void replace_at(int directory,
-                const fs::path& above,
-                const std::string& name,
-                mode_t mode,
-                std::string_view text) {
+std::string read_all(const InputFile& file, std::size_t limit) {
+  constexpr std::size_t kLeast = 4096;  // files of the kernel have no size
+  std::string text;
+  std::size_t size = 0;
+  while (size == text.size() && size < limit) {
+    text.resize(std::min(limit, std::max({kLeast, file.size() + 1, 2 * size})));
+    const std::span<char> rest = std::span(text).subspan(size);
+    size += file.read(std::as_writable_bytes(rest));
+  }
+  text.resize(size);
+  return text;
+}
+
+}  // namespace
+
+void replace_file(int directory,
+                  const fs::path& above,
+                  const std::string& name,
+                  mode_t mode,
+                  std::string_view text) {
   const fs::path path = above / name;
   struct stat status {};
   if (::fstatat(directory, name.c_str(), &status, 0) == 0 && !S_ISREG(status.st_mode)) {
@@ -63,31 +77,16 @@ void replace_at(int directory,
   check(::fsync(directory), "fsync", above.string());
 }
 
-std::string read_all(const InputFile& file, std::size_t limit) {
-  constexpr std::size_t kLeast = 4096;  // files of the kernel have no size
-  std::string text;
-  std::size_t size = 0;
-  while (size == text.size() && size < limit) {
-    text.resize(std::min(limit, std::max({kLeast, file.size() + 1, 2 * size})));
-    const std::span<char> rest = std::span(text).subspan(size);
-    size += file.read(std::as_writable_bytes(rest));
-  }
-  text.resize(size);
-  return text;
-}
-
-}  // namespace
-
 void replace_file(const fs::path& path, std::string_view text) {
   constexpr mode_t kAsOthersDo = 0666;  // an error file, which other programs write and read
   const fs::path above = path.has_parent_path() ? path.parent_path() : ".";
   const int fd = ::open(above.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const Descriptor directory(check(fd, "open", above.string()));
-  replace_at(directory.fd(), above, path.filename().string(), kAsOthersDo, text);
+  replace_file(directory.fd(), above, path.filename().string(), kAsOthersDo, text);
 }
 
 void replace_file(const OwnedDir& directory, const std::string& name, std::string_view text) {
-  replace_at(directory.fd(), directory.path(), name, OwnedDir::kFileMode, text);
+  replace_file(directory.fd(), directory.path(), name, OwnedDir::kFileMode, text);
 }
 
 std::optional<std::string> read_file(const fs::path& path, std::size_t limit) {

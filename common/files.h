@@ -1,6 +1,8 @@
 // Small files that are either whole or not there.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,6 +16,13 @@ class OwnedDir;
 /// Errors: SystemError, also when there is a device, a FIFO or a directory; the old file is then as
 /// it was.
 void replace_file(const std::filesystem::path& path, std::string_view text);
+/// The same for a name in an open directory, whose path is for messages; the file gets that mode,
+/// less what the umask takes.
+void replace_file(int directory,
+                  const std::filesystem::path& above,
+                  const std::string& name,
+                  mode_t mode,
+                  std::string_view text);
 /// The same for a name in a directory of ours.
 void replace_file(const OwnedDir& directory, const std::string& name, std::string_view text);
 

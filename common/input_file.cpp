@@ -22,6 +22,18 @@ std::optional<InputFile> InputFile::open(const std::filesystem::path& path, std:
   return from(fd, path.string(), why_not);
 }
 
+std::optional<InputFile> InputFile::open_at(int directory,
+                                            const std::string& name,
+                                            const std::filesystem::path& shown,
+                                            std::string& why_not) {
+  const int fd = ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  if (fd < 0) {
+    why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
+    return {};
+  }
+  return from(fd, shown.string(), why_not);
+}
+
 std::optional<InputFile> InputFile::open(const OwnedDir& directory,
                                          const std::string& name,
                                          std::string& why_not) {
@@ -54,6 +66,7 @@ InputFile::InputFile(std::string name, int fd, const struct stat& status)
       fd_(fd),
       size_(static_cast<std::size_t>(status.st_size)),
       is_private_(status.st_uid == ::geteuid() && (status.st_mode & (S_IRWXG | S_IRWXO)) == 0),
+      others_can_write_((status.st_mode & (S_IWGRP | S_IWOTH)) != 0),
       owner_(status.st_uid) {}
 
 InputFile::InputFile(InputFile&& other) noexcept
@@ -61,6 +74,7 @@ InputFile::InputFile(InputFile&& other) noexcept
       fd_(std::exchange(other.fd_, -1)),
       size_(other.size_),
       is_private_(other.is_private_),
+      others_can_write_(other.others_can_write_),
       owner_(other.owner_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
@@ -68,6 +82,7 @@ InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
   std::swap(is_private_, other.is_private_);
+  std::swap(others_can_write_, other.others_can_write_);
   std::swap(owner_, other.owner_);
   return *this;
 }

@@ -21,6 +21,11 @@ class InputFile {
   /// Nothing, and the reason in `why_not`, when there is no file, it is not ours to read, or it is
   /// not a regular one: a FIFO is not waited for, a device not read without end.
   static std::optional<InputFile> open(const std::filesystem::path& path, std::string& why_not);
+  /// The file of that name in an open directory, not through a link. `shown` is for messages.
+  static std::optional<InputFile> open_at(int directory,
+                                          const std::string& name,
+                                          const std::filesystem::path& shown,
+                                          std::string& why_not);
   /// The file of that name in a directory of ours; nothing, too, when it is a link or not ours
   /// alone.
   static std::optional<InputFile> open(const OwnedDir& directory,
@@ -40,6 +45,8 @@ class InputFile {
   /// Nobody else can read or write it: it is ours, with no right for group and others.
   [[nodiscard]] bool is_private() const { return is_private_; }
   [[nodiscard]] uid_t owner() const { return owner_; }
+  /// Its group, or all users, have the right to write it.
+  [[nodiscard]] bool others_can_write() const { return others_can_write_; }
 
   /// Fills the buffer. Less than its size means the end. Errors: SystemError.
   std::size_t read(std::span<std::byte> buffer) const;
@@ -52,6 +59,7 @@ class InputFile {
   int fd_ = -1;  // -1: moved from
   std::size_t size_ = 0;
   bool is_private_ = false;
+  bool others_can_write_ = false;
   uid_t owner_ = 0;
 };
 

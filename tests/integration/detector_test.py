@@ -235,6 +235,7 @@ class LabelCache(DetectorTest):
             (self.labels / f"more{number:03}.txt").touch()
         for path in self.labels.iterdir():
             os.utime(path, (1e9, 1e9))
+        self.labels.parent.chmod(0o755)  # beside a folder that others may write it would not be kept
         self.cache = self.labels.with_suffix(".ddp-labels")
 
     def losses(self, output, *arguments):

@@ -4,13 +4,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
 #include <thread>
 
 #include "common/error.h"
+#include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
 #include "worker/data/coco.h"
 #include "worker/data/label_cache.h"
@@ -30,6 +34,7 @@ class LabelFolder : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::create_directories(folder());
+    fs::permissions(folder().parent_path(), fs::perms(0755));  // whatever the umask
     for (std::size_t i = 0; i < kLeastCached; ++i) {
       images_.push_back(std::to_string(i) + ".png");
       label(std::to_string(i) + ".txt", kOne);
@@ -258,6 +263,107 @@ TEST_F(LabelFolder, AFileThatMayNotGrowStopsNothingAndLeavesNothing) {
   EXPECT_THAT(files.not_written, HasSubstr("File too large"));
   EXPECT_EQ(files.images, read(LabelCacheUse::none).images);
   EXPECT_THAT(beside_the_folder(), ElementsAre("train"));
+}
+
+/// In a folder where others may have put a cache, before us or after.
+class SharedLabelFolder : public LabelFolder {
+ protected:
+  void SetUp() override {
+    LabelFolder::SetUp();
+    ASSERT_EQ(::setenv("XDG_CACHE_HOME", (scratch_.path() / "home").c_str(), 1), 0);
+  }
+  void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
+
+  /// A cache by which there is another object in one of the files.
+  void put_lie() const {
+    ASSERT_EQ(::chmod(cache().parent_path().c_str(), 0755), 0);
+    (void)read(LabelCacheUse::write);
+    CachedFolder told = cached();
+    told[5].boxes[0].label = 77;
+    scratch_.write("labels/train.ddp-labels", encode_label_cache(told));
+    ASSERT_EQ(::chmod(cache().c_str(), 0644), 0);
+  }
+  void expect_not_believed(const std::string& why) const {
+    const LabelFiles files = read(LabelCacheUse::none);
+    for (const LabelCacheUse use :
+         {LabelCacheUse::read, LabelCacheUse::write, LabelCacheUse::write, LabelCacheUse::read}) {
+      const LabelFiles shared = read(use);
+      EXPECT_EQ(shared.images, files.images) << "nothing of what it says";
+      EXPECT_THAT(shared.not_used, HasSubstr("labels/train.ddp-labels: " + why));
+      EXPECT_EQ(shared.not_written, "");
+    }
+  }
+  [[nodiscard]] std::vector<fs::path> own_caches() const {
+    std::vector<fs::path> found;
+    const fs::path folder = scratch_.path() / "home" / "ddp" / "labels";
+    if (!fs::exists(folder)) return found;
+    for (const auto& entry : fs::directory_iterator(folder))
+      found.push_back(entry.path());
+    return found;
+  }
+};
+
+TEST_F(SharedLabelFolder, OneThatOthersMayWriteIsNotBelieved) {
+  put_lie();
+  ASSERT_EQ(::chmod(cache().c_str(), 0666), 0);
+  const std::string before = cache_text();
+  expect_not_believed("others can write it");
+  EXPECT_EQ(cache_text(), before) << "it is not ours to replace";
+  ASSERT_EQ(own_caches().size(), 1U);
+}
+
+TEST_F(SharedLabelFolder, OneInAFolderThatOthersMayWriteIsNotBelieved) {
+  put_lie();
+  ASSERT_EQ(::chmod(cache().parent_path().c_str(), 01777), 0);
+  expect_not_believed("others can write to ");
+  EXPECT_EQ(own_caches().size(), 1U);
+}
+
+TEST_F(SharedLabelFolder, ALinkIsNotFollowed) {
+  put_lie();
+  fs::rename(cache(), scratch_.path() / "elsewhere");
+  fs::create_symlink(scratch_.path() / "elsewhere", cache());
+  expect_not_believed("it is a link");
+}
+
+TEST_F(SharedLabelFolder, OursIsKeptWithTheUserAndUsed) {
+  ASSERT_EQ(::chmod(cache().parent_path().c_str(), 01777), 0);
+  EXPECT_EQ(read(LabelCacheUse::write).not_used, "") << "there is none that is not believed";
+  EXPECT_THAT(beside_the_folder(), ElementsAre("train"));
+  ASSERT_EQ(own_caches().size(), 1U);
+  const std::string name = "home/ddp/labels/" + own_caches()[0].filename().string();
+  CachedFolder told;
+  ASSERT_EQ(decode_label_cache(scratch_.read(name), told), "");
+  EXPECT_EQ(told.size(), images_.size());
+  expect_as_the_files_say();
+  told[5].boxes[0].label = 77;
+  scratch_.write(name, encode_label_cache(told));
+  int seen = 0;
+  for (const AnnotatedImage& image : read(LabelCacheUse::read).images)
+    seen += image.boxes.at(0).label == 77 ? 1 : 0;
+  EXPECT_EQ(seen, 1) << "it is used";
+  EXPECT_EQ(own_caches().size(), 1U);
+}
+
+TEST_F(SharedLabelFolder, OneOfAnotherUserIsNotBelieved) {
+  if (!test::can_be_other_user()) GTEST_SKIP() << "this test takes root to become another user";
+  put_lie();
+  ASSERT_EQ(::chown(cache().c_str(), test::kOtherUser, test::kOtherUser), 0);
+  expect_not_believed("it belongs to user 65534");
+  ASSERT_EQ(::chown(cache().c_str(), 0, 0), 0);
+  ASSERT_EQ(::chown(cache().parent_path().c_str(), test::kOtherUser, test::kOtherUser), 0);
+  expect_not_believed(cache().parent_path().string() + " belongs to user 65534");
+}
+
+TEST_F(SharedLabelFolder, OneOfTheOwnerOfTheLabelsIsBelieved) {
+  if (!test::can_be_other_user()) GTEST_SKIP() << "this test takes root to become another user";
+  put_lie();
+  for (const fs::path& path : {cache(), cache().parent_path(), folder()})
+    ASSERT_EQ(::chown(path.c_str(), test::kOtherUser, test::kOtherUser), 0);
+  const LabelFiles files = read(LabelCacheUse::read);
+  EXPECT_EQ(files.not_used, "");
+  EXPECT_NE(files.images, read(LabelCacheUse::none).images)
+      << "who may write the labels is free to";
 }
 
 TEST_F(LabelFolder, TwoJobsAtOnceAreBothRight) {

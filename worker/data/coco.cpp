@@ -156,8 +156,7 @@ Half read_half(const fs::path& path, LabelCacheUse use) {
 void say_cache_problems(const Half& train, const Half& test) {
   for (const Half* const half : {&train, &test}) {
     if (!half->cache_not_used.empty())
-      log::warning("the cache of labels is not used, " + half->cache_not_used +
-                   ". All labels are read anew");
+      log::warning("the cache of labels is not used, " + half->cache_not_used);
   }
   const std::string& why =
       train.cache_not_written.empty() ? test.cache_not_written : train.cache_not_written;

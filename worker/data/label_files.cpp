@@ -12,8 +12,8 @@
 
 #include "common/descriptor.h"
 #include "common/error.h"
-#include "common/files.h"
 #include "common/input_file.h"
+#include "worker/data/cache_place.h"
 #include "worker/data/label_cache.h"
 #include "worker/data/yolo_labels.h"
 
@@ -27,17 +27,13 @@ constexpr std::size_t kMaxCache = std::size_t{2} << 30;
 // Some editors put it in front of a text.
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
-/// As read_text(), as it is.
-std::optional<std::string> read_bytes(const fs::path& path,
+/// All of an open file; nothing, too, when it has more than `most` bytes.
+std::optional<std::string> read_bytes(const std::optional<InputFile>& file,
                                       std::size_t most,
                                       std::string& why_not) {
-  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
-  std::error_code ignored;
-  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
-  const std::optional<InputFile> file = InputFile::open(path, why_not);
   if (file && file->size() > most)
     why_not = "it has " + std::to_string(file->size()) + " bytes, more than such a file may have";
-  if (!why_not.empty()) return {};
+  if (!file || !why_not.empty()) return {};
   std::string text(file->size(), '\0');
   try {
     text.resize(file->read(std::as_writable_bytes(std::span(text))));
@@ -70,12 +66,22 @@ class Settled {
 class Cache {
  public:
   Cache(const fs::path& folder, bool is_used)
-      : path_(label_cache_of(folder)), folder_(open_directory(is_used ? folder : fs::path())) {
+      : folder_(open_directory(is_used ? folder : fs::path())) {
     if (!is_used) return;
-    const std::optional<std::string> bytes = read_bytes(path_, kMaxCache, not_used_);
-    if (bytes) not_used_ = decode_label_cache(*bytes, known_);
+    place_.emplace(label_cache_of(folder), folder_.fd());
+    std::string why_not = place_->why_not_read();
+    const std::optional<std::string> bytes = read_bytes(place_->file(), kMaxCache, why_not);
+    if (bytes) why_not = decode_label_cache(*bytes, known_);
     is_right_.resize(known_.size());
-    if (!not_used_.empty()) not_used_.insert(0, path_.string() + ": ");
+    is_damaged_ = !why_not.empty();
+    not_used_ = place_->not_believed();
+    if (is_damaged_) {
+      not_used_ += (not_used_.empty() ? "" : "; ") + place_->path().string() + ": " + why_not +
+                   ". All labels are read anew";
+    } else if (!not_used_.empty()) {
+      not_used_ += place_->path().empty() ? ". All labels are read anew"
+                                          : "; yours is " + place_->path().string();
+    }
   }
 
   /// As it is now, before it is read.
@@ -100,7 +106,7 @@ class Cache {
   /// Returns why it could not be, or nothing. Nothing more can be found then.
   std::string write() {
     const bool is_right = std::ranges::all_of(is_right_, std::identity());
-    if (is_right && fresh_.empty() && not_used_.empty()) return "";
+    if (is_right && fresh_.empty() && !is_damaged_) return "";
     for (std::size_t i = 0; i < known_.size(); ++i) {
       if (is_right_[i]) fresh_.push_back(std::move(known_[i]));
     }
@@ -109,10 +115,11 @@ class Cache {
     const auto again = std::ranges::unique(fresh_, {}, &CachedLabels::name);
     fresh_.erase(again.begin(), again.end());
     const std::string bytes = encode_label_cache(fresh_);
-    if (bytes.size() > kMaxCache) return path_.string() + ": it would have more than 2 GiB";
+    if (bytes.size() > kMaxCache)
+      return place_->path().string() + ": it would have more than 2 GiB";
     try {
-      replace_file(path_, bytes);
-    } catch (const SystemError& error) {
+      place_->write(bytes);
+    } catch (const Error& error) {
       return error.what();
     }
     return "";
@@ -128,13 +135,14 @@ class Cache {
     return place - known_.begin();
   }
 
-  fs::path path_;
   Descriptor folder_;
+  std::optional<CachePlace> place_{};
   CachedFolder known_{};
   std::vector<bool> is_right_{};  // [known]: asked for, and the file is as it was
   std::size_t next_ = 0;          // the place that is asked for next, as a rule
   CachedFolder fresh_{};          // in any order
   Settled is_settled_{};
+  bool is_damaged_ = false;
   std::string not_used_{};
 };
 
@@ -163,7 +171,11 @@ bool read_labels(const fs::path& folder, Cache& cache, AnnotatedImage& image) {
 }  // namespace
 
 std::optional<std::string> read_text(const fs::path& path, std::string& why_not) {
-  std::optional<std::string> text = read_bytes(path, kMaxTextFile, why_not);
+  // A link that leads nowhere is there, and wrong; so is what cannot be looked at.
+  std::error_code ignored;
+  if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
+  std::optional<std::string> text =
+      read_bytes(InputFile::open(path, why_not), kMaxTextFile, why_not);
   if (text && text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
   return text;
 }

@@ -19,14 +19,15 @@ std::optional<std::string> read_text(const std::filesystem::path& path, std::str
 struct LabelFiles {
   std::vector<AnnotatedImage> images{};  // as they were named
   std::size_t found = 0;                 // label files
-  std::string not_used{};                // why the cache that is there was not; empty: nothing
+  std::string not_used{};                // why a cache that is there was not; empty: nothing
   std::string not_written{};             // why it could not be; empty: nothing
 };
 
 /// Sets of fewer images have no cache: they are read as quickly without.
 inline constexpr std::size_t kLeastCached = 1000;
 
-/// labels/train.ddp-labels of labels/train.
+/// labels/train.ddp-labels of labels/train: where the cache is, unless others could have put one
+/// there (cache_place.h).
 [[nodiscard]] std::filesystem::path label_cache_of(const std::filesystem::path& folder);
 
 /// `images` are files below their own folder; the label file has the same name below `folder`, and

@@ -1,0 +1,13 @@
+// Where this user's programs keep what can be made anew.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+namespace ddp {
+
+/// $XDG_CACHE_HOME, where that is an absolute path, else ~/.cache, with "ddp" behind it. Nothing
+/// where no home is known. It need not be there.
+std::optional<std::filesystem::path> cache_home();
+
+}  // namespace ddp
