@@ -2,12 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <fstream>
 #include <string>
 
 #include "common/error.h"
+#include "tests/unit/memory_limit.h"
 #include "tests/unit/packing.h"
 #include "tests/unit/scratch.h"
 
@@ -129,19 +129,14 @@ TEST(Cifar, D2ALabelThatNoClassHasIsNamedWithItsRecord) {
 TEST(Cifar, D3MemoryGrowsWithTheBytesThatArrive) {
   // Three records of a million: with 64 MiB more of address space the million do not fit.
   const Bytes bytes = records(3);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  rlimit before{};
-  ASSERT_EQ(getrlimit(RLIMIT_AS, &before), 0);
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlimit tight{.rlim_cur = pages * 4096 + (64U << 20), .rlim_max = before.rlim_max};
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &tight), 0);
-#endif
-  const std::string message = refusal(bytes, 1'000'000);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  EXPECT_THROW(std::vector<std::uint8_t>(3'000'000'000U), std::bad_alloc);  // the limit works
-  ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
-#endif
+  std::string message;
+  {
+    const MemoryLimit limit(64U << 20);
+    message = refusal(bytes, 1'000'000);
+    if (MemoryLimit::kWorks) {
+      EXPECT_THROW(std::vector<std::uint8_t>(3'000'000'000U), std::bad_alloc);
+    }
+  }
   EXPECT_THAT(message, HasSubstr("found 9219: it is cut off"));
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "tests/support/stored_zip.h"
+#include "tests/unit/memory_limit.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp::worker {
@@ -152,6 +153,74 @@ TEST(TorchFile, A9_RecordsThatShareBytesAreRefused) {
   nested.replace(entry + 46, 7, "a/inner");
   std::memcpy(nested.data() + entry + 16, inner.data() + 14, 4);  // its checksum
   EXPECT_THAT(refusal(nested), HasSubstr("share bytes"));
+}
+
+/// What is said of a file of torch.save whose pickle holds `instructions`, with `more_bytes` of
+/// memory for it.
+std::string refusal_within(std::size_t more_bytes, const std::string& instructions) {
+  const std::string file = archive_of("\x80\x04" + instructions + dict_of("w", "N").substr(2));
+  const auto bytes = std::as_bytes(std::span(file));
+  std::vector<std::byte> copy(bytes.begin(), bytes.end());
+  const MemoryLimit limit(more_bytes);
+  try {
+    parse_torch_file(std::move(copy), "input");
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  } catch (const UsageError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string repeated(const std::string& instructions, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i)
+    all += instructions;
+  return all;
+}
+
+/// A text of 1,000 bytes that differs for each number, remembered by it.
+std::string remembered(int place) {
+  std::string name(1000, 'n');
+  name.replace(0, 4, std::to_string(1000 + place));
+  std::string size(4, '\0');
+  const auto bytes = static_cast<std::uint32_t>(name.size());
+  std::memcpy(size.data(), &bytes, sizeof bytes);
+  return "X" + size + name + "\x94" + "0";
+}
+
+TEST(TorchFile, A9_AFunctionThatIsNamedAgainAndAgainIsThereOnce) {
+  const std::string named = std::string("h") + '\0' + "h\x01\x93";  // of two that are remembered
+  EXPECT_THAT(refusal_within(std::size_t{32} << 20,
+                             remembered(0) + remembered(1) + repeated(named + "0", 200'000)),
+              HasSubstr("it holds no state_dict"));
+}
+
+TEST(TorchFile, A9_NamesThatAreJoinedInManyWaysAreRefused) {
+  std::string instructions;
+  for (int i = 0; i < 256; ++i)
+    instructions += remembered(i);
+  for (int i = 0; i < 256; ++i) {
+    for (int k = 0; k < 256; ++k)
+      instructions += std::string("h") + static_cast<char>(i) + "h" + static_cast<char>(k) + "\x93";
+  }
+  EXPECT_THAT(refusal_within(std::size_t{160} << 20, repeated(instructions, 1)),
+              HasSubstr("asks for more memory than a file of its size may"));
+}
+
+TEST(TorchFile, A9_NoInstructionTakesManyTimesItsBytes) {
+  constexpr int kMany = 3'000'000;
+  const std::size_t limit = std::size_t{300} << 20;
+  for (const std::string one :
+       {"}", "]", ")", "N", "\x88", "}0", "(", "\x94", "2", ")\x85", "\x85"})
+    EXPECT_NE(refusal_within(limit, "N" + repeated(one, kMany)), "out of memory") << one;
+  EXPECT_NE(refusal_within(limit, "NNNN" + repeated("2\x85", kMany)), "out of memory");
+}
+
+TEST(TorchFile, A9_MoreSizesThanATensorHasAreRefused) {
+  EXPECT_EQ(refusal_of(tensor(0, std::vector<int>(64, 1), std::vector<int>(64, 1))), "accepted");
+  EXPECT_THAT(refusal_of(tensor(0, std::vector<int>(65, 0), std::vector<int>(65, 0))),
+              HasSubstr("has 65 sizes or strides, and torch's tensors have at most 64"));
 }
 
 TEST(TorchFile, DamageIsNamed) {

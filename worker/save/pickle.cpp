@@ -4,7 +4,9 @@
 #include <bit>
 #include <cstdio>
 #include <cstring>
+#include <map>
 #include <unordered_map>
+#include <utility>
 
 #include "common/error.h"
 
@@ -15,10 +17,17 @@ using Kind = PickleValue::Kind;
 
 constexpr std::size_t kMaxName = 1000;  // of a global: the one text that is copied from the memo
 
+// One byte may put a value of 80 bytes on the stack. A list of any numbers takes 20 bytes for each
+// of its own, a list of tensors 15.
+constexpr std::size_t kFree = std::size_t{64} << 20;
+constexpr std::size_t kPerByte = 32;
+constexpr std::size_t kOfHeap = 32;  // what an allocation takes beside what it is for
+
 // One run over the bytes: a machine with a stack, marks on it, and a memo of values by number.
 class Reader {
  public:
-  Reader(std::span<const std::byte> bytes, const std::string& file) : rest_(bytes), file_(file) {}
+  Reader(std::span<const std::byte> bytes, const std::string& file)
+      : rest_(bytes), file_(file), left_(kFree + kPerByte * bytes.size()) {}
 
   Pickle read() {
     while (true) {
@@ -67,11 +76,37 @@ class Reader {
     push_integer(value);
   }
 
-  void push(PickleValue value) {
-    pickle_.values.push_back(std::move(value));
-    stack_.push_back(pickle_.values.size() - 1);
+  void charge(std::size_t bytes) {
+    if (bytes > left_) refuse("asks for more memory than a file of its size may");
+    left_ -= bytes;
   }
-  void push_integer(std::int64_t value) { push({.kind = Kind::integer, .integer = value}); }
+
+  void push_place(std::size_t place) {
+    charge(sizeof place);
+    stack_.push_back(place);
+  }
+
+  void push(PickleValue value) {
+    const std::size_t items = value.items.size() * sizeof(std::size_t);
+    charge(sizeof value + value.text.size() + (items > 0 ? kOfHeap + items : 0));
+    pickle_.values.push_back(std::move(value));
+    push_place(pickle_.values.size() - 1);
+  }
+
+  // What cannot change is there once for all who name it.
+  void push_constant(const PickleValue& value) {
+    const std::pair key{value.kind, value.integer};
+    const auto found = constants_.find(key);
+    if (found != constants_.end()) return push_place(found->second);
+    push(value);
+    constants_.emplace(key, stack_.back());
+  }
+
+  void push_integer(std::int64_t value) {
+    const PickleValue number{.kind = Kind::integer, .integer = value};
+    const bool is_small = value >= 0 && value < 256;
+    return is_small ? push_constant(number) : push(number);
+  }
   void push_text(std::string_view text) { push({.kind = Kind::text, .text = std::string(text)}); }
   void push_global(std::string_view module, std::string_view name) {
     push({.kind = Kind::global, .text = std::string(module) + "." + std::string(name)});
@@ -112,7 +147,10 @@ class Reader {
   // To the value on top: of another kind it is an object that nobody asked for.
   void add(const std::vector<std::size_t>& items, Kind kind) {
     PickleValue& target = pickle_.values[top()];
-    if (target.kind == kind) target.items.insert(target.items.end(), items.begin(), items.end());
+    if (target.kind != kind) return;
+    // Twice, as it grows by doubling.
+    charge((target.items.empty() ? kOfHeap : 0) + 2 * items.size() * sizeof(std::size_t));
+    target.items.insert(target.items.end(), items.begin(), items.end());
   }
 
   void call() {
@@ -125,12 +163,26 @@ class Reader {
     push({.kind = Kind::call, .items = {function, arguments}});
   }
 
-  void remember(std::uint64_t number) { memo_[number] = top(); }
+  // Python numbers them one after the other.
+  void remember(std::uint64_t number) {
+    const std::size_t place = top();
+    if (number < memo_.size()) {
+      memo_[number] = place;
+      return;
+    }
+    charge(number == memo_.size() ? 2 * sizeof place : 2 * kOfHeap);
+    if (number == memo_.size()) odd_memo_.erase(number);
+    if (number == memo_.size())
+      memo_.push_back(place);
+    else
+      odd_memo_[number] = place;
+  }
 
   void recall(std::uint64_t number) {
-    const auto entry = memo_.find(number);
-    if (entry == memo_.end()) refuse("is damaged");
-    stack_.push_back(entry->second);
+    if (number < memo_.size()) return push_place(memo_[number]);
+    const auto entry = odd_memo_.find(number);
+    if (entry == odd_memo_.end()) refuse("is damaged");
+    push_place(entry->second);
   }
 
   void obey(unsigned char code);
@@ -140,7 +192,11 @@ class Reader {
   Pickle pickle_;
   std::vector<std::size_t> stack_;
   std::vector<std::size_t> marks_;  // heights of the stack
-  std::unordered_map<std::uint64_t, std::size_t> memo_;
+  std::vector<std::size_t> memo_;
+  std::unordered_map<std::uint64_t, std::size_t> odd_memo_;  // of other numbers
+  std::map<std::pair<Kind, std::int64_t>, std::size_t> constants_;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> globals_;  // by their two names
+  std::size_t left_;  // bytes of memory that it may still take
 };
 
 // The names behind the codes are those of pickletools.
@@ -154,6 +210,7 @@ void Reader::obey(unsigned char code) {
       take<std::uint64_t>();
       return;
     case '(':  // MARK
+      charge(sizeof(std::size_t));
       marks_.push_back(stack_.size());
       return;
     case '0':  // POP
@@ -166,13 +223,12 @@ void Reader::obey(unsigned char code) {
       pop_to_mark();
       return;
     case '2':  // DUP
-      stack_.push_back(top());
-      return;
+      return push_place(top());
     case 'N':  // NONE
-      return push({.kind = Kind::none});
+      return push_constant({.kind = Kind::none});
     case 0x88:  // NEWTRUE
     case 0x89:  // NEWFALSE
-      return push({.kind = Kind::boolean, .integer = code == 0x88 ? 1 : 0});
+      return push_constant({.kind = Kind::boolean, .integer = code == 0x88 ? 1 : 0});
     case 'J':  // BININT
       return push_integer(take<std::int32_t>());
     case 'K':  // BININT1
@@ -205,7 +261,7 @@ void Reader::obey(unsigned char code) {
       take_text(take<std::uint64_t>());
       return push({});
     case ')':  // EMPTY_TUPLE
-      return push_tuple({});
+      return push_constant({.kind = Kind::tuple});
     case 't':  // TUPLE
       return push_tuple(pop_to_mark());
     case 0x85:  // TUPLE1
@@ -244,7 +300,13 @@ void Reader::obey(unsigned char code) {
       for (const std::size_t part : names)
         if (pickle_[part].kind != Kind::text || pickle_[part].text.size() > kMaxName)
           refuse("is damaged");
-      return push_global(pickle_[names[0]].text, pickle_[names[1]].text);
+      const std::pair both{names[0], names[1]};
+      const auto known = globals_.find(both);
+      if (known != globals_.end()) return push_place(known->second);
+      push_global(pickle_[names[0]].text, pickle_[names[1]].text);
+      charge(2 * kOfHeap);
+      globals_.emplace(both, stack_.back());
+      return;
     }
     case 'R':   // REDUCE
     case 0x81:  // NEWOBJ
@@ -263,7 +325,7 @@ void Reader::obey(unsigned char code) {
     case 'r':  // LONG_BINPUT
       return remember(take<std::uint32_t>());
     case 0x94:  // MEMOIZE
-      return remember(memo_.size());
+      return remember(memo_.size() + odd_memo_.size());
     case 'h':  // BINGET
       return recall(take<std::uint8_t>());
     case 'j':  // LONG_BINGET

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,9 +38,10 @@ struct PickleValue {
   std::vector<std::size_t> items{};
 };
 
-/// A graph, as a pickle may name a value many times. collections.OrderedDict() is a dict.
+/// A graph: a pickle may name a value many times, and a value that says all by itself (None, (), a
+/// small number, a function's name) is there once. collections.OrderedDict() is a dict.
 struct Pickle {
-  std::vector<PickleValue> values;
+  std::deque<PickleValue> values;  // which grows without a copy of all
   std::size_t root = 0;
 
   [[nodiscard]] const PickleValue& operator[](std::size_t place) const { return values[place]; }
@@ -48,8 +50,9 @@ struct Pickle {
   }
 };
 
-/// `name` stands for the file in messages. Takes time and memory in proportion to the bytes.
-/// Errors: UsageError for what is cut off, damaged or written by another protocol.
+/// `name` stands for the file in messages. Takes time and memory in proportion to the bytes, which
+/// is counted: 64 MiB and 32 bytes for each of them.
+/// Errors: UsageError for what is cut off, damaged, written by another protocol, or asks for more.
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace ddp::worker

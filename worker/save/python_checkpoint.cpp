@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <map>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -19,6 +20,7 @@ using Kind = PickleValue::Kind;
 constexpr std::size_t kLongestReason = 800;
 constexpr std::size_t kShown = 12;       // names of entries in a message
 constexpr std::size_t kMostStates = 64;  // kept for one parameter: Adam has four
+constexpr std::size_t kLongestName = 400;
 
 std::optional<double> to_number(const PickleValue& value) {
   if (value.kind == Kind::real) return value.real;
@@ -100,6 +102,13 @@ class Reader {
     return archive_.pickle().item(value, i);
   }
 
+  [[nodiscard]] const std::string& name_of(const PickleValue& value) const {
+    if (value.text.size() > kLongestName)
+      archive_.refuse("a name in its optimizer has more than " + std::to_string(kLongestName) +
+                      " bytes");
+    return value.text;
+  }
+
   [[nodiscard]] PythonOptimizer read_optimizer(const PickleValue& saved) const {
     const PickleValue* const state = archive_.find(saved, "state");
     const PickleValue* const groups = archive_.find(saved, "param_groups");
@@ -109,14 +118,22 @@ class Reader {
     PythonOptimizer optimizer;
     optimizer.groups = groups->items.size();
     std::map<std::int64_t, std::size_t> places;  // of torch's numbers
+    // A small file may name one large value as that of many.
+    std::set<std::size_t> used;
+    const auto use = [&](const PickleValue& list, std::size_t i) -> const PickleValue& {
+      if (!used.insert(list.items[i]).second)
+        archive_.refuse(
+            "two groups, or two parameters, of its optimizer share what is kept for them");
+      return item(list, i);
+    };
     for (std::size_t i = 0; i < groups->items.size(); ++i)
-      read_group(item(*groups, i), i == 0, optimizer, places);
+      read_group(use(*groups, i), i == 0, optimizer, places);
     for (std::size_t i = 0; i + 1 < state->items.size(); i += 2) {
       const PickleValue& number = item(*state, i);
       const auto place = places.find(number.integer);
       if (number.kind != Kind::integer || place == places.end())
         archive_.refuse("its optimizer keeps something for a parameter that no group has");
-      read_state(item(*state, i + 1), optimizer.parameters[place->second]);
+      read_state(use(*state, i + 1), optimizer.parameters[place->second]);
     }
     return optimizer;
   }
@@ -136,7 +153,7 @@ class Reader {
       if (number.kind != Kind::integer ||
           !places.emplace(number.integer, optimizer.parameters.size()).second)
         archive_.refuse("the groups of its optimizer do not number parameters");
-      optimizer.parameters.push_back({has_names ? item(*names, i).text : "", {}, {}});
+      optimizer.parameters.push_back({has_names ? name_of(item(*names, i)) : "", {}, {}});
     }
     const NamedValues settings = settings_of(group);
     if (is_first) optimizer.settings = settings;
@@ -147,7 +164,7 @@ class Reader {
   [[nodiscard]] NamedValues settings_of(const PickleValue& group) const {
     NamedValues settings;
     for (std::size_t i = 0; i + 1 < group.items.size(); i += 2) {
-      const std::string& name = item(group, i).text;
+      const std::string& name = name_of(item(group, i));
       const PickleValue& value = item(group, i + 1);
       if (const std::optional<double> number = to_number(value))
         settings.emplace_back(name, *number);
@@ -162,7 +179,7 @@ class Reader {
     if (saved.kind != Kind::dict || saved.items.size() > 2 * kMostStates)
       archive_.refuse("its optimizer's state is described in an unknown way");
     for (std::size_t i = 0; i + 1 < saved.items.size(); i += 2) {
-      const std::string& name = item(saved, i).text;
+      const std::string& name = name_of(item(saved, i));
       const PickleValue& value = item(saved, i + 1);
       if (archive_.is_tensor(value))
         parameter.tensors.push_back(archive_.read_tensor(name, value));
