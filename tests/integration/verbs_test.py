@@ -3,12 +3,17 @@
 Run by hand: DDP_BIN=build/release PYTHONPATH=tests/support python3 tests/integration/verbs_test.py
 """
 
+import collections
+import io
 import json
 import os
+import pathlib
+import pickle
 import resource
 import subprocess
 import sys
 import unittest
+import zipfile
 
 from processes import ProcessTest
 
@@ -19,6 +24,16 @@ optimizer: {lr: 0.01}
 schedule: {warmup: 0.5}
 train: {epochs: 3, log_every: 1}
 """
+
+
+class KeysOnly(pickle.Unpickler):
+    """A state_dict without torch: its names, and nothing for the tensors."""
+
+    def find_class(self, module, name):
+        return collections.OrderedDict if name == "OrderedDict" else lambda *arguments: None
+
+    def persistent_load(self, pid):
+        return None
 
 
 class VerbTest(ProcessTest):
@@ -64,6 +79,15 @@ class Export(VerbTest):
         self.assertIn("step-000020/model.safetensors", text)
         text = self.worker("job.yaml", "name=third", f"checkpoint.resume={there.parent / 'latest'}", "train.epochs=4", *watch)
         self.assertIn("resumes at step 60, epoch 4", text)
+
+    def test_a_pt_lists_its_tensors_as_the_module_does(self):
+        there = self.train("model.name=resnet18", "model.stem=cifar", "data.train_size=16", "data.test_size=16", "train.epochs=1")
+        self.worker("export", there, "-o", "out.pt")
+        with zipfile.ZipFile(self.folder / "out.pt") as archive:
+            state = KeysOnly(io.BytesIO(archive.read("archive/data.pkl"))).load()
+        self.assertIs(type(state), collections.OrderedDict)
+        lines = (pathlib.Path(__file__).parents[1] / "unit/resnet_keys.txt").read_text(encoding="ascii").splitlines()
+        self.assertEqual(list(state), [line.split()[1] for line in lines if line.startswith("resnet18 ")])
 
     def test_a_damaged_one_is_one_line_and_of_a_run_the_next_is_taken(self):
         there = self.train()

@@ -100,6 +100,18 @@ TEST_F(CheckpointTest, WhatIsSavedIsLoaded) {
           "manifest.json", "model.safetensors", "optimizer.safetensors", "state.safetensors"));
 }
 
+// The file itself has wide elements first.
+TEST_F(CheckpointTest, TheOrderOfItsTensorsIsKept) {
+  const Sample sample(600);
+  CheckpointContent content = sample.content();
+  content.model.push_back({"bn.count", "I64", {1}, std::as_bytes(std::span(&sample.step, 1))});
+  checkpoints.save(content);
+  const std::optional<LoadedCheckpoint> loaded = checkpoints.load_newest(warnings);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->model.tensors()[0].name, "bn.count");
+  EXPECT_THAT(loaded->model_names, ElementsAre("fc.weight", "bn.count"));
+}
+
 TEST_F(CheckpointTest, ItsHeadMayChangeAndItsFilesStay) {
   const Sample sample(600);
   checkpoints.save(sample.content());

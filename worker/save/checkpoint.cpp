@@ -159,19 +159,22 @@ Manifest read_manifest(const Opener& open) try {
 // Errors: UsageError "model.safetensors: checksum differs", without the directory.
 LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
   const Manifest manifest = read_manifest(open);
-  const auto read = [&](const char* name) {
+  const auto find = [&](const char* name) -> const ManifestFile& {
     const auto file = std::find_if(manifest.files.begin(),
                                    manifest.files.end(),
                                    [&](const ManifestFile& entry) { return entry.name == name; });
     if (file == manifest.files.end())
       throw UsageError(std::string(kManifest) + ": it does not list " + name);
-    return read_tensors(open, *file);
+    return *file;
   };
-  return {.path = path,
-          .head = manifest.head,
-          .model = read(kModel),
-          .optimizer = read(kOptimizer),
-          .state = read(kState)};
+  LoadedCheckpoint loaded{.path = path,
+                          .head = manifest.head,
+                          .model = read_tensors(open, find(kModel)),
+                          .optimizer = read_tensors(open, find(kOptimizer)),
+                          .state = read_tensors(open, find(kState))};
+  for (const ManifestTensor& tensor : find(kModel).tensors)
+    loaded.model_names.push_back(tensor.name);
+  return loaded;
 }
 
 // Out of the way, but kept for whoever wants to know why. Returns what went wrong with that, or "".

@@ -56,6 +56,7 @@ struct LoadedCheckpoint {
   TensorFile model;
   TensorFile optimizer;
   TensorFile state;
+  std::vector<std::string> model_names{};  // of its tensors, in the order in which they were given
 };
 
 /// The best of checkpoints in the order of their steps: by their own results, the first of equals.

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/one_line.h"
 #include "worker/model/state.h"
+#include "worker/save/module_order.h"
 #include "worker/save/tensor_copy.h"
 
 namespace ddp::worker {
@@ -16,8 +17,15 @@ bool has_averages(const LoadedCheckpoint& checkpoint) {
 }
 
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged) {
+  // The file has them by the width of their elements.
+  std::vector<std::string> names = checkpoint.model_names;
+  if (names.empty()) {
+    for (const TensorView& saved : checkpoint.model.tensors())
+      names.push_back(saved.name);
+  }
   std::vector<NamedTensor> tensors;
-  for (const TensorView& saved : checkpoint.model.tensors()) {
+  for (const std::size_t place : module_order(names)) {
+    const TensorView& saved = *checkpoint.model.find(names[place]);
     at::Tensor tensor = to_tensor(saved);
     const TensorView* const average =
         averaged ? checkpoint.optimizer.find(saved.name + ".ema") : nullptr;

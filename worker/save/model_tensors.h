@@ -15,7 +15,7 @@ namespace ddp::worker {
 /// the average.
 bool has_averages(const LoadedCheckpoint& checkpoint);
 
-/// Parameters and buffers, in the file's order. With `averaged` the averages stand in the place of
+/// Parameters and buffers, in the order of Python's state_dict. With `averaged` the averages stand in the place of
 /// what they are of, in its type, as in an evaluation; integer buffers are the model's.
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged);
 
