@@ -294,6 +294,62 @@ class BadServers(FetchTest):
         self.assert_got()
         self.assertEqual(self.begins()[4:], [100])
 
+    def drip(self, handler, body, begin):
+        """A byte now and then, for ever."""
+        send(handler, 200 if begin == 0 else 206, b"", len(body) - begin, f"Content-Range: bytes {begin}-{len(body) - 1}/{len(body)}")
+        try:
+            for byte in body[begin:]:
+                handler.wfile.write(bytes([byte]))
+                if self.server.is_over.wait(0.2):
+                    return
+        except OSError:
+            pass  # it has hung up
+
+    def test_a_byte_now_and_then_is_given_up(self):
+        self.server.always = self.drip
+        text = self.fetch(125)
+        self.assertRegex(text, r"cannot get \S+: only \d+ bytes came in 1s, and --min-rate is 1000 B a second \(4 tries\). What has come is kept")
+        self.assertEqual(text.count("; trying again"), 3)
+        self.assertEqual(len(self.begins()), 4)
+
+    def test_a_byte_for_each_connection_is_given_up(self):
+        def one(handler, body, begin):
+            if not self.server.is_over.wait(0.2):
+                cut_after(1)(handler, body, begin)
+
+        self.server.always = one
+        self.assertIn("and --min-rate is 1000 B a second (4 tries)", self.fail_to_fetch())
+
+    def test_who_has_the_time_gets_it_from_any_server(self):
+        def slow_at_the_end(handler, body, begin):
+            send(handler, 200, body[:-8], len(body))
+            self.drip_rest(handler, body[-8:])
+
+        self.server.acts = [slow_at_the_end]
+        self.fetch(0, "--min-rate=0")
+        self.assert_got()
+        self.assertEqual(self.begins(), [0])
+
+    def drip_rest(self, handler, rest):
+        for byte in rest:
+            self.server.is_over.wait(0.3)
+            handler.wfile.write(bytes([byte]))
+
+    def test_a_header_without_an_end_is_told(self):
+        def endless(handler, _body, _begin):
+            try:
+                handler.wfile.write(b"HTTP/1.1 200 x\r\nX-Long: ")
+                while not self.server.is_over.is_set():
+                    handler.wfile.write(b"x" * 65536)
+            except OSError:
+                pass  # it has hung up
+
+        self.server.always = endless
+        text = self.fail_to_fetch()
+        self.assertIn("the server's header is too large", text)
+        self.assertNotIn("memory", text)
+        self.assertEqual(len(self.begins()), 1)
+
     def test_silence_before_the_first_word_is_given_up(self):
         self.server.always = lambda *_: self.server.is_over.wait()
         self.assertIn("no byte came for 1s", self.fail_to_fetch())

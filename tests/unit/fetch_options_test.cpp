@@ -34,6 +34,9 @@ TEST(FetchOptions, FlagsComeAnywhereAndInBothForms) {
                 {"--from", "http://mirror/a/", "mnist", "--stall-limit", "120s", "data"}, kKnown),
             wanted);
   EXPECT_EQ(parse_fetch_options({"mnist", "data"}, kKnown).stall_limit, std::chrono::seconds(30));
+  EXPECT_EQ(parse_fetch_options({"mnist", "data"}, kKnown).min_rate, 1000);
+  EXPECT_EQ(parse_fetch_options({"mnist", "data", "--min-rate", "2KiB"}, kKnown).min_rate, 2048);
+  EXPECT_EQ(parse_fetch_options({"mnist", "data", "--min-rate=0"}, kKnown).min_rate, 0);
 }
 
 TEST(FetchOptions, HelpNeedsNothingElse) {
@@ -49,6 +52,8 @@ TEST(FetchOptions, AllProblemsAreSaidAtOnce) {
                     HasSubstr("--stall-limit 0: not a duration of 1s or more"),
                     HasSubstr("--fast: unknown flag"),
                     HasSubstr("--from: needs a value.")));
+  EXPECT_THAT(problems_of({"mnist", "data", "--min-rate=fast"}),
+              HasSubstr("--min-rate fast: not a number of bytes a second, as 1kB; 0: any"));
   EXPECT_THAT(problems_of({"mnist"}), HasSubstr("ddp-worker fetch NAME DIR"));
   EXPECT_THAT(problems_of({"mnist", "a", "b"}), HasSubstr("ddp-worker fetch NAME DIR"));
 }

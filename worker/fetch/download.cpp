@@ -34,16 +34,54 @@ struct Outcome {
   std::string what;  // happened
 };
 
+/// Whether bytes come at the least rate, over spans of the stall limit, through all tries: a server
+/// that sends a byte now and then, or one for each connection, brings something new each time.
+class Pace {
+ public:
+  explicit Pace(const DownloadRequest& request) : request_(request) {}
+
+  void count(std::size_t bytes) { received_ += bytes; }
+
+  /// True once for each span that ends now and was too slow.
+  bool is_too_slow(Clock::time_point now) {
+    if (request_.min_rate == 0 || now - begin_ < request_.stall_limit) return false;
+    const std::chrono::duration<double> span = now - begin_;
+    const bool is_slow =
+        static_cast<double>(received_) < static_cast<double>(request_.min_rate) * span.count();
+    if (is_slow)
+      what_ = received_ == 0 ? "no byte came for " + format_duration(request_.stall_limit)
+                             : "only " + std::to_string(received_) + " bytes came in " +
+                                   format_duration(request_.stall_limit) + ", and --min-rate is " +
+                                   format_bytes(request_.min_rate) + " a second";
+    slow_spans_ = is_slow ? slow_spans_ + 1 : 0;
+    begin_ = now;
+    received_ = 0;
+    return is_slow;
+  }
+
+  [[nodiscard]] int slow_spans() const { return slow_spans_; }  // in a row
+  [[nodiscard]] const std::string& what() const { return what_; }
+
+ private:
+  const DownloadRequest& request_;
+  Clock::time_point begin_ = Clock::now();
+  std::uint64_t received_ = 0;
+  int slow_spans_ = 0;
+  std::string what_{};
+};
+
 /// What libcurl's callbacks share with the transfer.
 struct Transfer {
   const DownloadRequest& request;
   OutputFile& part;
+  Pace& pace;
   CURL* handle;
   std::uint64_t begin;  // where the part ended before
   std::uint64_t size = begin;
   Clock::time_point last_byte = Clock::now();
-  std::string refusal{};       // of what the server sends
-  bool has_stalled = false;    // no byte for the limit
+  std::string refusal{};     // of what the server sends
+  bool has_stalled = false;  // no byte for the limit
+  bool is_too_slow = false;
   std::exception_ptr error{};  // of our own side
 };
 
@@ -74,6 +112,7 @@ extern "C" std::size_t on_bytes(char* bytes, std::size_t, std::size_t count, voi
     return 0;
   }
   transfer.size += count;
+  transfer.pace.count(count);
   transfer.last_byte = Clock::now();
   transfer.request.progress(transfer.size);
   return count;
@@ -82,8 +121,10 @@ extern "C" std::size_t on_bytes(char* bytes, std::size_t, std::size_t count, voi
 // Called at least once a second, also while names are looked up and connections are made.
 extern "C" int on_time(void* context, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   Transfer& transfer = *static_cast<Transfer*>(context);
-  transfer.has_stalled = Clock::now() - transfer.last_byte >= transfer.request.stall_limit;
-  return transfer.has_stalled ? 1 : 0;
+  const Clock::time_point now = Clock::now();
+  transfer.has_stalled = now - transfer.last_byte >= transfer.request.stall_limit;
+  transfer.is_too_slow = transfer.pace.is_too_slow(now);
+  return transfer.has_stalled || transfer.is_too_slow ? 1 : 0;
 }
 
 /// Errors: SystemError.
@@ -115,6 +156,9 @@ void set_up(CURL* handle, Transfer& transfer, std::array<char, CURL_ERROR_SIZE>&
 /// Of an error that libcurl tells. `reason` is its own text for it.
 Outcome judge(CURLcode code, long status, const std::string& reason) {
   switch (code) {
+    // So libcurl calls a line, or all of a header, that is longer than it takes.
+    case CURLE_OUT_OF_MEMORY:
+      return {End::never, "the server's header is too large"};
     case CURLE_RANGE_ERROR:
       return {End::from_start, "the server does not send parts of a file"};
     case CURLE_HTTP_RETURNED_ERROR: {
@@ -138,11 +182,15 @@ Outcome judge(CURLcode code, long status, const std::string& reason) {
 }
 
 /// One try, from where the part ends. Errors: SystemError of the disk; UsageError.
-Outcome transfer_once(const DownloadRequest& request, OutputFile& part, std::uint64_t& size) {
+Outcome transfer_once(const DownloadRequest& request,
+                      OutputFile& part,
+                      Pace& pace,
+                      std::uint64_t& size) {
   const std::unique_ptr<CURL, void (*)(CURL*)> handle(curl_easy_init(), curl_easy_cleanup);
   if (!handle) throw SystemError("cannot start libcurl");
   std::array<char, CURL_ERROR_SIZE> reason{};
-  Transfer transfer{.request = request, .part = part, .handle = handle.get(), .begin = size};
+  Transfer transfer{
+      .request = request, .part = part, .pace = pace, .handle = handle.get(), .begin = size};
   set_up(handle.get(), transfer, reason);
   const CURLcode code = curl_easy_perform(handle.get());
   size = transfer.size;
@@ -150,6 +198,7 @@ Outcome transfer_once(const DownloadRequest& request, OutputFile& part, std::uin
   if (!transfer.refusal.empty()) return {End::never, transfer.refusal};
   if (transfer.has_stalled)
     return {End::again, "no byte came for " + format_duration(request.stall_limit)};
+  if (transfer.is_too_slow) return {End::again, pace.what()};
   long status = 0;
   curl_easy_getinfo(handle.get(), CURLINFO_RESPONSE_CODE, &status);
   // Before any answer it is the user's address, after one it is that of a redirection.
@@ -200,13 +249,16 @@ class Download {
   /// brings nothing new, either.
   void get_rest() {
     std::string what;
-    for (int tries = 0; tries <= kMoreTries;) {
+    Pace pace(request_);
+    for (int tries = 0; tries <= kMoreTries && pace.slow_spans() <= kMoreTries;) {
       if (tries > 0) request_.note(what + "; trying again");
       OutputFile part(part_, OutputFile::Mode::append);
-      const Outcome outcome = try_once(part);
+      const Outcome outcome = try_once(part, pace);
       what = outcome.what;
       if (outcome.end == End::complete) return;
       if (outcome.end == End::never) fail(what);
+      // Also where each try is shorter than a span.
+      if (pace.is_too_slow(Clock::now())) what = pace.what();
       const bool is_new = size_ > farthest_;
       farthest_ = std::max(farthest_, size_);
       // Continued, it comes in one piece no longer.
@@ -219,9 +271,9 @@ class Download {
     fail(what + " (" + std::to_string(kMoreTries + 1) + " tries)");
   }
 
-  Outcome try_once(OutputFile& part) {
+  Outcome try_once(OutputFile& part, Pace& pace) {
     try {
-      return transfer_once(request_, part, size_);
+      return transfer_once(request_, part, pace, size_);
     } catch (const UsageError&) {
       if (size_ == 0) start_anew();
       throw;

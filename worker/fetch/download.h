@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -20,6 +21,7 @@ struct DownloadRequest {
   std::filesystem::path target;
   PublishedFile file;  // what it must be
   std::chrono::milliseconds stall_limit = std::chrono::seconds(30);
+  std::int64_t min_rate = 0;  // bytes a second, on average over each stall_limit; 0: any
   /// Called now and then with the bytes that are there.
   std::function<void(std::uint64_t done)> progress;
   /// One line about a try that failed, before the next one.
@@ -27,7 +29,7 @@ struct DownloadRequest {
 };
 
 /// Blocks: as long as bytes come; without one for stall_limit, or cut off, at most three tries more
-/// that bring nothing new.
+/// that bring nothing new; below min_rate for four stall limits in a row, by however many tries.
 /// Errors: SystemError with the address and what the server did, or that the disk is full; a part
 /// that can be continued stays. UsageError for an address that is none.
 void download(const DownloadRequest& request);

@@ -121,6 +121,7 @@ void get(const PublishedSet& set,
             .target = target,
             .file = file,
             .stall_limit = options.stall_limit,
+            .min_rate = options.min_rate,
             .progress = [&](std::uint64_t done) { console.show(file, done); },
             .note = [&](const std::string& line) { console.say(line); }});
 }

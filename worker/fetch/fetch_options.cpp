@@ -26,6 +26,14 @@ void take_value(const std::string& flag,
     options.from = value.ends_with('/') ? value : value + "/";
     return;
   }
+  if (flag == "--min-rate") {
+    const std::optional<std::int64_t> rate = value == "0" ? 0 : parse_bytes(value);
+    if (!rate)
+      problems.push_back("--min-rate " + value +
+                         ": not a number of bytes a second, as 1kB; 0: any.");
+    options.min_rate = rate.value_or(0);
+    return;
+  }
   const std::optional<std::chrono::milliseconds> limit = parse_duration(value);
   if (!limit || *limit < std::chrono::seconds(1)) {
     problems.push_back("--stall-limit " + value + ": not a duration of 1s or more, as 30s.");
@@ -59,7 +67,7 @@ FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
       options.help = true;
     } else if (argument == "--dry-run") {
       options.dry_run = true;
-    } else if (flag == "--from" || flag == "--stall-limit") {
+    } else if (flag == "--from" || flag == "--stall-limit" || flag == "--min-rate") {
       const bool is_joined = flag.size() < argument.size();
       if (!is_joined && i + 1 == arguments.size())
         problems.push_back(flag + ": needs a value.");
@@ -87,7 +95,8 @@ FetchOptions parse_fetch_options(const std::vector<std::string>& arguments,
 }
 
 std::string fetch_help(const std::vector<std::string>& known) {
-  return "Usage: ddp-worker fetch NAME DIR [--from URL] [--stall-limit 30s] [--dry-run]\n\n"
+  return "Usage: ddp-worker fetch NAME DIR [--from URL] [--stall-limit 30s] [--min-rate 1kB] "
+         "[--dry-run]\n\n"
          "Gets the files of a published data set into DIR, where data.root=DIR finds them.\n"
          "NAME is " +
          join_words(known) +
@@ -98,6 +107,9 @@ std::string fetch_help(const std::vector<std::string>& known) {
          "no_proxy.\n\n"
          "  --from URL           take the files from below this address: a mirror\n"
          "  --stall-limit TIME   without a byte for so long, try again, three times at most (30s)\n"
+         "  --min-rate BYTES     fewer a second, on average over so long, are as good as none; 0: "
+         "any "
+         "(1kB)\n"
          "  --dry-run            print addresses, sizes and digests; get nothing\n"
          "  --help               show this text\n\n"
          "Exit codes: 0 all files are there, 2 the command is wrong, 125 the set could not be "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@ struct FetchOptions {
   std::filesystem::path directory;
   std::optional<std::string> from;  // an address in place of the published one, with a slash
   std::chrono::milliseconds stall_limit = std::chrono::seconds(30);
+  std::int64_t min_rate = 1000;  // bytes a second, on average over a stall limit; 0: any
 
   bool operator==(const FetchOptions&) const = default;
 };

@@ -195,6 +195,10 @@ CompletedVerb completed_fetch() {
                      .help = "without a byte for so long, try again",
                      .value = Value::required,
                      .placeholder = "TIME"},
+                    {.name = "min-rate",
+                     .help = "fewer bytes a second are as good as none",
+                     .value = Value::required,
+                     .placeholder = "BYTES"},
                     {.name = "dry-run", .help = "print what goes where; get nothing"},
                     {.name = "help", .help = "show its help"}},
           .words = {"mnist", "fashion-mnist", "cifar10", "cifar100"}};
