@@ -8,10 +8,13 @@
 #include <array>
 #include <cstdio>  // jpeglib.h wants it before itself
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
 #include <jpeglib.h>
+#include <png.h>
 
+#include "tests/unit/memory_limit.h"
 #include "worker/image/geometry.h"
 #include "worker/image/png.h"
 #include "worker/image/resize.h"
@@ -91,6 +94,40 @@ Bytes webp_file(const Image& image) {
   return bytes;
 }
 
+/// Precondition: libpng does not complain.
+Bytes interlaced_png_file(const Image& image, bool is_grey) {
+  png_structp png = ::png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = ::png_create_info_struct(png);
+  Bytes file;
+  ::png_set_write_fn(
+      png,
+      &file,
+      [](png_structp writer, png_bytep bytes, std::size_t size) {
+        Bytes& all = *static_cast<Bytes*>(::png_get_io_ptr(writer));
+        all.insert(all.end(), bytes, bytes + size);
+      },
+      nullptr);
+  ::png_set_IHDR(png,
+                 info,
+                 static_cast<png_uint_32>(image.width),
+                 static_cast<png_uint_32>(image.height),
+                 8,
+                 is_grey ? PNG_COLOR_TYPE_GRAY : PNG_COLOR_TYPE_RGB,
+                 PNG_INTERLACE_ADAM7,
+                 PNG_COMPRESSION_TYPE_DEFAULT,
+                 PNG_FILTER_TYPE_DEFAULT);
+  ::png_write_info(png, info);
+  Bytes pixels = is_grey ? image.bytes : interleaved(image);
+  const std::size_t row = pixels.size() / static_cast<std::size_t>(image.height);
+  for (int pass = ::png_set_interlace_handling(png); pass > 0; --pass) {
+    for (std::size_t y = 0; y < static_cast<std::size_t>(image.height); ++y)
+      ::png_write_row(png, pixels.data() + y * row);
+  }
+  ::png_write_end(png, nullptr);
+  ::png_destroy_write_struct(&png, &info);
+  return file;
+}
+
 std::vector<Bytes> one_of_each(const Image& image) {
   return {
       jpeg_file(image), jpeg_file(image, Scans::progressive), encode_png(image), webp_file(image)};
@@ -130,6 +167,26 @@ TEST(DecodeTest, WhatIsWrittenWithoutLossIsReadAgain) {
     EXPECT_EQ(decoded(encode_png(image)), image);
     EXPECT_EQ(decoded(webp_file(image)), image);
   }
+}
+
+TEST(DecodeTest, AnInterlacedPngOfAnySizeIsRead) {
+  for (int height = 1; height < 18; ++height) {
+    for (const int width : {1, 2, 3, 4, 5, 8, 9, 33}) {
+      const Image image = colors(height, width);
+      EXPECT_EQ(decoded(interlaced_png_file(image, false)), image) << height << " x " << width;
+      Image grey = image;
+      grey.channels = 1;
+      grey.bytes.resize(grey.plane_size());
+      EXPECT_EQ(decoded(interlaced_png_file(grey, true), {.channels = 1, .at_least = {}}), grey);
+    }
+  }
+}
+
+TEST(DecodeTest, D3AnInterlacedPngTakesTheMemoryOfItsPixelsAlone) {
+  const Bytes file = interlaced_png_file(colors(3000, 3000), false);
+  Image image;
+  const MemoryLimit limit(std::size_t{40} << 20);  // 3 bytes a pixel are 26 MiB
+  EXPECT_NO_THROW(decode_image(file, {}, {}, image));
 }
 
 TEST(DecodeTest, GreyIsWrittenAndSpreadOverThreeChannels) {
@@ -332,6 +389,44 @@ TEST(DecodeTest, AHugeHeaderIsRefusedBeforeAnythingIsAllocated) {
   EXPECT_EQ(reason(webp_file(colors(40, 30)), {.pixels = 1199, .bytes = 10'000}),
             "its header says 30 x 40 pixels, more than the 1199 allowed");
   EXPECT_EQ(reason(webp_file(colors(40, 30)), {.pixels = 1200, .bytes = 10'000}), "none");
+}
+
+// Of a few bytes a progressive JPEG of that size takes a gigabyte before its end is missed.
+TEST(DecodeTest, D3ASmallFileDoesNotClaimAnImageOfGigabytes) {
+  std::vector<Bytes> files = one_of_each(colors(8, 8));
+  files.push_back(interlaced_png_file(colors(8, 8), false));
+  for (std::size_t i : {0U, 1U}) {
+    const auto frame = find(files[i], {0xff, i == 0 ? std::uint8_t{0xc0} : std::uint8_t{0xc2}});
+    put(files[i], frame + 5, 13'000);
+    put(files[i], frame + 7, 13'000);
+  }
+  for (std::size_t i : {2U, 4U}) {
+    put(files[i], 18, 13'000);
+    put(files[i], 22, 13'000);
+  }
+  // Fourteen bits of width and height, less 1, behind the byte that begins such a file.
+  const std::uint32_t bits = 12'999U | 12'999U << 14;
+  std::memcpy(files[3].data() + 21, &bits, sizeof bits);
+  const MemoryLimit limit(std::size_t{64} << 20);
+  for (const Bytes& file : files)
+    EXPECT_EQ(reason(file),
+              "its header says 13000 x 13000 pixels, more than the 36000000 that a file of " +
+                  std::to_string(file.size()) + " bytes may have");
+}
+
+TEST(DecodeTest, WhatAFileMayClaimGrowsWithItsBytes) {
+  const Bytes file = webp_file(colors(40, 30));  // 1200 pixels
+  const auto bytes = static_cast<std::int64_t>(file.size());
+  const auto judge = [&](std::int64_t free_pixels, std::int64_t pixels_per_byte) {
+    return reason(file, {.free_pixels = free_pixels, .pixels_per_byte = pixels_per_byte});
+  };
+  EXPECT_EQ(judge(1200, 0), "none");
+  EXPECT_THAT(judge(1199, 0), HasSubstr("more than the 1199 that a file of"));
+  EXPECT_EQ(judge(0, 1200 / bytes + 1), "none");
+  EXPECT_THAT(judge(0, 1200 / bytes - 1), HasSubstr(" that a file of"));
+  // Any camera's: 4 bits and more for a pixel, and a page at 600 dpi with next to nothing on it.
+  EXPECT_NO_THROW(require_within({}, {12'000, 14'000}, 12'000 * 14'000 / 16));
+  EXPECT_NO_THROW(require_within({}, {7016, 4961}, 4'000));
 }
 
 TEST(DecodeTest, AFileOfTooManyBytesIsRefused) {

@@ -1,5 +1,6 @@
 #include "worker/image/decode.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <string_view>
@@ -80,13 +81,19 @@ Region wanted_part(const DecodeWish& wish, ImageSize file) {
   return part;
 }
 
-void require_within(const DecodeLimits& limits, ImageSize size) {
+void require_within(const DecodeLimits& limits, ImageSize size, std::size_t file_bytes) {
   const std::string text = std::to_string(size.width) + " x " + std::to_string(size.height);
   if (size.width <= 0 || size.height <= 0)
     throw BadImage("its header says " + text + " pixels, which is not an image");
-  if (std::int64_t{size.width} * size.height > limits.pixels)
+  const std::int64_t pixels = std::int64_t{size.width} * size.height;
+  if (pixels > limits.pixels)
     throw BadImage("its header says " + text + " pixels, more than the " +
                    std::to_string(limits.pixels) + " allowed");
+  const std::int64_t claimed =
+      std::max(limits.free_pixels, limits.pixels_per_byte * static_cast<std::int64_t>(file_bytes));
+  if (pixels > claimed)
+    throw BadImage("its header says " + text + " pixels, more than the " + std::to_string(claimed) +
+                   " that a file of " + std::to_string(file_bytes) + " bytes may have");
 }
 
 ImageHeader read_image_header(std::span<const std::uint8_t> file) {

@@ -48,10 +48,15 @@ struct DecodeWish {
 struct DecodeLimits {
   std::int64_t pixels = 178'956'970;         // above them Pillow refuses, too
   std::size_t bytes = std::size_t{1} << 30;  // of the file
+  /// A small file may claim many pixels, and decoding takes up to 11 bytes for each (a progressive
+  /// JPEG of four components), before it turns out that most are missing. So many are free: a page
+  /// at 600 dpi has 35 million. More take bytes: a photograph has at most ten pixels for each.
+  std::int64_t free_pixels = 36'000'000;
+  std::int64_t pixels_per_byte = 64;
 };
 
-/// Errors: BadImage when a file of that size is not to be decoded.
-void require_within(const DecodeLimits& limits, ImageSize size);
+/// Errors: BadImage when a file of so many bytes whose header says that size is not to be decoded.
+void require_within(const DecodeLimits& limits, ImageSize size, std::size_t file_bytes);
 
 /// The part that is wanted of an image of that size. Errors: std::logic_error when it is not
 /// inside.

@@ -231,7 +231,7 @@ ImageSize decode_jpeg(std::span<const std::uint8_t> file,
                       Image& into) {
   JpegReader reader;
   const ImageSize size = reader.read_size(file);
-  require_within(limits, size);
+  require_within(limits, size, file.size());
   reader.decode(wish, resizer, into);
   return size;
 }

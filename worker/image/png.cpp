@@ -62,7 +62,7 @@ class PngReader {
   void decode(ImageSize size, int channels, Image& into) {
     if (!guarded(png_, [&] { read_header(); })) throw_reason();
     into.reshape(channels, size);
-    if (passes_ > 1)
+    if (is_interlaced_)
       decode_interlaced(into);
     else
       decode_plain(into);
@@ -80,7 +80,7 @@ class PngReader {
     ::png_set_strip_16(png_);
     ::png_set_strip_alpha(png_);
     if (!is_grey_) ::png_set_filler(png_, 0, PNG_FILLER_AFTER);
-    passes_ = ::png_set_interlace_handling(png_);
+    is_interlaced_ = ::png_get_interlace_type(png_, info_) != PNG_INTERLACE_NONE;
     ::png_read_update_info(png_, info_);
     row_bytes_ = ::png_get_rowbytes(png_, info_);
   }
@@ -97,20 +97,33 @@ class PngReader {
     if (!done) throw_reason();
   }
 
-  /// Each pass fills in pixels of all rows.
+  /// Each pass brings the pixels of some rows and columns. They go to their places one by one:
+  /// libpng would keep all rows until the last pass.
   void decode_interlaced(Image& into) {
-    const auto height = static_cast<std::size_t>(into.height);
-    pixels_.resize(row_bytes_ * height);
-    const bool done = guarded(png_, [&] {
-      for (int pass = 0; pass < passes_; ++pass) {
-        for (std::size_t y = 0; y < height; ++y)
-          ::png_read_row(png_, pixels_.data() + y * row_bytes_, nullptr);
+    pixels_.resize(row_bytes_);
+    Image part;  // a row of a pass
+    for (int pass = 0; pass < PNG_INTERLACE_ADAM7_PASSES; ++pass) {
+      const int rows = PNG_PASS_ROWS(into.height, pass);
+      const int columns = PNG_PASS_COLS(into.width, pass);
+      if (rows <= 0 || columns <= 0) continue;
+      part.reshape(into.channels, {1, columns});
+      for (int y = 0; y < rows; ++y) {
+        if (!guarded(png_, [&] { ::png_read_row(png_, pixels_.data(), nullptr); })) throw_reason();
+        put(pixels_.data(), 0, part);
+        scatter(part, pass, PNG_ROW_FROM_PASS_ROW(y, pass), into);
       }
-      ::png_read_end(png_, nullptr);
-    });
-    if (!done) throw_reason();
-    for (std::size_t y = 0; y < height; ++y)
-      put(pixels_.data() + y * row_bytes_, static_cast<int>(y), into);
+    }
+    if (!guarded(png_, [&] { ::png_read_end(png_, nullptr); })) throw_reason();
+  }
+
+  static void scatter(const Image& part, int pass, int y, Image& into) {
+    const int step = 1 << PNG_PASS_COL_SHIFT(pass);
+    for (int channel = 0; channel < into.channels; ++channel) {
+      const std::uint8_t* from = part.row(channel, 0);
+      std::uint8_t* const row = into.row(channel, y);
+      for (int x = PNG_PASS_START_COL(pass); x < into.width; x += step)
+        row[x] = *from++;
+    }
   }
 
   void put(const std::uint8_t* row, int y, Image& into) const {
@@ -141,9 +154,9 @@ class PngReader {
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   bool is_grey_ = false;
-  int passes_ = 1;
+  bool is_interlaced_ = false;
   std::size_t row_bytes_ = 0;
-  std::vector<std::uint8_t> pixels_;  // a row, or all of them
+  std::vector<std::uint8_t> pixels_;  // a row
 };
 
 /// One file being written.
@@ -236,7 +249,7 @@ ImageSize decode_png(std::span<const std::uint8_t> file,
                      const DecodeLimits& limits,
                      Image& into) {
   const ImageSize size = read_png_size(file);
-  require_within(limits, size);
+  require_within(limits, size, file.size());
   PngReader(file).decode(size, wish.channels, into);
   return size;
 }

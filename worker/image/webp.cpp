@@ -43,7 +43,7 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
                       Image& into) {
   const WebPBitstreamFeatures features = read_features(file);
   const ImageSize size{features.height, features.width};
-  require_within(limits, size);
+  require_within(limits, size, file.size());
   if (features.has_animation != 0) throw BadImage("it is an animated WebP, which is not read");
   const std::size_t row_bytes = static_cast<std::size_t>(size.width) * 4;
   std::vector<std::uint8_t> pixels(row_bytes * static_cast<std::size_t>(size.height));
