@@ -1,20 +1,27 @@
 #include "common/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <iostream>
+#include <span>
 #include <sstream>
 
 #include "common/one_line.h"
+#include "common/shown_problems.h"
 
 namespace ddp {
 namespace {
 
 std::string join_lines(const std::vector<std::string>& messages) {
   std::string text;
-  for (const std::string& message : messages) {
+  const std::size_t shown = std::min(messages.size(), kShownProblems);
+  for (const std::string& message : std::span(messages).first(shown)) {
     if (!text.empty()) text += '\n';
     text += message;
   }
+  const std::size_t more = messages.size() - shown;
+  if (more > 0)
+    text += "\nand " + std::to_string(more) + " more like " + (more == 1 ? "this" : "these");
   return text;
 }
 

@@ -14,6 +14,7 @@
 #include "common/job_rules.h"
 #include "common/join_words.h"
 #include "common/read_job_value.h"
+#include "common/shown_problems.h"
 #include "common/spelling.h"
 
 namespace ddp {
@@ -96,6 +97,8 @@ void read_section(const YamlDocument& file,
       else
         job.set(path,
                 {value, locate(file.name, entry.value.mark), origins_of(file, *key, entry.value)});
+    } else if (!is_job_section(path) && problems.size() >= kShownProblems) {
+      problems.emplace_back();  // counted: what it may have meant takes time to find
     } else if (!is_job_section(path)) {
       problems.push_back(locate(file.name, entry.mark) + ": " + describe_unknown_key(path));
     } else if (entry.value.kind == YamlNode::Kind::map) {

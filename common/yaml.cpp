@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "common/input_file.h"
+#include "common/shown_problems.h"
 #include "common/utf8.h"
 
 namespace ddp {
@@ -98,6 +99,10 @@ class Builder : public YAML::EventHandler {
   };
 
   void complain(Mark mark, const std::string& what) {
+    if (document_.problems.size() >= kShownProblems) {
+      document_.problems.emplace_back();  // counted
+      return;
+    }
     document_.problems.push_back(locate(document_.name, mark) + ": " + what);
   }
 
@@ -283,10 +288,12 @@ YamlDocument parse_yaml(std::string_view text, const std::string& name) {
                                 std::to_string(kMaxLine) + " bytes");
     return document;
   }
-  // Each opens a value; or it stands in a text, but nobody has so many there.
-  if (std::count(text.begin(), text.end(), '[') + std::count(text.begin(), text.end(), '{') >
-      static_cast<std::ptrdiff_t>(kMaxNodes)) {
-    document.problems.push_back(name + ": more than " + std::to_string(kMaxNodes) + " brackets");
+  // Each opens or ends a value of those that the parser keeps; or it stands in a text, but nobody
+  // has so many there.
+  const auto is_mark = [](char c) { return c == '[' || c == '{' || c == ','; };
+  if (std::count_if(text.begin(), text.end(), is_mark) > static_cast<std::ptrdiff_t>(kMaxNodes)) {
+    document.problems.push_back(name + ": more than " + std::to_string(kMaxNodes) +
+                                " brackets and commas; a job file has a few dozen");
     return document;
   }
   Builder builder(document);

@@ -131,6 +131,12 @@ TEST_F(JobFileFaults, Y5_BombsAndWhatIsNoSmallFileAreRefusedBeforeTheyAreRead) {
   for (int i = 0; i < 300000; ++i)
     many += "1,\n";
   std::ofstream(path("many.yaml")) << many << "1]\n";
+  std::ofstream(path("top.yaml")) << many.substr(3) << "1]\n";
+  // In flow form, and none of them a key.
+  std::string unknown = "{";
+  for (int i = 0; i < 600; ++i)
+    unknown += "k" + std::to_string(i) + std::string(40, 'x') + ": 1,\n";
+  std::ofstream(path("unknown.yaml")) << unknown << "}\n";
 
   const std::map<std::string, std::string> expected{
       {"large.yaml", "at most 1048576"},
@@ -142,9 +148,11 @@ TEST_F(JobFileFaults, Y5_BombsAndWhatIsNoSmallFileAreRefusedBeforeTheyAreRead) {
       {"long1.yaml", "this line has more than 16384 bytes"},
       {"long2.yaml", "this line has more than 16384 bytes"},
       {"long3.yaml", "this line has more than 16384 bytes"},
-      {"flows.yaml", "more than 10000 brackets"},
+      {"flows.yaml", "more than 10000 brackets and commas"},
       {"maps.yaml", "nested deeper than 32"},
-      {"many.yaml", "more than 10000 values"},
+      {"many.yaml", "more than 10000 brackets and commas"},
+      {"top.yaml", "more than 10000 brackets and commas"},
+      {"unknown.yaml", "and 580 more like these"},
   };
   for (const auto& [name, text] : expected) {
     const Refusal refusal = refuse(path(name));

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -101,6 +102,25 @@ TEST(JobSchema, ATildeOfAPathIsTheHomeInFilesAndOverrides) {
   EXPECT_EQ(job.text("output"), home);
   EXPECT_EQ(job.text_map("data.args"),
             (TextMap{{"more", home + "/more"}, {"glob", "a~"}, {"other", home + "/other"}}));
+}
+
+TEST(JobSchema, Y5_OfManyProblemsTwentyAreSaidAndHowManyMore) {
+  for (const int count : {20, 21, 3000}) {
+    std::string unknown;
+    std::string twice;
+    for (int i = 0; i < count; ++i) {
+      unknown += "nobody" + std::to_string(i) + ": 1\n";
+      twice += "seed: 1\n";
+    }
+    for (const std::string& text : {unknown, twice + "seed: 1\n"}) {
+      const std::string problems = problems_of(text);
+      EXPECT_EQ(std::ranges::count(problems, '\n'), count > 20 ? 20 : 19) << text.substr(0, 20);
+      EXPECT_EQ(
+          problems.find("and " + std::to_string(count - 20) + " more like th") != problems.npos,
+          count > 20)
+          << problems.substr(problems.size() - 60);
+    }
+  }
 }
 
 TEST(JobSchema, AllProblemsAreSaidAtOnceWithTheirPlace) {

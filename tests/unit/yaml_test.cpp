@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "tests/unit/memory_limit.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp {
@@ -99,12 +100,12 @@ TEST(Yaml, BombsAreRefusedQuickly) {
   std::string flows;
   for (int i = 0; i < 10'001; ++i)
     flows += i % 2 == 0 ? "[\n" : "{\n";
-  EXPECT_THAT(parse_yaml(flows, "f").problems, ElementsAre(HasSubstr("more than 10000 brackets")));
-  std::string many = "[";
+  EXPECT_THAT(parse_yaml(flows, "f").problems,
+              ElementsAre(HasSubstr("more than 10000 brackets and commas")));
+  std::string many;
   for (int i = 0; i < 20'000; ++i)
-    many += "1,\n";
-  EXPECT_THAT(parse_yaml(many + "1]", "f").problems,
-              ElementsAre(HasSubstr("more than 10000 values")));
+    many += "- 1\n";
+  EXPECT_THAT(parse_yaml(many, "f").problems, ElementsAre(HasSubstr("more than 10000 values")));
   std::string aliases = "a: &a [x,x,x,x,x,x,x,x,x]\n";
   for (char c = 'b'; c < 'j'; ++c) {
     const std::string before = std::string("*") + static_cast<char>(c - 1);
@@ -112,6 +113,25 @@ TEST(Yaml, BombsAreRefusedQuickly) {
   }
   EXPECT_FALSE(parse_yaml(aliases, "f").problems.empty());
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+}
+
+// As long as brackets are open, yaml-cpp keeps all that it has read.
+TEST(Yaml, Y5_WhatBracketsEncloseTakesLittleMemory) {
+  for (const std::string entry : {"1,\n", ",\n", "{a: 1},\n"}) {
+    std::string text = "[";
+    while (text.size() < 1'000'000)
+      text += entry;
+    const MemoryLimit limit(std::size_t{5} << 20);
+    for (const std::string key : {"", "a: "})
+      EXPECT_THAT(parse_yaml(key + text + "1]", "f").problems,
+                  ElementsAre(HasSubstr("f: more than 10000 brackets and commas")))
+          << key << entry;
+  }
+  std::string fits = "{";
+  for (int i = 0; i < 4900; ++i)
+    fits += "k" + std::to_string(i) + ": 1,\n";
+  const MemoryLimit limit(std::size_t{8} << 20);
+  EXPECT_THAT(parse_yaml(fits + "z: 1}", "f").problems, IsEmpty());
 }
 
 TEST(Yaml, ATabInTheIndentationIsCalledOne) {
