@@ -415,6 +415,33 @@ std::string json_of_sets(const std::string& annotations) {
          R"(], "categories": [{"id": 4, "name": "cat"}, {"id": 6, "name": "dog"}]})";
 }
 
+TEST_F(CocoSets, A11_ANameThatLeadsOutOfTheRootIsRefused) {
+  const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
+  const auto put_named = [&](const std::string& name) {
+    std::string json = json_of_sets(box);
+    json.replace(json.find("3.png"), 5, name);
+    put("annotations/instances_train.json", json);
+    put("annotations/instances_val.json", json);
+  };
+  const TextMap args{{"train", "annotations/instances_train.json"}};
+  const std::string outside = root().string() + "-beside.png";
+  for (const std::string& name : {std::string("../../../../../etc/passwd"),
+                                  std::string("/etc/passwd"),
+                                  "../../../" + fs::path(outside).filename().string(),
+                                  outside}) {
+    put_named(name);
+    EXPECT_THAT(problem(args),
+                AllOf(HasSubstr("instances_train.json: the file_name " + name),
+                      HasSubstr("leads out of data.root")));
+  }
+  for (const std::string& name : {std::string("../train/3.png"),
+                                  (root() / "images/train/3.png").string(),
+                                  std::string("a..png")}) {
+    put_named(name);
+    EXPECT_EQ(load(args).train->facts().count, 4) << name;
+  }
+}
+
 TEST_F(CocoSets, CrowdsAndOutlinesAreThereToJudgeByAndNotToTrainOn) {
   const std::string box = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3]})";
   const std::string both = R"({"id": 1, "image_id": 48, "category_id": 6, "bbox": [5, 4.5, 10, 3],

@@ -133,7 +133,29 @@ Names find_names(const DataRequest& request) {
 
 // --- COCO's JSON ---
 
-Half read_json(const fs::path& path) {
+/// What the names of a JSON lead to are images of the set, and no files from anywhere else: they
+/// lie in data.root, or in the folder that the JSON's own folder is in. By their names alone: a set
+/// may consist of links. Errors: UsageError.
+void require_inside(const Half& half, const fs::path& root) {
+  const auto normal = [](const fs::path& path) { return fs::absolute(path).lexically_normal(); };
+  const std::array folders{normal(root / ""), normal(half.labels.parent_path().parent_path() / "")};
+  const fs::path images = normal(half.images);
+  for (const AnnotatedImage& image : half.list) {
+    const bool may_leave =
+        image.file.starts_with('/') || image.file.find("..") != std::string::npos;
+    if (!may_leave) continue;
+    const std::string path = (images / image.file).lexically_normal().string();
+    const bool is_inside = std::ranges::any_of(
+        folders, [&](const fs::path& folder) { return path.starts_with(folder.string()); });
+    if (is_inside) continue;
+    throw UsageError(half.labels.string() + ": the file_name " + one_line(image.file) +
+                     " leads out of data.root. Put the image there, and name it by its place "
+                     "below " +
+                     half.images.string() + ".");
+  }
+}
+
+Half read_json(const fs::path& path, const fs::path& root) {
   CocoAnnotations read = read_coco_json(path);
   Half half{.images = {}, .labels = path, .list = std::move(read.images), .class_names = {}};
   half.class_names = std::move(read.class_names);
@@ -143,13 +165,14 @@ Half read_json(const fs::path& path) {
     }
   }
   half.images = images_of(path, half.list);
+  require_inside(half, root);
   return half;
 }
 
 // --- both ---
 
-Half read_half(const fs::path& path, LabelCacheUse use) {
-  return is_json(path) ? read_json(path) : read_yolo(path, use);
+Half read_half(const fs::path& path, const DataRequest& request) {
+  return is_json(path) ? read_json(path, request.root) : read_yolo(path, request.label_cache);
 }
 
 /// One rank says it for its node. What keeps one cache from being written keeps the other one, too.
@@ -298,10 +321,10 @@ Sources load_coco(const DataRequest& request) {
                request.root,
                "Set it to the folder that holds images and labels, or train2017 and annotations.");
   const CocoPaths paths = find_coco(request);
-  Half train = read_half(paths.train, request.label_cache);
+  Half train = read_half(paths.train, request);
   // Small sets are often evaluated on their training images.
   const bool is_same = paths.test == paths.train;
-  Half test = is_same ? train : read_half(paths.test, request.label_cache);
+  Half test = is_same ? train : read_half(paths.test, request);
   if (request.label_cache == LabelCacheUse::write)
     say_cache_problems(train, is_same ? Half() : test);
   if (train.class_names != test.class_names) {
