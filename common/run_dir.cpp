@@ -1,7 +1,9 @@
 #include "common/run_dir.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,7 +56,14 @@ int lock_run(const OwnedDir& directory, std::string& why_not) {
     why_not = std::string(kLockName) + ": " + why_not;
     return -1;
   }
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+  // Whoever looks whether a run lives holds it for an instant (common/report/run_reader).
+  constexpr int kTries = 3;
+  constexpr int kPause = 10;  // ms
+  for (int tries = 0; tries < kTries; ++tries) {
+    if (tries > 0) ::poll(nullptr, 0, kPause);
+    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    if (errno != EWOULDBLOCK) break;
+  }
   why_not = errno == EWOULDBLOCK ? "it is still running"
                                  : system_message("flock", directory.path().string(), errno);
   ::close(fd);
@@ -273,15 +282,23 @@ bool is_full(const std::error_code& error) {
   throw SystemError(why + kWhereItCan);
 }
 
-// <output>/latest, replaced by rename so that a reader always finds one of the two.
-void point_latest(const fs::path& output, const fs::path& name) {
+// <output>/latest, replaced by rename so that a reader always finds one of the two. Returns what is
+// to be said: that another user's stays, in a directory such as /tmp.
+std::string point_latest(const fs::path& output, const fs::path& name) {
   const fs::path temporary = output / (".latest-" + random_name());
   std::error_code ignored;  // a file system without links: the directories are there all the same
   const fs::file_status there = fs::symlink_status(output / "latest", ignored);
-  if (fs::exists(there) && !fs::is_symlink(there)) return;  // a file of the user's
+  if (fs::exists(there) && !fs::is_symlink(there)) return "";  // a file of the user's
   fs::create_symlink(name, temporary, ignored);
-  fs::rename(temporary, output / "latest", ignored);
-  fs::remove(temporary, ignored);  // `latest` is another user's, in a directory such as /tmp
+  std::error_code error;
+  fs::rename(temporary, output / "latest", error);
+  fs::remove(temporary, ignored);
+  struct stat status {};
+  const bool is_others =
+      error && ::lstat((output / "latest").c_str(), &status) == 0 && status.st_uid != ::geteuid();
+  if (!is_others) return "";
+  return "; " + (output / "latest").string() + " does not lead there: it belongs to user " +
+         std::to_string(status.st_uid);
 }
 
 // Files that neither we nor ddp-worker's library write: a program of the user's has put them there.
@@ -394,7 +411,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
     throw;
   }
   run->latest_before_ = fs::read_symlink(output / "latest", error).filename();
-  point_latest(output, run->path().filename());
+  run->notice_ += point_latest(output, run->path().filename());
   return std::move(*run);
 }
 
@@ -413,7 +430,7 @@ bool RunDir::remove_unused(int exit_code, std::optional<RunState> state) {
     if (latest_before_.empty()) {
       fs::remove(output / "latest", error);
     } else {
-      point_latest(output, latest_before_);
+      (void)point_latest(output, latest_before_);
     }
   }
   if (made_output_) fs::remove(output, error);  // stays when it is not empty

@@ -48,6 +48,9 @@ std::string spoken(const std::string& name) {
 std::string verdict_line(const RunRecord& run) {
   if (run.state == "running")
     return "The end of this run is not written: it is still running, or nobody was left to tell.";
+  if (run.state == "lost")
+    return "The end of this run is not written, and nothing of it runs any more: it was killed, or "
+           "could not write.";
   if (run.state == "unknown") return "What became of this run is not known.";
   std::string line = "Exit code " + std::to_string(run.exit_code);
   if (!run.meaning.empty() && run.meaning != run.state) line += ": " + run.meaning;

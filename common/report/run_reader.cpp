@@ -1,6 +1,7 @@
 #include "common/report/run_reader.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -141,9 +142,18 @@ void list_checkpoints(const fs::path& path, RunRecord& run) {
       run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
 }
 
+/// Whether nobody holds the lock that a run has for as long as any of it lives (common/run_dir). A
+/// pid would tell less: it may be anybody's by now, or one of another node.
+bool is_lost(int directory) {
+  const Descriptor lock(
+      ::openat(directory, ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return lock.fd() >= 0 && ::flock(lock.fd(), LOCK_SH | LOCK_NB) == 0;
+}
+
 void read_all(int directory, RunRecord& run) {
   Files files(directory, run);
   if (const auto text = files.text("result.json")) parse_result(*text, run);
+  if (run.state == "running" && is_lost(directory)) run.state = "lost";
   if (const auto text = files.text("command.txt")) run.command = first_line(*text);
   run.has_job = false;
   if (const auto text = files.text("job.yaml")) parse_job(*text, run);

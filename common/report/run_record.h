@@ -86,7 +86,7 @@ struct RunRecord {
   std::string path;
   std::string command;
   // result.json
-  std::string state = "unknown";  // finished, stopped, failed, running
+  std::string state = "unknown";  // finished, stopped, failed, running, lost
   int exit_code = 0;
   std::string meaning;
   std::string decided_by;

@@ -437,6 +437,24 @@ TEST_F(SharedOutput, A1_WhoeverRenamesARunGetsNothingOfIt) {
   EXPECT_THAT(scratch_.read("away/result.json"), HasSubstr("\"exit_code\":137"));
 }
 
+TEST_F(SharedOutput, A1_ALinkToTheNewestRunOfAnotherIsNamed) {
+  fs::create_symlink("nowhere", folder_ / "latest");
+  const auto tell = [&] {
+    try {
+      const RunDir run = RunDir::choose(job(), 1, "a");
+      std::ofstream(folder_ / "said") << run.notice();
+      return 0;
+    } catch (const std::exception&) {
+      return 1;
+    }
+  };
+  ASSERT_EQ(test::as_other_user(tell), 0);
+  EXPECT_THAT(scratch_.read("said"),
+              HasSubstr("; " + (folder_ / "latest").string() +
+                        " does not lead there: it belongs to user 0"));
+  EXPECT_EQ(fs::read_symlink(folder_ / "latest"), "nowhere");
+}
+
 TEST_F(SharedOutput, A1_TheLinkToTheNewestRunOfAnotherIsNotFollowed) {
   ASSERT_EQ(test::as_other_user([&] {
               fs::create_symlink(folder_ / "private", folder_ / "latest");

@@ -1,12 +1,14 @@
 #include "common/report/run_reader.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <filesystem>
 
+#include "common/descriptor.h"
 #include "common/error.h"
 #include "common/files.h"
 #include "common/report/report_file.h"
@@ -47,6 +49,18 @@ TEST_F(RunReaderTest, WholeLinesCountAndTornOnesDoNot) {
   EXPECT_EQ(run.steps.size(), 1U);
   EXPECT_THAT(run.checkpoints, ElementsAre("step-000007"));
   EXPECT_THAT(run.saves, ElementsAre(7));
+}
+
+TEST_F(RunReaderTest, ARunThatNobodyRunsAnyMoreIsLost) {
+  write("result.json", R"({"state":"running","pid":1})");
+  write(".lock", "");
+  EXPECT_EQ(read_run(path()).state, "lost");
+  const Descriptor held(::open((path() / ".lock").c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::flock(held.fd(), LOCK_EX | LOCK_NB), 0);
+  EXPECT_EQ(read_run(path()).state, "running");
+  ASSERT_EQ(::flock(held.fd(), LOCK_UN), 0);
+  write("result.json", R"({"state":"finished"})");
+  EXPECT_EQ(read_run(path()).state, "finished");
 }
 
 TEST_F(RunReaderTest, TheCsvIsReadWhereThereIsNoOther) {
