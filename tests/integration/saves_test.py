@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import time
 import unittest
 
@@ -161,14 +162,32 @@ class FailedSaves(SavesTest):
         kept = sorted(int(path.name[5:]) for path in (self.run_dir() / "checkpoints").glob("step-*"))
         self.assertEqual(kept, [3, 9, 10, 12, 15, 18, 20])
 
-    def test_k4_a_run_whose_saves_all_fail_ends(self):
-        points = ",".join(f"save.tensors=error:28@{n}" for n in range(2, 9))
-        text = self.launch(2, expect=125, DDP_FAILPOINTS=points)
-        self.assertRegex(text, r"the checkpoint of step 1[25] was not saved, nor were the 4 before it")
+    def test_k4_a_disk_that_is_full_for_a_second_ends_nothing(self):
+        points = ",".join(f"save.tensors=error:28@{n}" for n in range(2, 8))
+        text = self.launch(2, DDP_FAILPOINTS=points)
+        self.assertEqual(text.count("was not saved, training goes on"), 6, text)
+        self.assertEqual(self.newest(self.run_dir()), 20)
+
+    def test_k4_a_run_whose_saves_fail_for_a_minute_ends(self):
+        # The third save takes so long that the sixth, the fifth that fails, is a minute after the second.
+        points = ",".join(["save.tensors=sleep:61000@3", *(f"save.manifest=error:28@{n}" for n in range(2, 9))])
+        began = time.monotonic()
+        text = self.worker(expect=125, DDP_FAILPOINTS=points)
+        self.assertGreater(time.monotonic() - began, 60)
+        self.assertRegex(text, r"the checkpoint of step 1[25] was not saved, nor were the [45] before it")
         self.assertEqual(self.newest(self.run_dir()), 3)
         self.launch(2, "output=whole")
         self.assertIn("resumes at step 3,", self.launch(2))
         self.assert_same_run(self.folder / "whole" / "job", self.run_dir())
+
+    def test_k4_a_run_directory_that_is_removed_ends_the_run_and_is_told(self):
+        running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "train.epochs=1000")
+        running.wait_until(lambda: self.newest(self.run_dir()) > 0, "a checkpoint")
+        while self.run_dir().exists():
+            shutil.rmtree(self.run_dir(), ignore_errors=True)
+        self.assertEqual(running.finish(), 125, running.text)
+        self.assertRegex(running.text, r"The run directory \S+/runs/job was removed while the run was in it")
+        self.assertNotIn("Make room", running.text)
 
     def test_k4_the_last_save_is_tried_once_more(self):
         # Saves are those of steps 3, 6, 9, 10, 12, 15, 18 and 20.

@@ -472,6 +472,14 @@ class Resume(WorkerTest):
         self.assertIn("nothing is left to train", text)
         self.assertNotIn("per step:", text)
         self.assertNotIn("images/s\n", text)
+        # From the middle of an epoch that this job does not have.
+        self.launch(3, *job, "name=longer", "train.epochs=4", "checkpoint.every_steps=5", "checkpoint.keep=9")
+        saved = self.run_dir("longer") / "checkpoints" / "step-000035"
+        text = self.launch(3, *job, "name=shorter", "train.epochs=3", f"checkpoint.resume={saved}")
+        self.assertIn("nothing is left to train: 3 epochs are done, train.epochs is 3", text)
+        self.assertRegex(text, r"epoch 4, beyond train.epochs=3 \| test ")
+        self.assertNotIn("4/3", text)
+        self.assertNotRegex(text, r"\b0 images/s|  0\n")
         # The same once more is a new run, as ever.
         notice = f"new run directory {self.run_dir('job2')} ({self.run_dir()} is not continued: it is finished)\n"
         self.assertIn(notice, self.launch(3, *job, "train.epochs=3"))
@@ -1038,7 +1046,9 @@ class Faults(WorkerTest):
         checkpoints.write_text("in the way", encoding="utf-8")
         self.assertEqual(running.finish(), 125, running.text)
         self.assertRegex(running.text, r"traceback : rank 0 could not save: the checkpoint of step \d+, the last of this run, was not saved: ")
-        self.assertNotEqual(json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))["state"], "finished")
+        result = json.loads((self.run_dir() / "result.json").read_text(encoding="utf-8"))
+        self.assertNotEqual(result["state"], "finished")
+        self.assertEqual(result["root_cause"]["rank"], 0, running.text)
 
     def test_a_stop_whose_checkpoint_cannot_be_saved_is_no_good_stop(self):
         running = self.start(self.bin / "ddp-launch", "--nproc-per-node", 2, "job.yaml", "train.epochs=300")

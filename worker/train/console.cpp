@@ -63,11 +63,18 @@ std::string batch_line(const BatchPlan& batch, int world_size, int first_world_s
 }
 
 std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
-  std::string text = fmt::format(
-      "epoch {}/{} | train{}", epoch_number(record.epoch), epochs, to_text(record.train));
+  const std::int64_t number = epoch_number(record.epoch);
+  std::string text = number <= epochs
+                         ? fmt::format("epoch {}/{}", number, epochs)
+                         : fmt::format("epoch {}, beyond train.epochs={}", number, epochs);
+  // Of an epoch in which nothing was left to train.
+  const bool is_trained = record.images_per_s > 0;
+  if (is_trained) text += " | train" + to_text(record.train);
   if (!record.test.empty()) text += " | test" + to_text(record.test);
-  text += fmt::format(" | {:.0f} images/s | {:.1f} s", record.images_per_s, record.seconds);
-  if (record.data_wait) text += fmt::format(", data wait {:.1f} %", *record.data_wait * 100);
+  if (is_trained) text += fmt::format(" | {:.0f} images/s", record.images_per_s);
+  text += fmt::format(" | {:.1f} s", record.seconds);
+  if (record.data_wait && is_trained)
+    text += fmt::format(", data wait {:.1f} %", *record.data_wait * 100);
   return text;
 }
 
@@ -133,7 +140,9 @@ std::string final_table(const std::vector<EpochRecord>& records,
       text += fmt::format("  {:>{}}", value ? to_text(name, *value) : "-", head.size());
     }
     const bool is_best = record.step == best_step;
-    text += fmt::format("  {:>8.0f}{}\n", record.images_per_s, is_best ? "  best" : "");
+    const std::string rate =
+        record.images_per_s > 0 ? fmt::format("{:.0f}", record.images_per_s) : "-";
+    text += fmt::format("  {:>8}{}\n", rate, is_best ? "  best" : "");
   }
   return text;
 }

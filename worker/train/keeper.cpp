@@ -1,5 +1,6 @@
 #include "worker/train/keeper.h"
 
+#include <sys/stat.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -25,9 +26,6 @@
 
 namespace ddp::worker {
 namespace {
-
-// Training goes on when a disk is full for a while; a run whose last hours exist nowhere must not.
-constexpr int kMaxMissed = 5;
 
 constexpr const char* kWeightsAlone = "or start a new run from its weights alone: model.weights=";
 
@@ -260,8 +258,8 @@ SaveOutcome Keeper::finish(const Position& position) {
   begin(position, Which::missing, Last::yes);
   background_.wait();
   const SaveOutcome mine = outcome();
-  at::Tensor row =
-      at::tensor({mine.count, mine.step, mine.missed, mine.lost_step, mine.odd_step}, at::kDouble);
+  at::Tensor row = at::tensor({mine.count, mine.step, mine.given_up, mine.lost_step, mine.odd_step},
+                              at::kDouble);
   parts_.group.broadcast(row);
   parts_.page.phase.store(before, std::memory_order_relaxed);
   const auto* const values = row.const_data_ptr<double>();
@@ -283,7 +281,7 @@ std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
     return differ(
         parts_.group, static_cast<std::int64_t>(outcome.odd_step), odd_text("weights", odd_ranks_));
   }
-  if (outcome.missed >= kMaxMissed) return save_failed();
+  if (outcome.given_up > 0) return save_failed();
   return {};
 }
 
@@ -339,24 +337,40 @@ void Keeper::write(Copy& copy) {
   const std::lock_guard lock(mutex_);
   outcome_.count += 1;
   outcome_.step = static_cast<double>(step);
-  outcome_.missed = 0;
+  missed_.clear();
 }
 
 void Keeper::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
   const std::lock_guard lock(mutex_);  // to the end: a vote sees the count and the reason, or none
-  const int missed = static_cast<int>(++outcome_.missed);
+  const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
+  const bool is_removed = is_run_removed();
   const std::string why = ": " + reason + ".";
   const bool is_last = last == Last::yes;
-  if (!is_last && missed < kMaxMissed) {
+  if (!is_last && !is_too_many && !is_removed) {
     log::warning("the checkpoint of step " + step + " was not saved, training goes on" + why);
     return;
   }
-  const std::string what =
-      is_last ? ", the last of this run, was not saved"
-              : " was not saved, nor were the " + std::to_string(missed - 1) + " before it";
-  failure_ = "the checkpoint of step " + step + what + why + " Make room and repeat the command.";
+  const int before = missed_.count() - 1;
+  const std::string what = is_last ? ", the last of this run, was not saved" : " was not saved";
+  const std::string others =
+      is_last || before == 0 ? "" : ", nor were the " + std::to_string(before) + " before it";
+  failure_ = "the checkpoint of step " + step + what + others + why + advice(is_removed);
+  outcome_.given_up = 1;
   log::error(failure_);
+}
+
+// Where its name leads somewhere else it was moved, and is written to all the same.
+bool Keeper::is_run_removed() const {
+  struct stat status {};
+  return ::fstat(parts_.run_dir->fd(), &status) == 0 && status.st_nlink == 0;
+}
+
+std::string Keeper::advice(bool is_removed) const {
+  if (!is_removed) return " Make room and repeat the command.";
+  return " The run directory " + parts_.run_dir->path().string() +
+         " was removed while the run was in it: there is nothing that could go on. Repeat the "
+         "command to begin anew.";
 }
 
 CheckpointHead Keeper::head_of(const Position& position) const {

@@ -15,6 +15,7 @@
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
+#include "worker/plan/missed_saves.h"
 #include "worker/save/background.h"
 #include "worker/save/checkpoint.h"
 #include "worker/train/snapshot.h"
@@ -87,8 +88,9 @@ class Keeper {
   [[nodiscard]] SaveOutcome outcome() const;
 
   /// The exit code when a run with such an outcome ends, the same on every rank: 96 for weights
-  /// that are not finite or differ between ranks, 125 for too many saves in a row that failed. All
-  /// ranks call it with the same outcome. Errors: PeerError.
+  /// that are not finite or differ between ranks, 125 for too many saves that failed (MissedSaves),
+  /// or a run directory that was removed. All ranks call it with the same outcome. Errors:
+  /// PeerError.
   [[nodiscard]] std::optional<int> why_end(const SaveOutcome& outcome) const;
   /// The exit code when the run ends as it cannot be saved. As for why_end().
   [[nodiscard]] int save_failed() const;
@@ -113,6 +115,8 @@ class Keeper {
   };
   void write(Copy& copy);
   [[nodiscard]] bool is_worth_saving(const Copy& copy);
+  [[nodiscard]] bool is_run_removed() const;
+  [[nodiscard]] std::string advice(bool is_removed) const;
   void note_failure(std::int64_t step, const std::string& reason, Last last);
   [[nodiscard]] CheckpointHead head_of(const Position& position) const;
   /// The one that checkpoint.resume names. Errors: UsageError.
@@ -129,7 +133,8 @@ class Keeper {
   std::int64_t newest_step_ = -1;
   mutable std::mutex mutex_;  // of what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> odd_ranks_;                        // of outcome_.odd_step
+  std::vector<int> odd_ranks_;  // of outcome_.odd_step
+  MissedSaves missed_;
   std::string failure_;                               // of the newest save that ended the run
   Background background_{"that writes checkpoints"};  // ends first
 };

@@ -3,6 +3,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "worker/train/last_words.h"
+#include "worker/train/refusal.h"
 
 namespace ddp::worker {
 namespace {
@@ -31,7 +32,14 @@ int differ(const Group& group, std::int64_t step, const std::string& what) {
 int save_failed(Group& group, const std::string& why) {
   const std::string reason = gather_texts(group, why).front();
   last_words().record(Error("rank 0 could not save: " + reason, exit_code::kInternal));
-  return exit_code::kInternal;
+  if (group.world_size() == 1 || group.rank_0_serves_store()) return exit_code::kInternal;
+  try {
+    // Ends when rank 0 has left: who leaves first is named.
+    if (!group.is_root()) (void)gather_texts(group, "");
+  } catch (const PeerError&) {
+    // As expected.
+  }
+  throw Refused(exit_code::kInternal);  // a return would meet the others once more
 }
 
 }  // namespace ddp::worker

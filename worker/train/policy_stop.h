@@ -1,6 +1,7 @@
 // Ends of a run that the ranks agree on, by its own numbers or as rank 0 cannot save: rank 0 says
-// why, every rank writes it into its error file, and all leave with the same code. Which of them
-// is seen to leave first, and is named by the launcher, is chance: so each has the reason.
+// why, every rank writes it into its error file, and all leave with the same code. By numbers,
+// which of them is seen to leave first, and is named by the launcher, is chance: so each has the
+// reason.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ int diverged(const Group& group, const std::string& what);
 int differ(const Group& group, std::int64_t step, const std::string& what);
 
 /// Rank 0 could not save, and has said `why`; what the others give does not count. All ranks call
-/// it. Returns the exit code. Errors: PeerError.
+/// it. Returns the exit code. Where an agent serves the store, it leaves by Refused with that code
+/// instead. Blocks: there the others until rank 0 has left, whose failure it is. Errors: PeerError.
 int save_failed(Group& group, const std::string& why);
 
 }  // namespace ddp::worker

@@ -27,7 +27,9 @@ int Trainer::run() {
     const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
     parts_.ledger.say(other_length_line(before, parts_.plan.schedule, position_.step));
   }
-  if (position_.step >= parts_.plan.steps && position_.step_in_epoch == 0)
+  // Where train.max_steps ended it inside an epoch, that epoch is still to be closed.
+  if (position_.step >= parts_.plan.steps &&
+      (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
     parts_.ledger.say(nothing_left_line(parts_.job, position_.epoch));
   parts_.step.start(parts_.plan.deal, position_.epoch, position_.step_in_epoch);
   if (const End end = catch_up()) return *end;

@@ -33,7 +33,7 @@ void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
                              mine.bad,
                              saves.count,
                              saves.step,
-                             saves.missed,
+                             saves.given_up,
                              saves.lost_step,
                              saves.odd_step};
   const std::vector<double> row = SumNames::to_row(closed.sums);

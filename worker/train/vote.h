@@ -18,7 +18,7 @@ namespace ddp::worker {
 struct SaveOutcome {
   double count = 0;      // of checkpoints that are on the disk
   double step = 0;       // of the newest of them
-  double missed = 0;     // saves in a row that failed
+  double given_up = 0;   // 1: too many of them failed
   double lost_step = 0;  // after which a weight was not finite; 0: none
   double odd_step = 0;   // after which the ranks held different weights; 0: none
 
