@@ -7,7 +7,8 @@
 
 namespace ddp {
 
-/// `text` in one line without escapes: control characters become '?', bytes that are not UTF-8
+/// `text` in one line without escapes: control characters and direction
+/// marks (common/utf8: is_control) become '?', bytes that are not UTF-8
 /// U+FFFD; what is longer than `limit` bytes is cut and ends with "...".
 std::string one_line(std::string_view text, std::size_t limit = 200);
 

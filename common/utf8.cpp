@@ -29,6 +29,16 @@ std::size_t utf8_length(std::string_view text) {
   return 0;
 }
 
+std::uint32_t code_point(std::string_view character) {
+  const auto lead = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return lead;
+  // Of the lead byte, what is not the length: 5, 4 or 3 bits.
+  std::uint32_t point = lead & (0xffU >> (character.size() + 1));
+  for (const char tail : character.substr(1))
+    point = point << 6 | (static_cast<unsigned char>(tail) & 63);
+  return point;
+}
+
 Character first_character(std::string_view text) {
   constexpr std::pair<std::uint32_t, std::uint32_t> kWide[] = {
       {0x1100, 0x115f},   {0x231a, 0x231b},   {0x2329, 0x232a},   {0x23e9, 0x23ec},
@@ -45,12 +55,29 @@ Character first_character(std::string_view text) {
       {0x1f191, 0x1f19a}, {0x1f200, 0x1f2ff}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
   const std::size_t bytes = std::max<std::size_t>(utf8_length(text), 1);
   if (bytes < 3) return {bytes, 1};
-  std::uint32_t point = static_cast<unsigned char>(text[0]) & (bytes == 3 ? 15 : 7);
-  for (const char tail : text.substr(1, bytes - 1))
-    point = point << 6 | (static_cast<unsigned char>(tail) & 63);
+  const std::uint32_t point = code_point(text.substr(0, bytes));
   const bool is_wide = std::ranges::any_of(
       kWide, [point](auto block) { return block.first <= point && point <= block.second; });
   return {bytes, is_wide ? 2U : 1U};
+}
+
+bool is_control(std::string_view character) {
+  if (character.size() == 1) {
+    const auto byte = static_cast<unsigned char>(character[0]);
+    return byte < 0x20 || byte == 0x7f;
+  }
+  const std::uint32_t point = code_point(character);
+  return point < 0xa0 || point == 0x61c || point == 0x200e || point == 0x200f ||
+         (0x2028 <= point && point <= 0x202e) || (0x2066 <= point && point <= 0x2069);
+}
+
+bool has_control(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = std::max<std::size_t>(utf8_length(text), 1);
+    if (is_control(text.substr(0, length))) return true;
+    text.remove_prefix(length);
+  }
+  return false;
 }
 
 std::size_t valid_utf8(std::string_view text) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 namespace ddp {
@@ -12,6 +13,9 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for
 /// Length of the sequence at the head of `text`; 0 when there is none.
 std::size_t utf8_length(std::string_view text);
 
+/// The number of a character: one sequence; a byte that is none has its own.
+std::uint32_t code_point(std::string_view character);
+
 /// What a terminal shows of the head of a text that may hold anything.
 struct Character {
   std::size_t bytes = 1;    // of the sequence; 1, too, where there is none
@@ -20,6 +24,16 @@ struct Character {
 /// `text` is not empty. Source of the widths: Unicode 15, EastAsianWidth.txt; from U+2E80 on
 /// and of pictures from U+1F200 on by blocks.
 Character first_character(std::string_view text);
+
+/// Whether a terminal or a browser obeys the character (one sequence, or one byte that is none)
+/// instead of showing it: control characters (U+0080 to U+009F too, which terminals take for ESC
+/// and a letter), line and paragraph separators, and the marks that turn the direction of what
+/// follows, so that a line reads other than it is. Source: Unicode 15, general categories Cc, Zl
+/// and Zp, property Bidi_Control.
+bool is_control(std::string_view character);
+
+/// Whether any of it is such a character.
+bool has_control(std::string_view text);
 
 /// Length of the longest head of `text` that is valid.
 std::size_t valid_utf8(std::string_view text);

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <span>
 #include <sstream>
+#include <string_view>
 
 #include "common/error.h"
 #include "common/input_file.h"
@@ -362,17 +364,21 @@ std::string quote_yaml(const std::string& text) {
   std::ostringstream quoted;
   quoted << '"';
   constexpr std::string_view kHex = "0123456789abcdef";
-  for (const char c : text) {
-    const unsigned char byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      quoted << '\\' << c;
-    } else if (c == '\n') {
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view character = rest.substr(0, std::max<std::size_t>(utf8_length(rest), 1));
+    if (character == "\"" || character == "\\") {
+      quoted << '\\' << character;
+    } else if (character == "\n") {
       quoted << "\\n";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      quoted << "\\x" << kHex[byte >> 4] << kHex[byte & 15];
+    } else if (is_control(character)) {
+      const std::uint32_t point = code_point(character);
+      quoted << (point > 0xff ? "\\u" : "\\x");
+      for (int shift = point > 0xff ? 12 : 4; shift >= 0; shift -= 4)
+        quoted << kHex[point >> shift & 15];
     } else {
-      quoted << c;
+      quoted << character;
     }
+    rest.remove_prefix(character.size());
   }
   quoted << '"';
   return quoted.str();

@@ -94,10 +94,8 @@ void escape_character(std::string_view character, std::string& text) {
       text += "&#39;";
       break;
     default: {
-      const auto first = static_cast<unsigned char>(character[0]);
-      const bool is_layout = first == '\n' || first == '\t';
-      const bool is_control = (first < 0x20 && !is_layout) || first == 0x7f;
-      text += is_control ? std::string_view("?") : character;
+      const bool is_layout = character == "\n" || character == "\t";
+      text += is_control(character) && !is_layout ? std::string_view("?") : character;
     }
   }
 }

@@ -10,7 +10,8 @@
 namespace ddp {
 
 /// As text between tags or in a quoted attribute: shown as it is, whatever it holds. Bytes that are
-/// not UTF-8 become U+FFFD, control characters but for line ends and tabs '?'.
+/// not UTF-8 become U+FFFD, control characters but for line ends and tabs, and direction marks,
+/// '?'.
 std::string escape(std::string_view text);
 
 /// "<TAG class="...">text</TAG>" of text that is escaped here. An empty class is left out.

@@ -14,11 +14,6 @@ constexpr bool is_plain(unsigned char c) {
   return (c >= 0x20 && c < 0x7f) || c == '\t';
 }
 
-/// U+0080 to U+009F: a terminal takes them as control characters, too.
-bool is_control(std::string_view sequence) {
-  return sequence.size() == 2 && sequence[0] == '\xc2' && sequence[1] < '\xa0';
-}
-
 bool is_between(char c, char low, char high) {
   return c >= low && c <= high;
 }

@@ -10,7 +10,8 @@ namespace ddp::launcher {
 
 /// Appends `line` as a terminal would leave it: of a line with carriage returns what follows the
 /// last one; tabs and colours (SGR sequences) stay, and colours end with the line; other escape
-/// sequences go, other control characters become '?', bytes that are not UTF-8 become U+FFFD.
+/// sequences go, other control characters and direction marks (common/utf8: is_control) become '?',
+/// bytes that are not UTF-8 become U+FFFD.
 void append_clean(std::string& text, std::string_view line);
 
 /// Each line of a text of somebody else's (error files, arguments and names hold whatever bytes

@@ -293,10 +293,7 @@ bool is_sound(const StartRound& m) {
       m.role_of_node.size() == counts.size() &&
       std::all_of(
           m.role_of_node.begin(), m.role_of_node.end(), [nodes](int role) { return role < nodes; });
-  const bool is_plain = std::none_of(  // it is shown
-      m.run_dir.begin(),
-      m.run_dir.end(),
-      [](unsigned char c) { return std::iscntrl(c) != 0; });
+  const bool is_plain = !has_control(m.run_dir);  // it is shown
   const bool is_path = m.run_dir.empty() ||
                        (m.run_dir.starts_with('/') && is_plain && m.run_dir.size() < kLongestPath);
   return has_place && has_roles && is_path &&

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/shell_quotes.h"
+#include "common/utf8.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace ddp::launcher {
@@ -20,17 +21,23 @@ bool is_about_the_job(std::string_view name) {
   });
 }
 
-/// bash's form for what must not reach a terminal as it is: $'a\nb'.
-std::string quote_control(const std::string& word) {
+/// bash's form for what must not reach a terminal as it is: $'a\012b'.
+std::string quote_control(std::string_view word) {
   std::string quoted = "$'";
-  for (const char c : word) {
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) {
-      std::array<char, 8> code{};
-      std::snprintf(code.data(), code.size(), "\\%03o", static_cast<unsigned char>(c));
-      quoted += code.data();
+  while (!word.empty()) {
+    const std::size_t length = utf8_length(word);
+    const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_control(character)) {
+      for (const char c : character) {
+        std::array<char, 8> code{};
+        std::snprintf(code.data(), code.size(), "\\%03o", static_cast<unsigned char>(c));
+        quoted += code.data();
+      }
     } else {
-      quoted += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+      if (character == "'" || character == "\\") quoted += '\\';
+      quoted += character;
     }
+    word.remove_prefix(character.size());
   }
   return quoted + "'";
 }
@@ -43,10 +50,8 @@ std::string quote(const std::string& word) {
            std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
   });
   if (plain) return word;
-  const bool is_text =
-      std::none_of(word.begin(), word.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
-  if (!is_text) return quote_control(word);
-  return in_quotes(word);
+  const bool is_text = valid_utf8(word) == word.size() && !has_control(word);
+  return is_text ? in_quotes(word) : quote_control(word);
 }
 
 std::string rerun_command(const JobSpec& spec,

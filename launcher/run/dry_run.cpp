@@ -4,12 +4,22 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/utf8.h"
 #include "launcher/plan/numa.h"
 #include "launcher/plan/placement.h"
 #include "launcher/plan/rerun.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace ddp::launcher {
+namespace {
+
+/// As it is, unless a terminal would obey it: the file that it comes from may be anybody's.
+std::string shown(const std::string& text) {
+  return valid_utf8(text) == text.size() && !has_control(text) ? text : quote(text);
+}
+
+}  // namespace
+
 std::string describe_plan(const JobSpec& spec) {
   RoundFacts facts;
   facts.run_id = "(random)";
@@ -47,7 +57,7 @@ std::string describe_plan(const JobSpec& spec) {
     }
     text += "  environment:\n";
     for (const auto& [name, value] : added)
-      text += "    " + name + "=" + shown_value(spec, name, value) + "\n";
+      text += "    " + shown(name) + "=" + shown(shown_value(spec, name, value)) + "\n";
   }
   return text;
 }

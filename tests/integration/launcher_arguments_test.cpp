@@ -9,6 +9,7 @@
 namespace ddp::test {
 namespace {
 
+using namespace std::string_literals;
 using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
@@ -118,6 +119,21 @@ TEST_F(LauncherArguments, DryRunStartsNothingAndShowsEveryRank) {
   EXPECT_THAT(job->out(), HasSubstr("    WORLD_SIZE=2\n"));
   EXPECT_THAT(job->out(), HasSubstr("  device: "));
   EXPECT_THAT(job->out(), Not(HasSubstr("[0:0]")));
+}
+
+TEST_F(LauncherArguments, WhatAJobFileNamesReachesNoTerminalAsItIs) {
+  const std::string file = write_file(
+      "job.yaml",
+      "output: \"out\\e]0;title\\a\\u202e\"\ndata: {batch_per_rank: 8}\nlaunch: {program: " +
+          std::string(DDP_FAKE_WORKER) + ", env: {SHOWN: x}}\n");
+  for (const std::string& flag : {"--dry-run"s, "--explain=output"s}) {
+    const auto job = launch({flag, file});
+    EXPECT_EQ(job->wait(), 0) << job->err();
+    const std::string text = job->out() + job->err();
+    EXPECT_THAT(text, HasSubstr("title")) << flag;
+    for (const std::string& obeyed : {"\x1b"s, "\a"s, "\u202e"s})
+      EXPECT_THAT(text, Not(HasSubstr(obeyed))) << flag;
+  }
 }
 
 TEST_F(LauncherArguments, AJobFileStartsItsProgramWithFileAndOverrides) {

@@ -40,6 +40,11 @@ TEST(ConsoleText, OfAProgressBarTheLastStateStays) {
   EXPECT_EQ(clean("\r"), "");
 }
 
+TEST(ConsoleText, DirectionMarksAreShownAsSuch) {
+  EXPECT_EQ(clean("rm \u202efdp.txt"), "rm ?fdp.txt");
+  EXPECT_EQ(one_line("a\u2066b\u061c", 80), "a?b?");
+}
+
 TEST(ConsoleText, ColorsStayAndEndWithTheLine) {
   EXPECT_EQ(clean("\x1b[31mred\x1b[0m plain"), "\x1b[31mred\x1b[0m plain");
   EXPECT_EQ(clean("\x1b[1;38;5;9mred"), "\x1b[1;38;5;9mred\x1b[0m");

@@ -11,6 +11,7 @@ TEST(Html, NothingOfATextIsATag) {
   EXPECT_EQ(escape("<script>alert('1 & \"2\"')</script>"),
             "&lt;script&gt;alert(&#39;1 &amp; &quot;2&quot;&#39;)&lt;/script&gt;");
   EXPECT_EQ(escape("a\x1b[31m\x01\nb"), "a?[31m?\nb");
+  EXPECT_EQ(escape("a\u202eb\u009bc\u2069"), "a?b?c?");
   EXPECT_EQ(escape("\xff\xc3(ok\xc3\xa9"), "\xef\xbf\xbd\xef\xbf\xbd(ok\xc3\xa9");
   EXPECT_EQ(element("p", "<b>", "x"), "<p class=\"x\">&lt;b&gt;</p>");
   EXPECT_NE(html_page("</title><script>", "").find("&lt;/title&gt;&lt;script&gt;"),

@@ -15,6 +15,11 @@ TEST(OneLine, NothingInItMovesATerminalOrForgesALine) {
   EXPECT_EQ(one_line("\xff\xc2"), "\ufffd\ufffd");
 }
 
+TEST(OneLine, NothingInItTurnsTheDirectionOfWhatFollows) {
+  EXPECT_EQ(one_line("a\u202eb\u2066c\u200fd\u2028e"), "a?b?c?d?e");
+  EXPECT_EQ(one_line("\u05e9\u05dc\u05d5\u05dd"), "\u05e9\u05dc\u05d5\u05dd") << "Hebrew stays";
+}
+
 TEST(OneLine, WhatIsLongIsCutBetweenCharacters) {
   EXPECT_EQ(one_line("12345", 5), "12345");
   EXPECT_EQ(one_line("123456", 5), "12345...");

@@ -25,6 +25,8 @@ TEST(Rerun, AWordIsQuotedOnlyWhereAShellNeedsIt) {
   EXPECT_EQ(quote(""), "''");
   EXPECT_EQ(quote("it's $x"), "'it'\\''s $x'");
   EXPECT_EQ(quote("a\n'\\\x1b"), "$'a\\012\\'\\\\\\033'");
+  EXPECT_EQ(quote("\u009b\u202e\xff"), "$'\\302\\233\\342\\200\\256\\377'");
+  EXPECT_EQ(quote("gr\u00fcn"), "'gr\u00fcn'");
 }
 
 TEST(Rerun, ARankIsStartedAloneInAWorldOfOneWithItsOwnArguments) {

@@ -186,6 +186,7 @@ TEST(Yaml, QuotedTextReadsBackEqual) {
                                  "multi\nline",
                                  "*star",
                                  "\x7f",
+                                 "a\u0085\u202eb",
                                  "ünï"}) {
     const YamlDocument document = parse_yaml("k: " + quote_yaml(text), "f");
     ASSERT_THAT(document.problems, IsEmpty()) << text;
