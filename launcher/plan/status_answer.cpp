@@ -97,7 +97,7 @@ std::optional<WorkerAnswer> read_worker(const json::value& value) {
   members.text("rank", worker.rank);
   members.text("pid", worker.pid);
   members.maybe_text("state", worker.state);
-  members.maybe_text("ended", worker.ended);
+  members.maybe_text("ending", worker.ending);
   members.maybe_text("phase", worker.phase);
   members.maybe_text("epoch", worker.epoch);
   members.maybe_text("step", worker.step);
@@ -153,7 +153,7 @@ std::string describe(const JobAnswer& job) {
   std::string text = headline(job) + "\n";
   for (const WorkerAnswer& worker : job.workers) {
     text += "  rank " + worker.rank + "  pid " + worker.pid + "  ";
-    text += worker.ended.empty() ? "state " + worker.state : worker.ended;
+    text += worker.ending.empty() ? "state " + worker.state : worker.ending;
     if (!worker.phase.empty()) {
       text += "  " + worker.phase;
       const auto add = [&text](const char* name, const std::string& value) {

@@ -25,9 +25,9 @@ struct StreamAnswer {
 struct WorkerAnswer {
   std::string rank;
   std::string pid;
-  std::string state;  // of a living process (proc(5))
-  std::string ended;
-  std::string phase;  // this and the next of its progress page
+  std::string state;   // of a living process (proc(5))
+  std::string ending;  // of one that has ended: how
+  std::string phase;   // this and the next of its progress page
   std::string epoch;
   std::string step;
   std::string steps_total;

@@ -31,9 +31,10 @@ json::object describe_worker(const Worker& worker) {
       {"rank", worker.placement.rank},
       {"local_rank", worker.placement.local_rank},
       {"pid", worker.pid},
+      {"ended", worker.ending.has_value()},
   };
   if (worker.ending) {
-    object["ended"] = to_text(worker.ending->status);
+    object["ending"] = to_text(worker.ending->status);
   } else {
     object["state"] = std::string(1, look_at(worker.pid).state);
     object["uptime"] = seconds_since(worker.started_at);

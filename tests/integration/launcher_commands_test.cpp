@@ -243,7 +243,7 @@ TEST_F(LauncherCommands, StatusAsJsonIsTheAgentsAnswers) {
   ASSERT_TRUE(job->sees("[0:0] on"));
   const std::string text = run({"status", "--json"});
   EXPECT_THAT(text, AllOf(testing::StartsWith("[{"), testing::EndsWith("}]\n")));
-  EXPECT_THAT(text, HasSubstr("\"step\":7"));
+  EXPECT_THAT(text, AllOf(HasSubstr("\"step\":7"), HasSubstr("\"ended\":false")));
   run({"stop"});
   EXPECT_EQ(job->wait(), 143);
 }

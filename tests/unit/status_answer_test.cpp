@@ -32,6 +32,9 @@ TEST(StatusAnswer, AWholeAnswerIsShown) {
            {"2.5E-1", "0.2500"}, {"0.086234", "0.0862"}, {"0", "0.0000"}, {"1.25e-05", "1.25e-05"}})
     EXPECT_THAT(describe(*read_answer(changed("\"loss\":null", "\"loss\":" + number))),
                 HasSubstr("  loss " + shown + "\n"));
+  EXPECT_THAT(describe(*read_answer(changed("\"state\":\"S\",\"uptime\":1,",
+                                            "\"ended\":true,\"ending\":\"exit code 3\","))),
+              HasSubstr("  rank 0  pid 18  exit code 3  training"));
   EXPECT_EQ(describe_lines(*job), "[0 stdout] one\n");
   EXPECT_TRUE(read_answer(changed(",\"uptime\":1,", ",\"more\":{},")));  // of a later version
 }
