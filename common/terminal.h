@@ -24,4 +24,8 @@ std::optional<TerminalSize> terminal_size(int terminal);
 /// 0: nothing does.
 std::size_t line_width(int terminal);
 
+/// Columns that a line of our standard output has before it wraps: the terminal's, else what
+/// COLUMNS says (under ddp-launch: what its prefix leaves). Nothing: it goes to a file or a pipe.
+std::optional<std::size_t> output_width();
+
 }  // namespace ddp

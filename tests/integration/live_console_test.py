@@ -82,7 +82,8 @@ class Line(ProcessTest):
         epochs = [line for line in screen if line.startswith("epoch ")]
         self.assertGreater(len(epochs), 1)
         for line in epochs:
-            self.assertRegex(line, r"^epoch \d+/500 \| train loss .* images/s \| .* s, data wait .* %$")
+            self.assertRegex(line, r"^epoch \d+/500 \| train loss .* images/s \| .* s(, data wait .* %)?$")
+            self.assertLessEqual(len(line), 120, "it does not wrap")
         self.assertTrue(any(line.startswith("stopped after step ") for line in screen), screen)
         self.assertFalse(any(re.search("ETA", line) for line in screen), "the line is gone in the end")
 

@@ -278,6 +278,22 @@ TEST(Console, TheBatchIsAnEquation) {
             "batch and rates stay");
 }
 
+TEST(Console, ALineOfAnEpochLeavesOutWhatWouldMakeItWrap) {
+  EpochRecord record;
+  record.train = {{"loss", 0.5}, {"accuracy", 0.9}, {"loss/box", 1}};
+  record.test = {{"loss", 0.25}, {"accuracy", 0.975}};
+  record.images_per_s = 7390;
+  record.seconds = 1.6;
+  record.data_wait = 0.009;
+  const std::string head =
+      "epoch 1/3 | train loss 0.5000 accuracy 90.00 % | test loss 0.2500 accuracy 97.50 %";
+  EXPECT_EQ(epoch_line(record, 3), head + " | 7390 images/s | 1.6 s, data wait 0.9 %");
+  EXPECT_EQ(epoch_line(record, 3, 200), epoch_line(record, 3));
+  EXPECT_EQ(epoch_line(record, 3, 110), head + " | 7390 images/s | 1.6 s");
+  EXPECT_EQ(epoch_line(record, 3, 94), head + " | 1.6 s");
+  EXPECT_EQ(epoch_line(record, 3, 60), head) << "what was measured stays";
+}
+
 TEST(Console, ATableHasARowPerEpoch) {
   EpochRecord record;
   record.train = {{"loss", 0.5}, {"accuracy", 0.9}};

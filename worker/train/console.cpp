@@ -62,7 +62,9 @@ std::string batch_line(const BatchPlan& batch, int world_size, int first_world_s
   return line;
 }
 
-std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
+std::string epoch_line(const EpochRecord& record,
+                       std::int64_t epochs,
+                       std::optional<std::size_t> width) {
   const std::int64_t number = epoch_number(record.epoch);
   std::string text = number <= epochs
                          ? fmt::format("epoch {}/{}", number, epochs)
@@ -71,10 +73,13 @@ std::string epoch_line(const EpochRecord& record, std::int64_t epochs) {
   const bool is_trained = record.images_per_s > 0;
   if (is_trained) text += " | train" + to_text(record.train);
   if (!record.test.empty()) text += " | test" + to_text(record.test);
-  if (is_trained) text += fmt::format(" | {:.0f} images/s", record.images_per_s);
-  text += fmt::format(" | {:.1f} s", record.seconds);
+  const auto add = [&](const std::string& part) {
+    if (!width || text.size() + part.size() <= *width) text += part;
+  };
+  if (is_trained) add(fmt::format(" | {:.0f} images/s", record.images_per_s));
+  add(fmt::format(" | {:.1f} s", record.seconds));
   if (record.data_wait && is_trained)
-    text += fmt::format(", data wait {:.1f} %", *record.data_wait * 100);
+    add(fmt::format(", data wait {:.1f} %", *record.data_wait * 100));
   return text;
 }
 

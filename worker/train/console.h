@@ -22,8 +22,11 @@ std::string rank_table(const std::vector<std::string>& ranks);
 std::string batch_line(const BatchPlan& batch, int world_size, int first_world_size);
 
 /// "epoch 1/2 | train loss 0.2104 accuracy 93.61 % | test loss ... | 10234 images/s | 5.9 s, data
-/// wait 0.1 %"
-std::string epoch_line(const EpochRecord& record, std::int64_t epochs);
+/// wait 0.1 %". Of the rate, the time and the wait those are left out that would make the line
+/// longer than `width` columns: a line that wraps is hard to compare with the one above it.
+std::string epoch_line(const EpochRecord& record,
+                       std::int64_t epochs,
+                       std::optional<std::size_t> width = {});
 
 /// "step 500 | test loss 0.1234 accuracy 97.50 %"
 std::string evaluation_line(const EvaluationRecord& record);

@@ -6,6 +6,7 @@
 
 #include "common/epoch_number.h"
 #include "common/error.h"
+#include "common/terminal.h"
 #include "worker/train/console.h"
 #include "worker/train/policy_stop.h"
 
@@ -217,7 +218,7 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   if (is_finished_) {
     if (const End end = finish(next)) return end;
   }
-  parts_.ledger.say(epoch_line(record, parts_.job.epochs));
+  parts_.ledger.say(epoch_line(record, parts_.job.epochs, output_width()));
   position_ = next;
   parts_.ledger.restart_clock(position_);
   return {};
