@@ -214,6 +214,22 @@ class Pages(ShellTest):
             self.assertEqual(self.printed(flag, "--nproc-per-node", "wrong"), self.printed(flag))
 
 
+class WorkerPages(ShellTest):
+    program = "ddp-worker"
+
+    def test_the_manual_is_one_and_tells_every_flag_verb_and_key(self):
+        path = self.folder / "ddp-worker.1"
+        path.write_text(self.printed("--man"), encoding="utf-8")
+        remarks = subprocess.run([shutil.which("mandoc"), "-Tlint", "-Wwarning", path], capture_output=True, text=True, check=False)
+        self.assertEqual([line for line in remarks.stdout.splitlines() if "missing date" not in line], [], remarks.stderr)
+        page = re.sub(".\b", "", self.run_program(shutil.which("mandoc"), "-Tutf8", "-Owidth=200", path))
+        flags = re.findall(r"(?<=[ ,])(--[a-z-]+)", self.printed("--help").partition("Flags:")[2].partition("Keys of")[0])
+        self.assertIn("--as-rank", flags)
+        words = ("eval CKPT", "predict CKPT", "fetch mnist", "train.epochs (2)", "128+n", "ddp-launch(1)")
+        for word in (*(set(flags) - {"--output", "--ema", "--json", "--top", "--confidence", "--iou"}), *words):
+            self.assertIn(word, page)
+
+
 class Schema(ShellTest):
     def setUp(self):
         super().setUp()

@@ -63,7 +63,11 @@ constexpr VerbRule kVerbs[] = {
 
 constexpr std::string_view kCheckpointWords =
     "CKPT is the directory of a run (its newest whole checkpoint) or of a checkpoint, or best or "
-    "latest of a run: RUN/best.\n";
+    "latest of a run: RUN/best.";
+
+const VerbWords kTraining{"JOB.yaml [KEY=VALUE ...]",
+                          "Trains one rank of a job; alone (no launcher), it is rank 0 of 1."};
+const VerbWords kFetching{"fetch mnist DIR", "gets a published data set"};
 
 /// Flags that not every verb takes, and the words of those that do; "train": no word at all.
 struct FlagRule {
@@ -80,6 +84,7 @@ const FlagRule kFlags[] = {
     {"iou", {"predict"}},
     {"check", {"train"}},
     {"completion", {"train"}},
+    {"man", {"train"}},
     {"as-rank", {"train"}},
     {"progress", {"train"}},
     {"init-method", {"train", "eval"}},
@@ -92,6 +97,7 @@ po::options_description visible_flags() {
   flags.add_options()("help,h", "show this text")(
       "version", "show the versions of this program and of LibTorch")(
       "completion", po::value<std::string>()->value_name("bash|zsh|fish"), kCompletionHelp)(
+      "man", "print the manual page (roff)")(
       "check",
       "read the data and build the model on this machine, say what it takes; train nothing")(
       "trust-checkpoint",
@@ -323,7 +329,9 @@ Options parse_options(int argc, const char* const* argv) {
   options.init_method = {
       find_text(given, "init-method"), find_text(given, "rank"), find_text(given, "world-size")};
   options.completion = find_text(given, "completion");
-  if (options.help || options.version || (options.completion && verb == nullptr)) return options;
+  options.man = given.count("man") > 0;
+  const bool is_page = (options.completion || options.man) && verb == nullptr;
+  if (options.help || options.version || is_page) return options;
   std::vector<std::string> problems = misplaced_flags(given, verb);
   if (const auto text = find_text(given, "as-rank")) options.as_rank = parse_as_rank(*text);
   if (options.as_rank && options.init_method != InitMethod()) {
@@ -367,7 +375,7 @@ bool is_for_many_ranks(int argc, const char* const* argv) {
     const std::string_view flag = argument.substr(0, argument.find('='));
     const auto is_short_for = [flag](std::string_view name) { return name.starts_with(flag); };
     constexpr std::string_view kAlone[] = {
-        "--check", "--as-rank", "--completion", "--help", "--version"};
+        "--check", "--as-rank", "--completion", "--man", "--help", "--version"};
     return flag == "-h" || (flag.size() > 2 && std::ranges::any_of(kAlone, is_short_for));
   });
 }
@@ -377,22 +385,23 @@ std::string help_text(Verb verb) {
   for (const VerbRule& rule : kVerbs) {
     if (rule.verb != verb) continue;
     text << "Usage: " << usage_of(rule) << "\n\n  " << rule.what << "\n\n"
-         << (rule.least > 0 ? kCheckpointWords : "") << flags_of(rule.word)
+         << (rule.least > 0 ? std::string(kCheckpointWords) + "\n" : "") << flags_of(rule.word)
          << "\nAll verbs, and the keys of a job file: ddp-worker --help\n";
     return text.str();
   }
-  text << "Usage: ddp-worker JOB.yaml [KEY=VALUE ...]\n\n"
-          "Trains one rank of a job; alone (no launcher), it is rank 0 of 1.\n"
+  text << "Usage: ddp-worker " << kTraining.usage << "\n\n"
+       << kTraining.what
+       << "\n"
           "  ddp-worker configs/digits.yaml train.epochs=3\n"
           "  ddp-launch --nproc-per-node 2 configs/digits.yaml\n"
           "  ddp-worker configs/digits.yaml --init-method tcp://HOST:29500 --rank 0 --world-size "
           "2\n\n"
           "Verbs. "
-       << kCheckpointWords;
+       << kCheckpointWords << "\n";
   for (const VerbRule& rule : kVerbs)
     text << "  ddp-worker " << rule.usage << "\n      " << rule.what << "\n";
-  text << "  ddp-worker fetch mnist DIR\n      gets a published data set; ddp-worker fetch "
-          "--help\n\n"
+  text << "  ddp-worker " << kFetching.usage << "\n      " << kFetching.what
+       << "; ddp-worker fetch --help\n\n"
        << visible_flags() << "\nKeys of a job file, with their defaults:\n";
   for (const JobKey& key : job_keys()) {
     const std::string head = "  " + std::string(key.path) + ": " + std::string(key.default_value);
@@ -401,7 +410,15 @@ std::string help_text(Verb verb) {
   return text.str();
 }
 
-std::string completion(const std::string& shell) {
+std::vector<VerbWords> verb_words() {
+  std::vector<VerbWords> words{kTraining};
+  for (const VerbRule& rule : kVerbs)
+    words.push_back({std::string(rule.usage), std::string(rule.what)});
+  words.push_back(kFetching);
+  return words;
+}
+
+CompletedProgram completed_program() {
   CompletedProgram program{.name = "ddp-worker", .flags = completed_flags_of("train")};
   for (const VerbRule& rule : kVerbs) {
     const bool takes_keys = rule.verb == Verb::evaluate || rule.verb == Verb::preview;
@@ -412,7 +429,11 @@ std::string completion(const std::string& shell) {
                              .takes_keys = takes_keys});
   }
   program.verbs.push_back(completed_fetch());
-  return completion_script(program, shell);
+  return program;
+}
+
+std::string completion(const std::string& shell) {
+  return completion_script(completed_program(), shell);
 }
 
 JobValues load_job(const Options& options) {

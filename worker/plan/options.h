@@ -8,6 +8,7 @@
 
 #include "common/job_values.h"
 #include "common/resolve_job.h"
+#include "common/shell_completion.h"
 #include "worker/plan/init_method.h"
 
 namespace ddp::worker {
@@ -25,6 +26,7 @@ enum class Verb { train, preview, export_weights, inspect, evaluate, predict };
 struct Options {
   bool help = false;
   bool version = false;
+  bool man = false;
   std::optional<std::string> completion{};  // --completion: for which shell
   bool check = false;
   Verb verb = Verb::train;
@@ -49,11 +51,23 @@ struct Options {
 Options parse_options(int argc, const char* const* argv);
 
 /// Whether ranks meet for that command line, which may be wrong: a training or an evaluation, and
-/// not --check, --as-rank, --completion, --help or --version, of which a beginning is enough.
+/// not --check, --as-rank, --completion, --man, --help or --version, of which a beginning is
+/// enough.
 bool is_for_many_ranks(int argc, const char* const* argv);
 
 /// What --help prints; behind a verb, what belongs to that one.
 std::string help_text(Verb verb);
+
+/// How a verb is called, and what it does; of a training first. ("eval CKPT [JOB.yaml]", "evaluates
+/// it")
+struct VerbWords {
+  std::string usage;
+  std::string what;
+};
+std::vector<VerbWords> verb_words();
+
+/// The program's flags and verbs, as completions and the manual tell them.
+CompletedProgram completed_program();
 
 /// What makes that shell complete the program's words: bash, zsh or fish. Errors: UsageError for
 /// another one.

@@ -20,6 +20,7 @@
 #include "common/report/report_file.h"
 #include "common/streams.h"
 #include "worker/dist/early_refusal.h"
+#include "worker/plan/manual.h"
 #include "worker/plan/options.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/train/export.h"
@@ -190,7 +191,9 @@ void run(int argc, char** argv, const Registry& registry) {
     if (options.help) std::cout << help_text(options.verb) << std::flush;
     if (options.version) std::cout << version_text() << std::endl;
     if (options.completion) std::cout << completion(*options.completion) << std::flush;
-    if (options.help || options.version || options.completion) leave_with_result(exit_code::kOk);
+    if (options.man) std::cout << manual_page() << std::flush;
+    if (options.help || options.version || options.completion || options.man)
+      leave_with_result(exit_code::kOk);
     const Environment environment = with_init_method(given, options.init_method);
     log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
     arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));

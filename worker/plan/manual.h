@@ -1,0 +1,11 @@
+// The manual page of ddp-worker, from the tables of its verbs, flags and job keys. Pure.
+#pragma once
+
+#include <string>
+
+namespace ddp::worker {
+
+/// In roff (man(7)).
+std::string manual_page();
+
+}  // namespace ddp::worker
