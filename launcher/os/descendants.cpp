@@ -213,6 +213,15 @@ std::string first_line(pid_t pid, const char* name) {
   return line;
 }
 
+/// Of another agent of this program, whose workers it kills when it is left alone: it must outlive
+/// that agent.
+bool is_guard(pid_t pid) {
+  if (first_line(pid, "comm") != kGuardName) return false;
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink(Path(pid, "exe").text.data(), error);
+  return !error && program == std::filesystem::read_symlink("/proc/self/exe", error) && !error;
+}
+
 }  // namespace
 
 Session session_of(pid_t leader) {
@@ -283,6 +292,41 @@ std::set<uid_t> users_of_descendants() {
     if (user && *user != own) users.insert(*user);
   }
   return users;
+}
+
+std::vector<Session> sessions_below(std::span<const pid_t> except) {
+  const std::uint64_t begin = boot_ticks();
+  std::map<pid_t, ProcessState> states;
+  for_each_process([&](pid_t pid) { states.emplace(pid, look_at(pid)); });
+  const pid_t self = ::getpid();
+  const auto is_below = [&](pid_t pid) {
+    // Read one after the other, so the lines may be of different moments, and even have a ring.
+    for (std::size_t steps = 0; steps < states.size(); ++steps) {
+      if (std::ranges::find(except, pid) != except.end()) return false;
+      const auto found = states.find(pid);
+      if (found == states.end()) return false;
+      pid = found->second.parent;
+      if (pid == self) return true;
+    }
+    return false;
+  };
+  const pid_t own_session = ::getsid(0);
+  std::map<pid_t, Session> sessions;
+  for (const auto& [pid, state] : states) {
+    const bool is_alive = state.state != 'Z' && state.state != 'X' && state.state != '?';
+    if (!is_alive || pid == self || state.session == own_session || state.session == 0) continue;
+    const auto known = sessions.find(state.session);
+    if (known == sessions.end() && (!is_below(pid) || is_guard(pid))) continue;
+    Session& session = sessions[state.session];
+    session.number = state.session;
+    if (pid == state.session) session.started = state.started;
+    // It was of this session when it was born, or leads it: the number was its own at that time.
+    session.held_until = std::max({session.held_until, begin, state.started});
+  }
+  std::vector<Session> found;
+  for (const auto& [number, session] : sessions)
+    found.push_back(session);
+  return found;
 }
 
 std::string describe_process(pid_t pid) {

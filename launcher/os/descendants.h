@@ -16,6 +16,9 @@
 
 namespace ddp::launcher {
 
+/// What a guard calls itself.
+inline constexpr const char* kGuardName = "ddp-guard";
+
 /// The session of a child of ours that has just become its leader, and is not reaped.
 Session session_of(pid_t leader);
 
@@ -40,6 +43,12 @@ std::vector<pid_t> children();
 /// out. Proof is the line of parents: a subreaper is never out of it. Cost: a small file for each
 /// process of the machine.
 std::set<uid_t> users_of_descendants();
+
+/// The sessions, other than our own, in which living processes below this one are: workers lead
+/// theirs, daemons have made some. `except`: what is at or below these children is left out, and so
+/// is the guard of a launcher that runs as a worker. Each is held until now. Proof is the line of
+/// parents: a subreaper is never out of it. Cost: a small file for each process of the machine.
+std::vector<Session> sessions_below(std::span<const pid_t> except);
 
 /// The living processes of these sessions.
 std::vector<SessionProcess> session_processes(std::vector<Session> sessions);

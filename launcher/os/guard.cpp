@@ -49,7 +49,7 @@ constexpr std::chrono::milliseconds kRemoveTime(500);
 
 /// Its text follows it. Both together are smaller than PIPE_BUF, so they are written whole.
 struct Message {
-  char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kForget, kLease, kFarewell
+  char kind = 0;  // kAgentId, kScratch, kCgroup, kWatch, kDaemon, kForget, kLease, kFarewell
   Session session;
   std::int64_t lease_end = 0;
   std::size_t text_bytes = 0;  // at most kTextBytes
@@ -58,6 +58,7 @@ constexpr char kAgentId = 'i';
 constexpr char kScratch = 's';
 constexpr char kCgroup = 'c';
 constexpr char kWatch = 'w';
+constexpr char kDaemon = 'd';
 constexpr char kForget = 'f';
 constexpr char kLease = 'l';
 constexpr char kFarewell = 'b';
@@ -68,8 +69,18 @@ struct Guarded {
   std::string scratch;
   std::string cgroup;
   std::vector<Session> sessions;
+  std::vector<Session> daemons;
   std::int64_t lease_end = 0;
 };
+
+void erase(std::vector<Session>& sessions, pid_t number) {
+  std::erase_if(sessions, [number](const Session& session) { return session.number == number; });
+}
+
+bool has(const std::vector<Session>& sessions, pid_t number) {
+  return std::ranges::any_of(sessions,
+                             [number](const Session& session) { return session.number == number; });
+}
 
 /// 0: never.
 void arm(int timer, std::int64_t end) {
@@ -144,10 +155,13 @@ Heard listen(AgentMessages& messages, int timer, Guarded& guarded) {
     case kWatch:
       guarded.sessions.push_back(message.session);
       return Heard::watch;
+    case kDaemon:
+      erase(guarded.daemons, message.session.number);
+      guarded.daemons.push_back(message.session);
+      return Heard::more;
     case kForget:
-      std::erase_if(guarded.sessions, [number = message.session.number](const Session& session) {
-        return session.number == number;
-      });
+      erase(guarded.sessions, message.session.number);
+      erase(guarded.daemons, message.session.number);
       return Heard::more;
     case kLease:
       guarded.lease_end = message.lease_end;
@@ -167,13 +181,17 @@ void hold_sessions(Guarded& guarded) {
 
 /// Of the agent nothing is hit: its environment does not hold its own id.
 void kill_all(Guarded& guarded) {
+  // A daemon's number is its own while its leader lives, or a member that was seen: nobody holds it
+  // for the agent, as a worker's is until it is reaped.
+  std::vector<Session> sessions = guarded.sessions;
+  sessions.insert(sessions.end(), guarded.daemons.begin(), guarded.daemons.end());
   // A process that was just being forked may escape one scan, so two have to be empty. What does
   // not die in this time is in an uninterruptible sleep, and dies of the signal that it already has
   // when it wakes up.
   const auto deadline = std::chrono::steady_clock::now() + kKillTime;
   for (int empty_scans = 0; empty_scans < 2 && std::chrono::steady_clock::now() < deadline;) {
     kill_cgroup(guarded.cgroup);
-    const std::size_t found = kill_descendants(guarded.variable, guarded.sessions);
+    const std::size_t found = kill_descendants(guarded.variable, sessions);
     empty_scans = found == 0 ? empty_scans + 1 : 0;
     if (found != 0) ::poll(nullptr, 0, 1);  // give the kernel a millisecond to end them
   }
@@ -218,7 +236,7 @@ void drop_code() {
 }
 
 void guard_body(int fd) {
-  ::prctl(PR_SET_NAME, "ddp-guard");
+  ::prctl(PR_SET_NAME, kGuardName);
   // A mounted directory must not stay busy for us.
   if (::chdir("/") != 0) return;
   // Under another launcher we carry that one's agent id. Its guard must not find us: what our own
@@ -267,6 +285,8 @@ bool Guard::replace_dead() {
   if (!cgroup_.empty()) send(kCgroup, {}, cgroup_);
   for (const Session& session : sessions_)
     send(kWatch, session, "");
+  for (const Session& session : daemons_)
+    send(kDaemon, session, "");
   if (lease_ != std::chrono::nanoseconds(0)) send(kLease, {}, "");
   return true;
 }
@@ -288,8 +308,20 @@ void Guard::cover(const Session& session) {
 }
 
 void Guard::forget(pid_t session) {
-  std::erase_if(sessions_, [&](const Session& known) { return known.number == session; });
+  erase(sessions_, session);
   send(kForget, {session}, "");
+}
+
+void Guard::cover_daemons(const std::vector<Session>& found) {
+  for (const Session& daemon : std::exchange(daemons_, {})) {
+    // Of a worker that has got the number since, all stays.
+    if (!has(found, daemon.number) && !has(sessions_, daemon.number)) forget(daemon.number);
+  }
+  for (const Session& session : found) {
+    if (session.number == pid_ || has(sessions_, session.number)) continue;
+    daemons_.push_back(session);
+    send(kDaemon, session, "");
+  }
 }
 
 void Guard::set_lease(std::chrono::milliseconds lease) {

@@ -1,12 +1,14 @@
 // The small process that outlives a killed agent just long enough to kill its workers.
 // It is forked before the first worker, while the launcher has one thread and little memory; it
 // lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
-// without a farewell, the agent is dead: it kills the workers' sessions and every process whose
-// environment holds our agent id, until two scans are empty, removes the job's scratch
-// directory if it is empty, and ends. This is what makes "nothing outlives its agent" true for
-// SIGKILL, for grandchildren and for daemons, without cgroups. In a job of several nodes it also
-// fences: without a heartbeat of the agent for a lease it kills the same, though the agent may live
-// (it is stopped, or hears nothing of node 0), since the other nodes have lost this one by then.
+// without a farewell, the agent is dead: it kills the workers' sessions, those of daemons that the
+// agent has seen while it lived, and every process whose environment holds our agent id, until two
+// scans are empty, removes the job's scratch directory if it is empty, and ends. This makes
+// "nothing outlives its agent" true for SIGKILL, for grandchildren and for daemons, without
+// cgroups, but for a daemon that has wiped its environment since the agent's last look.
+// In a job of several nodes it also fences: without a heartbeat of the agent for a lease it kills
+// the same, though the agent may live (it is stopped, or hears nothing of node 0), since the other
+// nodes have lost this one by then.
 #pragma once
 
 #include <sys/types.h>
@@ -42,6 +44,9 @@ class Guard {
   void cover(const Session& session);
   /// The session's leader is about to be reaped: from then on the number may be anybody's.
   void forget(pid_t session);
+  /// The sessions below the agent, as sessions_below() finds them now and then. Those that are of
+  /// no worker are daemons': they are covered, too, until a look does not find them any more.
+  void cover_daemons(const std::vector<Session>& found);
   /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
   void set_lease(std::chrono::milliseconds lease);
   /// Node 0 has been heard, so the lease begins anew; unless it is over, which is for good.
@@ -65,6 +70,7 @@ class Guard {
   const std::string scratch_;
   std::string cgroup_;
   std::vector<Session> sessions_;
+  std::vector<Session> daemons_;  // sessions that workers' descendants have made
 
   int pipe_ = -1;
   pid_t pid_ = 0;

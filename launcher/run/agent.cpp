@@ -217,8 +217,19 @@ asio::awaitable<void> Agent::look_regularly() {
       console_.warning("the guard was killed; another one, pid " + std::to_string(guard_.pid()) +
                        ", has taken its place.");
     }
+    look_for_daemons();
     zero_->tick();
   }
+}
+
+/// What workers have started in sessions of its own, and without our id in its environment perhaps,
+/// is proven ours only while this process lives: the guard is told in time.
+void Agent::look_for_daemons() {
+  constexpr int kShareOfTime = 200;  // on a machine of many processes a look is dear
+  const Clock::time_point begin = Clock::now();
+  if (commands_.state() == NodeCommands::State::waiting || begin < next_daemon_look_) return;
+  guard_.cover_daemons(sessions_below(workers_.earlier_children()));
+  next_daemon_look_ = begin + kShareOfTime * (Clock::now() - begin);
 }
 
 /// From the loop, at any time: what it means is noted, and run_rounds() comes to it. False: whoever

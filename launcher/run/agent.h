@@ -61,6 +61,7 @@ class Agent {
   asio::awaitable<void> run_round();
   asio::awaitable<void> watch_workers();
   asio::awaitable<void> look_regularly();
+  void look_for_daemons();
   asio::awaitable<void> wait_for_command();
   void start_workers(const StartRound& start);
   bool take_command(const NodeCommand& command);
@@ -91,6 +92,7 @@ class Agent {
   std::unique_ptr<WebPage> web_;  // of node 0, where there is one
   asio::steady_timer look_timer_;
   std::chrono::nanoseconds awake_at_ = boot_time();  // by the clock that never stands
+  Clock::time_point next_daemon_look_{};
   bool is_over_ = false;
 };
 

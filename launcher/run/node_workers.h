@@ -72,6 +72,8 @@ class NodeWorkers {
   [[nodiscard]] WorkerGroup& group() { return *group_; }
   [[nodiscard]] const RoundFacts& facts() const { return facts_; }
   [[nodiscard]] const OwnedDir* log_dir() const { return log_dir_.get(); }
+  /// Of this process, from before it was ddp-launch; they are not ours.
+  [[nodiscard]] const std::vector<pid_t>& earlier_children() const { return earlier_children_; }
   /// A report names files of the scratch directory.
   [[nodiscard]] bool has_error_files() const { return has_error_files_; }
   /// For people; empty: none.
@@ -88,7 +90,7 @@ class NodeWorkers {
   // Owners: this, and whoever opens files in them.
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
   std::shared_ptr<const OwnedDir> run_dir_;        // once files of ours are to lie in it
-  const std::vector<pid_t> earlier_children_;      // from before we were ddp-launch
+  const std::vector<pid_t> earlier_children_;
   JobCgroup cgroup_;
   std::unique_ptr<WorkerGroup> group_;  // of the newest round
   bool has_begun_ = false;              // a round
