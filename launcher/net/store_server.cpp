@@ -110,7 +110,7 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
   account(*session);
   if (session->decoder.is_broken()) {
     refuse(*session, "it sent what is not a request, or a text above 8 KiB (key) or 8 MiB (value)");
-  } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > KeySpace::kMaxBytes) {
+  } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > max_bytes_) {
     refuse(*session, "the store is full");
   }
   return true;
@@ -194,7 +194,7 @@ void StoreServer::drop_idle() {
 
 void StoreServer::begin_round() {
   close();
-  keys_ = KeySpace();
+  keys_ = KeySpace(max_bytes_);
   joined_.clear();
   known_.clear();
   writes_.clear();

@@ -42,6 +42,8 @@ class StoreServer {
 
   /// An empty key space; the connections of older rounds are closed.
   void begin_round();
+  /// From the next round on so much is kept, what is being read and sent included.
+  void set_max_bytes(std::size_t bytes) { max_bytes_ = bytes; }
 
   /// Closes every connection, so that the loop can end.
   void close();
@@ -91,6 +93,7 @@ class StoreServer {
   asio::io_context& io_;
   const Notice notice_;
   const std::chrono::milliseconds first_request_;
+  std::size_t max_bytes_ = KeySpace::kMaxBytes;
   KeySpace keys_;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;

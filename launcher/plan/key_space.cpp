@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <string_view>
 #include <utility>
 
 namespace ddp::launcher {
@@ -11,7 +12,6 @@ namespace {
 
 constexpr std::size_t kEntryBytes = 128;  // what a map's entry takes besides its texts, roughly
 constexpr std::size_t kDigits = 20;       // of an i64, with its sign
-constexpr const char* kTooLarge = "the reply would be larger than 256 MiB";
 
 std::size_t cost(const std::string& key, const std::string& value) {
   return kEntryBytes + key.size() + value.size();
@@ -105,8 +105,11 @@ KeySpace::Answer KeySpace::take(StoreClientId client, StoreRequest request, Time
       list_keys(answer);
       break;
   }
-  if (answer.reply.size() > kMaxReplyBytes) answer.refused = kTooLarge;
   return answer;
+}
+
+std::string KeySpace::too_large() const {
+  return "the reply would be larger than " + std::to_string(max_reply_bytes_ >> 20) + " MiB";
 }
 
 bool KeySpace::has(const std::string& key) const {
@@ -138,16 +141,20 @@ void KeySpace::compare_set(StoreRequest& request, Answer& answer) {
 }
 
 void KeySpace::get(const std::vector<std::string>& keys, Answer& answer) const {
+  std::size_t size = 0;
   for (const std::string& key : keys) {
     const auto found = values_.find(key);
-    if (found == values_.end()) {
-      put_text(answer.reply, "");
-    } else if (answer.reply.size() + found->second.size() > kMaxReplyBytes) {
-      answer.refused = kTooLarge;
-      return;
-    } else {
-      put_text(answer.reply, found->second);
-    }
+    size += sizeof(std::uint64_t) + (found == values_.end() ? 0 : found->second.size());
+  }
+  if (size > max_reply_bytes_) {
+    answer.refused = too_large();
+    return;
+  }
+  answer.reply.reserve(size);
+  for (const std::string& key : keys) {
+    const auto found = values_.find(key);
+    put_text(answer.reply,
+             found == values_.end() ? std::string_view() : std::string_view(found->second));
   }
 }
 
@@ -181,14 +188,20 @@ void KeySpace::wait(StoreClientId client, StoreRequest& request, Time now, Answe
     put_byte(answer.reply, kReleased);
     return;
   }
-  for (const std::string& key : request.texts) {
-    // Once per mention: a key that is named twice is counted twice here and in `missing`, and
-    // counted down twice when it comes.
-    awaited_[key].push_back(client);
+  Waiter waiter;
+  waiter.since = now;
+  const Turn first = next_turn_;
+  for (std::string& key : request.texts) {
+    std::map<Turn, StoreClientId>& list = awaited_[key];
+    // A key that is named twice is awaited once.
+    if (!list.empty() && list.rbegin()->first >= first) continue;
     bytes_ += 2 * cost(key, "");
+    list.emplace(next_turn_, client);
+    waiter.keys.push_back({std::move(key), next_turn_});
+    ++next_turn_;
   }
-  const std::size_t missing = request.texts.size();
-  waiters_[client] = Waiter{std::move(request.texts), missing, now};
+  waiter.missing = waiter.keys.size();
+  waiters_[client] = std::move(waiter);
 }
 
 void KeySpace::delete_key(const std::string& key, Answer& answer) {
@@ -236,6 +249,14 @@ void KeySpace::queue_length(const std::string& key, Answer& answer) const {
 }
 
 void KeySpace::list_keys(Answer& answer) const {
+  std::size_t size = sizeof(std::uint64_t);
+  for (const auto& [key, value] : values_)
+    size += sizeof(std::uint64_t) + key.size();
+  if (size > max_reply_bytes_) {
+    answer.refused = too_large();
+    return;
+  }
+  answer.reply.reserve(size);
   put_u64(answer.reply, values_.size());
   for (const auto& [key, value] : values_)
     put_text(answer.reply, key);
@@ -245,7 +266,7 @@ void KeySpace::list_keys(Answer& answer) const {
 void KeySpace::wake_all(const std::string& key, Answer& answer) {
   auto list = awaited_.extract(key);
   if (list.empty()) return;
-  for (const StoreClientId client : list.mapped())
+  for (const auto& [turn, client] : list.mapped())
     count_down(client, answer);
   // Both entries, here and in waiters_: the other is freed when the wait ends, a moment later for
   // waits of several keys.
@@ -258,8 +279,8 @@ void KeySpace::wake_one(const std::string& key, Answer& answer) {
   if (found == awaited_.end()) return;
   bool ended = false;
   while (!ended && !found->second.empty()) {
-    const StoreClientId client = found->second.front();
-    found->second.pop_front();
+    const StoreClientId client = found->second.begin()->second;
+    found->second.erase(found->second.begin());
     bytes_ -= 2 * cost(key, "");
     ended = count_down(client, answer);
   }
@@ -277,11 +298,10 @@ bool KeySpace::count_down(StoreClientId client, Answer& answer) {
 void KeySpace::forget(StoreClientId client) {
   const auto waiter = waiters_.extract(client);
   if (waiter.empty()) return;
-  for (const std::string& key : waiter.mapped().keys) {
-    const auto list = awaited_.find(key);
+  for (const Awaited& awaited : waiter.mapped().keys) {
+    const auto list = awaited_.find(awaited.key);
     if (list == awaited_.end()) continue;  // it has come
-    const std::size_t gone = std::erase(list->second, client);
-    bytes_ -= gone * 2 * cost(key, "");
+    bytes_ -= list->second.erase(awaited.turn) * 2 * cost(awaited.key, "");
     if (list->second.empty()) awaited_.erase(list);
   }
 }
@@ -289,13 +309,12 @@ void KeySpace::forget(StoreClientId client) {
 std::vector<KeySpace::Wait> KeySpace::waits() const {
   std::vector<Wait> waits;
   for (const auto& [client, waiter] : waiters_) {
-    const StoreClientId waiting = client;
-    const auto key = std::find_if(waiter.keys.begin(), waiter.keys.end(), [&](const auto& name) {
-      const auto list = awaited_.find(name);
-      return list != awaited_.end() &&
-             std::find(list->second.begin(), list->second.end(), waiting) != list->second.end();
-    });
-    waits.push_back(Wait{waiting, *key, waiter.missing, waiter.since});
+    const auto first =
+        std::find_if(waiter.keys.begin(), waiter.keys.end(), [this](const Awaited& awaited) {
+          const auto list = awaited_.find(awaited.key);
+          return list != awaited_.end() && list->second.contains(awaited.turn);
+        });
+    waits.push_back(Wait{client, first->key, waiter.missing, waiter.since});
   }
   return waits;
 }

@@ -4,6 +4,7 @@
 // Source: the reference server's rules, TCPStoreLibUvBackend.cpp of torch 2.11.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -28,7 +29,17 @@ class KeySpace {
   static constexpr std::size_t kMaxBytes = 1ULL << 30;  // of all that is kept
   static constexpr std::size_t kMaxReplyBytes = 256ULL << 20;
 
-  explicit KeySpace(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
+  /// What a job of so many ranks may keep, unless it is told otherwise: what a rank tells the
+  /// others is a few KiB, so this is far above that, and far below what hurts a node. At most
+  /// kMaxBytes.
+  static constexpr std::size_t max_bytes_of(int world_size) {
+    constexpr std::size_t kBase = 256ULL << 20;
+    constexpr std::size_t kPerRank = 4ULL << 20;
+    return std::min(kMaxBytes, kBase + kPerRank * static_cast<std::size_t>(world_size));
+  }
+
+  explicit KeySpace(std::size_t max_bytes = kMaxBytes, std::size_t max_reply_bytes = kMaxReplyBytes)
+      : max_bytes_(max_bytes), max_reply_bytes_(max_reply_bytes) {}
 
   struct Answer {
     std::string reply;                    // to the client; may be empty
@@ -56,12 +67,19 @@ class KeySpace {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
+  /// Of all waits for keys, in the order in which they began: never used twice.
+  using Turn = std::uint64_t;
+  struct Awaited {
+    std::string key;
+    Turn turn = 0;
+  };
   struct Waiter {
-    std::vector<std::string> keys;  // those that were missing when it began
+    std::vector<Awaited> keys;  // those that were missing when it began, each once
     std::size_t missing = 0;
     Time since;
   };
 
+  [[nodiscard]] std::string too_large() const;
   [[nodiscard]] bool has(const std::string& key) const;
   void put(const std::string& key, std::string value, Answer& answer);
   void compare_set(StoreRequest& request, Answer& answer);
@@ -80,10 +98,15 @@ class KeySpace {
   bool count_down(StoreClientId client, Answer& answer);
 
   std::size_t max_bytes_;
+  std::size_t max_reply_bytes_;
   std::size_t bytes_ = 0;
   std::unordered_map<std::string, std::string> values_;
-  std::unordered_map<std::string, std::deque<std::string>> queues_;     // none is empty
-  std::unordered_map<std::string, std::deque<StoreClientId>> awaited_;  // by key, oldest first
+  std::unordered_map<std::string, std::deque<std::string>> queues_;  // none is empty
+  // By key, oldest first. By turns, so that a wait is ended without a look at those of others: many
+  // ranks wait for one key, and whoever asks for all of it again and again must keep nobody
+  // waiting.
+  std::unordered_map<std::string, std::map<Turn, StoreClientId>> awaited_;
+  Turn next_turn_ = 0;
   std::map<StoreClientId, Waiter> waiters_;
 };
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 #include "common/error.h"
@@ -226,10 +227,13 @@ asio::awaitable<void> Agent::look_regularly() {
 /// is proven ours only while this process lives: the guard is told in time.
 void Agent::look_for_daemons() {
   constexpr int kShareOfTime = 200;  // on a machine of many processes a look is dear
-  const Clock::time_point begin = Clock::now();
-  if (commands_.state() == NodeCommands::State::waiting || begin < next_daemon_look_) return;
+  if (commands_.state() == NodeCommands::State::waiting || Clock::now() < next_daemon_look_) return;
+  const std::clock_t begin = std::clock();
   guard_.cover_daemons(sessions_below(workers_.earlier_children()));
-  next_daemon_look_ = begin + kShareOfTime * (Clock::now() - begin);
+  const std::chrono::duration<double> cost(static_cast<double>(std::clock() - begin) /
+                                           CLOCKS_PER_SEC);
+  next_daemon_look_ =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(kShareOfTime * cost);
 }
 
 /// From the loop, at any time: what it means is noted, and run_rounds() comes to it. False: whoever

@@ -18,6 +18,7 @@ StoreHost::StoreHost(asio::io_context& io,
     listeners = listen_for_job(io, spec.master_addr, spec.master_port, false, warn);
   }
   const int world_size = spec.max_nodes * spec.nproc;  // a guess: the other nodes may have more
+  store_.set_max_bytes(KeySpace::max_bytes_of(world_size));
   endpoint_.emplace(
       io, store_, warn, std::move(*listeners), Endpoint::Size{world_size, spec.max_nodes});
 }

@@ -265,6 +265,54 @@ TEST_F(Keys, AFullStoreRefusesAndKeepsWhatItHas) {
   EXPECT_EQ(reply(check, {"f"}), kNo);
 }
 
+// What a wait costs is bounded by its bytes, whatever others wait for: named more than once, a key
+// is one entry, and is found again without a look at the entries of others.
+TEST_F(Keys, AKeyNamedAThousandTimesIsOneEntry) {
+  EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
+  const std::size_t one = keys_.bytes();
+  EXPECT_EQ(take(kC, wait, Texts(kMaxKeys, "k")).reply, "");
+  EXPECT_EQ(keys_.bytes(), 2 * one);
+  EXPECT_EQ(keys_.waits()[1].missing, 1U);
+  EXPECT_EQ(take(kB, wait, Texts(kMaxKeys, "k")).reply, "");
+  EXPECT_EQ(keys_.bytes(), 2 * one) << "in place of the first";
+  EXPECT_EQ(take(kC, cancel_wait, {}).reply, kNo);
+  EXPECT_EQ(keys_.bytes(), one);
+  EXPECT_THAT(released(set, {"k", "v"}), ElementsAre(kB));
+}
+
+TEST_F(Keys, ManyWhoWaitForTheSameManyKeysLeaveOneByOne) {
+  Texts names;
+  for (int i = 0; i < 300; ++i)
+    names.push_back("rank/" + std::to_string(i));
+  constexpr StoreClientId kClients = 3000;
+  for (StoreClientId client = 1; client <= kClients; ++client)
+    EXPECT_EQ(take(client, wait, names).reply, "");
+  for (StoreClientId client = kClients; client > 1; --client)
+    keys_.forget(client);
+  ASSERT_EQ(keys_.waits().size(), 1U);
+  EXPECT_EQ(keys_.waits()[0].missing, names.size());
+  keys_.forget(1);
+  EXPECT_EQ(keys_.bytes(), 0U);
+}
+
+TEST_F(Keys, WhatIsTooLargeToBeSentIsNotMade) {
+  keys_ = KeySpace(KeySpace::kMaxBytes, 1 << 20);
+  for (int i = 0; i < 200; ++i)
+    reply(set, {std::string(8000, 'k') + std::to_string(i), std::string(8000, 'v')});
+  for (const auto& [command, texts] : std::vector<std::pair<StoreCommand, Texts>>{
+           {list_keys, {}}, {multi_get, Texts(150, std::string(8000, 'k') + "7")}}) {
+    const KeySpace::Answer answer = take(kA, command, texts);
+    EXPECT_THAT(answer.refused, HasSubstr("larger than 1 MiB"));
+    EXPECT_EQ(answer.reply, "");
+  }
+}
+
+TEST(StoreSize, GrowsWithTheRanksToAGibibyte) {
+  EXPECT_EQ(KeySpace::max_bytes_of(2), 264ULL << 20);
+  EXPECT_EQ(KeySpace::max_bytes_of(64), 512ULL << 20);
+  EXPECT_EQ(KeySpace::max_bytes_of(4096), 1ULL << 30);
+}
+
 TEST_F(Keys, AReplyIsBounded) {
   const std::string big(kMaxValueBytes, 'x');
   reply(set, {"a", big});
