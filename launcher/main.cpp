@@ -26,6 +26,7 @@
 #include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"
+#include "launcher/os/surroundings.h"
 #include "launcher/plan/completion.h"
 #include "launcher/plan/explain.h"
 #include "launcher/plan/help.h"
@@ -151,6 +152,7 @@ int main(int argc, char** argv) try {
   if (options.completion) return answer(completion(*options.completion));
   log::open("ddp-launch", level_of(options, environment));
   if (options.verb == "compare") return answer(compare_runs(options));
+  require_surroundings();
   if (options.hosts || options.hostfile) return start_on_hosts(options, arguments, environment);
   // From here on the end of that connection is a SIGTERM.
   if (options.token_stdin) token = take_parent_pipe();

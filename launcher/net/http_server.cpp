@@ -53,7 +53,8 @@ WebRequest take_request(const Parser& parser) {
   return {text(message.method_string()),
           text(message.target()),
           text(message[http::field::host]),
-          text(message[http::field::authorization])};
+          text(message[http::field::authorization]),
+          message.count(http::field::host)};
 }
 
 }  // namespace

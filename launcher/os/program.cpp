@@ -49,6 +49,12 @@ std::string find_program(const std::string& name, const std::string& search_path
     if (::access(name.c_str(), X_OK) != 0) refuse(name, errno);
     return name;
   }
+  if (name.empty()) {
+    throw SystemError(
+        "cannot start a program without a name: the first word that is not a flag is empty. A "
+        "variable that is not set, perhaps?",
+        exit_code::kNotFound);
+  }
   std::string found_unusable;
   std::istringstream directories(search_path);
   for (std::string directory; std::getline(directories, directory, ':');) {

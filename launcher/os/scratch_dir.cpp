@@ -19,12 +19,22 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kTemporary = "/tmp";
 constexpr mode_t kWritableByOthers = 0022;
 
-/// "ddp-1000": in /tmp, where other users have theirs.
+/// "ddp-1000": where other users have theirs.
 std::string name_of_user() {
   return "ddp-" + std::to_string(::geteuid());
+}
+
+/// /tmp; in a container whose root cannot be written, another of the same kind. The same for every
+/// launcher of the user, so that they find each other.
+fs::path temporary_directory() {
+  const fs::path usual = "/tmp";
+  for (const fs::path& directory :
+       {usual, fs::path("/run/user") / std::to_string(::geteuid()), fs::path("/dev/shm")}) {
+    if (::access(directory.c_str(), W_OK | X_OK) == 0) return directory;
+  }
+  return usual;
 }
 
 std::vector<std::string> names_in(int fd) {
@@ -58,19 +68,20 @@ bool is_private(const std::string& directory) {
 
 fs::path usual_place(const std::optional<std::string>& runtime_dir) {
   if (runtime_dir && is_private(*runtime_dir)) return fs::absolute(*runtime_dir) / "ddp";
-  return fs::path(kTemporary) / name_of_user();
+  return temporary_directory() / name_of_user();
 }
 
 /// Those with a random name.
 std::vector<OwnDir> random_places() {
   std::vector<OwnDir> places;
-  const int fd = ::open(kTemporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const fs::path directory = temporary_directory();
+  const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return places;
   const std::string start = name_of_user() + ".";
   for (const std::string& name : names_in(fd)) {
     if (!name.starts_with(start)) continue;
     std::string somebody_else;
-    auto place = OwnDir::open(fs::path(kTemporary) / name, somebody_else);
+    auto place = OwnDir::open(directory / name, somebody_else);
     if (place) places.push_back(std::move(*place));
   }
   ::close(fd);
@@ -78,7 +89,7 @@ std::vector<OwnDir> random_places() {
 }
 
 fs::path make_random_place() {
-  std::string name = (fs::path(kTemporary) / (name_of_user() + ".XXXXXX")).string();
+  std::string name = (temporary_directory() / (name_of_user() + ".XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) {
     throw SystemError(system_message("mkdtemp", name, errno));
   }
@@ -89,7 +100,8 @@ void make_directory(const fs::path& path) {
   // Whose it is that stands there already is asked afterwards, by its descriptor: an answer by
   // its name could be about another one by then.
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
-  throw SystemError(system_message("mkdir", path.string(), errno));
+  throw SystemError(system_message("mkdir", path.string(), errno) +
+                    ". Set XDG_RUNTIME_DIR to a directory of yours that can be written.");
 }
 
 }  // namespace

@@ -1,12 +1,12 @@
 // Where this user's jobs leave what nobody keeps, on this node: one directory per agent (the
 // workers' error files, the control socket) and the locks of run ids, all in one place. The place
-// is $XDG_RUNTIME_DIR/ddp where that is a directory of ours, else /tmp/ddp-UID.
-// Trap: in /tmp anybody can be there first, with a directory or a link of that name. Such a place
-// is not used; it is said in one line, and the place is /tmp/ddp-UID.RANDOM, which nobody can
-// foresee, and which the user's other programs find again by its owner.
-// Promises: mode 0700 and our own on every level that we made, so that nobody else can put files or
-// links there; /tmp is sticky and $XDG_RUNTIME_DIR ours, so what was checked stays what it is; an
-// agent's directory is removed after a good end.
+// is $XDG_RUNTIME_DIR/ddp where that is a directory of ours, else /tmp/ddp-UID; where /tmp cannot
+// be written, the same name in /run/user/UID or /dev/shm. Trap: in /tmp anybody can be there first,
+// with a directory or a link of that name. Such a place is not used; it is said in one line, and
+// the place is /tmp/ddp-UID.RANDOM, which nobody can foresee, and which the user's other programs
+// find again by its owner. Promises: mode 0700 and our own on every level that we made, so that
+// nobody else can put files or links there; /tmp is sticky and $XDG_RUNTIME_DIR ours, so what was
+// checked stays what it is; an agent's directory is removed after a good end.
 #pragma once
 
 #include <filesystem>

@@ -251,5 +251,50 @@ TEST_F(NodeFaults, S3_NobodyWhoGotTheNumberOfADeadProcessIsSignalled) {
   EXPECT_GT(count(read_all(log), "has failed"), 20U) << read_all(log);  // rounds beside the churn
 }
 
+// Containers with a root that cannot be written, and places without what every other has.
+TEST_F(NodeFaults, S6_ASmallPlaceIsEnoughOrItIsSaidWhatIsMissing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount";
+  const auto inside = [&](const std::string& before) {
+    const auto job =
+        start(Command{.arguments = {"/usr/bin/unshare",
+                                    "--mount",
+                                    "/bin/sh",
+                                    "-c",
+                                    before + "; unset XDG_RUNTIME_DIR; exec \"$0\" \"$1\" print on",
+                                    DDP_LAUNCH,
+                                    DDP_FAKE_WORKER}});
+    const int code = job->wait();
+    return std::to_string(code) + " " + job->out() + job->err();
+  };
+  const std::string closed = "mount -t tmpfs -o ro none ";
+  EXPECT_EQ(inside(closed + "/tmp; mount -t tmpfs none /dev/shm"), "0 [0:0] on\n");
+  EXPECT_THAT(
+      inside(closed + "/tmp; " + closed + "/dev/shm; " + closed + "/run"),
+      AllOf(testing::StartsWith("125 "), HasSubstr("Set XDG_RUNTIME_DIR to a directory of yours")));
+  EXPECT_THAT(inside("mount -t tmpfs none /proc"),
+              AllOf(testing::StartsWith("125 "), HasSubstr("/proc is not mounted here")));
+}
+
+TEST_F(NodeFaults, S7_AWorkingDirectoryThatIsGoneIsNamed) {
+  const std::string gone = (scratch() / "gone").string();
+  const auto job = start(Command{
+      .arguments = {"/bin/sh",
+                    "-c",
+                    "mkdir \"$2\" && cd \"$2\" && rmdir \"$2\" && exec \"$0\" \"$1\" print on",
+                    DDP_LAUNCH,
+                    DDP_FAKE_WORKER,
+                    gone}});
+  EXPECT_EQ(job->wait(), 125);
+  EXPECT_THAT(job->err(),
+              AllOf(HasSubstr("the working directory " + gone), HasSubstr("Change into one")));
+  EXPECT_EQ(job->out(), "");
+}
+
+TEST_F(NodeFaults, S8_AnEmptyNameIsNoProgram) {
+  const auto job = launch({"", "print", "on"});
+  EXPECT_EQ(job->wait(), 127);
+  EXPECT_THAT(job->err(), HasSubstr("cannot start a program without a name"));
+}
+
 }  // namespace
 }  // namespace ddp::test

@@ -120,6 +120,10 @@ class Requests(Job):
             self.assertEqual(method == "HEAD", text == "", (target, method))
         answer, _ = self.ask("/", Host="evil.example")
         self.assertEqual(answer.status, 403)
+        for host in ("127.0.0.1@evil", "[::1].evil.com", "127.0.0.1\r\nHost: evil.example"):
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
+                client.sendall(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+                self.assertTrue(client.recv(64).startswith(b"HTTP/1.1 400 "), host)
         policy = self.ask("/")[0].headers["Content-Security-Policy"]
         self.assertIn("default-src 'none'", policy)
         self.assertIn("frame-ancestors 'none'", policy)

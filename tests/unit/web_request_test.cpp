@@ -63,6 +63,28 @@ TEST(WebRequest, AddressesAndLocalhostAreSafe) {
     EXPECT_FALSE(is_safe_host(host)) << host;
 }
 
+TEST(WebRequest, WhatIsNoHostIsABadRequest) {
+  for (const char* const host : {"127.0.0.1@evil",
+                                 "[::1].evil.com",
+                                 "[::1]@evil",
+                                 "127.0.0.1:80@evil",
+                                 "localhost:port",
+                                 "localhost:1234567",
+                                 "user:word@127.0.0.1",
+                                 "127.0.0.1 evil",
+                                 "127.0.0.1,evil",
+                                 ":80",
+                                 "::1",
+                                 "[evil]"}) {
+    EXPECT_FALSE(is_host(host)) << host;
+    EXPECT_EQ(decide(get("/", host), true, is_token).status, 400) << host;
+    EXPECT_EQ(decide(get("/?token=correct%20horse", host), true, is_token).status, 400) << host;
+  }
+  WebRequest request = get("/");
+  request.hosts = 2;
+  EXPECT_EQ(decide(request, true, is_token).status, 400);
+}
+
 TEST(WebRequest, OnlyGetAndHeadAreServed) {
   for (const char* const method : {"POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", ""}) {
     WebRequest request = get("/");

@@ -49,6 +49,30 @@ bool is_address(int family, std::string_view text) {
   return ::inet_pton(family, std::string(text).c_str(), bytes.data()) == 1;
 }
 
+/// The name, or the address without its brackets; nothing where anything else is in it.
+std::optional<std::string_view> read_host(std::string_view host) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '-' || c == '_';
+  };
+  std::string_view name;
+  if (host.starts_with('[')) {
+    const std::size_t close = host.find(']');
+    if (close == std::string_view::npos) return std::nullopt;
+    name = host.substr(1, close - 1);
+    host.remove_prefix(std::min(host.size(), name.size() + 2));
+    if (!is_address(AF_INET6, name)) return std::nullopt;
+  } else {
+    name = host.substr(0, host.find(':'));
+    host.remove_prefix(name.size());
+    if (name.empty() || !std::ranges::all_of(name, is_part)) return std::nullopt;
+  }
+  constexpr std::size_t kLongestPort = 6;  // with its colon
+  const bool is_port =
+      host.empty() || (host.starts_with(':') && host.size() <= kLongestPort &&
+                       host.find_first_not_of("0123456789", 1) == std::string_view::npos);
+  return is_port ? std::optional(name) : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> presented_token(const WebRequest& request) {
@@ -68,16 +92,20 @@ std::optional<std::string> presented_token(const WebRequest& request) {
   return std::nullopt;
 }
 
+bool is_host(std::string_view host) {
+  return read_host(host).has_value();
+}
+
 bool is_safe_host(std::string_view host) {
-  if (host.starts_with('[')) {
-    const std::size_t close = host.find(']');
-    return close != std::string_view::npos && is_address(AF_INET6, host.substr(1, close - 1));
-  }
-  host = host.substr(0, host.find(':'));
-  return is_same_word(host, "localhost") || is_address(AF_INET, host);
+  const std::optional<std::string_view> name = read_host(host);
+  if (!name) return false;
+  return host.starts_with('[') || is_same_word(*name, "localhost") || is_address(AF_INET, *name);
 }
 
 WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_token) {
+  const bool has_host = !request.host.empty();
+  if (request.hosts > 1 || (has_host && !is_host(request.host)))
+    return {400, {}, "Give one Host header: a name or an address, with a port or without."};
   const std::optional<std::string> token = presented_token(request);
   const bool has_token = token && is_token(*token);
   // A wrong token is said, whoever brings it: what works here would not work from elsewhere.

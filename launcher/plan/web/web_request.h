@@ -7,6 +7,7 @@
 // address, or localhost.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,6 +21,7 @@ struct WebRequest {
   std::string target;         // "/api/status?token=..."
   std::string host;           // the header; empty: none
   std::string authorization;  // likewise
+  std::size_t hosts = 1;      // Host headers
 };
 
 enum class WebPart : std::uint8_t { page, events, status, metrics };
@@ -39,6 +41,10 @@ WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_to
 
 /// By "Authorization: Bearer TOKEN", or "?token=TOKEN".
 std::optional<std::string> presented_token(const WebRequest& request);
+
+/// Whether it is a name or an address, with a port or without (RFC 9110, 7.2). Nothing is guessed
+/// of what is not: "127.0.0.1@evil" is no address.
+bool is_host(std::string_view host);
 
 /// Whether no other name than ours can stand there: an address, or localhost; any port.
 bool is_safe_host(std::string_view host);

@@ -1,0 +1,26 @@
+#include "launcher/os/surroundings.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+
+#include "common/error.h"
+
+namespace ddp::launcher {
+
+void require_surroundings() {
+  if (::access("/proc/self/stat", R_OK) != 0) {
+    throw SystemError(
+        "/proc is not mounted here, and without it workers cannot be watched. Mount it: mount -t "
+        "proc proc /proc");
+  }
+  std::error_code error;
+  if (!std::filesystem::current_path(error).empty() && !error) return;
+  // The kernel writes " (deleted)" behind it (proc(5)).
+  const std::filesystem::path gone = std::filesystem::read_symlink("/proc/self/cwd", error);
+  throw SystemError("the working directory " + gone.string() +
+                    " is not there any more. Change into one that is there.");
+}
+
+}  // namespace ddp::launcher
