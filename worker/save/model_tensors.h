@@ -15,8 +15,9 @@ namespace ddp::worker {
 /// the average.
 bool has_averages(const LoadedCheckpoint& checkpoint);
 
-/// Parameters and buffers, in the order of Python's state_dict. With `averaged` the averages stand in the place of
-/// what they are of, in its type, as in an evaluation; integer buffers are the model's.
+/// Parameters and buffers, in the order of Python's state_dict. With `averaged` the averages stand
+/// in the place of what they are of, in its type, as in an evaluation; integer buffers are the
+/// model's.
 std::vector<NamedTensor> model_tensors(const LoadedCheckpoint& checkpoint, bool averaged);
 
 /// Makes `model` the one of the checkpoint as it is evaluated: its averages where it has any.
