@@ -15,6 +15,7 @@ Usage: ./make.sh COMMAND
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
+  bench readme        the tables of README.md, anew: at normal priority, as Markdown
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
   bench loader [ARG...]  torch's DataLoader, DALI and ultralytics where they can be had, beside ddp-worker's loader: images/s, per core, share of libjpeg-turbo
   bench checkpoint [ARG...]  torch.save, async_save and dd beside ddp-worker's saves: how long training stands still, MB/s
@@ -30,6 +31,7 @@ Usage: ./make.sh COMMAND
   gpu-kit OUT         the same as a directory to carry to a machine with a GPU: no compiler, network or root is needed there
   lint                format, the project's own rules, shellcheck
   rooms [FOLDER...]   what each file is for: the first sentence of its head comment
+  figures             files, lines, comments and tests of this tree, by room
   deps                install what building, testing and linting need: Debian packages, LibTorch
   docs                the pages of the checkout as a site, in build/docs/site (mkdocs-material)
   install PREFIX      copy the programs to PREFIX/bin, the job files to PREFIX/share/ddp
@@ -601,11 +603,11 @@ run() {
 }
 
 bench() {
-  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart|newcomer)$ ]]; then
+  if [[ "${1:-}" =~ ^(gpu|loader|checkpoint|restart|newcomer|readme)$ ]]; then
     "bench_$1" "${@:2}"
     return
   fi
-  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, gpu, loader, checkpoint, restart, newcomer, scale"
+  [[ "${1:-launcher}" =~ ^(launcher|scale)$ && $# -le 1 ]] || fail "bench knows: launcher, readme, gpu, loader, checkpoint, restart, newcomer, scale"
   if [[ "${1:-}" == scale ]]; then
     build_tests
     (cd build/release && tests/scale_nodes ./ddp-launch tests/fake_worker 1250 &&
@@ -652,6 +654,13 @@ bench_restart() {
   require_python "bench compares with torchrun"
   build_tests
   "$python" -B tests/bench/restart.py build/release/ddp-launch --json build/release/bench-restart.json "$@"
+}
+
+bench_readme() {
+  local python
+  require_python "bench compares with torchrun"
+  build
+  "$python" -B tests/bench/readme.py build/release/ddp-launch "$@"
 }
 
 # What is committed is cloned.
@@ -725,6 +734,7 @@ case "$command" in
   lint) lint ;;
   docs) docs ;;
   rooms) python3 -B tests/rooms.py "$@" ;;
+  figures) python3 -B tests/figures.py ;;
   deps)
     need_packages "${build_packages[@]}" "${test_packages[@]}" "${lint_packages[@]}"
     need_torch
