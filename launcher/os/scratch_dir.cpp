@@ -2,12 +2,15 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -104,6 +107,39 @@ void make_directory(const fs::path& path) {
                     ". Set XDG_RUNTIME_DIR to a directory of yours that can be written.");
 }
 
+/// An agent's id: what stands beside them is of others.
+bool is_agent_id(std::string_view name) {
+  constexpr std::size_t kDigits = 32;
+  return name.size() == kDigits &&
+         name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// Removes what agents that are gone have left, but for the newest. Who lives has his locked.
+void sweep(const OwnDir& place) {
+  std::vector<std::string> names = place.names();
+  std::erase_if(names, [](const std::string& name) { return !is_agent_id(name); });
+  if (names.size() <= ScratchDir::kKeptOfOthers) return;
+  struct Left {
+    std::int64_t changed = 0;
+    OwnDir directory;
+  };
+  std::vector<Left> left;
+  for (const std::string& name : names) {
+    std::optional<OwnDir> directory = place.enter(name);
+    struct stat status {};
+    if (!directory || ::flock(directory->fd(), LOCK_EX | LOCK_NB) != 0 ||
+        ::fstat(directory->fd(), &status) != 0) {
+      continue;
+    }
+    left.push_back({status.st_mtime, std::move(*directory)});
+  }
+  std::ranges::sort(left, std::greater(), &Left::changed);
+  for (std::size_t i = ScratchDir::kKeptOfOthers; i < left.size(); ++i) {
+    std::error_code ignored;
+    fs::remove_all(left[i].directory.path(), ignored);
+  }
+}
+
 }  // namespace
 
 std::optional<OwnDir> OwnDir::open(const fs::path& path, std::string& why_not) {
@@ -189,9 +225,14 @@ ScratchDir::ScratchDir(const fs::path& place, const std::string& agent_id)
     : path_(place / agent_id) {
   make_directory(path_);
   std::string why_not;
-  if (OwnDir::open(path_, why_not)) return;
-  throw SystemError(path_.string() + " " + (why_not.empty() ? "is gone" : why_not) +
-                    ". Start the job again; if that does not help, remove it.");
+  held_ = OwnDir::open(path_, why_not);
+  if (!held_) {
+    throw SystemError(path_.string() + " " + (why_not.empty() ? "is gone" : why_not) +
+                      ". Start the job again; if that does not help, remove it.");
+  }
+  // The guard is forked with the descriptor, and so holds it for a moment longer than we do.
+  (void)::flock(held_->fd(), LOCK_SH | LOCK_NB);
+  if (const auto whole = OwnDir::open(place, why_not)) sweep(*whole);
 }
 
 ScratchDir::~ScratchDir() {

@@ -63,7 +63,12 @@ std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtim
 
 class ScratchDir {
  public:
-  /// "`place`/`agent_id`". Errors: SystemError when it cannot be made or belongs to somebody else.
+  /// Directories that agents have left here stay for whoever looks into them: so many.
+  static constexpr std::size_t kKeptOfOthers = 20;
+
+  /// "`place`/`agent_id`". Of the directories of agents that are gone the oldest are removed, so
+  /// that kKeptOfOthers stay. Errors: SystemError when it cannot be made or belongs to somebody
+  /// else.
   ScratchDir(const std::filesystem::path& place, const std::string& agent_id);
   ScratchDir(const ScratchDir&) = delete;
   ScratchDir& operator=(const ScratchDir&) = delete;
@@ -75,6 +80,7 @@ class ScratchDir {
 
  private:
   std::filesystem::path path_;
+  std::optional<OwnDir> held_;  // locked, as long as this process or its guard lives
   bool kept_ = false;
 };
 

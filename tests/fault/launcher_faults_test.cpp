@@ -104,6 +104,37 @@ TEST_F(LauncherFaults, L1_ErrorFilesStayWhenTheLauncherIsKilled) {
   EXPECT_FALSE(std::filesystem::is_empty(scratch() / "ddp"));
 }
 
+TEST_F(LauncherFaults, L1_WhatKilledLaunchersLeaveIsSweptButForTheNewest) {
+  namespace fs = std::filesystem;
+  const fs::path place = scratch() / "ddp";
+  const auto job = start(
+      Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "message", "x", "print", "ready", "hold"},
+              .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  ASSERT_TRUE(job->sees("ready"));
+  const fs::path living = fs::directory_iterator(place)->path();
+  fs::last_write_time(living, fs::file_time_type::clock::now() - 1000h);
+  const auto left = [&](int number) {
+    std::string name = std::to_string(number);
+    return place / (std::string(32 - name.size(), 'a') + name);
+  };
+  for (int i = 0; i < 30; ++i) {
+    fs::create_directory(left(i));
+    fs::permissions(left(i), fs::perms::owner_all);
+    std::ofstream(left(i) / "error.json") << i;
+    fs::last_write_time(left(i), fs::file_time_type::clock::now() - (100h - i * 1h));
+  }
+  fs::create_directory(place / "another");
+  const auto next = start(Command{.arguments = {DDP_LAUNCH, DDP_FAKE_WORKER, "print", "on"},
+                                  .environment = {{"XDG_RUNTIME_DIR", scratch().string()}}});
+  EXPECT_EQ(next->wait(), 0) << next->err();
+  for (int i = 0; i < 30; ++i)
+    EXPECT_EQ(fs::exists(left(i) / "error.json"), i >= 10) << i;
+  EXPECT_TRUE(fs::exists(living)) << "its agent lives, though it is the oldest";
+  EXPECT_TRUE(fs::exists(place / "another"));
+  job->signal(SIGTERM);
+  EXPECT_EQ(job->wait(), 143);
+}
+
 TEST_F(LauncherFaults, L1_TheGuardBlocksSignalsAndIsSmall) {
   const auto job = launch_fakes(1, "print ready hold");
   ASSERT_TRUE(job->sees("ready"));
