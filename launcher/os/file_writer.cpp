@@ -61,7 +61,8 @@ struct FileWriter::Output {
   // Where it is to be opened, until then. Owners: whoever opens files there, and this.
   std::shared_ptr<const OwnedDir> directory;
   int fd = -1;
-  bool is_file = true;  // no console, pipe or terminal: takes any size at once
+  bool is_file = true;     // no console, pipe or terminal: takes any size at once
+  bool is_doomed = false;  // it is not written but removed
   std::atomic<bool> failed{false};
   bool is_free = false;  // closed: the next open() may have it
 };
@@ -172,6 +173,7 @@ FileWriter::Output* FileWriter::Lane::add(std::filesystem::path path,
   place->directory = std::move(directory);
   place->fd = fd;
   place->is_file = is_file;
+  place->is_doomed = false;
   place->failed = left_;
   place->is_free = false;
   return &*place;
@@ -268,6 +270,11 @@ void FileWriter::Lane::show(const Block& block) {
 
 void FileWriter::Lane::put(Output& output, const std::string& bytes) {
   if (output.failed) return;
+  if (output.is_doomed) {
+    output.directory->remove(output.path.filename());
+    output.directory.reset();
+    return;
+  }
   if (output.fd < 0) {
     std::string why_not;
     constexpr int kAppend = O_WRONLY | O_CREAT | O_APPEND;
@@ -388,6 +395,14 @@ FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
   if (known != places_.end()) return static_cast<Target>(known - places_.begin());
   places_.push_back(Place{files_.get(), output});
   return places_.size() - 1;
+}
+
+void FileWriter::remove(std::shared_ptr<const OwnedDir> directory, const std::string& name) {
+  files_->start();
+  std::filesystem::path path = directory->path() / name;
+  Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
+  output->is_doomed = true;  // before it is pushed: until then it is ours alone
+  files_->push(output, "", true);
 }
 
 void FileWriter::close(Target target) {

@@ -48,6 +48,10 @@ class FileWriter {
   /// After what was written before. The number may come again from open().
   void close(Target target);
 
+  /// Removes what has that name in `directory`, with all that is in it, as its turn comes: nothing
+  /// waits for a slow disk. What cannot be removed stays. Errors: as open().
+  void remove(std::shared_ptr<const OwnedDir> directory, const std::string& name);
+
   void write(Target target, std::string bytes);
 
   /// Whether stderr is a terminal.

@@ -6,10 +6,19 @@ namespace ddp::launcher {
 
 namespace fs = std::filesystem;
 
+std::optional<int> round_to_forget(int round) {
+  const int last = round - kRoundsWithLogs;  // with it there would be one more than that
+  return last >= kRoundsWithLogs ? std::optional(last) : std::nullopt;
+}
+
+std::string round_name(const RoundFacts& facts, int round) {
+  return (facts.log_dir.empty() ? "round-" : "attempt_") + std::to_string(round);
+}
+
 fs::path round_dir(const RoundFacts& facts) {
-  const std::string round = std::to_string(facts.round);
-  if (!facts.log_dir.empty()) return facts.log_dir / ("attempt_" + round);
-  if (!facts.run_dir.empty()) return facts.run_dir / "logs" / ("round-" + round);
+  const std::string name = round_name(facts, facts.round);
+  if (!facts.log_dir.empty()) return facts.log_dir / name;
+  if (!facts.run_dir.empty()) return facts.run_dir / "logs" / name;
   return {};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "launcher/plan/job_spec.h"
@@ -22,6 +23,15 @@ struct WorkerFiles {
 
 /// Where the log files of a round lie, in either layout; empty: nowhere.
 std::filesystem::path round_dir(const RoundFacts& facts);
+
+/// Of rounds that restart for days the logs of the first and the last so many stay.
+inline constexpr int kRoundsWithLogs = 20;
+
+/// The round whose logs go as that one begins; nothing: none.
+std::optional<int> round_to_forget(int round);
+
+/// The name of a round's directory, in the layout that `facts` have.
+std::string round_name(const RoundFacts& facts, int round);
 
 /// `scratch` takes the error files when there is no directory in torchrun's layout.
 WorkerFiles place_files(const JobSpec& spec,

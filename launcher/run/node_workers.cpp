@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/interfaces.h"
+#include "launcher/plan/log_layout.h"
 #include "launcher/plan/node_silence.h"
 #include "launcher/plan/placement.h"
 #include "launcher/run/gpu_memory_wait.h"
@@ -94,11 +95,30 @@ void NodeWorkers::open_run_dir() {
   }
 }
 
+/// Of a job that restarts for days, the logs of most rounds tell nothing that the others do not.
+void NodeWorkers::forget_logs() {
+  const std::optional<int> round = round_to_forget(facts_.round);
+  if (!round || (!log_dir_ && !run_dir_)) return;
+  std::shared_ptr<const OwnedDir> above = log_dir_;
+  if (!above) {
+    std::string why_not;
+    std::optional<OwnedDir> logs = run_dir_->find("logs", why_not);
+    if (logs) above = std::make_shared<const OwnedDir>(std::move(*logs));
+  }
+  if (!above) return;
+  parts_.writer.remove(above, round_name(facts_, *round));
+  if (*round != kRoundsWithLogs) return;  // said once
+  const std::string many = std::to_string(kRoundsWithLogs);
+  parts_.console.info("the logs of the first and the last " + many +
+                      " rounds are kept; those between are removed");
+}
+
 GroupStarted NodeWorkers::start(const StartRound& start) {
   baseline_ = take_baseline();
   // Once: whoever may rename it later leaves us in it.
   const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(parts_.spec.logs);
   if (has_files && !run_dir_) open_run_dir();
+  forget_logs();
   group_->start(place(start.workers_of_node, start.role_of_node, start.node_rank),
                 log_dir_ ? log_dir_ : run_dir_,
                 parts_.scratch.path());

@@ -83,6 +83,7 @@ class NodeWorkers {
   void prepare_cgroup();
   void make_group();
   void open_run_dir();
+  void forget_logs();
   asio::awaitable<void> clear_up_after_survivors();
 
   const Parts parts_;

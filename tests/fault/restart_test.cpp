@@ -164,6 +164,38 @@ TEST_F(Restart, EachRoundHasItsOwnLogFiles) {
   }
 }
 
+TEST_F(Restart, OfManyRoundsTheFirstAndTheLastKeepTheirLogs) {
+  const auto job = launch_fakes(
+      1,
+      "print on round 44 [ print last ] exit 7",
+      {"--max-restarts", "44", "--died-within", "0s", "--output", (scratch() / "runs").string()});
+  EXPECT_EQ(job->wait(60s), 7) << job->err();
+  for (int round = 0; round <= 44; ++round) {
+    const auto logs = scratch() / "runs/fake_worker/logs" / ("round-" + std::to_string(round));
+    EXPECT_EQ(std::filesystem::exists(logs / "rank-0.out"), round < 20 || round > 24) << round;
+  }
+  EXPECT_NE(job->err().find("first and the last 20 rounds are kept"), std::string::npos);
+}
+
+TEST_F(Restart, InTorchrunsLayoutTheyDoToo) {
+  const auto job = launch_fakes(1,
+                                "print on exit 7",
+                                {"--max-restarts",
+                                 "41",
+                                 "--died-within",
+                                 "0s",
+                                 "-t",
+                                 "3",
+                                 "--log-dir",
+                                 (scratch() / "logs").string()});
+  EXPECT_EQ(job->wait(60s), 7) << job->err();
+  const auto above = std::filesystem::directory_iterator(scratch() / "logs")->path();
+  for (int round = 0; round <= 41; ++round) {
+    const auto logs = above / ("attempt_" + std::to_string(round));
+    EXPECT_EQ(std::filesystem::exists(logs / "0/stdout.log"), round < 20 || round > 21) << round;
+  }
+}
+
 // The agent neither grows nor loses descriptors: invariant I8 of the list of faults.
 TEST_F(Restart, AHundredRoundsCostNothing) {
   const auto job =
