@@ -60,8 +60,9 @@ WebRequest take_request(const Parser& parser) {
 }  // namespace
 
 struct HttpServer::Client {
-  Client(tcp::socket accepted, Peer from)
-      : socket(std::move(accepted)),
+  Client(Slots::Id number, tcp::socket accepted, Peer from)
+      : id(number),
+        socket(std::move(accepted)),
         deadline(socket.get_executor()),
         bell(socket.get_executor()),
         peer(std::move(from)) {}
@@ -73,11 +74,11 @@ struct HttpServer::Client {
     bell.cancel();
   }
 
+  const Slots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
   asio::steady_timer bell;  // of a stream: it is cancelled when there is something new
   Peer peer;
-  bool has_asked = false;
   bool is_stream = false;
   bool is_writing = false;
   std::uint64_t version = 0;  // of what a stream was sent last
@@ -150,22 +151,24 @@ void HttpServer::admit(tcp::socket socket) {
   socket.non_blocking(true, ignored);
   socket.set_option(asio::socket_base::send_buffer_size(kSendBuffer), ignored);
   std::optional<Peer> peer = access_.identify(socket);
-  if (!peer || !make_room()) return;  // the socket closes with this
-  const auto client = std::make_shared<Client>(std::move(socket), std::move(*peer));
+  if (!peer) return;  // the socket closes with this
+  make_room(peer->source);
+  slots_.take(++next_id_, peer->source);
+  const auto client = std::make_shared<Client>(next_id_, std::move(socket), std::move(*peer));
   clients_.push_back(client);
   set_deadline(client, kTimeout);
   asio::co_spawn(io_, serve(client), rethrow);
 }
 
-/// False: all that are here are being served.
-bool HttpServer::make_room() {
-  if (clients_.size() < kMostClients) return true;
-  const auto idle = std::ranges::find_if(
-      clients_, [](const std::shared_ptr<Client>& client) { return !client->has_asked; });
-  if (idle == clients_.end()) return false;
-  (*idle)->close();
-  clients_.erase(idle);
-  return true;
+void HttpServer::make_room(const std::string& source) {
+  const std::optional<Slots::Id> dropped = slots_.find_to_drop(source);
+  if (!dropped) return;
+  slots_.release(*dropped);
+  const auto found = std::ranges::find_if(
+      clients_, [&](const std::shared_ptr<Client>& client) { return client->id == *dropped; });
+  if (found == clients_.end()) return;
+  (*found)->close();  // serve() sees it
+  clients_.erase(found);
 }
 
 void HttpServer::set_deadline(const std::shared_ptr<Client>& client, Clock::duration time) {
@@ -180,6 +183,7 @@ void HttpServer::set_deadline(const std::shared_ptr<Client>& client, Clock::dura
 asio::awaitable<void> HttpServer::serve(std::shared_ptr<Client> client) {
   co_await answer(client);
   client->close();
+  slots_.release(client->id);
   clients_.remove(client);
 }
 
@@ -198,7 +202,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
     const std::size_t taken = parser.put(asio::buffer(header), error);  // whole lines
     header.erase(0, taken);
   }
-  client->has_asked = true;
+  slots_.note_progress(client->id);
   HttpAnswer answer;
   if (error == http::error::header_limit) {
     answer = refuse(431, "The header is too long.");
@@ -219,6 +223,7 @@ asio::awaitable<void> HttpServer::answer(std::shared_ptr<Client> client) {
   if (answer.is_stream && !is_head) {
     ++streams_;
     client->is_stream = true;
+    slots_.release(client->id);
     co_await stream(client);
     --streams_;
     co_return;

@@ -1,11 +1,12 @@
 // Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
 // events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
-// this: kMostClients connections (a new one takes the place of the oldest that has not said yet
-// what it wants), kMostStreams of them streams, kAcceptsPerSecond new ones, kTimeout for a request
-// and for each answer, kHeaderBytes of it. A stream that reads slowly skips what is out of date: it
-// is sent the newest of each part when it has taken the last, and nothing is queued for it. Of a
-// request it reads the header alone: a body is never taken. Bytes of an answer belong to whoever
-// made it and to each client that is being sent it.
+// this: kMostClients connections, half of them to one source (a user of this node, else an address;
+// plan/slots says whose is closed when one more comes), kMostStreams streams beside them,
+// kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it. A
+// stream that reads slowly skips what is out of date: it is sent the newest of each part when it
+// has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
+// is never taken. Bytes of an answer belong to whoever made it and to each client that is being
+// sent it.
 #pragma once
 
 #include <array>
@@ -21,6 +22,7 @@
 #include "launcher/net/listeners.h"
 #include "launcher/net/store_access.h"
 #include "launcher/os/asio.h"
+#include "launcher/plan/slots.h"
 #include "launcher/plan/web/web_request.h"
 
 namespace ddp::launcher {
@@ -39,7 +41,7 @@ class HttpServer {
  public:
   static constexpr std::size_t kMostClients = 64;
   static constexpr std::size_t kMostStreams = 16;
-  static constexpr int kAcceptsPerSecond = 200;
+  static constexpr int kAcceptsPerSecond = 1000;
   static constexpr std::chrono::seconds kTimeout{5};
   static constexpr std::uint32_t kHeaderBytes = 8 << 10;
 
@@ -73,7 +75,7 @@ class HttpServer {
   asio::awaitable<void> answer(std::shared_ptr<Client> client);
   asio::awaitable<void> stream(std::shared_ptr<Client> client);
   void admit(tcp::socket socket);
-  bool make_room();
+  void make_room(const std::string& source);
   Clock::duration pause_before_next();
   void set_deadline(const std::shared_ptr<Client>& client, Clock::duration time);
 
@@ -82,7 +84,9 @@ class HttpServer {
   int port_ = 0;
   const Answer answer_;
   StoreAccess access_;
-  std::list<std::shared_ptr<Client>> clients_;  // the oldest first; their other owner: a coroutine
+  std::list<std::shared_ptr<Client>> clients_;   // the oldest first; their other owner: a coroutine
+  Slots slots_{kMostClients, kMostClients / 2};  // of those that are no streams
+  Slots::Id next_id_ = 0;
   std::vector<Part> parts_;
   std::uint64_t version_ = 0;
   std::size_t streams_ = 0;
