@@ -131,12 +131,15 @@ void KeySpace::compare_set(StoreRequest& request, Answer& answer) {
   const auto found = values_.find(key);
   // A missing key counts as empty, so an empty `expected` creates it; and a missing key with
   // another `expected` is answered by that: both as the reference server has it.
-  const std::string current = found == values_.end() ? "" : found->second;
-  if (current == expected) {
+  const std::string_view current =
+      found == values_.end() ? std::string_view() : std::string_view(found->second);
+  if (sizeof(std::uint64_t) + std::max(current.size(), expected.size()) > max_reply_bytes_) {
+    answer.refused = too_large();  // APPEND makes values that are larger than any reply
+  } else if (current == expected) {
     put_text(answer.reply, desired);
     put(key, std::move(request.texts[2]), answer);
   } else {
-    put_text(answer.reply, found == values_.end() ? expected : current);
+    put_text(answer.reply, found == values_.end() ? std::string_view(expected) : current);
   }
 }
 
@@ -197,10 +200,9 @@ void KeySpace::wait(StoreClientId client, StoreRequest& request, Time now, Answe
     if (!list.empty() && list.rbegin()->first >= first) continue;
     bytes_ += 2 * cost(key, "");
     list.emplace(next_turn_, client);
-    waiter.keys.push_back({std::move(key), next_turn_});
+    waiter.missing.emplace_hint(waiter.missing.end(), next_turn_, std::move(key));
     ++next_turn_;
   }
-  waiter.missing = waiter.keys.size();
   waiters_[client] = std::move(waiter);
 }
 
@@ -267,9 +269,7 @@ void KeySpace::wake_all(const std::string& key, Answer& answer) {
   auto list = awaited_.extract(key);
   if (list.empty()) return;
   for (const auto& [turn, client] : list.mapped())
-    count_down(client, answer);
-  // Both entries, here and in waiters_: the other is freed when the wait ends, a moment later for
-  // waits of several keys.
+    count_down(client, turn, answer);
   bytes_ -= list.mapped().size() * 2 * cost(key, "");
 }
 
@@ -279,17 +279,18 @@ void KeySpace::wake_one(const std::string& key, Answer& answer) {
   if (found == awaited_.end()) return;
   bool ended = false;
   while (!ended && !found->second.empty()) {
-    const StoreClientId client = found->second.begin()->second;
-    found->second.erase(found->second.begin());
+    const auto [turn, client] = *found->second.begin();
+    found->second.erase(turn);
     bytes_ -= 2 * cost(key, "");
-    ended = count_down(client, answer);
+    ended = count_down(client, turn, answer);
   }
   if (found->second.empty()) awaited_.erase(found);
 }
 
-bool KeySpace::count_down(StoreClientId client, Answer& answer) {
+bool KeySpace::count_down(StoreClientId client, Turn turn, Answer& answer) {
   const auto waiter = waiters_.find(client);
-  if (--waiter->second.missing > 0) return false;
+  waiter->second.missing.erase(turn);
+  if (!waiter->second.missing.empty()) return false;
   waiters_.erase(waiter);
   answer.released.push_back(client);
   return true;
@@ -298,10 +299,10 @@ bool KeySpace::count_down(StoreClientId client, Answer& answer) {
 void KeySpace::forget(StoreClientId client) {
   const auto waiter = waiters_.extract(client);
   if (waiter.empty()) return;
-  for (const Awaited& awaited : waiter.mapped().keys) {
-    const auto list = awaited_.find(awaited.key);
-    if (list == awaited_.end()) continue;  // it has come
-    bytes_ -= list->second.erase(awaited.turn) * 2 * cost(awaited.key, "");
+  for (const auto& [turn, key] : waiter.mapped().missing) {
+    const auto list = awaited_.find(key);
+    list->second.erase(turn);
+    bytes_ -= 2 * cost(key, "");
     if (list->second.empty()) awaited_.erase(list);
   }
 }
@@ -309,12 +310,8 @@ void KeySpace::forget(StoreClientId client) {
 std::vector<KeySpace::Wait> KeySpace::waits() const {
   std::vector<Wait> waits;
   for (const auto& [client, waiter] : waiters_) {
-    const auto first =
-        std::find_if(waiter.keys.begin(), waiter.keys.end(), [this](const Awaited& awaited) {
-          const auto list = awaited_.find(awaited.key);
-          return list != awaited_.end() && list->second.contains(awaited.turn);
-        });
-    waits.push_back(Wait{client, first->key, waiter.missing, waiter.since});
+    const std::string& first = waiter.missing.begin()->second;
+    waits.push_back(Wait{client, first, waiter.missing.size(), waiter.since});
   }
   return waits;
 }

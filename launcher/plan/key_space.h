@@ -69,13 +69,8 @@ class KeySpace {
  private:
   /// Of all waits for keys, in the order in which they began: never used twice.
   using Turn = std::uint64_t;
-  struct Awaited {
-    std::string key;
-    Turn turn = 0;
-  };
   struct Waiter {
-    std::vector<Awaited> keys;  // those that were missing when it began, each once
-    std::size_t missing = 0;
+    std::map<Turn, std::string> missing;  // the keys that have not come, each once
     Time since;
   };
 
@@ -95,7 +90,7 @@ class KeySpace {
   void list_keys(Answer& answer) const;
   void wake_all(const std::string& key, Answer& answer);
   void wake_one(const std::string& key, Answer& answer);
-  bool count_down(StoreClientId client, Answer& answer);
+  bool count_down(StoreClientId client, Turn turn, Answer& answer);
 
   std::size_t max_bytes_;
   std::size_t max_reply_bytes_;

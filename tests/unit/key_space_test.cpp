@@ -307,6 +307,15 @@ TEST_F(Keys, WhatIsTooLargeToBeSentIsNotMade) {
   }
 }
 
+TEST_F(Keys, AValueThatHasGrownTooLargeIsComparedWithNothing) {
+  keys_ = KeySpace(KeySpace::kMaxBytes, 1 << 20);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(take(kA, append, {"k", std::string(400'000, 'x')}).refused, "");
+  const KeySpace::Answer answer = take(kA, compare_set, {"k", "other", "v"});
+  EXPECT_THAT(answer.refused, HasSubstr("larger than 1 MiB"));
+  EXPECT_EQ(answer.reply.size(), 0U);
+}
+
 TEST(StoreSize, GrowsWithTheRanksToAGibibyte) {
   EXPECT_EQ(KeySpace::max_bytes_of(2), 264ULL << 20);
   EXPECT_EQ(KeySpace::max_bytes_of(64), 512ULL << 20);
