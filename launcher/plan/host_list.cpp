@@ -7,6 +7,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/shown_problems.h"
 
 namespace ddp::launcher {
 namespace {
@@ -15,7 +16,6 @@ constexpr std::size_t kLongestName = 253;  // of a host, in the domain name syst
 constexpr std::size_t kLongestUser = 64;
 constexpr std::size_t kLongestZone = 32;
 constexpr std::size_t kLongestShown = 100;  // of what somebody typed
-constexpr std::size_t kMostProblems = 20;
 constexpr int kMostWorkers = 100000;
 
 bool is_word(std::string_view text, std::size_t longest) {
@@ -105,7 +105,8 @@ class Reader {
   }
 
   void complain(std::string problem) {
-    if (problems_.size() < kMostProblems) problems_.push_back(std::move(problem));
+    if (problems_.size() >= kShownProblems) problem.clear();  // counted
+    problems_.push_back(std::move(problem));
   }
 
   /// `source` is what had no host in it.

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 
 #include "common/error.h"
+#include "common/shown_problems.h"
 
 namespace ddp::launcher {
 namespace {
 
 using testing::ElementsAre;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 
 std::string problems_of(const std::string& list) {
   try {
@@ -100,6 +103,18 @@ TEST(HostList, EveryWrongLineOfAFileIsNamed) {
       problems_of_file("a slots=\nb:2 slots=2\nc max_slots=4\nd slots=2 x\n-x\n");
   for (const char* const place : {":1: ", ":2: ", ":3: ", ":4: ", ":5: "})
     EXPECT_THAT(problems, HasSubstr("nodes.txt" + std::string(place)));
+}
+
+TEST(HostList, OfManyWrongLinesTheFirstAreNamedAndTheOthersCounted) {
+  std::string text;
+  for (std::size_t i = 0; i < kShownProblems + 7; ++i)
+    text += "-x\n";
+  const std::string problems = problems_of_file(text);
+  const std::string last = ":" + std::to_string(kShownProblems);
+  const std::string next = ":" + std::to_string(kShownProblems + 1);
+  EXPECT_THAT(problems, HasSubstr("nodes.txt" + last + ": "));
+  EXPECT_THAT(problems, Not(HasSubstr("nodes.txt" + next + ": ")));
+  EXPECT_THAT(problems, EndsWith("\nand 7 more like these"));
 }
 
 TEST(HostList, ItHasAnEnd) {

@@ -56,7 +56,7 @@ TEST(WebRequest, ANameThatMayBeRebound) {
 
 TEST(WebRequest, AddressesAndLocalhostAreSafe) {
   for (const char* const host :
-       {"localhost", "LOCALHOST:1", "127.0.0.1", "10.1.2.3:80", "[::1]:80"})
+       {"localhost", "LOCALHOST:1", "127.0.0.1:65535", "127.0.0.1:", "10.1.2.3:80", "[::1]:80"})
     EXPECT_TRUE(is_safe_host(host)) << host;
   for (const char* const host :
        {"", "localhost.evil.example", "127.0.0.1.evil.example", "[evil]", "[::1", "::1", "1"})
@@ -70,6 +70,9 @@ TEST(WebRequest, WhatIsNoHostIsABadRequest) {
                                  "127.0.0.1:80@evil",
                                  "localhost:port",
                                  "localhost:1234567",
+                                 "127.0.0.1:99999",
+                                 "localhost:65536",
+                                 "[::1]:65536",
                                  "user:word@127.0.0.1",
                                  "127.0.0.1 evil",
                                  "127.0.0.1,evil",

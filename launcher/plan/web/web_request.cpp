@@ -49,6 +49,17 @@ bool is_address(int family, std::string_view text) {
   return ::inet_pton(family, std::string(text).c_str(), bytes.data()) == 1;
 }
 
+/// ":8080"; the number may be left out (RFC 3986, 3.2.3).
+bool is_port(std::string_view text) {
+  constexpr unsigned kHighestPort = 65535;
+  if (!text.starts_with(':')) return false;
+  text.remove_prefix(1);
+  unsigned port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, port);
+  return text.empty() || (error == std::errc() && stop == end && port <= kHighestPort);
+}
+
 /// The name, or the address without its brackets; nothing where anything else is in it.
 std::optional<std::string_view> read_host(std::string_view host) {
   const auto is_part = [](char c) {
@@ -66,11 +77,8 @@ std::optional<std::string_view> read_host(std::string_view host) {
     host.remove_prefix(name.size());
     if (name.empty() || !std::ranges::all_of(name, is_part)) return std::nullopt;
   }
-  constexpr std::size_t kLongestPort = 6;  // with its colon
-  const bool is_port =
-      host.empty() || (host.starts_with(':') && host.size() <= kLongestPort &&
-                       host.find_first_not_of("0123456789", 1) == std::string_view::npos);
-  return is_port ? std::optional(name) : std::nullopt;
+  if (!host.empty() && !is_port(host)) return std::nullopt;
+  return name;
 }
 
 }  // namespace
