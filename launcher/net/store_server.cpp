@@ -1,5 +1,7 @@
 #include "launcher/net/store_server.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,6 +12,11 @@ namespace {
 
 constexpr std::size_t kKeptBytes = 4096;  // of an idle connection's buffer
 
+/// Whether a turn that begins now is over.
+KeySpace::Enough end_of_turn() {
+  return [end = Clock::now() + StoreServer::kTurn] { return Clock::now() >= end; };
+}
+
 }  // namespace
 
 /// Owned by the server and by the operations under way on its socket: it is gone when both are.
@@ -19,10 +26,17 @@ struct StoreServer::Session {
 
   [[nodiscard]] std::size_t unread() const { return output.size() - sent; }
 
+  /// A large reply waits until all before it has been read: it is moved then, and not copied.
+  [[nodiscard]] bool is_held_back() const {
+    return unread() > (reply.size() > kUnreadBytes ? 0 : kUnreadBytes);
+  }
+
   const StoreClientId id;
   tcp::socket socket;
   asio::steady_timer room;  // cancelled when replies have been read
   StoreDecoder decoder;
+  std::optional<KeySpace::Work> work;  // of a request under way
+  std::string reply;                   // of the last one, until it is in output
   std::string output;
   std::size_t sent = 0;  // of output
   bool is_writing = false;
@@ -38,7 +52,11 @@ StoreServer::StoreServer(asio::io_context& io,
       notice_(std::move(notice)),
       first_request_(first_request),
       input_(kReadBytes),
-      idle_timer_(io) {}
+      idle_timer_(io) {
+  // Small chunks that are given back are joined at once, and not 100,000 of them together when a
+  // large one follows: that took 10 ms and more (mallopt(3)).
+  ::mallopt(M_MXFAST, 0);
+}
 
 void StoreServer::admit(tcp::socket socket) {
   boost::system::error_code error;
@@ -60,11 +78,16 @@ asio::awaitable<void> StoreServer::serve(std::shared_ptr<Session> session) {
   while (session->socket.is_open()) {
     const auto [error] = co_await session->socket.async_wait(tcp::socket::wait_read, kResult);
     if (error || !receive(*session)) break;
-    // It is not read from until it has read its replies, so that TCP holds it back, and not our
-    // memory.
-    while (!carry_out(session)) {
-      session->room.expires_at(kNoDeadline);
-      co_await session->room.async_wait(kResult);
+    Pause pause = carry_out(session);
+    for (; pause != Pause::no_request; pause = carry_out(session)) {
+      if (pause == Pause::turn_of_others) {
+        co_await asio::post(io_, asio::use_awaitable);
+      } else {
+        // It is not read from until it has read its replies, so that TCP holds it back, and not
+        // our memory.
+        session->room.expires_at(kNoDeadline);
+        co_await session->room.async_wait(kResult);
+      }
     }
   }
   drop(*session);
@@ -80,31 +103,27 @@ bool StoreServer::receive(Session& session) {
   return true;
 }
 
-/// Carries out the requests that are there. False: the client must first read its replies.
-bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
+/// Carries out the requests that are there, for one turn.
+StoreServer::Pause StoreServer::carry_out(const std::shared_ptr<Session>& session) {
+  const KeySpace::Enough enough = end_of_turn();
   while (session->socket.is_open()) {
-    if (session->unread() > kUnreadBytes) {
+    if (session->is_held_back()) {
       send(session);
       account(*session);
-      if (session->socket.is_open() && session->unread() > kUnreadBytes) return false;
+      if (session->socket.is_open() && session->is_held_back()) return Pause::unread_replies;
       continue;
     }
-    std::optional<StoreRequest> request = session->decoder.next();
-    if (!request) break;
-    session->has_asked = true;
-    if (request->command == StoreCommand::ping && session->client.pid == 0) {
-      session->client.pid = static_cast<pid_t>(request->number);
-      if (known_.insert(session->client).second) joined_.push_back(session->client);
+    if (session->output.empty()) {
+      session->output = std::exchange(session->reply, {});
+    } else {
+      session->output += std::exchange(session->reply, {});
     }
-    if (session->client.pid != 0 && changes_store(request->command)) ++writes_[session->client];
-    const KeySpace::Answer answer = keys_.take(session->id, std::move(*request), Clock::now());
-    if (answer.refused.empty()) session->output += answer.reply;
-    for (const StoreClientId id : answer.released) {
-      const std::shared_ptr<Session> other = sessions_.at(id);
-      put_byte(other->output, KeySpace::kReleased);
-      send(other);
+    if (!session->work && !take_request(*session)) break;
+    step(session, enough);
+    if (enough()) {
+      account(*session);
+      return Pause::turn_of_others;
     }
-    if (!answer.refused.empty()) refuse(*session, answer.refused);
   }
   send(session);
   account(*session);
@@ -113,7 +132,37 @@ bool StoreServer::carry_out(const std::shared_ptr<Session>& session) {
   } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > max_bytes_) {
     refuse(*session, "the store is full");
   }
+  return Pause::no_request;
+}
+
+/// The next request that is there becomes the session's work. False: there is none.
+bool StoreServer::take_request(Session& session) {
+  std::optional<StoreRequest> request = session.decoder.next();
+  if (!request) return false;
+  session.has_asked = true;
+  if (request->command == StoreCommand::ping && session.client.pid == 0) {
+    session.client.pid = static_cast<pid_t>(request->number);
+    if (known_.insert(session.client).second) joined_.push_back(session.client);
+  }
+  if (session.client.pid != 0 && changes_store(request->command)) ++writes_[session.client];
+  session.work.emplace(session.id, std::move(*request), Clock::now());
   return true;
+}
+
+/// Carries the session's work on.
+void StoreServer::step(const std::shared_ptr<Session>& session, const KeySpace::Enough& enough) {
+  const KeySpace::Step step = keys_.step(*session->work, enough);
+  for (const StoreClientId id : step.released) {
+    const std::shared_ptr<Session> other = sessions_.at(id);
+    put_byte(other->output, KeySpace::kReleased);
+    send(other);
+  }
+  start_tidying();
+  if (!step.is_done) return;
+  session->reply = std::move(session->work->reply);
+  const std::string refused = std::move(session->work->refused);
+  session->work.reset();
+  if (!refused.empty()) refuse(*session, refused);
 }
 
 /// Gives the socket what it takes, and comes back when it takes more.
@@ -133,8 +182,8 @@ void StoreServer::send(const std::shared_ptr<Session>& session) {
     // Thousands of clients are idle most of the time; one large reply is not to be kept for
     // each.
     if (session->output.capacity() > kKeptBytes) session->output.shrink_to_fit();
-  } else if (session->sent > session->output.size() / 2) {
-    // Moved when more than half is sent: each byte is then moved once at most, on average.
+  } else if (session->sent > kUnreadBytes && session->unread() <= kUnreadBytes) {
+    // Moved when little is left of much: each byte is then moved once at most, on average.
     session->output.erase(0, std::exchange(session->sent, 0));
   }
   if (session->unread() <= kUnreadBytes) session->room.cancel();
@@ -151,7 +200,8 @@ void StoreServer::send(const std::shared_ptr<Session>& session) {
 
 void StoreServer::account(Session& session) {
   if (!sessions_.contains(session.id)) return;  // of an older round
-  const std::size_t now = session.decoder.held() + session.output.capacity();
+  const std::size_t now = session.decoder.held() + session.output.capacity() +
+                          session.reply.capacity() + (session.work ? session.work->bytes() : 0);
   buffered_ += now - session.counted;
   session.counted = now;
 }
@@ -171,6 +221,7 @@ void StoreServer::drop(Session& session) {
   session.socket.close(ignored);
   if (sessions_.erase(session.id) == 0) return;  // of an older round
   keys_.forget(session.id);
+  start_tidying();
   buffered_ -= session.counted;
 }
 
@@ -192,9 +243,26 @@ void StoreServer::drop_idle() {
   if (!newest_.empty()) look_for_idle();
 }
 
+void StoreServer::start_tidying() {
+  if (is_tidying_ || (old_.empty() && keys_.is_tidy())) return;
+  is_tidying_ = true;
+  asio::co_spawn(io_, tidy(), rethrow);
+}
+
+/// Gives back the memory of waits and rounds that are over, by turns.
+asio::awaitable<void> StoreServer::tidy() {
+  while (!old_.empty() || !keys_.is_tidy()) {
+    const KeySpace::Enough enough = end_of_turn();
+    if (keys_.tidy(enough) && !old_.empty() && old_.front().clear(enough)) old_.pop_front();
+    co_await asio::post(io_, asio::use_awaitable);
+  }
+  is_tidying_ = false;
+}
+
 void StoreServer::begin_round() {
   close();
-  keys_ = KeySpace(max_bytes_);
+  old_.push_back(std::exchange(keys_, KeySpace(max_bytes_)));
+  start_tidying();
   joined_.clear();
   known_.clear();
   writes_.clear();

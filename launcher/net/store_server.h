@@ -3,7 +3,8 @@
 // and who waits for what.
 // Promises: a client that stalls, floods or sends nonsense harms nobody: what it does not read
 // holds back its own requests, what it sends is bounded, and it alone is disconnected. One that has
-// asked for nothing within kFirstRequest goes: torch's clients ask at once.
+// asked for nothing within kFirstRequest goes: torch's clients ask at once. Nobody's requests keep
+// the loop for longer than kTurn, and one key or value: then everybody else has a turn.
 #pragma once
 
 #include <sys/types.h>
@@ -74,6 +75,7 @@ class StoreServer {
   [[nodiscard]] std::vector<Waiting> waiting() const;
 
   static constexpr std::chrono::seconds kFirstRequest{30};
+  static constexpr std::chrono::milliseconds kTurn{1};
   static constexpr std::size_t kReadBytes = 64 << 10;
   static constexpr std::size_t kUnreadBytes = 1 << 20;  // of replies: above it, no more requests
 
@@ -82,7 +84,13 @@ class StoreServer {
 
   asio::awaitable<void> serve(std::shared_ptr<Session> session);
   bool receive(Session& session);
-  bool carry_out(const std::shared_ptr<Session>& session);
+  /// Why no more requests of a client are carried out just now.
+  enum class Pause { no_request, unread_replies, turn_of_others };
+  Pause carry_out(const std::shared_ptr<Session>& session);
+  bool take_request(Session& session);
+  void step(const std::shared_ptr<Session>& session, const KeySpace::Enough& enough);
+  asio::awaitable<void> tidy();
+  void start_tidying();
   void send(const std::shared_ptr<Session>& session);
   void account(Session& session);
   void refuse(Session& session, const std::string& why);
@@ -95,6 +103,8 @@ class StoreServer {
   const std::chrono::milliseconds first_request_;
   std::size_t max_bytes_ = KeySpace::kMaxBytes;
   KeySpace keys_;
+  std::deque<KeySpace> old_;  // of rounds that are over, until their memory is given back
+  bool is_tidying_ = false;
   std::unordered_map<StoreClientId, std::shared_ptr<Session>> sessions_;
   std::vector<Client> joined_;
   std::set<Client> known_;  // the same

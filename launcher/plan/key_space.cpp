@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -17,17 +18,34 @@ std::size_t cost(const std::string& key, const std::string& value) {
   return kEntryBytes + key.size() + value.size();
 }
 
+std::size_t list_cost(const std::string& key) {
+  return sizeof(std::uint64_t) + key.size();
+}
+
 /// What keeping all of a request may take; 0 for those that keep nothing.
-std::size_t cost(const StoreRequest& request) {
+std::size_t cost(const KeySpace::Work& work) {
   using enum StoreCommand;
   constexpr std::array kKeeping{set, multi_set, compare_set, add, append, queue_push, wait};
-  const auto* const keeping = std::find(kKeeping.begin(), kKeeping.end(), request.command);
-  if (keeping == kKeeping.end()) return 0;
-  const std::size_t copies = request.command == wait ? 2 : 1;  // a wait is kept by key, too
-  std::size_t bytes = request.command == add ? kDigits : 0;
-  for (const std::string& text : request.texts)
-    bytes += copies * (kEntryBytes + text.size());
-  return bytes;
+  const StoreCommand command = work.request.command;
+  if (std::ranges::count(kKeeping, command) == 0) return 0;
+  const std::size_t copies = command == wait ? 2 : 1;  // a wait is kept by key, too
+  return copies * work.request_bytes + (command == add ? kDigits : 0);
+}
+
+/// Does `act` with the number of each of `size` texts, or of each `stride`th, from `next` on. True:
+/// the last is done.
+template <typename Act>
+bool each_from(std::size_t& next,
+               std::size_t size,
+               std::size_t stride,
+               const KeySpace::Enough& enough,
+               const Act& act) {
+  while (next < size) {
+    act(next);
+    next += stride;
+    if (next < size && enough()) return false;
+  }
+  return true;
 }
 
 /// As the reference server reads a number: strtoll, so "12x" is 12. Nothing where there is none.
@@ -41,71 +59,88 @@ std::optional<std::int64_t> read_integer(const std::string& text) {
 
 }  // namespace
 
-KeySpace::Answer KeySpace::take(StoreClientId client, StoreRequest request, Time now) {
-  Answer answer;
-  const std::vector<std::string>& texts = request.texts;
-  const std::size_t more = cost(request);
-  // Before anything is changed: a request is carried out whole, or not at all.
-  if (more > 0 && bytes_ + more > max_bytes_) {
-    answer.refused = "the store is full (" + std::to_string(max_bytes_ >> 20) + " MiB)";
-    return answer;
+KeySpace::Work::Work(StoreClientId who, StoreRequest what, Time when)
+    : client(who), request(std::move(what)), begin(when) {
+  request_bytes = 0;
+  for (const std::string& text : request.texts)
+    request_bytes += kEntryBytes + text.size();
+}
+
+KeySpace::Step KeySpace::step(Work& work, const Enough& enough) {
+  Step step;
+  step.is_done = true;
+  if (!work.has_begun) {
+    // A client's next wait is paid for by tidying after its last: else they would pile up.
+    if (work.request.command == StoreCommand::wait) {
+      forget(work.client);
+      step.is_done = tidy(enough);
+    }
+    if (!step.is_done || !begin(work)) return step;
+    work.has_begun = true;
   }
-  switch (request.command) {
+  switch (work.request.command) {
     case StoreCommand::validate:  // belongs to the handshake
-      answer.refused = "a second VALIDATE";
+      work.refused = "a second VALIDATE";
       break;
     case StoreCommand::set:
     case StoreCommand::multi_set:
-      for (std::size_t i = 0; i + 1 < texts.size(); i += 2)
-        put(texts[i], std::move(request.texts[i + 1]), answer);
+      step.is_done = put_all(work, step, enough);
       break;
     case StoreCommand::compare_set:
-      compare_set(request, answer);
+      compare_set(work, step);
       break;
     case StoreCommand::get:
     case StoreCommand::multi_get:
-      get(texts, answer);
+      step.is_done = get(work, enough);
       break;
     case StoreCommand::add:
-      add(request, answer);
+      add(work, step);
       break;
     case StoreCommand::check:
-      check(request, answer);
+      step.is_done = check(work, enough);
       break;
     case StoreCommand::wait:
-      wait(client, request, now, answer);
+      step.is_done = wait(work, enough);
       break;
     case StoreCommand::count_keys:
-      put_u64(answer.reply, values_.size());
+      put_u64(work.reply, values_.size());
       break;
     case StoreCommand::delete_key:
-      delete_key(texts[0], answer);
+      delete_key(work);
       break;
     case StoreCommand::append:
-      append(request, answer);
+      append(work, step);
       break;
     case StoreCommand::cancel_wait:
       // It may have crossed the release: the client reads until this 1 in any case.
-      forget(client);
-      put_byte(answer.reply, 1);
+      forget(work.client);
+      put_byte(work.reply, 1);
       break;
     case StoreCommand::ping:
-      put_u32(answer.reply, static_cast<std::uint32_t>(request.number));
+      put_u32(work.reply, static_cast<std::uint32_t>(work.request.number));
       break;
     case StoreCommand::queue_push:
-      queue_push(request, answer);
+      queue_push(work, step);
       break;
     case StoreCommand::queue_pop:
-      queue_pop(texts[0], answer);
+      queue_pop(work);
       break;
     case StoreCommand::queue_length:
-      queue_length(texts[0], answer);
+      queue_length(work);
       break;
     case StoreCommand::list_keys:
-      list_keys(answer);
+      step.is_done = list_keys(work, enough);
       break;
   }
-  return answer;
+  return step;
+}
+
+/// Before anything is changed: what cannot be kept is refused as a whole.
+bool KeySpace::begin(Work& work) const {
+  const std::size_t more = cost(work);
+  if (more > 0 && bytes_ + more > max_bytes_)
+    work.refused = "the store is full (" + std::to_string(max_bytes_ >> 20) + " MiB)";
+  return work.refused.empty();
 }
 
 std::string KeySpace::too_large() const {
@@ -116,200 +151,286 @@ bool KeySpace::has(const std::string& key) const {
   return values_.contains(key) || queues_.contains(key);
 }
 
-void KeySpace::put(const std::string& key, std::string value, Answer& answer) {
+void KeySpace::put(const std::string& key, std::string value, Step& step) {
   const auto [entry, is_new] = values_.try_emplace(key);
+  if (is_new) listed_bytes_ += list_cost(key);
   if (!is_new) bytes_ -= cost(key, entry->second);
   bytes_ += cost(key, value);
   entry->second = std::move(value);
-  wake_all(key, answer);
+  wake_all(key, step);
 }
 
-void KeySpace::compare_set(StoreRequest& request, Answer& answer) {
-  const std::string& key = request.texts[0];
-  const std::string& expected = request.texts[1];
-  const std::string& desired = request.texts[2];
+bool KeySpace::put_all(Work& work, Step& step, const Enough& enough) {
+  std::vector<std::string>& texts = work.request.texts;
+  return each_from(work.next, texts.size(), 2, enough, [&](std::size_t i) {
+    put(texts[i], std::move(texts[i + 1]), step);
+  });
+}
+
+void KeySpace::compare_set(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  const std::string& expected = work.request.texts[1];
+  const std::string& desired = work.request.texts[2];
   const auto found = values_.find(key);
   // A missing key counts as empty, so an empty `expected` creates it; and a missing key with
   // another `expected` is answered by that: both as the reference server has it.
   const std::string_view current =
       found == values_.end() ? std::string_view() : std::string_view(found->second);
-  if (sizeof(std::uint64_t) + std::max(current.size(), expected.size()) > max_reply_bytes_) {
-    answer.refused = too_large();  // APPEND makes values that are larger than any reply
-  } else if (current == expected) {
-    put_text(answer.reply, desired);
-    put(key, std::move(request.texts[2]), answer);
+  if (current == expected) {
+    put_text(work.reply, desired);
+    put(key, std::move(work.request.texts[2]), step);
   } else {
-    put_text(answer.reply, found == values_.end() ? std::string_view(expected) : current);
+    put_text(work.reply, found == values_.end() ? std::string_view(expected) : current);
   }
 }
 
-void KeySpace::get(const std::vector<std::string>& keys, Answer& answer) const {
-  std::size_t size = 0;
-  for (const std::string& key : keys) {
-    const auto found = values_.find(key);
-    size += sizeof(std::uint64_t) + (found == values_.end() ? 0 : found->second.size());
+/// First the size, then the reply: what is too large to be sent is not made.
+bool KeySpace::get(Work& work, const Enough& enough) const {
+  const std::vector<std::string>& keys = work.request.texts;
+  const auto value_of = [&](std::size_t i) {
+    const auto found = values_.find(keys[i]);
+    return found == values_.end() ? std::string_view() : std::string_view(found->second);
+  };
+  const auto refuse = [&] {
+    work.refused = too_large();
+    work.next = keys.size();
+  };
+  if (!work.is_sized) {
+    const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+      work.reply_bytes += sizeof(std::uint64_t) + value_of(i).size();
+      if (work.reply_bytes > max_reply_bytes_) refuse();
+    });
+    if (!is_done) return false;
+    if (!work.refused.empty()) return true;
+    work.is_sized = true;
+    work.next = 0;
+    work.reply.reserve(work.reply_bytes);
   }
-  if (size > max_reply_bytes_) {
-    answer.refused = too_large();
-    return;
-  }
-  answer.reply.reserve(size);
-  for (const std::string& key : keys) {
-    const auto found = values_.find(key);
-    put_text(answer.reply,
-             found == values_.end() ? std::string_view() : std::string_view(found->second));
-  }
+  return each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    const std::string_view value = value_of(i);  // it may have grown since
+    if (work.reply.size() + sizeof(std::uint64_t) + value.size() > max_reply_bytes_) {
+      refuse();
+    } else {
+      put_text(work.reply, value);
+    }
+  });
 }
 
-void KeySpace::add(const StoreRequest& request, Answer& answer) {
-  const std::string& key = request.texts[0];
+void KeySpace::add(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
   const auto found = values_.find(key);
   const std::optional<std::int64_t> old =
       found == values_.end() ? std::optional<std::int64_t>(0) : read_integer(found->second);
   if (!old) {
-    answer.refused = "ADD to a key whose value is not a number";
+    work.refused = "ADD to a key whose value is not a number";
     return;
   }
   // Unsigned, as a sum that does not fit wraps.
-  const auto sum = static_cast<std::uint64_t>(*old) + static_cast<std::uint64_t>(request.number);
-  put_u64(answer.reply, sum);
-  put(key, std::to_string(static_cast<std::int64_t>(sum)), answer);
+  const auto sum =
+      static_cast<std::uint64_t>(*old) + static_cast<std::uint64_t>(work.request.number);
+  put_u64(work.reply, sum);
+  put(key, std::to_string(static_cast<std::int64_t>(sum)), step);
 }
 
-void KeySpace::check(const StoreRequest& request, Answer& answer) const {
-  const auto& keys = request.texts;
-  const bool all =
-      std::all_of(keys.begin(), keys.end(), [this](const auto& key) { return has(key); });
-  put_byte(answer.reply, all ? 0 : 1);
+bool KeySpace::check(Work& work, const Enough& enough) const {
+  const std::vector<std::string>& keys = work.request.texts;
+  bool all = true;
+  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    all = has(keys[i]);
+    if (!all) work.next = keys.size();
+  });
+  if (is_done) put_byte(work.reply, all ? 0 : 1);
+  return is_done;
 }
 
-void KeySpace::wait(StoreClientId client, StoreRequest& request, Time now, Answer& answer) {
-  forget(client);
-  // What is there already is not waited for: only a key that appears wakes anybody.
-  std::erase_if(request.texts, [this](const std::string& key) { return has(key); });
-  if (request.texts.empty()) {
-    put_byte(answer.reply, kReleased);
-    return;
+bool KeySpace::wait(Work& work, const Enough& enough) {
+  std::vector<std::string>& keys = work.request.texts;
+  Waiter& waiter = waiters_[work.client];
+  waiter.since = work.begin;
+  const bool is_done = each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
+    // What is there already is not waited for: only a key that appears wakes anybody.
+    if (!has(keys[i])) await(work.client, waiter, std::move(keys[i]));
+  });
+  if (!is_done) return false;
+  waiter.is_whole = true;
+  if (waiter.missing.empty()) {
+    waiters_.erase(work.client);
+    put_byte(work.reply, kReleased);
   }
-  Waiter waiter;
-  waiter.since = now;
-  const Turn first = next_turn_;
-  for (std::string& key : request.texts) {
-    std::map<Turn, StoreClientId>& list = awaited_[key];
-    // A key that is named twice is awaited once.
-    if (!list.empty() && list.rbegin()->first >= first) continue;
-    bytes_ += 2 * cost(key, "");
-    list.emplace(next_turn_, client);
-    waiter.missing.emplace_hint(waiter.missing.end(), next_turn_, std::move(key));
-    ++next_turn_;
-  }
-  waiters_[client] = std::move(waiter);
+  return true;
 }
 
-void KeySpace::delete_key(const std::string& key, Answer& answer) {
+void KeySpace::await(StoreClientId client, Waiter& waiter, std::string key) {
+  std::map<Turn, StoreClientId>& list = awaited_[key];
+  // A key that is named twice is awaited once.
+  if (!list.empty() && waiter.missing.contains(list.rbegin()->first)) return;
+  bytes_ += 2 * cost(key, "");
+  list.emplace_hint(list.end(), next_turn_, client);
+  waiter.missing.emplace_hint(waiter.missing.end(), next_turn_, std::move(key));
+  ++next_turn_;
+}
+
+void KeySpace::delete_key(Work& work) {
+  const std::string& key = work.request.texts[0];
   const auto found = values_.find(key);
   const bool is_there = found != values_.end();
   if (is_there) {
     bytes_ -= cost(key, found->second);
+    listed_bytes_ -= list_cost(key);
     values_.erase(found);
   }
-  put_u64(answer.reply, is_there ? 1 : 0);
+  put_u64(work.reply, is_there ? 1 : 0);
 }
 
-void KeySpace::append(const StoreRequest& request, Answer& answer) {
-  const std::string& key = request.texts[0];
-  const std::string& more = request.texts[1];
-  const auto [entry, is_new] = values_.try_emplace(key);
-  bytes_ += is_new ? cost(key, more) : more.size();
-  entry->second += more;
-  wake_all(key, answer);
+void KeySpace::append(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  const std::string& more = work.request.texts[1];
+  const auto found = values_.find(key);
+  if (found == values_.end()) {
+    put(key, more, step);
+  } else if (found->second.size() + more.size() > kMaxAppendedBytes) {
+    work.refused = "APPEND to a value beyond " + std::to_string(kMaxAppendedBytes >> 20) + " MiB";
+  } else {
+    bytes_ += more.size();
+    found->second += more;
+  }
 }
 
-void KeySpace::queue_push(StoreRequest& request, Answer& answer) {
-  const std::string& key = request.texts[0];
-  bytes_ += cost(key, request.texts[1]);
-  queues_[key].push_back(std::move(request.texts[1]));
-  wake_one(key, answer);
+void KeySpace::queue_push(Work& work, Step& step) {
+  const std::string& key = work.request.texts[0];
+  bytes_ += cost(key, work.request.texts[1]);
+  queues_[key].push_back(std::move(work.request.texts[1]));
+  wake_one(key, step);
 }
 
-void KeySpace::queue_pop(const std::string& key, Answer& answer) {
+void KeySpace::queue_pop(Work& work) {
+  const std::string& key = work.request.texts[0];
   const auto found = queues_.find(key);
   if (found == queues_.end()) {
-    put_u64(answer.reply, 0);
+    put_u64(work.reply, 0);
     return;
   }
-  put_u64(answer.reply, 1);
-  put_text(answer.reply, found->second.front());
+  put_u64(work.reply, 1);
+  put_text(work.reply, found->second.front());
   bytes_ -= cost(key, found->second.front());
   found->second.pop_front();
   if (found->second.empty()) queues_.erase(found);
 }
 
-void KeySpace::queue_length(const std::string& key, Answer& answer) const {
-  const auto found = queues_.find(key);
-  put_u64(answer.reply, found == queues_.end() ? 0 : found->second.size());
+void KeySpace::queue_length(Work& work) const {
+  const auto found = queues_.find(work.request.texts[0]);
+  put_u64(work.reply, found == queues_.end() ? 0 : found->second.size());
 }
 
-void KeySpace::list_keys(Answer& answer) const {
-  std::size_t size = sizeof(std::uint64_t);
-  for (const auto& [key, value] : values_)
-    size += sizeof(std::uint64_t) + key.size();
-  if (size > max_reply_bytes_) {
-    answer.refused = too_large();
-    return;
+/// How many there are stands first, and is known last.
+bool KeySpace::list_keys(Work& work, const Enough& enough) const {
+  if (!work.is_sized) {
+    if (sizeof(std::uint64_t) + listed_bytes_ > max_reply_bytes_) {
+      work.refused = too_large();
+      return true;
+    }
+    work.is_sized = true;
+    work.reply.reserve(sizeof(std::uint64_t) + listed_bytes_);
+    put_u64(work.reply, 0);
   }
-  answer.reply.reserve(size);
-  put_u64(answer.reply, values_.size());
-  for (const auto& [key, value] : values_)
-    put_text(answer.reply, key);
+  auto entry = work.listed == 0 ? values_.begin() : values_.upper_bound(work.last_key);
+  for (; entry != values_.end(); ++entry) {
+    if (work.reply.size() + list_cost(entry->first) > max_reply_bytes_) {
+      work.refused = too_large();
+      return true;
+    }
+    put_text(work.reply, entry->first);
+    ++work.listed;
+    if (enough()) {
+      work.last_key = entry->first;
+      return false;
+    }
+  }
+  std::string count;
+  put_u64(count, work.listed);
+  work.reply.replace(0, count.size(), count);
+  return true;
 }
 
 /// A key that appears counts for everybody who waits for it, also if it is deleted again.
-void KeySpace::wake_all(const std::string& key, Answer& answer) {
+void KeySpace::wake_all(const std::string& key, Step& step) {
   auto list = awaited_.extract(key);
   if (list.empty()) return;
   for (const auto& [turn, client] : list.mapped())
-    count_down(client, turn, answer);
-  bytes_ -= list.mapped().size() * 2 * cost(key, "");
+    count_down(client, turn, key, step);
+  bytes_ -= list.mapped().size() * cost(key, "");
 }
 
 /// An entry of a queue is for one: it ends at most one wait, the oldest.
-void KeySpace::wake_one(const std::string& key, Answer& answer) {
+void KeySpace::wake_one(const std::string& key, Step& step) {
   const auto found = awaited_.find(key);
   if (found == awaited_.end()) return;
   bool ended = false;
   while (!ended && !found->second.empty()) {
     const auto [turn, client] = *found->second.begin();
     found->second.erase(turn);
-    bytes_ -= 2 * cost(key, "");
-    ended = count_down(client, turn, answer);
+    bytes_ -= cost(key, "");
+    ended = count_down(client, turn, key, step);
   }
   if (found->second.empty()) awaited_.erase(found);
 }
 
-bool KeySpace::count_down(StoreClientId client, Turn turn, Answer& answer) {
+/// True: that was the last key of the client's wait. A wait that is over has left nothing to count.
+bool KeySpace::count_down(StoreClientId client, Turn turn, const std::string& key, Step& step) {
   const auto waiter = waiters_.find(client);
-  waiter->second.missing.erase(turn);
-  if (!waiter->second.missing.empty()) return false;
+  if (waiter == waiters_.end() || waiter->second.missing.erase(turn) == 0) return false;
+  bytes_ -= cost(key, "");
+  if (!waiter->second.missing.empty() || !waiter->second.is_whole) return false;
   waiters_.erase(waiter);
-  answer.released.push_back(client);
+  step.released.push_back(client);
   return true;
 }
 
 void KeySpace::forget(StoreClientId client) {
-  const auto waiter = waiters_.extract(client);
-  if (waiter.empty()) return;
-  for (const auto& [turn, key] : waiter.mapped().missing) {
-    const auto list = awaited_.find(key);
-    list->second.erase(turn);
-    bytes_ -= 2 * cost(key, "");
-    if (list->second.empty()) awaited_.erase(list);
+  auto waiter = waiters_.extract(client);
+  if (!waiter.empty()) gone_.push_back(std::move(waiter.mapped()));
+}
+
+void KeySpace::stop_awaiting(Turn turn, const std::string& key) {
+  bytes_ -= cost(key, "");
+  const auto list = awaited_.find(key);
+  if (list == awaited_.end() || list->second.erase(turn) == 0) return;  // it has come since
+  bytes_ -= cost(key, "");
+  if (list->second.empty()) awaited_.erase(list);
+}
+
+bool KeySpace::tidy(const Enough& enough) {
+  for (; !gone_.empty(); gone_.pop_back()) {
+    std::map<Turn, std::string>& missing = gone_.back().missing;
+    while (!missing.empty()) {
+      const auto entry = missing.extract(missing.begin());
+      stop_awaiting(entry.key(), entry.mapped());
+      if (enough()) return false;
+    }
   }
+  return true;
+}
+
+bool KeySpace::clear(const Enough& enough) {
+  const auto drop = [&](auto& entries, auto&& last) {
+    while (!entries.empty()) {
+      entries.erase(last());
+      if (enough()) return false;
+    }
+    return true;
+  };
+  while (!waiters_.empty())
+    forget(waiters_.begin()->first);
+  for (auto& [key, queue] : queues_)
+    if (!drop(queue, [&] { return std::prev(queue.end()); })) return false;
+  return tidy(enough) && drop(values_, [this] { return values_.begin(); }) &&
+         drop(awaited_, [this] { return awaited_.begin(); });
 }
 
 std::vector<KeySpace::Wait> KeySpace::waits() const {
   std::vector<Wait> waits;
   for (const auto& [client, waiter] : waiters_) {
+    if (waiter.missing.empty()) continue;  // it is not known yet whether it will have to wait
     const std::string& first = waiter.missing.begin()->second;
     waits.push_back(Wait{client, first, waiter.missing.size(), waiter.since});
   }

@@ -38,11 +38,18 @@ void use(const std::vector<StoreRequest>& requests) {
     client = (client + 1) % kClients;
     waiting[client] = waiting[client] && request.command != StoreCommand::cancel_wait &&
                       request.command != StoreCommand::wait;
-    const KeySpace::Answer answer = keys.take(client, request, {});
-    if (request.command == StoreCommand::wait && answer.refused.empty()) {
-      waiting[client] = answer.reply.empty();
+    KeySpace::Work work(client, request, {});
+    std::vector<StoreClientId> all_released;
+    bool is_done = false;
+    while (!is_done) {
+      const KeySpace::Step step = keys.step(work, [client] { return client == 0; });
+      is_done = step.is_done;
+      all_released.insert(all_released.end(), step.released.begin(), step.released.end());
     }
-    for (const StoreClientId released : answer.released) {
+    if (request.command == StoreCommand::wait && work.refused.empty()) {
+      waiting[client] = work.reply.empty();
+    }
+    for (const StoreClientId released : all_released) {
       require(waiting[released], "who is released has waited");
       waiting[released] = false;
     }
@@ -54,6 +61,8 @@ void use(const std::vector<StoreRequest>& requests) {
   for (StoreClientId name = 0; name < kClients; ++name)
     keys.forget(name);
   require(keys.waits().empty(), "who is gone waits no more");
+  while (!keys.clear([] { return true; })) {
+  }
 }
 
 }  // namespace

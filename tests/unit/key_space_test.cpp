@@ -26,28 +26,54 @@ const std::string kNo("\1", 1);
 
 constexpr StoreClientId kA = 1, kB = 2, kC = 3;
 
-class Keys : public testing::Test {
+struct Answer {
+  std::string reply;
+  std::vector<StoreClientId> released;
+  std::string refused;
+};
+
+/// Whether each request is carried out at once, or by one key or value at a time.
+class Keys : public testing::TestWithParam<bool> {
  protected:
-  KeySpace::Answer take(StoreClientId client,
-                        StoreCommand command,
-                        Texts texts,
-                        std::int64_t n = 0) {
-    return keys_.take(client, StoreRequest{command, std::move(texts), n}, now_);
+  Answer take(StoreClientId client, StoreCommand command, Texts texts, std::int64_t n = 0) {
+    KeySpace::Work work(client, StoreRequest{command, std::move(texts), n}, now_);
+    Answer answer;
+    while (!finish_step(work, answer)) {
+    }
+    answer.reply = work.reply;
+    answer.refused = work.refused;
+    return answer;
+  }
+  bool finish_step(KeySpace::Work& work, Answer& answer) {
+    const KeySpace::Step step = keys_.step(work, enough());
+    answer.released.insert(answer.released.end(), step.released.begin(), step.released.end());
+    return step.is_done;
+  }
+  [[nodiscard]] static KeySpace::Enough enough() {
+    return [] { return GetParam(); };
   }
   std::string reply(StoreCommand command, Texts texts, std::int64_t n = 0) {
-    const KeySpace::Answer answer = take(kA, command, std::move(texts), n);
+    const Answer answer = take(kA, command, std::move(texts), n);
     EXPECT_EQ(answer.refused, "");
     return answer.reply;
   }
   std::vector<StoreClientId> released(StoreCommand command, Texts texts, std::int64_t n = 0) {
     return take(kA, command, std::move(texts), n).released;
   }
+  /// Once all is given back that nobody needs any more.
+  std::size_t bytes() {
+    while (!keys_.tidy(enough())) {
+    }
+    return keys_.bytes();
+  }
 
   KeySpace::Time now_{};
   KeySpace keys_;
 };
 
-TEST_F(Keys, SetAndGet) {
+INSTANTIATE_TEST_SUITE_P(WholeAndInSteps, Keys, testing::Bool());
+
+TEST_P(Keys, SetAndGet) {
   EXPECT_EQ(reply(set, {"a", "x"}), "");
   EXPECT_EQ(reply(get, {"a"}), text("x"));
   EXPECT_EQ(reply(set, {"a", ""}), "");
@@ -56,7 +82,7 @@ TEST_F(Keys, SetAndGet) {
   EXPECT_EQ(reply(count_keys, {}), number(1));
 }
 
-TEST_F(Keys, SeveralAtOnce) {
+TEST_P(Keys, SeveralAtOnce) {
   EXPECT_EQ(reply(multi_set, {"a", "1", "b", "2", "a", "3"}), "");
   EXPECT_EQ(reply(multi_get, {"b", "a", "missing"}), text("2") + text("3") + text(""));
   EXPECT_EQ(reply(multi_get, {}), "");
@@ -66,7 +92,7 @@ TEST_F(Keys, SeveralAtOnce) {
               testing::AnyOf(number(2) + text("a") + text("b"), number(2) + text("b") + text("a")));
 }
 
-TEST_F(Keys, AddKeepsDecimalText) {
+TEST_P(Keys, AddKeepsDecimalText) {
   EXPECT_EQ(reply(add, {"n"}, 5), number(5));
   EXPECT_EQ(reply(add, {"n"}, -8), number(static_cast<std::uint64_t>(-3)));
   EXPECT_EQ(reply(get, {"n"}), text("-3"));
@@ -74,7 +100,7 @@ TEST_F(Keys, AddKeepsDecimalText) {
   EXPECT_EQ(reply(get, {"zero"}), text("0"));
 }
 
-TEST_F(Keys, AddReadsLikeStrtoll) {
+TEST_P(Keys, AddReadsLikeStrtoll) {
   for (const auto& [value, sum] : std::vector<std::pair<std::string, std::uint64_t>>{
            {"12x", 13}, {" 7", 8}, {"+7", 8}, {"9223372036854775807", 1ULL << 63}}) {
     reply(set, {"n", value});
@@ -87,7 +113,7 @@ TEST_F(Keys, AddReadsLikeStrtoll) {
   }
 }
 
-TEST_F(Keys, CompareSetHasFiveCases) {
+TEST_P(Keys, CompareSetHasFiveCases) {
   EXPECT_EQ(reply(compare_set, {"a", "old", "new"}), text("old"));  // missing, something expected
   EXPECT_EQ(reply(check, {"a"}), kNo);
   EXPECT_EQ(reply(compare_set, {"a", "", "new"}), text("new"));  // missing, nothing expected
@@ -99,7 +125,7 @@ TEST_F(Keys, CompareSetHasFiveCases) {
   EXPECT_EQ(reply(compare_set, {"a", "", "z"}), text("z"));  // an empty value equals it
 }
 
-TEST_F(Keys, DeleteAndAppend) {
+TEST_P(Keys, DeleteAndAppend) {
   EXPECT_EQ(reply(append, {"a", "x"}), "");
   EXPECT_EQ(reply(append, {"a", "yz"}), "");
   EXPECT_EQ(reply(get, {"a"}), text("xyz"));
@@ -108,13 +134,13 @@ TEST_F(Keys, DeleteAndAppend) {
   EXPECT_EQ(reply(check, {"a"}), kNo);
 }
 
-TEST_F(Keys, PingIsEchoed) {
+TEST_P(Keys, PingIsEchoed) {
   std::string nonce;
   put_u32(nonce, 0xdeadbeef);
   EXPECT_EQ(reply(ping, {}, 0xdeadbeef), nonce);
 }
 
-TEST_F(Keys, QueuesAreApartFromValues) {
+TEST_P(Keys, QueuesAreApartFromValues) {
   EXPECT_EQ(reply(queue_pop, {"q"}), number(0));
   EXPECT_EQ(reply(queue_length, {"q"}), number(0));
   EXPECT_EQ(reply(queue_push, {"q", "1"}), "");
@@ -132,14 +158,14 @@ TEST_F(Keys, QueuesAreApartFromValues) {
   EXPECT_EQ(reply(check, {"q"}), kNo);
 }
 
-TEST_F(Keys, CheckWantsAll) {
+TEST_P(Keys, CheckWantsAll) {
   reply(set, {"a", "1"});
   EXPECT_EQ(reply(check, {"a"}), kYes);
   EXPECT_EQ(reply(check, {"a", "b"}), kNo);
   EXPECT_EQ(reply(check, {}), kYes);
 }
 
-TEST_F(Keys, AWaitIsOverAtOnceWhenAllIsThere) {
+TEST_P(Keys, AWaitIsOverAtOnceWhenAllIsThere) {
   reply(set, {"a", "1"});
   reply(queue_push, {"q", "1"});
   EXPECT_EQ(reply(wait, {}), kYes);
@@ -147,7 +173,7 @@ TEST_F(Keys, AWaitIsOverAtOnceWhenAllIsThere) {
   EXPECT_THAT(keys_.waits(), IsEmpty());
 }
 
-TEST_F(Keys, WhateverMakesAKeyEndsWaits) {
+TEST_P(Keys, WhateverMakesAKeyEndsWaits) {
   const std::vector<std::pair<StoreCommand, Texts>> makers = {
       {set, {"k", "v"}},
       {multi_set, {"x", "y", "k", "v"}},
@@ -167,13 +193,13 @@ TEST_F(Keys, WhateverMakesAKeyEndsWaits) {
   EXPECT_THAT(released(compare_set, {"k", "other", "v"}), IsEmpty());  // it stores nothing
 }
 
-TEST_F(Keys, AKeyThatAppearsEndsTheWaitsOfAll) {
+TEST_P(Keys, AKeyThatAppearsEndsTheWaitsOfAll) {
   EXPECT_EQ(take(kC, wait, {"k"}).reply, "");
   EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
   EXPECT_THAT(released(set, {"k", "v"}), ElementsAre(kC, kB));
 }
 
-TEST_F(Keys, AWaitCountsAKeyWhenItAppears) {
+TEST_P(Keys, AWaitCountsAKeyWhenItAppears) {
   EXPECT_EQ(take(kB, wait, {"a", "b"}).reply, "");
   EXPECT_THAT(released(set, {"a", "1"}), IsEmpty());
   reply(delete_key, {"a"});
@@ -182,13 +208,13 @@ TEST_F(Keys, AWaitCountsAKeyWhenItAppears) {
   EXPECT_THAT(released(set, {"b", "1"}), ElementsAre(kB));
 }
 
-TEST_F(Keys, AKeyNamedTwiceComesOnce) {
+TEST_P(Keys, AKeyNamedTwiceComesOnce) {
   EXPECT_EQ(take(kB, wait, {"a", "a"}).reply, "");
   EXPECT_THAT(released(set, {"a", "1"}), ElementsAre(kB));
   EXPECT_THAT(keys_.waits(), IsEmpty());
 }
 
-TEST_F(Keys, APushEndsAtMostOneWaitTheOldest) {
+TEST_P(Keys, APushEndsAtMostOneWaitTheOldest) {
   EXPECT_EQ(take(kC, wait, {"q"}).reply, "");
   EXPECT_EQ(take(kB, wait, {"q"}).reply, "");
   EXPECT_THAT(released(queue_push, {"q", "1"}), ElementsAre(kC));
@@ -196,14 +222,14 @@ TEST_F(Keys, APushEndsAtMostOneWaitTheOldest) {
   EXPECT_THAT(released(queue_push, {"q", "3"}), IsEmpty());
 }
 
-TEST_F(Keys, APushOnlyCountsForWhoWaitsForMore) {
+TEST_P(Keys, APushOnlyCountsForWhoWaitsForMore) {
   EXPECT_EQ(take(kB, wait, {"q", "other"}).reply, "");
   EXPECT_EQ(take(kC, wait, {"q"}).reply, "");
   EXPECT_THAT(released(queue_push, {"q", "1"}), ElementsAre(kC));
   EXPECT_THAT(released(set, {"other", "1"}), ElementsAre(kB));
 }
 
-TEST_F(Keys, CancelIsAlwaysAnsweredAndEndsTheWait) {
+TEST_P(Keys, CancelIsAlwaysAnsweredAndEndsTheWait) {
   EXPECT_EQ(reply(cancel_wait, {}), kNo);
   EXPECT_EQ(take(kB, wait, {"k", "l"}).reply, "");
   EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);
@@ -212,14 +238,14 @@ TEST_F(Keys, CancelIsAlwaysAnsweredAndEndsTheWait) {
   EXPECT_EQ(take(kB, cancel_wait, {}).reply, kNo);
 }
 
-TEST_F(Keys, WhoIsGoneWaitsNoMore) {
+TEST_P(Keys, WhoIsGoneWaitsNoMore) {
   EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
   keys_.forget(kB);
   keys_.forget(kC);
   EXPECT_THAT(released(set, {"k", "v"}), IsEmpty());
 }
 
-TEST_F(Keys, WaitsTellWhatHasNotCome) {
+TEST_P(Keys, WaitsTellWhatHasNotCome) {
   now_ += std::chrono::seconds(3);
   EXPECT_EQ(take(kB, wait, {"a", "b", "c"}).reply, "");
   reply(set, {"a", "1"});
@@ -231,7 +257,7 @@ TEST_F(Keys, WaitsTellWhatHasNotCome) {
   EXPECT_EQ(waits[0].since, now_);
 }
 
-TEST_F(Keys, WhatIsGoneTakesNoRoom) {
+TEST_P(Keys, WhatIsGoneTakesNoRoom) {
   reply(multi_set, {"a", "1", "b", std::string(1000, 'x')});
   reply(set, {"b", "short"});
   reply(append, {"b", "er"});
@@ -240,7 +266,7 @@ TEST_F(Keys, WhatIsGoneTakesNoRoom) {
   EXPECT_EQ(take(kB, wait, {"w", "w", "x"}).reply, "");
   EXPECT_EQ(take(kC, wait, {"w", "y"}).reply, "");
   EXPECT_EQ(take(kA, wait, {"w", "q2"}).reply, "");
-  EXPECT_GT(keys_.bytes(), 0U);
+  EXPECT_GT(bytes(), 0U);
   keys_.forget(kC);
   reply(queue_push, {"q2", "1"});
   reply(set, {"w", "1"});
@@ -249,10 +275,10 @@ TEST_F(Keys, WhatIsGoneTakesNoRoom) {
   keys_.forget(kB);
   for (const char* const key : {"a", "b", "n", "w"})
     reply(delete_key, {key});
-  EXPECT_EQ(keys_.bytes(), 0U);
+  EXPECT_EQ(bytes(), 0U);
 }
 
-TEST_F(Keys, AFullStoreRefusesAndKeepsWhatItHas) {
+TEST_P(Keys, AFullStoreRefusesAndKeepsWhatItHas) {
   keys_ = KeySpace(1 << 20);
   const std::string big(200'000, 'x');
   EXPECT_EQ(take(kA, set, {"a", big}).refused, "");
@@ -267,20 +293,20 @@ TEST_F(Keys, AFullStoreRefusesAndKeepsWhatItHas) {
 
 // What a wait costs is bounded by its bytes, whatever others wait for: named more than once, a key
 // is one entry, and is found again without a look at the entries of others.
-TEST_F(Keys, AKeyNamedAThousandTimesIsOneEntry) {
+TEST_P(Keys, AKeyNamedAThousandTimesIsOneEntry) {
   EXPECT_EQ(take(kB, wait, {"k"}).reply, "");
-  const std::size_t one = keys_.bytes();
+  const std::size_t one = bytes();
   EXPECT_EQ(take(kC, wait, Texts(kMaxKeys, "k")).reply, "");
-  EXPECT_EQ(keys_.bytes(), 2 * one);
+  EXPECT_EQ(bytes(), 2 * one);
   EXPECT_EQ(keys_.waits()[1].missing, 1U);
   EXPECT_EQ(take(kB, wait, Texts(kMaxKeys, "k")).reply, "");
-  EXPECT_EQ(keys_.bytes(), 2 * one) << "in place of the first";
+  EXPECT_EQ(bytes(), 2 * one) << "in place of the first";
   EXPECT_EQ(take(kC, cancel_wait, {}).reply, kNo);
-  EXPECT_EQ(keys_.bytes(), one);
+  EXPECT_EQ(bytes(), one);
   EXPECT_THAT(released(set, {"k", "v"}), ElementsAre(kB));
 }
 
-TEST_F(Keys, ManyWhoWaitForTheSameManyKeysLeaveOneByOne) {
+TEST_P(Keys, ManyWhoWaitForTheSameManyKeysLeaveOneByOne) {
   Texts names;
   for (int i = 0; i < 300; ++i)
     names.push_back("rank/" + std::to_string(i));
@@ -292,28 +318,27 @@ TEST_F(Keys, ManyWhoWaitForTheSameManyKeysLeaveOneByOne) {
   ASSERT_EQ(keys_.waits().size(), 1U);
   EXPECT_EQ(keys_.waits()[0].missing, names.size());
   keys_.forget(1);
-  EXPECT_EQ(keys_.bytes(), 0U);
+  EXPECT_EQ(bytes(), 0U);
 }
 
-TEST_F(Keys, WhatIsTooLargeToBeSentIsNotMade) {
+TEST_P(Keys, WhatIsTooLargeToBeSentIsNotMade) {
   keys_ = KeySpace(KeySpace::kMaxBytes, 1 << 20);
   for (int i = 0; i < 200; ++i)
     reply(set, {std::string(8000, 'k') + std::to_string(i), std::string(8000, 'v')});
   for (const auto& [command, texts] : std::vector<std::pair<StoreCommand, Texts>>{
            {list_keys, {}}, {multi_get, Texts(150, std::string(8000, 'k') + "7")}}) {
-    const KeySpace::Answer answer = take(kA, command, texts);
+    const Answer answer = take(kA, command, texts);
     EXPECT_THAT(answer.refused, HasSubstr("larger than 1 MiB"));
     EXPECT_EQ(answer.reply, "");
   }
 }
 
-TEST_F(Keys, AValueThatHasGrownTooLargeIsComparedWithNothing) {
-  keys_ = KeySpace(KeySpace::kMaxBytes, 1 << 20);
-  for (int i = 0; i < 3; ++i)
-    EXPECT_EQ(take(kA, append, {"k", std::string(400'000, 'x')}).refused, "");
-  const KeySpace::Answer answer = take(kA, compare_set, {"k", "other", "v"});
-  EXPECT_THAT(answer.refused, HasSubstr("larger than 1 MiB"));
-  EXPECT_EQ(answer.reply.size(), 0U);
+TEST_P(Keys, AppendMakesAValueOfABoundedSize) {
+  const std::string large(kMaxValueBytes, 'x');
+  for (std::size_t size = 0; size < KeySpace::kMaxAppendedBytes; size += large.size())
+    EXPECT_EQ(reply(append, {"k", large}), "");
+  EXPECT_THAT(take(kA, append, {"k", "y"}).refused, HasSubstr("beyond 32 MiB"));
+  EXPECT_EQ(reply(get, {"k"}).size(), 8 + KeySpace::kMaxAppendedBytes);
 }
 
 TEST(StoreSize, GrowsWithTheRanksToAGibibyte) {
@@ -322,11 +347,106 @@ TEST(StoreSize, GrowsWithTheRanksToAGibibyte) {
   EXPECT_EQ(KeySpace::max_bytes_of(4096), 1ULL << 30);
 }
 
-TEST_F(Keys, AReplyIsBounded) {
+TEST_P(Keys, AReplyIsBounded) {
   const std::string big(kMaxValueBytes, 'x');
   reply(set, {"a", big});
-  EXPECT_EQ(reply(multi_get, Texts(31, "a")).size(), 31 * (big.size() + 8));
-  EXPECT_THAT(take(kA, multi_get, Texts(33, "a")).refused, HasSubstr("256 MiB"));
+  EXPECT_EQ(reply(multi_get, Texts(15, "a")).size(), 15 * (big.size() + 8));
+  EXPECT_THAT(take(kA, multi_get, Texts(17, "a")).refused, HasSubstr("128 MiB"));
+}
+
+// Between two steps of one request others are served: it sees what they have changed.
+class KeysInSteps : public testing::Test {
+ protected:
+  static KeySpace::Work work(StoreClientId client, StoreCommand command, Texts texts) {
+    return {client, StoreRequest{command, std::move(texts), 0}, {}};
+  }
+  KeySpace::Step step(KeySpace::Work& work) {
+    return keys_.step(work, [] { return true; });
+  }
+  /// All of it.
+  KeySpace::Step take(StoreClientId client, StoreCommand command, Texts texts) {
+    KeySpace::Work whole = work(client, command, std::move(texts));
+    return keys_.step(whole, [] { return false; });
+  }
+
+  KeySpace keys_;
+};
+
+TEST_F(KeysInSteps, AStepIsOneKeyOrValue) {
+  KeySpace::Work sets = work(kA, multi_set, {"a", "1", "b", "2"});
+  EXPECT_FALSE(step(sets).is_done);
+  EXPECT_EQ(keys_.bytes(), 2 * 64 + 2);
+  EXPECT_TRUE(step(sets).is_done);
+  EXPECT_EQ(keys_.bytes(), 2 * (2 * 64 + 2));
+}
+
+TEST_F(KeysInSteps, AWaitEndsThoughItsKeysComeWhileItIsRead) {
+  KeySpace::Work waits = work(kB, wait, {"a", "b", "c"});
+  EXPECT_FALSE(step(waits).is_done);
+  EXPECT_THAT(take(kA, multi_set, {"a", "1", "b", "2"}).released, IsEmpty());
+  EXPECT_THAT(keys_.waits(), IsEmpty());
+  EXPECT_FALSE(step(waits).is_done);
+  EXPECT_TRUE(step(waits).is_done);
+  EXPECT_EQ(waits.reply, "");
+  ASSERT_EQ(keys_.waits().size(), 1U);
+  EXPECT_EQ(keys_.waits()[0].key, "c");
+  EXPECT_THAT(take(kA, set, {"c", "3"}).released, ElementsAre(kB));
+}
+
+TEST_F(KeysInSteps, AWaitWhoseKeysHaveAllComeMeanwhileIsOverAtOnce) {
+  KeySpace::Work waits = work(kB, wait, {"a", "b"});
+  EXPECT_FALSE(step(waits).is_done);
+  EXPECT_THAT(take(kA, multi_set, {"a", "1", "b", "2"}).released, IsEmpty());
+  EXPECT_TRUE(step(waits).is_done);
+  EXPECT_EQ(waits.reply, kYes);
+  EXPECT_THAT(keys_.waits(), IsEmpty());
+}
+
+TEST_F(KeysInSteps, WhoIsGoneWhileItsWaitIsReadIsNotReleased) {
+  KeySpace::Work waits = work(kB, wait, {"a", "b"});
+  EXPECT_FALSE(step(waits).is_done);
+  keys_.forget(kB);
+  EXPECT_THAT(take(kA, multi_set, {"a", "1", "b", "2"}).released, IsEmpty());
+  EXPECT_TRUE(keys_.tidy([] { return false; }));
+  take(kA, delete_key, {"a"});
+  take(kA, delete_key, {"b"});
+  EXPECT_EQ(keys_.bytes(), 0U);
+}
+
+TEST_F(KeysInSteps, AListCountsWhatItNames) {
+  take(kA, multi_set, {"a", "1", "c", "1", "e", "1"});
+  KeySpace::Work list = work(kB, list_keys, {});
+  EXPECT_FALSE(step(list).is_done);
+  take(kA, delete_key, {"a"});
+  take(kA, delete_key, {"c"});
+  take(kA, multi_set, {"d", "1", "0", "1"});
+  while (!step(list).is_done) {
+  }
+  EXPECT_EQ(list.reply, number(3) + text("a") + text("d") + text("e"));
+}
+
+TEST_F(KeysInSteps, ValuesThatGrowWhileTheyAreReadKeepAReplyBounded) {
+  keys_ = KeySpace(KeySpace::kMaxBytes, 1000);
+  take(kA, multi_set, {"a", "1", "b", "1"});
+  KeySpace::Work gets = work(kB, multi_get, {"a", "b"});
+  for (int i = 0; i < 2; ++i)
+    EXPECT_FALSE(step(gets).is_done);
+  take(kA, set, {"b", std::string(1000, 'x')});
+  EXPECT_TRUE(step(gets).is_done);
+  EXPECT_THAT(gets.refused, HasSubstr("larger than"));
+}
+
+TEST_F(KeysInSteps, EverythingIsGivenBackByAndBy) {
+  take(kA, multi_set, {"a", "1", "b", "2"});
+  take(kA, queue_push, {"q", "1"});
+  take(kA, queue_push, {"q", "2"});
+  take(kA, wait, {"x", "y"});
+  take(kB, wait, {"x"});
+  int steps = 1;
+  while (!keys_.clear([] { return true; }))
+    ++steps;
+  EXPECT_GE(steps, 7);
+  EXPECT_TRUE(keys_.is_tidy());
 }
 
 }  // namespace
