@@ -117,7 +117,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
-       .help = "address of node 0; null: 127.0.0.1"},
+       .help = "address of node 0; null: 127.0.0.1, or ::1 where loopback has no IPv4"},
       {.path = "launch.master_port",
        .type = JobType::integer,
        .default_value = "null",

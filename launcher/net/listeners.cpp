@@ -4,12 +4,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <vector>
 
 #include "launcher/net/master_address.h"
 #include "launcher/os/port.h"
+#include "launcher/plan/endpoint_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -32,21 +34,58 @@ int open_listener(const tcp::endpoint& at) {
   return -1;
 }
 
-std::string text_of(const std::string& address, int port) {
-  const bool is_v6 = address.find(':') != std::string::npos;
-  return (is_v6 ? "[" + address + "]:" : address + ":") + std::to_string(port);
+std::string why_not(const std::string& address, int wanted, int error, const PortUse& use) {
+  return "cannot listen at " + endpoint_text(address, wanted) + ": " +
+         system_message("bind", use.name, error);
 }
 
 [[noreturn]] void refuse(
     const std::string& address, int wanted, int port, int error, const PortUse& use) {
   const std::string owner = error == EADDRINUSE ? owner_of_port(port) : "";
-  const std::string text = "cannot listen at " + text_of(address, wanted) + ": " +
-                           system_message("bind", use.name, error) +
-                           (owner.empty() ? "" : ", " + owner);
+  const std::string text =
+      why_not(address, wanted, error, use) + (owner.empty() ? "" : ", " + owner);
   if (error != EADDRINUSE && error != EACCES) throw SystemError(text, use.other_code);
   const std::string advice = text + ". Give another " + use.flag + ", or 0 for a free one.";
   if (error == EADDRINUSE) throw PortTaken(advice, use.taken_code);
   throw SystemError(advice, use.taken_code);
+}
+
+/// A node without IPv6 or IPv4, or an address of another node.
+bool is_absent(int error) {
+  return error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+[[noreturn]] void refuse_basic(const ListenAddresses& where,
+                               int wanted,
+                               int error,
+                               const PortUse& use) {
+  const std::string text = why_not(where.basic[0], wanted, error, use);
+  if (where.basic.size() == 1) {
+    throw SystemError(text + ". Give an address of this node, or the port alone.", use.other_code);
+  }
+  throw SystemError(text +
+                        ". The loopback interface of this node has no address; `ip link set lo "
+                        "up` gives it one.",
+                    use.other_code);
+}
+
+/// `served`: where it listens all the same.
+[[noreturn]] void refuse_own(const ListenAddresses& where,
+                             int wanted,
+                             const std::vector<std::string>& served) {
+  const std::string text = endpoint_text(where.own[0], wanted);
+  if (!asio::ip::make_address(where.own[0]).is_loopback()) {
+    throw SystemError("the master address " + text +
+                          " is not one of this node, and the job has one node. Give an address of "
+                          "this node, or leave --master-addr out.",
+                      exit_code::kRendezvous);
+  }
+  std::string all;
+  for (const std::string& address : served)
+    all += (all.empty() ? "" : " and ") + address;
+  throw SystemError("cannot listen at " + text + ": the loopback interface of this node has " +
+                        all + " alone. Give that as --master-addr, or leave it out.",
+                    exit_code::kRendezvous);
 }
 
 /// Without sockets: the kernel's choice for one address is taken at another.
@@ -57,29 +96,33 @@ Listeners try_to_listen(asio::io_context& io,
   Listeners listeners;
   listeners.port = wanted;
   std::vector<std::string> all = where.basic;
-  all.insert(all.end(), where.own.begin(), where.own.end());
-  bool has_own = where.own.empty();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const tcp::endpoint at(asio::ip::make_address(all[i]),
+  for (const std::string& address : where.own) {
+    if (std::ranges::count(all, address) == 0) all.push_back(address);
+  }
+  std::vector<std::string> served;
+  int why_absent = 0;  // the first
+  for (const std::string& address : all) {
+    const tcp::endpoint at(asio::ip::make_address(address),
                            static_cast<std::uint16_t>(listeners.port));
     const int fd = open_listener(at);
     if (fd >= 0) {
       tcp::acceptor& acceptor = listeners.acceptors.emplace_back(io, at.protocol(), fd);
       if (listeners.port == 0) listeners.port = acceptor.local_endpoint().port();
-      has_own = has_own || i >= where.basic.size();
+      served.push_back(address);
       continue;
     }
     const int error = errno;
     if (error == EADDRINUSE && wanted == 0) return {};
-    // A node without IPv6, or an address of another node.
-    const bool is_absent = error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
-    if (!is_absent || i == 0) refuse(all[i], wanted, listeners.port, error, use);
+    if (!is_absent(error)) refuse(address, wanted, listeners.port, error, use);
+    if (why_absent == 0) why_absent = error;
   }
-  if (has_own) return listeners;
-  throw SystemError("the master address " + text_of(where.own[0], listeners.port) +
-                        " is not one of this node, and the job has one node. Give an address of "
-                        "this node, or leave --master-addr out.",
-                    exit_code::kRendezvous);
+  const auto is_served = [&served](const std::string& address) {
+    return std::ranges::count(served, address) > 0;
+  };
+  if (std::ranges::none_of(where.basic, is_served)) refuse_basic(where, wanted, why_absent, use);
+  if (!where.own.empty() && std::ranges::none_of(where.own, is_served))
+    refuse_own(where, wanted, served);
+  return listeners;
 }
 
 }  // namespace

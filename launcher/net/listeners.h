@@ -42,9 +42,9 @@ Listeners listen_for_job(asio::io_context& io,
                          bool has_several_nodes,
                          const std::function<void(const std::string&)>& notice);
 
-/// `port`: 0 for a free one. An address that this node lacks is left out, but for the first one.
-/// Errors: PortTaken, use.taken_code (with its owner); SystemError, the same code when the port may
-/// not be taken, 202 when none of `where.own` is of this node.
+/// `port`: 0 for a free one. An address that this node lacks is left out. Errors: PortTaken,
+/// use.taken_code (with its owner); SystemError, the same code when the port may not be taken, 202
+/// when none of `where.own` is of this node, use.other_code when none of `where.basic` is.
 Listeners listen_at(asio::io_context& io,
                     const ListenAddresses& where,
                     int port,

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/job_keys.h"
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/flags.h"
 #include "launcher/plan/messages.h"
@@ -62,6 +63,7 @@ class Maker {
       : options_(options), base_(base) {
     spec_.job = std::move(job);
     spec_.facts = facts;
+    spec_.master_addr = facts.loopback;
   }
 
   JobSpec make() {
@@ -174,9 +176,12 @@ class Maker {
         job().maybe_integer("launch.master_port").value_or(spec_.max_nodes > 1 ? usual : 0));
     if (const auto endpoint = job().maybe_text("launch.rdzv_endpoint")) read_endpoint(*endpoint);
     if (job().flag("launch.standalone")) {
-      spec_.master_addr = "127.0.0.1";
+      spec_.master_addr = spec_.facts.loopback;
       spec_.master_port = 0;
     }
+    // Without IPv4 there: /etc/hosts often knows localhost as 127.0.0.1 alone.
+    if (spec_.master_addr == "localhost" && spec_.facts.loopback != kUsualLoopback)
+      spec_.master_addr = spec_.facts.loopback;
     if (spec_.max_nodes == 1) return;
     const bool has_address =
         job().maybe_text("launch.master_addr") || job().maybe_text("launch.rdzv_endpoint");
@@ -316,10 +321,9 @@ class Maker {
     if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
     // Without a rank of its own a node may stand beside others of the same job.
     if (spec_.max_nodes > 1 && !spec_.node_rank) return;
-    const std::string endpoint =
-        job()
-            .maybe_text("launch.rdzv_endpoint")
-            .value_or(spec_.master_addr + ":" + std::to_string(spec_.master_port));
+    const std::string endpoint = job()
+                                     .maybe_text("launch.rdzv_endpoint")
+                                     .value_or(endpoint_text(spec_.master_addr, spec_.master_port));
     spec_.lock_name = "run " + spec_.user_run_id + " at " + endpoint + " as node " +
                       std::to_string(spec_.node_rank.value_or(0));
   }

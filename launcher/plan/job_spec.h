@@ -18,12 +18,15 @@
 
 namespace ddp::launcher {
 
+inline constexpr const char* kUsualLoopback = "127.0.0.1";
+
 /// What this node has.
 struct NodeFacts {
   int cpus = 1;                   // that we may use: affinity mask and quota
   int gpus = 0;                   // that CUDA_VISIBLE_DEVICES lets a program see
   std::vector<Gpu> devices = {};  // all that are there
   std::string refused_gpu = {};   // the entry of CUDA_VISIBLE_DEVICES at which CUDA stops reading
+  std::string loopback = kUsualLoopback;  // where its loopback interface has IPv6 alone: "::1"
 };
 
 struct JobSpec {
@@ -43,7 +46,7 @@ struct JobSpec {
   int max_nodes = 1;
   std::optional<int> node_rank;  // nothing: by join order
   std::optional<bool> is_host;   // --rdzv-conf is_host: whether this agent is node 0
-  std::string master_addr = "127.0.0.1";
+  std::string master_addr = facts.loopback;
   int master_port = 0;     // 0: a free one
   std::string local_addr;  // of this node, for the others; empty: the one that leads to node 0
   Secret token;            // that all agents of the job share; empty: none

@@ -1,19 +1,22 @@
 #include "launcher/plan/listen_addresses.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
 namespace ddp::launcher {
 namespace {
 
-/// Beside the basic ones.
+/// Beside the basic ones; of these only where nothing else is named, as by localhost.
 void add_named(ListenAddresses& where, const MasterAddress& master) {
+  std::vector<std::string> basic;
   for (const auto& [text, is_loopback, is_own] : master.addresses) {
     const bool is_basic = std::ranges::count(where.basic, text) > 0;
     const bool is_any = text == "0.0.0.0" || text == "::";
-    if (!is_basic && !is_any) where.own.push_back(text);
+    if (!is_any) (is_basic ? basic : where.own).push_back(text);
   }
+  if (where.own.empty()) where.own = std::move(basic);
 }
 
 ListenAddresses of_one_node(const MasterAddress& master) {

@@ -1,8 +1,8 @@
 // Where the one port of a job listens, decided from what its master address stands for on this
-// node. Promises: loopback is served in any case, nothing else for a job of one node but what the
-// user named; where others could not reach what was named, all addresses are served, with a line
-// that says why. Pure: whoever asks has resolved the name. Addresses are numeric, in their shortest
-// form.
+// node. Promises: loopback is served in any case, in IPv4 and IPv6 or in the one that this node
+// has, nothing else for a job of one node but what the user named; where others could not reach
+// what was named, all addresses are served, with a line that says why. Pure: whoever asks has
+// resolved the name. Addresses are numeric, in their shortest form.
 #pragma once
 
 #include <string>
@@ -25,9 +25,9 @@ struct MasterAddress {
 };
 
 struct ListenAddresses {
-  std::vector<std::string> basic{"127.0.0.1", "::1"};  // the first one has to succeed
-  std::vector<std::string> own;                        // one of them has, if there is any
-  std::string notice;                                  // for the user; empty: none
+  std::vector<std::string> basic{"127.0.0.1", "::1"};  // one of them has to succeed
+  std::vector<std::string> own;  // named by the user: likewise, if there is any
+  std::string notice;            // for the user; empty: none
 };
 
 /// Errors: SystemError, 202 when a job of one node has a master address that cannot be resolved.

@@ -63,7 +63,7 @@ std::string rerun_command(const JobSpec& spec,
     alone.local_rank = placement.local_rank;
   }
   RoundFacts round;
-  round.master_addr = "127.0.0.1";
+  round.master_addr = spec.facts.loopback;
   round.master_port = facts.port;
   const std::string rank = std::to_string(placement.rank);
   const std::string world_size = std::to_string(placement.world_size);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/run/heartbeat_reply.h"
 
 namespace ddp::launcher {
@@ -73,8 +74,7 @@ void look_at_own_node(JobView& job, const RoundFacts& facts, const WorkerGroup& 
   job.run_id = facts.run_id;
   job.user_run_id = facts.user_run_id;
   job.run_dir = facts.run_dir.string();
-  if (facts.master_port != 0)
-    job.endpoint = facts.master_addr + ":" + std::to_string(facts.master_port);
+  if (facts.master_port != 0) job.endpoint = endpoint_text(facts.master_addr, facts.master_port);
   job.pid = ::getpid();
   job.uptime = std::chrono::duration<double>(Clock::now() - facts.job_start).count();
   const std::vector<std::vector<std::string>> lines = newest_lines(group);

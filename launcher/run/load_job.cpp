@@ -11,6 +11,7 @@
 #include "common/yaml.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/descriptors.h"
+#include "launcher/os/interfaces.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
@@ -64,6 +65,7 @@ NodeFacts look_at_node(const JobValues& job, const Environment& environment) {
   VisibleGpus visible = see_gpus(facts.devices, job, environment);
   facts.gpus = static_cast<int>(visible.gpus.size());
   facts.refused_gpu = std::move(visible.refused);
+  facts.loopback = loopback_address();
   return facts;
 }
 

@@ -7,6 +7,7 @@
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/end_round_line.h"
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/placement.h"
 
 namespace ddp::launcher {
@@ -24,7 +25,7 @@ void say_supervision(Console& console, NodeWorkers& workers, pid_t guard) {
   const RoundFacts& facts = workers.facts();
   const std::string cgroup = workers.cgroup().string();
   console.debug("guard: pid " + std::to_string(guard) + ", run id " + facts.run_id);
-  console.debug("endpoint: " + facts.master_addr + ":" + std::to_string(facts.master_port));
+  console.debug("endpoint: " + endpoint_text(facts.master_addr, facts.master_port));
   console.debug(
       "supervision: pidfd, one session per worker, death signal, subreaper, guard by session and "
       "agent id, " +
@@ -45,8 +46,8 @@ void say_node(Console& console,
     view.devices.push_back(device_of(spec, placement.local_rank));
   view.logs = round_dir(facts).string();
   const std::string round = start.round == 0 ? "" : "round " + std::to_string(start.round) + ": ";
-  console.info(round + describe_node(view) + ", store at " + facts.master_addr + ":" +
-               std::to_string(facts.master_port) +
+  console.info(round + describe_node(view) + ", store at " +
+               endpoint_text(facts.master_addr, facts.master_port) +
                (facts.interface.empty() ? "" : " by " + facts.interface));
 }
 

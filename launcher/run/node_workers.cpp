@@ -66,6 +66,9 @@ asio::awaitable<void> NodeWorkers::begin(StartRound start, Addresses addresses) 
   facts_.master_port = start.master_port;
   facts_.master_addr = std::move(addresses.store);
   if (spec.max_nodes > 1) facts_.interface = interface_of(addresses.own);
+  // Gloo of its own accord would take 127.0.0.1.
+  if (spec.max_nodes == 1 && spec.facts.loopback != kUsualLoopback)
+    facts_.interface = interface_of(spec.facts.loopback);
   // Nobody else decides whether this node writes files, and its own command gave no directory.
   if (spec.has_run_dir) facts_.run_dir = start.run_dir;
   if (is_first && !spec.has_run_dir && !start.run_dir.empty()) {

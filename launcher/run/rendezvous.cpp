@@ -14,6 +14,7 @@
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/node_zero_claim.h"
 
 namespace ddp::launcher {
@@ -129,7 +130,7 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
     rendezvous.listeners = listen_for_job(io, spec.master_addr, spec.master_port, true, warn);
   } catch (const PortTaken&) {
     if (claim == NodeZeroClaim::sure) throw;
-    log::info(spec.master_addr + ":" + std::to_string(spec.master_port) +
+    log::info(endpoint_text(spec.master_addr, spec.master_port) +
               " is served already: joining whoever serves it");
     return join_node_zero(io, spec);  // who was faster is node 0
   }

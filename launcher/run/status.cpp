@@ -8,6 +8,7 @@
 
 #include "common/json_text.h"
 #include "launcher/os/process_state.h"
+#include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/progress_json.h"
 #include "launcher/plan/status_answer.h"
 #include "launcher/run/progress_probe.h"
@@ -58,7 +59,7 @@ json::object describe_job(const JobSpec& spec,
       {"program", spec.entry},
       {"pid", ::getpid()},
       {"run_dir", facts.run_dir.string()},
-      {"endpoint", facts.master_addr + ":" + std::to_string(facts.master_port)},
+      {"endpoint", endpoint_text(facts.master_addr, facts.master_port)},
       {"round", facts.round},
       {"max_restarts", spec.max_restarts},
       {"world_size", world_size},

@@ -62,7 +62,7 @@ WebPage::WebPage(asio::io_context& io, const JobSpec& spec, Look look)
       policy_(make_policy()) {}
 
 std::string WebPage::url() const {
-  return page_url(*spec_.web, server_.port(), job_.host);
+  return page_url(*spec_.web, server_.port(), job_.host, spec_.facts.loopback);
 }
 
 void WebPage::start() {

@@ -1,5 +1,5 @@
-// Bytes, silence and numbers that harm the store of a job, and its port. Rows C9 to C11 and N10 of
-// the list of faults.
+// Bytes, silence and numbers that harm the store of a job, and its port. Rows C9 to C11, N10 and
+// N12 of the list of faults.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
@@ -332,6 +332,102 @@ TEST_F(StoreFaults, N10_AnAddressOfAnotherNodeIsRefused) {
   EXPECT_EQ(job->wait(), 202);
   EXPECT_THAT(job->err(), HasSubstr("192.0.2.7"));
   EXPECT_THAT(job->err(), HasSubstr("not one of this node"));
+}
+
+/// A node of its own, whose loopback interface is as the commands leave it.
+class Loopback : public ProcessTest {
+ protected:
+  void SetUp() override {
+    const auto probe = in_node("ip link set lo up && ip -o -6 addr show dev lo | grep -q ::1");
+    if (::geteuid() != 0 || probe->wait() != 0)
+      GTEST_SKIP() << "needs root, iproute2, network namespaces and IPv6";
+  }
+
+  /// "$0" is the launcher, "$@" are the program and its arguments: one that looks for its store.
+  std::unique_ptr<Running> in_node(const std::string& commands) {
+    const std::string script = write_file("meet.py",
+                                          "import os, socket, sys, urllib.request\n"
+                                          "address = os.environ['MASTER_ADDR']\n"
+                                          "at = address, int(os.environ['MASTER_PORT'])\n"
+                                          "socket.create_connection(at, 10).close()\n"
+                                          "for url in sys.argv[1:]:\n"
+                                          "    print(urllib.request.urlopen(url).status)\n"
+                                          "print('met at ' + address)\n");
+    return start(Command{.arguments = {"/usr/bin/unshare",
+                                       "--net",
+                                       "/bin/sh",
+                                       "-c",
+                                       commands,
+                                       DDP_LAUNCH,
+                                       "--no-python",
+                                       "/usr/bin/python3",
+                                       script}});
+  }
+  std::unique_ptr<Running> with_ipv6_alone(const std::string& commands) {
+    return in_node("ip link set lo up && ip addr del 127.0.0.1/8 dev lo && " + commands);
+  }
+};
+
+TEST_F(Loopback, N12_OneWithIPv6AloneIsTaken) {
+  for (const std::string flags :
+       {"", "--master-addr ::1 ", "--master-addr localhost ", "--standalone "}) {
+    const auto job = with_ipv6_alone("exec \"$0\" --nproc-per-node 2 " + flags + "\"$@\"");
+    EXPECT_EQ(job->wait(), 0) << flags << job->err();
+    EXPECT_EQ(count(job->out(), "met at ::1\n"), 2U) << flags << job->out();
+  }
+}
+
+TEST_F(Loopback, N12_OneWithIPv6AloneIsToldToRankZeroThatServes) {
+  const auto job = with_ipv6_alone("exec \"$0\" --store worker /usr/bin/env");
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(),
+              AllOf(HasSubstr("MASTER_ADDR=::1\n"), HasSubstr("GLOO_SOCKET_IFNAME=lo\n")));
+}
+
+TEST_F(Loopback, N12_ThePageIsThereToo) {
+  const auto job = with_ipv6_alone("exec \"$0\" --web 8080 \"$@\" 'http://[::1]:8080/api/status'");
+  EXPECT_EQ(job->wait(), 0) << job->err();
+  EXPECT_THAT(job->out(), HasSubstr("[0:0] 200\n[0:0] met at ::1\n"));
+  EXPECT_THAT(job->err(), HasSubstr("http://[::1]:8080/"));
+}
+
+TEST_F(Loopback, N12_SeveralAgentsMeetThere) {
+  for (const std::string flag : {"", "--master-addr ::1 "}) {
+    const std::string agent = "\"$0\" --nnodes 2 --join-timeout 20s " + flag + "--node-rank ";
+    const auto job = with_ipv6_alone("{ " + agent + "0 \"$@\" & " + agent +
+                                     "1 \"$@\"; code=$?; wait $!; exit $((code + $?)); }");
+    EXPECT_EQ(job->wait(), 0) << flag << job->err();
+    EXPECT_EQ(count(job->out(), "met at ::1\n"), 2U) << flag << job->out();
+  }
+}
+
+TEST_F(Loopback, N12_WhatTheUserNamedMustBeThere) {
+  const auto said = [](const std::unique_ptr<Running>& job) {
+    const int code = job->wait();
+    return std::to_string(code) + " " + job->out() + job->err();
+  };
+  for (const std::string flags : {"", "--nnodes 2 --node-rank 0 "}) {
+    const auto job = with_ipv6_alone("exec \"$0\" --master-addr 127.0.0.1 " + flags + "\"$@\"");
+    EXPECT_THAT(said(job),
+                AllOf(testing::StartsWith("202 "),
+                      HasSubstr("cannot listen at 127.0.0.1:"),
+                      HasSubstr("the loopback interface of this node has ::1 alone")));
+  }
+  const auto page = with_ipv6_alone("exec \"$0\" --web 127.0.0.1:8080 \"$@\"");
+  EXPECT_THAT(said(page),
+              AllOf(testing::StartsWith("2 "), HasSubstr("cannot listen at 127.0.0.1:8080")));
+  const auto v4 = in_node(
+      "ip link set lo up && ip addr del ::1/128 dev lo && exec \"$0\" --master-addr ::1 \"$@\"");
+  EXPECT_THAT(said(v4),
+              AllOf(testing::StartsWith("202 "),
+                    HasSubstr("cannot listen at [::1]:"),
+                    HasSubstr("the loopback interface of this node has 127.0.0.1 alone")));
+}
+
+TEST_F(Loopback, N12_OneWithoutAnAddressIsSaid) {
+  const auto job = in_node("ip link set lo up && ip addr flush dev lo && exec \"$0\" \"$@\"");
+  EXPECT_EQ(job->wait(), 125);
+  EXPECT_THAT(job->err(), HasSubstr("`ip link set lo up`"));
 }
 
 }  // namespace

@@ -170,6 +170,21 @@ TEST(MakeJobSpec, AnEndpointIsReadWhole) {
               HasSubstr("h:29500: holds a port. Give it as --master-port=PORT."));
 }
 
+TEST(MakeJobSpec, WithoutAMasterAddressLoopbackIsTakenAsThisNodeHasIt) {
+  NodeFacts facts{4, 0};
+  facts.loopback = "::1";
+  EXPECT_EQ(make({"p"}, {}, facts).master_addr, "::1");
+  EXPECT_EQ(make({"--standalone", "--master-addr=far", "p"}, {}, facts).master_addr, "::1");
+  EXPECT_EQ(make({"--rdzv-endpoint=:29400", "p"}, {}, facts).master_addr, "::1");
+  EXPECT_EQ(make({"--master-addr=127.0.0.1", "p"}, {}, facts).master_addr, "127.0.0.1");
+  EXPECT_EQ(make({"--master-addr=localhost", "p"}, {}, facts).master_addr, "::1");
+  EXPECT_EQ(make({"--master-addr=localhost", "p"}).master_addr, "localhost");
+  EXPECT_EQ(make({"--rdzv-id=j", "p"}, {}, facts).lock_name, "run j at [::1]:0 as node 0");
+  EXPECT_THAT(
+      make({"--nnodes=2", "p"}, {}, facts).warnings,
+      ElementsAre("no --master-addr: taken is ::1, so all nodes are agents of this machine"));
+}
+
 TEST(MakeJobSpec, AStandaloneJobTakesAFreePortAndItsOwnId) {
   const JobSpec spec = make({"--standalone", "--master-addr=far", "--master-port=7", "p"});
   EXPECT_EQ(spec.master_addr, "127.0.0.1");

@@ -10,7 +10,8 @@ TEST(WebAddress, APortAloneIsOfLoopback) {
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, (WebAddress{"", 8080}));
   EXPECT_TRUE(read->is_loopback());
-  EXPECT_EQ(page_url(*read, 8080, "a"), "http://127.0.0.1:8080/");
+  EXPECT_EQ(page_url(*read, 8080, "a", "127.0.0.1"), "http://127.0.0.1:8080/");
+  EXPECT_EQ(page_url(*read, 8080, "a", "::1"), "http://[::1]:8080/");
   EXPECT_EQ(read_web_address("localhost:0"), (WebAddress{"", 0}));
 }
 
@@ -21,8 +22,8 @@ TEST(WebAddress, AnAddressMayStandBeforeIt) {
   EXPECT_FALSE(read_web_address("[::]:80")->is_loopback());
   EXPECT_TRUE(read_web_address("[::1]:80")->is_loopback());
   EXPECT_TRUE(read_web_address("127.0.0.2:80")->is_loopback());
-  EXPECT_EQ(page_url(WebAddress{"0.0.0.0", 0}, 81, "node-a"), "http://node-a:81/");
-  EXPECT_EQ(page_url(WebAddress{"fd00::1", 80}, 80, "node-a"), "http://[fd00::1]:80/");
+  EXPECT_EQ(page_url(WebAddress{"0.0.0.0", 0}, 81, "node-a", "::1"), "http://node-a:81/");
+  EXPECT_EQ(page_url(WebAddress{"fd00::1", 80}, 80, "node-a", "127.0.0.1"), "http://[fd00::1]:80/");
 }
 
 TEST(WebAddress, OtherTextsAreRefused) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <charconv>
 
+#include "launcher/plan/endpoint_text.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -43,11 +45,13 @@ std::optional<WebAddress> read_web_address(std::string_view text) {
   return WebAddress{address, *port};
 }
 
-std::string page_url(const WebAddress& where, int port, const std::string& host) {
-  std::string shown = where.address.empty() ? "127.0.0.1" : where.address;
+std::string page_url(const WebAddress& where,
+                     int port,
+                     const std::string& host,
+                     const std::string& loopback) {
+  std::string shown = where.address.empty() ? loopback : where.address;
   if (shown == "0.0.0.0" || shown == "::") shown = host;
-  if (shown.find(':') != std::string::npos) shown = "[" + shown + "]";
-  return "http://" + shown + ":" + std::to_string(port) + "/";
+  return "http://" + endpoint_text(shown, port) + "/";
 }
 
 }  // namespace ddp::launcher
