@@ -158,7 +158,7 @@ asio::awaitable<void> Agent::run_round() {
   co_await watch_workers();
   commands_.begin_ending();
   const bool is_requested_here = commands_.requested_signal() != 0;
-  say_end_round(console_, *commands_.end_command(), workers_.group(), is_requested_here);
+  say_end_round(console_, spec_, *commands_.end_command(), workers_.group(), is_requested_here);
   const GroupEnded end = co_await workers_.end(commands_);
   commands_.note_ended();
   zero_->send_event(end);

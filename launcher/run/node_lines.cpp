@@ -1,8 +1,10 @@
 #include "launcher/run/node_lines.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "common/live_line.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
@@ -17,6 +19,15 @@ std::string progress_text(const ProgressPage& page) {
   if (!is_opened(page)) return "";
   return ", phase " + std::string(to_text(page.phase.load(std::memory_order_relaxed))) + ", step " +
          std::to_string(page.step.load(std::memory_order_relaxed));
+}
+
+/// Whether a worker of a job of this node alone has refused it.
+bool is_refused(const JobSpec& spec, const WorkerGroup& group) {
+  const auto refuses = [](const auto& worker) {
+    return worker->ending && worker->ending->status == ExitStatus{.code = exit_code::kUsage} &&
+           worker->ending->phase <= Phase::loading;
+  };
+  return spec.own_worker && spec.max_nodes == 1 && std::ranges::any_of(group.workers(), refuses);
 }
 
 }  // namespace
@@ -52,6 +63,7 @@ void say_node(Console& console,
 }
 
 void say_end_round(Console& console,
+                   const JobSpec& spec,
                    const EndRound& command,
                    const WorkerGroup& group,
                    bool is_requested_here) {
@@ -59,6 +71,8 @@ void say_end_round(Console& console,
   const std::string line = describe_end_round(command, group.alive(), is_requested_here);
   if (command.reason == EndReason::user) {
     console.warning(line);
+  } else if (command.reason == EndReason::worker_failed && is_refused(spec, group)) {
+    console.debug(line);
   } else {
     console.error(line);
   }

@@ -20,9 +20,11 @@ void say_node(Console& console,
               const RoundFacts& facts,
               const StartRound& start);
 
-/// Why the workers that still run are being ended; at a hang, where each of them is.
+/// Why the workers that still run are being ended; at a hang, where each of them is. A job that one
+/// has refused before its first step is told of by the report alone, a moment later.
 /// `is_requested_here`: as of describe_end_round().
 void say_end_round(Console& console,
+                   const JobSpec& spec,
                    const EndRound& command,
                    const WorkerGroup& group,
                    bool is_requested_here);

@@ -233,7 +233,10 @@ class Refusals(FailingRank):
                 text = self.run_program(self.bin / "ddp-launch", "--nproc-per-node", 4, "job.yaml", *keys, expect=2)
                 said = [line for line in text.splitlines() if re.search(rf"^\[0:\d\] ddp-worker: .*({what})", line)]
                 self.assertEqual([line[:5] for line in said], ["[0:0]"], text)
-                self.assertRegex(text, r"rank 0 \(pid \d+\) has refused the job")
+                # The launcher adds one line, and tells in it where the run is that it has removed.
+                last = text[text.index(said[0]) :].splitlines()
+                self.assertEqual(len(last), 2, text)
+                self.assertRegex(last[1], r"rank 0 \(pid \d+\) has refused the job before its first step; exit code 2\. \(no step was made: removed /\S+\)$")
                 self.assertFalse((self.folder / "runs" / "job").exists())
                 self.assertEqual(self.alive(), [])
 
