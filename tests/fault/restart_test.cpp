@@ -50,8 +50,8 @@ TEST_F(Restart, NothingOfARoundLivesBesideTheNext) {
   const auto job = launch_with(1,
                                "round 0 [ lose [ ignore TERM hold ] spawn [ ignore TERM hold ] "
                                "on 1 [ print ready exit 7 ] ignore TERM hold ] "
-                               "on 0 [ print second ] hold");
-  ASSERT_TRUE(job->sees("second"));
+                               "on 0 [ print second ] on 1 [ print other ] hold");
+  ASSERT_TRUE(job->sees("second") && job->sees("other"));
   EXPECT_EQ(alive().size(), 4U) << testing::PrintToString(alive());  // agent, guard, two workers
   job->signal(SIGKILL);
   EXPECT_EQ(job->wait(), -SIGKILL);
