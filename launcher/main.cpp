@@ -167,7 +167,7 @@ int main(int argc, char** argv) try {
   asio::io_context io(1);
   Rendezvous rendezvous = hold_rendezvous(io, spec);
   // Beyond this point it is known who is node 0.
-  const ScratchPlace place = make_scratch_place(find_variable(environment, "XDG_RUNTIME_DIR"));
+  const ScratchPlace place = make_scratch_place(environment);
   if (!place.warning.empty()) log::warning(place.warning);
   // Before a run directory is chosen: a second launch must not make one beside the first.
   const std::optional<JobLock> lock = lock_job(spec, environment, place.path);

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <set>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -29,15 +30,17 @@ std::string name_of_user() {
   return "ddp-" + std::to_string(::geteuid());
 }
 
+constexpr const char* kUsualDirectory = "/tmp";
+
 /// /tmp; in a container whose root cannot be written, another of the same kind. The same for every
 /// launcher of the user, so that they find each other.
-fs::path temporary_directory() {
-  const fs::path usual = "/tmp";
-  for (const fs::path& directory :
-       {usual, fs::path("/run/user") / std::to_string(::geteuid()), fs::path("/dev/shm")}) {
+std::optional<fs::path> common_directory() {
+  for (const fs::path& directory : {fs::path(kUsualDirectory),
+                                    fs::path("/run/user") / std::to_string(::geteuid()),
+                                    fs::path("/dev/shm")}) {
     if (::access(directory.c_str(), W_OK | X_OK) == 0) return directory;
   }
-  return usual;
+  return std::nullopt;
 }
 
 std::vector<std::string> names_in(int fd) {
@@ -57,27 +60,42 @@ std::vector<std::string> names_in(int fd) {
   return names;
 }
 
-/// What is made in it stays ours. One that is not there (su, containers), or is another user's
-/// (sudo keeps the variable), is as good as none.
-bool is_private(const std::string& directory) {
+/// The directory that this variable names, if what is made in it stays ours. One that is not there
+/// (su, containers), or is another user's (sudo keeps the variable), is as good as none.
+std::optional<fs::path> find_directory(const Environment& environment,
+                                       const char* variable,
+                                       bool may_be_roots) {
+  const std::optional<std::string> path = find_variable(environment, variable);
   struct stat status {};
-  if (::stat(directory.c_str(), &status) != 0 || ::access(directory.c_str(), W_OK) != 0) {
-    return false;
-  }
+  if (!path || ::stat(path->c_str(), &status) != 0 || ::access(path->c_str(), W_OK) != 0)
+    return std::nullopt;
   // The sticky bit: others may add, but not remove or rename what is ours (inode(7)).
   const bool is_closed = (status.st_mode & kWritableByOthers) == 0 || (status.st_mode & S_ISVTX);
-  return S_ISDIR(status.st_mode) && status.st_uid == ::geteuid() && is_closed;
+  const bool is_trusted = status.st_uid == ::geteuid() || (may_be_roots && status.st_uid == 0);
+  if (!S_ISDIR(status.st_mode) || !is_trusted || !is_closed) return std::nullopt;
+  return fs::absolute(*path);
 }
 
-fs::path usual_place(const std::optional<std::string>& runtime_dir) {
-  if (runtime_dir && is_private(*runtime_dir)) return fs::absolute(*runtime_dir) / "ddp";
-  return temporary_directory() / name_of_user();
+/// Of XDG_RUNTIME_DIR.
+std::optional<fs::path> runtime_directory(const Environment& environment) {
+  return find_directory(environment, "XDG_RUNTIME_DIR", false);
+}
+
+/// $TMPDIR comes last: whoever has another one looks elsewhere.
+fs::path temporary_directory(const Environment& environment) {
+  if (const auto common = common_directory()) return *common;
+  return find_directory(environment, "TMPDIR", true).value_or(kUsualDirectory);
+}
+
+fs::path usual_place(const Environment& environment) {
+  if (const auto directory = runtime_directory(environment)) return *directory / "ddp";
+  return temporary_directory(environment) / name_of_user();
 }
 
 /// Those with a random name.
-std::vector<OwnDir> random_places() {
+std::vector<OwnDir> random_places(const Environment& environment) {
   std::vector<OwnDir> places;
-  const fs::path directory = temporary_directory();
+  const fs::path directory = temporary_directory(environment);
   const int fd = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return places;
   const std::string start = name_of_user() + ".";
@@ -91,8 +109,8 @@ std::vector<OwnDir> random_places() {
   return places;
 }
 
-fs::path make_random_place() {
-  std::string name = (temporary_directory() / (name_of_user() + ".XXXXXX")).string();
+fs::path make_random_place(const Environment& environment) {
+  std::string name = (temporary_directory(environment) / (name_of_user() + ".XXXXXX")).string();
   if (::mkdtemp(name.data()) == nullptr) {
     throw SystemError(system_message("mkdtemp", name, errno));
   }
@@ -104,7 +122,8 @@ void make_directory(const fs::path& path) {
   // its name could be about another one by then.
   if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return;
   throw SystemError(system_message("mkdir", path.string(), errno) +
-                    ". Set XDG_RUNTIME_DIR to a directory of yours that can be written.");
+                    ". Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours that can be "
+                    "written.");
 }
 
 /// An agent's id: what stands beside them is of others.
@@ -112,6 +131,24 @@ bool is_agent_id(std::string_view name) {
   constexpr std::size_t kDigits = 32;
   return name.size() == kDigits &&
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// Where processes of this user hold an agent's directory open, as its agent does: each name once.
+/// Whose the place is, OwnDir::open() asks.
+std::set<fs::path> places_in_use() {
+  std::set<fs::path> places;
+  std::error_code gone;  // or not ours to read
+  for (fs::directory_iterator process("/proc", gone), end; process != end;
+       process.increment(gone)) {
+    struct stat status {};
+    if (::stat(process->path().c_str(), &status) != 0 || status.st_uid != ::geteuid()) continue;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(process->path() / "fd", ignored)) {
+      const fs::path target = fs::read_symlink(entry.path(), ignored);
+      if (is_agent_id(target.filename().string())) places.insert(target.parent_path());
+    }
+  }
+  return places;
 }
 
 /// Removes what agents that are gone have left, but for the newest. Who lives has his locked.
@@ -194,30 +231,37 @@ std::vector<std::string> OwnDir::names() const {
   return names_in(fd_);
 }
 
-ScratchPlace make_scratch_place(const std::optional<std::string>& runtime_dir) {
-  ScratchPlace place{usual_place(runtime_dir), ""};
+ScratchPlace make_scratch_place(const Environment& environment) {
+  ScratchPlace place{usual_place(environment), ""};
   make_directory(place.path);
   std::string why_not;
   if (OwnDir::open(place.path, why_not)) return place;
   const std::string usual = place.path.string();
   // Somebody else has taken the usual name in /tmp, or ours is open to others. A directory with
   // random letters that we made before is used again: jobs of one user see each other's locks.
-  const std::vector<OwnDir> others = random_places();
-  place.path = others.empty() ? make_random_place() : others.front().path();
+  const std::vector<OwnDir> others = random_places(environment);
+  place.path = others.empty() ? make_random_place(environment) : others.front().path();
   place.warning = usual + " " + why_not + ": the control socket and locks of this job are in " +
                   place.path.string() + ", where ddp-launch status finds them.";
   return place;
 }
 
-std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtime_dir,
-                                        std::string& warning) {
+std::vector<OwnDir> find_scratch_places(const Environment& environment, std::string& warning) {
   std::vector<OwnDir> places;
-  const fs::path usual = usual_place(runtime_dir);
+  const fs::path usual = usual_place(environment);
   std::string why_not;
   if (auto place = OwnDir::open(usual, why_not)) places.push_back(std::move(*place));
   if (!why_not.empty()) warning = usual.string() + " " + why_not + ": what is in it is not shown.";
-  for (OwnDir& place : random_places())
+  for (OwnDir& place : random_places(environment))
     places.push_back(std::move(place));
+  if (runtime_directory(environment) || common_directory()) return places;
+  // Whoever started a job had a variable of his own, which this shell may lack.
+  for (const fs::path& path : places_in_use()) {
+    const bool is_known = std::ranges::count(places, path, &OwnDir::path) > 0;
+    std::string somebody_else;
+    auto place = is_known ? std::nullopt : OwnDir::open(path, somebody_else);
+    if (place) places.push_back(std::move(*place));
+  }
   return places;
 }
 

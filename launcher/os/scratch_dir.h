@@ -1,18 +1,22 @@
 // Where this user's jobs leave what nobody keeps, on this node: one directory per agent (the
 // workers' error files, the control socket) and the locks of run ids, all in one place. The place
 // is $XDG_RUNTIME_DIR/ddp where that is a directory of ours, else /tmp/ddp-UID; where /tmp cannot
-// be written, the same name in /run/user/UID or /dev/shm. Trap: in /tmp anybody can be there first,
-// with a directory or a link of that name. Such a place is not used; it is said in one line, and
-// the place is /tmp/ddp-UID.RANDOM, which nobody can foresee, and which the user's other programs
-// find again by its owner. Promises: mode 0700 and our own on every level that we made, so that
-// nobody else can put files or links there; /tmp is sticky and $XDG_RUNTIME_DIR ours, so what was
-// checked stays what it is; an agent's directory is removed after a good end.
+// be written, the same name in /run/user/UID or /dev/shm, which all programs of the user know, and
+// last in $TMPDIR, which they may not: there they find each other by what agents hold open. Trap:
+// in /tmp anybody can be there first, with a directory or a link of that name. Such a place is not
+// used; it is said in one line, and the place is /tmp/ddp-UID.RANDOM, which nobody can foresee, and
+// which the user's other programs find again by its owner. Promises: mode 0700 and our own on every
+// level that we made, so that nobody else can put files or links there; /tmp and $TMPDIR are sticky
+// or closed, $XDG_RUNTIME_DIR is ours, so what was checked stays what it is; an agent's directory
+// is removed after a good end.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "common/identity.h"
 
 namespace ddp::launcher {
 
@@ -54,12 +58,12 @@ struct ScratchPlace {
 
 /// The place for this user's jobs, made when it is not there. Errors: SystemError when there is
 /// none and none can be made.
-ScratchPlace make_scratch_place(const std::optional<std::string>& runtime_dir);
+ScratchPlace make_scratch_place(const Environment& environment);
 
 /// All places of this user that are there: whoever made one may have found another one taken.
-/// `warning`: somebody else sits in the usual one.
-std::vector<OwnDir> find_scratch_places(const std::optional<std::string>& runtime_dir,
-                                        std::string& warning);
+/// `warning`: somebody else sits in the usual one. Cost where $TMPDIR is all that can be written:
+/// the open descriptors of all processes of this user.
+std::vector<OwnDir> find_scratch_places(const Environment& environment, std::string& warning);
 
 class ScratchDir {
  public:

@@ -68,8 +68,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
   // Only what is ours is looked at, through descriptors: in /tmp anybody may have put anything.
   std::vector<RunningJob> jobs;
   std::string warning;
-  const std::vector<OwnDir> places =
-      find_scratch_places(find_variable(environment, "XDG_RUNTIME_DIR"), warning);
+  const std::vector<OwnDir> places = find_scratch_places(environment, warning);
   if (warns && !warning.empty()) warn(warning);
   for (const OwnDir& place : places) {
     for (const std::string& name : place.names()) {

@@ -21,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::Not;
 
 class NodeFaults : public ProcessTest {};
 
@@ -268,11 +269,63 @@ TEST_F(NodeFaults, S6_ASmallPlaceIsEnoughOrItIsSaidWhatIsMissing) {
   };
   const std::string closed = "mount -t tmpfs -o ro none ";
   EXPECT_EQ(inside(closed + "/tmp; mount -t tmpfs none /dev/shm"), "0 [0:0] on\n");
-  EXPECT_THAT(
-      inside(closed + "/tmp; " + closed + "/dev/shm; " + closed + "/run"),
-      AllOf(testing::StartsWith("125 "), HasSubstr("Set XDG_RUNTIME_DIR to a directory of yours")));
+  EXPECT_THAT(inside(closed + "/tmp; " + closed + "/dev/shm; " + closed + "/run"),
+              AllOf(testing::StartsWith("125 "),
+                    HasSubstr("Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours")));
   EXPECT_THAT(inside("mount -t tmpfs none /proc"),
               AllOf(testing::StartsWith("125 "), HasSubstr("/proc is not mounted here")));
+}
+
+/// A root that cannot be written, and nothing else can that every container has.
+class ReadOnlyNode : public ProcessTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root, to mount";
+  }
+
+  /// In a shell whose TMPDIR is /mnt: "$0" is the launcher, "$1" the worker. Returns its code and
+  /// what was printed.
+  std::string inside(const std::string& commands) {
+    const std::string closed = "mount -t tmpfs -o ro none ";
+    const auto job = start(
+        Command{.arguments = {"/usr/bin/unshare",
+                              "--mount",
+                              "/bin/sh",
+                              "-c",
+                              closed + "/tmp && " + closed + "/dev/shm && " + closed +
+                                  "/run && mount -t tmpfs none /mnt && unset XDG_RUNTIME_DIR && "
+                                  "export TMPDIR=/mnt && { " +
+                                  commands + "; }",
+                              DDP_LAUNCH,
+                              DDP_FAKE_WORKER}});
+    const int code = job->wait();
+    return std::to_string(code) + " " + job->out() + job->err();
+  }
+};
+
+TEST_F(ReadOnlyNode, S6_TheUsersOwnPlaceForTemporaryFilesIsTaken) {
+  EXPECT_EQ(inside("\"$0\" \"$1\" print on && ls /mnt"), "0 [0:0] on\nddp-0\n");
+}
+
+TEST_F(ReadOnlyNode, S6_OneThatOthersMayWriteIsNot) {
+  EXPECT_THAT(inside("chmod 0777 /mnt; \"$0\" \"$1\" print on"),
+              AllOf(testing::StartsWith("125 "),
+                    HasSubstr("Set XDG_RUNTIME_DIR or TMPDIR to a directory of yours")));
+}
+
+TEST_F(ReadOnlyNode, S6_AJobThereIsFoundByWhoHasAnotherPlace) {
+  const std::string text = inside(
+      "mkdir /mnt/a /mnt/b; "
+      "{ TMPDIR=/mnt/a \"$0\" --rdzv-id one \"$1\" print ready hold; echo \"code $?\"; } | { "
+      "read -r line; echo \"$line\"; "
+      "TMPDIR=/mnt/b \"$0\" --rdzv-id one \"$1\" print twice 2>&1; echo \"second $?\"; "
+      "TMPDIR= \"$0\" status; TMPDIR= \"$0\" stop; cat; }");
+  EXPECT_THAT(text,
+              AllOf(testing::StartsWith("0 [0:0] ready\n"),
+                    HasSubstr("second 202\n"),
+                    HasSubstr("fake_worker"),
+                    HasSubstr("code 143\n")));
+  EXPECT_THAT(text, Not(HasSubstr("twice")));
 }
 
 TEST_F(NodeFaults, S7_AWorkingDirectoryThatIsGoneIsNamed) {
