@@ -19,22 +19,37 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Binds and lets go. Returns the port, or -errno.
-int try_port(int port) {
-  const int fd = check(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "socket", "free port");
+int try_address(int family, sockaddr* address, socklen_t size) {
+  const int fd = ::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -errno;
   // A port in TIME_WAIT, where an earlier job has left it, can be bound all the same; one that
   // somebody listens at cannot (socket(7), SO_REUSEADDR). Workers bind so, too.
   const int on = 1;
+  const int off = 0;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_ANY);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  socklen_t size = sizeof address;
-  auto* const generic = reinterpret_cast<sockaddr*>(&address);
-  const bool bound = ::bind(fd, generic, size) == 0 && ::getsockname(fd, generic, &size) == 0;
+  ::setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  const bool bound = ::bind(fd, address, size) == 0 && ::getsockname(fd, address, &size) == 0;
   const int error = errno;
   ::close(fd);
-  return bound ? ntohs(address.sin_port) : -error;
+  return bound ? 0 : -error;
+}
+
+/// In IPv6 and IPv4 at once, as workers listen; in IPv4 where this node has no other. Returns the
+/// port, or -errno.
+int try_port(int port) {
+  sockaddr_in6 any{};
+  any.sin6_family = AF_INET6;
+  any.sin6_addr = in6addr_any;
+  any.sin6_port = htons(static_cast<std::uint16_t>(port));
+  const int result = try_address(AF_INET6, reinterpret_cast<sockaddr*>(&any), sizeof any);
+  if (result == 0) return ntohs(any.sin6_port);
+  if (result != -EAFNOSUPPORT && result != -EADDRNOTAVAIL) return result;
+  sockaddr_in any_4{};
+  any_4.sin_family = AF_INET;
+  any_4.sin_addr.s_addr = htonl(INADDR_ANY);
+  any_4.sin_port = any.sin6_port;
+  const int result_4 = try_address(AF_INET, reinterpret_cast<sockaddr*>(&any_4), sizeof any_4);
+  return result_4 == 0 ? ntohs(any_4.sin_port) : result_4;
 }
 
 /// "socket:[INODE]" of everybody who listens at `port`, as their descriptors show it (proc(5)).

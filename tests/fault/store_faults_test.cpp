@@ -338,7 +338,12 @@ TEST_F(StoreFaults, N10_AnAddressOfAnotherNodeIsRefused) {
 class Loopback : public ProcessTest {
  protected:
   void SetUp() override {
-    const auto probe = in_node("ip link set lo up && ip -o -6 addr show dev lo | grep -q ::1");
+    const std::string has_ipv6 = "ip -o -6 addr show dev lo | grep -q ::1";  // as tests/lacking.py
+    const auto probe = start(
+        Command{.arguments = {"/bin/sh",
+                              "-c",
+                              has_ipv6 + " && exec unshare --net --uts --mount /bin/sh -c \"$0\"",
+                              "ip link set lo up && " + has_ipv6}});
     if (::geteuid() != 0 || probe->wait() != 0)
       GTEST_SKIP() << "needs root, iproute2, network namespaces and IPv6";
   }
@@ -382,6 +387,20 @@ TEST_F(Loopback, N12_OneWithIPv6AloneIsToldToRankZeroThatServes) {
   EXPECT_EQ(job->wait(), 0) << job->err();
   EXPECT_THAT(job->out(),
               AllOf(HasSubstr("MASTER_ADDR=::1\n"), HasSubstr("GLOO_SOCKET_IFNAME=lo\n")));
+}
+
+TEST_F(Loopback, N12_APortThatIsTakenInIPv6AloneIsNoFreeOne) {
+  const std::string holder = write_file("hold.py",
+                                        "import socket, subprocess, sys\n"
+                                        "at = '::1', int(sys.argv[1])\n"
+                                        "held = socket.create_server(at, family=socket.AF_INET6)\n"
+                                        "sys.exit(subprocess.call(sys.argv[2:]))\n");
+  const auto job = in_node("ip link set lo up && exec /usr/bin/python3 " + holder +
+                           " 29512 \"$0\" --store worker --master-port 29512 /usr/bin/env");
+  EXPECT_EQ(job->wait(), 202) << job->err();
+  EXPECT_THAT(job->err(),
+              AllOf(HasSubstr("held by pid "), HasSubstr("Give another --master-port")));
+  EXPECT_EQ(job->out(), "");
 }
 
 TEST_F(Loopback, N12_ThePageIsThereToo) {
