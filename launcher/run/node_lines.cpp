@@ -21,11 +21,13 @@ std::string progress_text(const ProgressPage& page) {
          std::to_string(page.step.load(std::memory_order_relaxed));
 }
 
-/// Whether a worker of a job of this node alone has refused it.
+/// Whether a worker of a job of this node alone has refused it, or has lost the one that has.
 bool is_refused(const JobSpec& spec, const WorkerGroup& group) {
   const auto refuses = [](const auto& worker) {
-    return worker->ending && worker->ending->status == ExitStatus{.code = exit_code::kUsage} &&
-           worker->ending->phase <= Phase::loading;
+    if (!worker->ending || worker->ending->phase > Phase::loading) return false;
+    const ExitStatus status = worker->ending->status;
+    return status == ExitStatus{.code = exit_code::kUsage} ||
+           status == ExitStatus{.code = exit_code::kLostPeer};
   };
   return spec.own_worker && spec.max_nodes == 1 && std::ranges::any_of(group.workers(), refuses);
 }
