@@ -28,8 +28,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kLook(20);  // between two looks at whether something moves
-constexpr std::size_t kBlockBytes = 64 << 10;   // small writes are put together up to this
+constexpr std::chrono::milliseconds kPollInterval(
+    20);                                       // between two looks at whether something moves
+constexpr std::size_t kBlockBytes = 64 << 10;  // small writes are put together up to this
 
 bool is_regular(int fd) {
   struct stat status {};
@@ -355,7 +356,7 @@ void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
       lane->closing_ = true;
       lane->filled_.notify_one();
       if (lane->left_) return;
-      if (lane->ended_now_.wait_for(lock, kLook, [&] { return lane->ended_; })) break;
+      if (lane->ended_now_.wait_for(lock, kPollInterval, [&] { return lane->ended_; })) break;
     }
     leave_if_stuck(lane);
   }

@@ -125,7 +125,7 @@ std::string clean_lines(std::string_view text) {
   return cleaned;
 }
 
-std::string one_line(std::string_view text, std::size_t most) {
+std::string plain_line(std::string_view text, std::size_t most) {
   const bool is_cut = text.size() > most;
   while (is_cut && most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80)
     --most;  // between two characters

@@ -23,6 +23,6 @@ std::string first_columns(std::string_view line, std::size_t columns);
 
 /// A text of somebody else's that stands within a line of ours: the same, and no colours either;
 /// line ends and tabs become blanks; of a longer one the first `most` bytes and "...".
-std::string one_line(std::string_view text, std::size_t most);
+std::string plain_line(std::string_view text, std::size_t most);
 
 }  // namespace ddp::launcher

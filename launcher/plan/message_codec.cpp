@@ -399,15 +399,15 @@ std::optional<Hello> decode_hello(std::string_view text) {
   if (!message) return std::nullopt;
   Hello hello = std::get<Hello>(std::move(*message));
   for (std::string* const shown : {&hello.version, &hello.host, &hello.entry})
-    *shown = one_line(*shown, kLongestName);
-  hello.problem = one_line(hello.problem, kLongestLine);
+    *shown = plain_line(*shown, kLongestName);
+  hello.problem = plain_line(hello.problem, kLongestLine);
   return hello;
 }
 std::optional<Answer> decode_answer(std::string_view text) {
   std::optional<Answer> answer = wire::decode<Answer>(text);
   if (!answer) return std::nullopt;
   if (auto* const welcome = std::get_if<Welcome>(&*answer)) {
-    welcome->host = one_line(welcome->host, kLongestName);
+    welcome->host = plain_line(welcome->host, kLongestName);
   }
   if (auto* const refusal = std::get_if<Refusal>(&*answer))
     refusal->text = clean_lines(refusal->text);
@@ -417,10 +417,10 @@ std::optional<NodeCommand> decode_command(std::string_view text) {
   std::optional<NodeCommand> command = wire::decode<NodeCommand>(text);
   if (!command) return std::nullopt;
   if (auto* const announce = std::get_if<AnnounceStop>(&*command)) {
-    announce->line = one_line(announce->line, kLongestLine);
+    announce->line = plain_line(announce->line, kLongestLine);
   }
   if (auto* const stop = std::get_if<EndRound>(&*command)) {
-    stop->what = one_line(stop->what, kLongestLine);
+    stop->what = plain_line(stop->what, kLongestLine);
   }
   if (auto* const end = std::get_if<EndJob>(&*command)) end->report = clean_lines(end->report);
   return command;
@@ -431,7 +431,7 @@ std::optional<NodeEvent> decode_event(std::string_view text) {
   if (auto* const failed = std::get_if<AgentFailed>(&*event))
     failed->text = clean_lines(failed->text);
   if (auto* const ended = std::get_if<GroupEnded>(&*event))
-    ended->gpu_error = one_line(ended->gpu_error, kLongestLine);
+    ended->gpu_error = plain_line(ended->gpu_error, kLongestLine);
   return event;
 }
 

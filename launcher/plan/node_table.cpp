@@ -30,7 +30,7 @@ Refusal refuse(const std::string& text) {
 
 /// Whatever another node says may be anything.
 std::string shown(const std::string& text) {
-  return one_line(text, kLongestShown);
+  return plain_line(text, kLongestShown);
 }
 
 /// What the two files say of a key, or that one of them does not say anything.

@@ -39,7 +39,7 @@ class Members {
     if (value->is_object() || value->is_array()) is_good_ = false;
     if (!is_good_) return;
     const json::string* const string = value->if_string();
-    into = string != nullptr ? one_line(std::string_view(*string), kLongestMember)
+    into = string != nullptr ? plain_line(std::string_view(*string), kLongestMember)
                              : json::serialize(*value);
   }
   /// As losses are shown everywhere.

@@ -16,7 +16,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kLongestShown = 200;  // of a short answer
+constexpr std::size_t kLongestAnswer = 200;  // of a short answer
 
 std::string describe_all(const std::vector<RunningJob>& jobs) {
   std::string text;
@@ -41,7 +41,8 @@ std::string ask_or_throw(const RunningJob& job, const std::string& request) {
 }
 
 std::string stop(const RunningJob& job) {
-  return one_line(ask_or_throw(job, "stop"), kLongestShown) + "\n  " + headline(job.status) + "\n";
+  return plain_line(ask_or_throw(job, "stop"), kLongestAnswer) + "\n  " + headline(job.status) +
+         "\n";
 }
 
 std::string show_logs(const std::vector<RunningJob>& jobs, const std::string& rank) {
@@ -79,7 +80,7 @@ void check_rank(const std::vector<RunningJob>& jobs, const std::string& rank) {
       known += (known.empty() ? "" : ", ") + worker.rank;
     }
   }
-  throw UsageError("logs: the job has no rank " + one_line(rank, kLongestShown) +
+  throw UsageError("logs: the job has no rank " + plain_line(rank, kLongestAnswer) +
                    " on this node. Its ranks here: " + (known.empty() ? "none yet" : known) + ".");
 }
 

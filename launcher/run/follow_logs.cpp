@@ -15,7 +15,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::milliseconds kPause(500);
+constexpr std::chrono::milliseconds kTailPause(500);
 constexpr std::size_t kPieceBytes = 64 << 10;
 constexpr std::size_t kTailLines = 20;  // of a file that was there before, as `logs` shows
 
@@ -133,7 +133,7 @@ void follow_logs(const std::vector<RunningJob>& jobs, const std::string& rank) {
     text += is_alive ? files.read() : files.finish();
     if (!text.empty()) print(text);
     if (!is_alive) break;
-    timer.expires_after(kPause);
+    timer.expires_after(kTailPause);
     timer.wait();
   }
 }

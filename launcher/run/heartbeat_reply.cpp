@@ -20,7 +20,7 @@ std::vector<std::vector<std::string>> newest_lines(const WorkerGroup& group) {
     const std::size_t old = lines.size() - std::min(most, lines.size());
     lines.erase(lines.begin(), lines.begin() + static_cast<std::ptrdiff_t>(old));
     for (std::string& line : lines)
-      line = one_line(line, kToldLineBytes);
+      line = plain_line(line, kToldLineBytes);
     all.push_back(std::move(lines));
   }
   return all;

@@ -7,7 +7,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr Clock::duration kPause = std::chrono::seconds(1);
+constexpr Clock::duration kProbePause = std::chrono::seconds(1);
 constexpr int kProbesPerTimeout = 10;  // when that is shorter
 
 }  // namespace
@@ -42,8 +42,8 @@ std::vector<WorkerSample> probe_progress(const WorkerGroup& group, bool closely)
 }
 
 Clock::duration probe_pause(const std::optional<std::chrono::milliseconds>& hang_timeout) {
-  if (!hang_timeout) return kPause;
-  return std::min<Clock::duration>(kPause, *hang_timeout / kProbesPerTimeout);
+  if (!hang_timeout) return kProbePause;
+  return std::min<Clock::duration>(kProbePause, *hang_timeout / kProbesPerTimeout);
 }
 
 }  // namespace ddp::launcher

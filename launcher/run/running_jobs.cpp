@@ -50,7 +50,7 @@ std::string kept_logs(const std::string& run) {
   for (const std::filesystem::path& directory :
        {std::filesystem::path(run), std::filesystem::path("runs") / run}) {
     if (std::filesystem::is_directory(directory / "logs", ignored))
-      return one_line((directory / "logs").string(), kLongestShown);
+      return plain_line((directory / "logs").string(), kLongestShown);
   }
   return "";
 }
@@ -76,7 +76,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns) {
       if (!directory || !has_control_socket(*directory)) continue;
       const std::optional<std::string> answer = ask(*directory, "status");
       std::optional<JobAnswer> status = answer ? read_answer(*answer) : std::nullopt;
-      const std::string agent = "the agent " + one_line(name, kLongestShown);
+      const std::string agent = "the agent " + plain_line(name, kLongestShown);
       if (status) {
         jobs.push_back(RunningJob{std::move(*directory), std::move(*status), *answer});
       } else if (answer && warns) {

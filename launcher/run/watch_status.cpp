@@ -13,7 +13,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::chrono::seconds kPause(1);
+constexpr std::chrono::seconds kWatchPause(1);
 
 std::string fit_terminal(const std::string& text) {
   winsize size{};
@@ -43,7 +43,7 @@ void watch_status(std::vector<RunningJob> jobs,
     } else {
       print(text + "\n");
     }
-    timer.expires_after(kPause);
+    timer.expires_after(kWatchPause);
     timer.wait();
     jobs = find_jobs(environment, false);
     std::erase_if(

@@ -29,7 +29,7 @@ void check(const std::string& text, std::size_t lines) {
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes = ddp::fuzz::to_string(data, size);
   const auto job = read_answer(bytes);
-  const std::string line = one_line(bytes, 64);
+  const std::string line = plain_line(bytes, 64);
   require(line.find_first_of("\x1b\n\r\t\a") == std::string::npos, "a line is plain");
   require(line.size() <= 3 * 64 + 3, "a line is bounded");
   if (!job) return 0;

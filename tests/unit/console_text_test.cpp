@@ -42,7 +42,7 @@ TEST(ConsoleText, OfAProgressBarTheLastStateStays) {
 
 TEST(ConsoleText, DirectionMarksAreShownAsSuch) {
   EXPECT_EQ(clean("rm \u202efdp.txt"), "rm ?fdp.txt");
-  EXPECT_EQ(one_line("a\u2066b\u061c", 80), "a?b?");
+  EXPECT_EQ(plain_line("a\u2066b\u061c", 80), "a?b?");
 }
 
 TEST(ConsoleText, ColorsStayAndEndWithTheLine) {
@@ -103,13 +103,13 @@ TEST(ConsoleText, LineEndsOfATextStay) {
 }
 
 TEST(ConsoleText, WhatStandsWithinALineIsPlainAndBounded) {
-  EXPECT_EQ(one_line("a\x1b[31mb\x1b[0m\nc\td\r", 99), "ab c d");
-  EXPECT_EQ(one_line("\x1b[8mhidden", 99), "hidden");
-  EXPECT_EQ(one_line("abcdef", 6), "abcdef");
-  EXPECT_EQ(one_line("abcdef", 5), "abcde...");
-  EXPECT_EQ(one_line("ab\xe2\x82\xac", 4), "ab...") << "between characters";
-  EXPECT_EQ(one_line("\x1b[31", 99), "");
-  EXPECT_EQ(one_line(std::string_view("\0\x07\xff", 3), 99), "??\xef\xbf\xbd");
+  EXPECT_EQ(plain_line("a\x1b[31mb\x1b[0m\nc\td\r", 99), "ab c d");
+  EXPECT_EQ(plain_line("\x1b[8mhidden", 99), "hidden");
+  EXPECT_EQ(plain_line("abcdef", 6), "abcdef");
+  EXPECT_EQ(plain_line("abcdef", 5), "abcde...");
+  EXPECT_EQ(plain_line("ab\xe2\x82\xac", 4), "ab...") << "between characters";
+  EXPECT_EQ(plain_line("\x1b[31", 99), "");
+  EXPECT_EQ(plain_line(std::string_view("\0\x07\xff", 3), 99), "??\xef\xbf\xbd");
 }
 
 }  // namespace

@@ -7,13 +7,13 @@ namespace ddp::worker {
 namespace {
 
 // Names in the order of their numbers, with one mark between two.
-struct Names {
+struct NameList {
   std::string_view set;
   char mark;
   std::string_view names;
 };
 
-constexpr std::array<Names, 3> kNames{{
+constexpr std::array<NameList, 3> kNames{{
     {"fashion-mnist",
      ',',
      "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot"},
@@ -36,7 +36,7 @@ constexpr std::array<Names, 3> kNames{{
 std::vector<std::string> published_classes(std::string_view set) {
   set = set.substr(0, set.find(' '));
   std::vector<std::string> classes;
-  for (const Names& known : kNames) {
+  for (const NameList& known : kNames) {
     if (known.set != set) continue;
     for (std::string_view rest = known.names; !rest.empty();) {
       const std::size_t end = std::min(rest.find(known.mark), rest.size());

@@ -29,8 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using Names = std::vector<std::string>;
-
 /// One half of a set, as far as its labels tell.
 struct Half {
   fs::path images;  // the folder that the files are below
@@ -64,8 +62,8 @@ Half read_yolo(const fs::path& images, LabelCacheUse use) {
 }
 
 /// A name a line. Errors: UsageError.
-Names split_names(const std::string& text, const std::string& file) {
-  Names names;
+std::vector<std::string> split_names(const std::string& text, const std::string& file) {
+  std::vector<std::string> names;
   std::istringstream lines(text);
   int empty = 0;  // the first empty line
   int number = 1;
@@ -83,10 +81,10 @@ Names split_names(const std::string& text, const std::string& file) {
 }
 
 /// The `names` of a data.yaml: a list, or a map from numbers. Errors: UsageError.
-Names parse_names(const std::string& text, const std::string& file) {
+std::vector<std::string> parse_names(const std::string& text, const std::string& file) {
   const YamlDocument document = parse_yaml(text, file);
   if (!document.problems.empty()) throw UsageError(document.problems);
-  Names names;
+  std::vector<std::string> names;
   const auto add = [&](const YamlNode& name, const YamlNode::Entry* entry) {
     const std::string number = std::to_string(names.size());
     if (name.text.empty() || (entry != nullptr && entry->key != number))
@@ -105,7 +103,7 @@ Names parse_names(const std::string& text, const std::string& file) {
 }
 
 /// Errors: UsageError.
-Names read_names(const fs::path& path) {
+std::vector<std::string> read_names(const fs::path& path) {
   const std::string file = path.string();
   const bool is_yaml = path.extension() == ".yaml" || path.extension() == ".yml";
   std::string why_not;
@@ -116,14 +114,14 @@ Names read_names(const fs::path& path) {
                      ". Give a file with a name in each line, or a .yaml file with `names: [cat, "
                      "dog]`.");
   }
-  Names names = is_yaml ? parse_names(*text, file) : split_names(*text, file);
+  std::vector<std::string> names = is_yaml ? parse_names(*text, file) : split_names(*text, file);
   if (names.empty())
     throw UsageError(file + (is_yaml ? " has no `names: [cat, dog]`, the names of the classes."
                                      : " is empty: expected the name of a class in each line."));
   return names;
 }
 
-Names find_names(const DataRequest& request) {
+std::vector<std::string> find_names(const DataRequest& request) {
   if (request.args.has("names")) return read_names(request.root / request.args.text("names"));
   for (const char* const name : {"names.txt", "classes.txt", "data.yaml", "data.yml"}) {
     if (is_there(request.root / name)) return read_names(request.root / name);
@@ -254,7 +252,10 @@ int count_classes(const Half& half, int so_far) {
   return so_far;
 }
 
-DataFacts facts_of(const DataRequest& request, const char* half, int classes, Names names) {
+DataFacts facts_of(const DataRequest& request,
+                   const char* half,
+                   int classes,
+                   std::vector<std::string> names) {
   DataFacts facts;
   facts.name = request.name + half;
   facts.shape = {3, request.image_size, request.image_size};
@@ -331,7 +332,7 @@ Sources load_coco(const DataRequest& request) {
     throw UsageError(train.labels.string() + " and " + test.labels.string() +
                      " do not have the same classes. Take both from the same set.");
   }
-  Names names = is_json(paths.train) ? train.class_names : find_names(request);
+  std::vector<std::string> names = is_json(paths.train) ? train.class_names : find_names(request);
   const int classes =
       names.empty() ? count_classes(test, count_classes(train, 1)) : static_cast<int>(names.size());
   require_objects(train);

@@ -12,29 +12,29 @@ namespace ddp::worker {
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::vector<std::string>;
+using Places = std::vector<std::string>;
 
 constexpr std::size_t kImagesTried = 100;
 
-const Names kYoloTrain{"images/train2017", "images/train", "train/images"};
-const Names kYoloTest{"images/val2017",
-                      "images/val",
-                      "val/images",
-                      "valid/images",
-                      "images/valid",
-                      "images/test",
-                      "test/images"};
-const Names kJsonTrain{"annotations/instances_train2017.json",
-                       "annotations/instances_train.json",
-                       "train/_annotations.coco.json"};
-const Names kJsonTest{"annotations/instances_val2017.json",
-                      "annotations/instances_val.json",
-                      "valid/_annotations.coco.json",
-                      "val/_annotations.coco.json",
-                      "test/_annotations.coco.json"};
+const Places kYoloTrain{"images/train2017", "images/train", "train/images"};
+const Places kYoloTest{"images/val2017",
+                       "images/val",
+                       "val/images",
+                       "valid/images",
+                       "images/valid",
+                       "images/test",
+                       "test/images"};
+const Places kJsonTrain{"annotations/instances_train2017.json",
+                        "annotations/instances_train.json",
+                        "train/_annotations.coco.json"};
+const Places kJsonTest{"annotations/instances_val2017.json",
+                       "annotations/instances_val.json",
+                       "valid/_annotations.coco.json",
+                       "val/_annotations.coco.json",
+                       "test/_annotations.coco.json"};
 
 /// The first of `names` below `root` that is there, or nothing.
-fs::path find_first(const fs::path& root, const Names& names, bool needs_labels) {
+fs::path find_first(const fs::path& root, const Places& names, bool needs_labels) {
   for (const std::string& name : names) {
     const fs::path path = root / name;
     if (is_there(path) && (!needs_labels || is_there(labels_of(path)))) return path;
@@ -42,9 +42,9 @@ fs::path find_first(const fs::path& root, const Names& names, bool needs_labels)
   return {};
 }
 
-std::string all_of(const Names& one, const Names& other) {
+std::string all_of(const Places& one, const Places& other) {
   std::string text;
-  for (const Names* const names : {&one, &other}) {
+  for (const Places* const names : {&one, &other}) {
     for (const std::string& name : *names)
       text += (text.empty() ? "" : ", ") + name;
   }

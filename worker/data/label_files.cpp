@@ -28,9 +28,9 @@ constexpr std::size_t kMaxCache = std::size_t{2} << 30;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 /// All of an open file; nothing, too, when it has more than `most` bytes.
-std::optional<std::string> read_bytes(const std::optional<InputFile>& file,
-                                      std::size_t most,
-                                      std::string& why_not) {
+std::optional<std::string> read_at_most(const std::optional<InputFile>& file,
+                                        std::size_t most,
+                                        std::string& why_not) {
   if (file && file->size() > most)
     why_not = "it has " + std::to_string(file->size()) + " bytes, more than such a file may have";
   if (!file || !why_not.empty()) return {};
@@ -70,7 +70,7 @@ class Cache {
     if (!is_used) return;
     place_.emplace(label_cache_of(folder), folder_.fd());
     std::string why_not = place_->why_not_read();
-    const std::optional<std::string> bytes = read_bytes(place_->file(), kMaxCache, why_not);
+    const std::optional<std::string> bytes = read_at_most(place_->file(), kMaxCache, why_not);
     if (bytes) why_not = decode_label_cache(*bytes, known_);
     is_right_.resize(known_.size());
     is_damaged_ = !why_not.empty();
@@ -175,7 +175,7 @@ std::optional<std::string> read_text(const fs::path& path, std::string& why_not)
   std::error_code ignored;
   if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return {};
   std::optional<std::string> text =
-      read_bytes(InputFile::open(path, why_not), kMaxTextFile, why_not);
+      read_at_most(InputFile::open(path, why_not), kMaxTextFile, why_not);
   if (text && text->starts_with(kByteOrderMark)) text->erase(0, kByteOrderMark.size());
   return text;
 }

@@ -9,11 +9,6 @@
 namespace ddp::worker {
 namespace {
 
-/// By at most `most`, to both sides.
-double draw(Random& random, double most) {
-  return random.uniform(-most, most);
-}
-
 void move(Sample& sample, const Affine& affine) {
   SampleImage(sample).move(affine, Interpolation::bilinear);
 }
@@ -45,7 +40,7 @@ Augment make_flip_vertical(const AugmentRequest& request) {
 Augment make_rotate(const AugmentRequest& request) {
   const double degrees = request.args.real("degrees", 0, 180, 15);
   return [degrees](Sample& sample, Random& random, const Source&) {
-    move(sample, rotation(draw(random, degrees)));
+    move(sample, rotation(random.within(degrees)));
   };
 }
 
@@ -58,12 +53,12 @@ Augment make_affine(const AugmentRequest& request) {
   const double shear = args.real("shear", 0, 89, 0);
   return [=](Sample& sample, Random& random, const Source&) {
     Affine affine;
-    affine.angle = draw(random, degrees);
+    affine.angle = random.within(degrees);
     const auto height = static_cast<double>(sample.input.shape.at(1));
     const auto width = static_cast<double>(sample.input.shape.at(2));
-    affine.translate = {draw(random, translate) * width, draw(random, translate) * height};
+    affine.translate = {random.within(translate) * width, random.within(translate) * height};
     affine.scale = random.uniform(min_scale, max_scale);
-    affine.shear = {draw(random, shear), draw(random, shear)};
+    affine.shear = {random.within(shear), random.within(shear)};
     move(sample, affine);
   };
 }

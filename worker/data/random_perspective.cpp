@@ -22,10 +22,6 @@ double radians(double degrees) {
   return degrees * (std::numbers::pi / 180);
 }
 
-double draw(Random& random, double most) {
-  return random.uniform(-most, most);
-}
-
 /// What is left of a box, unless that tells nothing of the object any more. The share is that of
 /// the box as large as the object became: a turned box grows around it.
 std::optional<Box> seen_of(const Box& moved, ImageSize image) {
@@ -54,19 +50,19 @@ RandomPerspective::RandomPerspective(const AugmentRequest& request)
 Matrix3 RandomPerspective::draw_matrix(const Ranges& most, ImageSize image, Random& random) {
   const Matrix3 center{1, 0, -0.5 * image.width, 0, 1, -0.5 * image.height, 0, 0, 1};
   Matrix3 perspective = kIdentity3;
-  perspective[6] = draw(random, most.perspective);
-  perspective[7] = draw(random, most.perspective);
-  const double angle = radians(draw(random, most.degrees));
+  perspective[6] = random.within(most.perspective);
+  perspective[7] = random.within(most.perspective);
+  const double angle = radians(random.within(most.degrees));
   const double scale = random.uniform(1 - most.scale, 1 + most.scale);
   const double cosine = scale * std::cos(angle);
   const double sine = scale * std::sin(angle);
   const Matrix3 rotation{cosine, sine, 0, -sine, cosine, 0, 0, 0, 1};
   Matrix3 shear = kIdentity3;
-  shear[1] = std::tan(radians(draw(random, most.shear)));
-  shear[3] = std::tan(radians(draw(random, most.shear)));
+  shear[1] = std::tan(radians(random.within(most.shear)));
+  shear[3] = std::tan(radians(random.within(most.shear)));
   Matrix3 shift = kIdentity3;
-  shift[2] = most.size * (0.5 + draw(random, most.translate));
-  shift[5] = most.size * (0.5 + draw(random, most.translate));
+  shift[2] = most.size * (0.5 + random.within(most.translate));
+  shift[5] = most.size * (0.5 + random.within(most.translate));
   return multiply(shift, multiply(shear, multiply(rotation, multiply(perspective, center))));
 }
 

@@ -27,6 +27,8 @@ class Random {
   double uniform();
   /// In [low, high).
   double uniform(double low, double high) { return low + (high - low) * uniform(); }
+  /// In [-most, most).
+  double within(double most) { return uniform(-most, most); }
   /// In [0, count). Precondition: count > 0. Its bias is below count / 2^64.
   std::uint64_t below(std::uint64_t count) { return next() % count; }
 

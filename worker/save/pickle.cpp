@@ -24,9 +24,9 @@ constexpr std::size_t kPerByte = 32;
 constexpr std::size_t kOfHeap = 32;  // what an allocation takes beside what it is for
 
 // One run over the bytes: a machine with a stack, marks on it, and a memo of values by number.
-class Reader {
+class PickleReader {
  public:
-  Reader(std::span<const std::byte> bytes, const std::string& file)
+  PickleReader(std::span<const std::byte> bytes, const std::string& file)
       : rest_(bytes), file_(file), left_(kFree + kPerByte * bytes.size()) {}
 
   Pickle read() {
@@ -200,7 +200,7 @@ class Reader {
 };
 
 // The names behind the codes are those of pickletools.
-void Reader::obey(unsigned char code) {
+void PickleReader::obey(unsigned char code) {
   switch (code) {
     case 0x80:  // PROTO
       if (const int version = take<std::uint8_t>(); version < 2 || version > 5)
@@ -341,7 +341,7 @@ void Reader::obey(unsigned char code) {
 }  // namespace
 
 Pickle read_pickle(std::span<const std::byte> bytes, const std::string& name) {
-  return Reader(bytes, name).read();
+  return PickleReader(bytes, name).read();
 }
 
 }  // namespace ddp::worker

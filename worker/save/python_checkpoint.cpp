@@ -42,9 +42,10 @@ struct Entry {
   std::vector<std::string> names;
 };
 
-class Reader {
+class CheckpointReader {
  public:
-  Reader(const TorchArchive& archive, const TextMap& keys) : archive_(archive), keys_(keys) {}
+  CheckpointReader(const TorchArchive& archive, const TextMap& keys)
+      : archive_(archive), keys_(keys) {}
 
   void read(PythonCheckpoint& into) const {
     if (archive_.root().kind != Kind::dict)
@@ -205,7 +206,7 @@ PythonCheckpoint parse_python_checkpoint(std::vector<std::byte> bytes,
                        ": it is neither a checkpoint nor a file of torch.save. Weights alone are "
                        "for model.weights");
     const TorchArchive archive(checkpoint.bytes, name);
-    Reader(archive, keys).read(checkpoint);
+    CheckpointReader(archive, keys).read(checkpoint);
   } catch (const UsageError& error) {
     throw UsageError("cannot resume from " + one_line(error.what(), kLongestReason) + ".");
   }

@@ -26,9 +26,9 @@ constexpr std::uint16_t kSizes64 = 1;  // id of the extra field with 64-bit size
 constexpr std::uint32_t kIn64 = 0xFFFFFFFF;
 
 // Reads fields one after another; what is not there is an error of the file.
-class Reader {
+class FieldReader {
  public:
-  Reader(Bytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
+  FieldReader(Bytes bytes, const std::string& file) : rest_(bytes), file_(file) {}
 
   template <typename T>
   T take() {
@@ -68,11 +68,11 @@ struct Directory {
 Directory read_directory64(Bytes archive, std::size_t end, const std::string& file) {
   constexpr std::size_t kLocatorSize = 20;
   if (end < kLocatorSize) throw UsageError(file + ": its 64-bit table of contents is missing");
-  Reader locator(archive.subspan(end - kLocatorSize), file);
+  FieldReader locator(archive.subspan(end - kLocatorSize), file);
   if (locator.take<std::uint32_t>() != kEnd64LocatorMark)
     locator.refuse("its 64-bit table of contents is missing");
   locator.take(4);  // disk
-  Reader record(from(archive, locator.take<std::uint64_t>(), file), file);
+  FieldReader record(from(archive, locator.take<std::uint64_t>(), file), file);
   if (record.take<std::uint32_t>() != kEnd64Mark)
     record.refuse("its 64-bit table of contents is missing");
   record.take(8 + 2 + 2 + 4 + 4 + 8);  // size, versions, disks, entries on this disk
@@ -92,7 +92,7 @@ Directory read_directory(Bytes archive, const std::string& file) {
     if (archive.size() - end < kEndSize) break;
     std::memcpy(&mark, archive.data() + end, sizeof(mark));
     if (mark != kEndMark) continue;
-    Reader record(archive.subspan(end), file);
+    FieldReader record(archive.subspan(end), file);
     record.take(4 + 2 + 2 + 2);  // mark, disks, entries on this disk
     Directory directory;
     directory.entries = record.take<std::uint16_t>();
@@ -111,7 +111,7 @@ struct Entry {
   std::uint64_t offset = 0;  // of the local header
 };
 
-Entry read_entry(Reader& directory) {
+Entry read_entry(FieldReader& directory) {
   if (directory.take<std::uint32_t>() != kEntryMark)
     directory.refuse("its table of contents is damaged");
   directory.take(4);  // versions
@@ -141,7 +141,7 @@ Entry read_entry(Reader& directory) {
     std::memcpy(&id, extra.data(), 2);
     std::memcpy(&length, extra.data() + 2, 2);
     if (length > extra.size() - 4) directory.refuse("its table of contents is damaged");
-    Reader field(extra.subspan(4, length), entry.name);
+    FieldReader field(extra.subspan(4, length), entry.name);
     extra = extra.subspan(4u + length);
     if (id != kSizes64) continue;
     if (size == kIn64) entry.size = field.take<std::uint64_t>();
@@ -165,7 +165,7 @@ struct Place {
 };
 
 Place find_record(Bytes archive, const Entry& entry, const std::string& file) {
-  Reader local(from(archive, entry.offset, file), file);
+  FieldReader local(from(archive, entry.offset, file), file);
   if (local.take<std::uint32_t>() != kLocalMark)
     local.refuse("record " + entry.name + " is not where the table of contents says");
   local.take(22);
@@ -294,7 +294,7 @@ void ZipWriter::finish() {
 
 ZipRecords read_zip(std::span<const std::byte> archive, const std::string& name) {
   const Directory directory = read_directory(archive, name);
-  Reader reader(from(archive, directory.offset, name), name);
+  FieldReader reader(from(archive, directory.offset, name), name);
   std::deque<Entry> entries;  // they stay where they are
   std::vector<Place> places;
   ZipRecords records;
