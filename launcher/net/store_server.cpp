@@ -105,11 +105,23 @@ bool StoreServer::receive(Session& session) {
 
 /// Carries out the requests that are there, for one turn.
 StoreServer::Pause StoreServer::carry_out(const std::shared_ptr<Session>& session) {
+  const Pause pause = carry_out_some(session);
+  account(*session);
+  if (!session->socket.is_open()) return Pause::no_request;
+  if (pause == Pause::no_request && session->decoder.is_broken()) {
+    refuse(*session, "it sent what is not a request, or a text above 8 KiB (key) or 8 MiB (value)");
+  } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > max_bytes_) {
+    refuse(*session, "the store is full");
+    return Pause::no_request;
+  }
+  return pause;
+}
+
+StoreServer::Pause StoreServer::carry_out_some(const std::shared_ptr<Session>& session) {
   const KeySpace::Enough enough = end_of_turn();
   while (session->socket.is_open()) {
     if (session->is_held_back()) {
       send(session);
-      account(*session);
       if (session->socket.is_open() && session->is_held_back()) return Pause::unread_replies;
       continue;
     }
@@ -120,18 +132,9 @@ StoreServer::Pause StoreServer::carry_out(const std::shared_ptr<Session>& sessio
     }
     if (!session->work && !take_request(*session)) break;
     step(session, enough);
-    if (enough()) {
-      account(*session);
-      return Pause::turn_of_others;
-    }
+    if (enough()) return Pause::turn_of_others;
   }
   send(session);
-  account(*session);
-  if (session->decoder.is_broken()) {
-    refuse(*session, "it sent what is not a request, or a text above 8 KiB (key) or 8 MiB (value)");
-  } else if (session->counted > kReadBytes && keys_.bytes() + buffered_ > max_bytes_) {
-    refuse(*session, "the store is full");
-  }
   return Pause::no_request;
 }
 

@@ -87,6 +87,7 @@ class StoreServer {
   /// Why no more requests of a client are carried out just now.
   enum class Pause { no_request, unread_replies, turn_of_others };
   Pause carry_out(const std::shared_ptr<Session>& session);
+  Pause carry_out_some(const std::shared_ptr<Session>& session);
   bool take_request(Session& session);
   void step(const std::shared_ptr<Session>& session, const KeySpace::Enough& enough);
   asio::awaitable<void> tidy();

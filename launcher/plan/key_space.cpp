@@ -12,6 +12,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::size_t kEntryBytes = 128;  // what a map's entry takes besides its texts, roughly
+constexpr std::size_t kQueueBytes = 640;  // what an empty queue takes, roughly
 constexpr std::size_t kDigits = 20;       // of an i64, with its sign
 
 std::size_t cost(const std::string& key, const std::string& value) {
@@ -29,7 +30,15 @@ std::size_t cost(const KeySpace::Work& work) {
   const StoreCommand command = work.request.command;
   if (std::ranges::count(kKeeping, command) == 0) return 0;
   const std::size_t copies = command == wait ? 2 : 1;  // a wait is kept by key, too
-  return copies * work.request_bytes + (command == add ? kDigits : 0);
+  return copies * work.request_bytes + (command == add          ? kDigits
+                                        : command == queue_push ? kQueueBytes
+                                                                : 0);
+}
+
+/// For a reply of so many bytes: others may add to it between two steps, and then it is not to be
+/// copied.
+std::size_t with_room_to_grow(std::size_t bytes) {
+  return bytes + bytes / 4;
 }
 
 /// Does `act` with the number of each of `size` texts, or of each `stride`th, from `next` on. True:
@@ -163,6 +172,7 @@ void KeySpace::put(const std::string& key, std::string value, Step& step) {
 bool KeySpace::put_all(Work& work, Step& step, const Enough& enough) {
   std::vector<std::string>& texts = work.request.texts;
   return each_from(work.next, texts.size(), 2, enough, [&](std::size_t i) {
+    work.request_bytes -= kEntryBytes + texts[i + 1].size();  // the store keeps it from now on
     put(texts[i], std::move(texts[i + 1]), step);
   });
 }
@@ -204,7 +214,7 @@ bool KeySpace::get(Work& work, const Enough& enough) const {
     if (!work.refused.empty()) return true;
     work.is_sized = true;
     work.next = 0;
-    work.reply.reserve(work.reply_bytes);
+    work.reply.reserve(with_room_to_grow(work.reply_bytes));
   }
   return each_from(work.next, keys.size(), 1, enough, [&](std::size_t i) {
     const std::string_view value = value_of(i);  // it may have grown since
@@ -298,8 +308,9 @@ void KeySpace::append(Work& work, Step& step) {
 
 void KeySpace::queue_push(Work& work, Step& step) {
   const std::string& key = work.request.texts[0];
-  bytes_ += cost(key, work.request.texts[1]);
-  queues_[key].push_back(std::move(work.request.texts[1]));
+  std::deque<std::string>& queue = queues_[key];
+  bytes_ += cost(key, work.request.texts[1]) + (queue.empty() ? kQueueBytes : 0);
+  queue.push_back(std::move(work.request.texts[1]));
   wake_one(key, step);
 }
 
@@ -314,7 +325,9 @@ void KeySpace::queue_pop(Work& work) {
   put_text(work.reply, found->second.front());
   bytes_ -= cost(key, found->second.front());
   found->second.pop_front();
-  if (found->second.empty()) queues_.erase(found);
+  if (!found->second.empty()) return;
+  bytes_ -= kQueueBytes;
+  queues_.erase(found);
 }
 
 void KeySpace::queue_length(Work& work) const {
@@ -330,7 +343,7 @@ bool KeySpace::list_keys(Work& work, const Enough& enough) const {
       return true;
     }
     work.is_sized = true;
-    work.reply.reserve(sizeof(std::uint64_t) + listed_bytes_);
+    work.reply.reserve(with_room_to_grow(sizeof(std::uint64_t) + listed_bytes_));
     put_u64(work.reply, 0);
   }
   auto entry = work.listed == 0 ? values_.begin() : values_.upper_bound(work.last_key);
@@ -421,8 +434,12 @@ bool KeySpace::clear(const Enough& enough) {
   };
   while (!waiters_.empty())
     forget(waiters_.begin()->first);
-  for (auto& [key, queue] : queues_)
-    if (!drop(queue, [&] { return std::prev(queue.end()); })) return false;
+  while (!queues_.empty()) {
+    const auto first = queues_.begin();
+    std::deque<std::string>& queue = first->second;
+    if (!drop(queue, [&queue] { return std::prev(queue.end()); })) return false;
+    queues_.erase(first);
+  }
   return tidy(enough) && drop(values_, [this] { return values_.begin(); }) &&
          drop(awaited_, [this] { return awaited_.begin(); });
 }

@@ -22,12 +22,13 @@ void write_records(const EndJob& end, const RecordPlaces& places, const Environm
   }
 }
 
-/// Of one line: that says where the directory was that is gone, too.
-std::string with_removed(std::string report, const std::filesystem::path& run_dir) {
-  const std::string removed = "no step was made: removed " + run_dir.string();
-  if (std::ranges::count(report, '\n') != 1) return report + "ddp-launch: " + removed + "\n";
-  report.pop_back();
-  return report + " (" + removed + ")\n";
+bool is_one_line(const std::string& report) {
+  return std::ranges::count(report, '\n') == 1;
+}
+
+std::string with_note(std::string line, const std::string& note) {
+  line.pop_back();
+  return line + " (" + note + ")\n";
 }
 
 }  // namespace
@@ -39,9 +40,10 @@ int give_final_report(const EndJob& end,
                       const Environment& environment,
                       Console& console) {
   const bool has_node_zero_said_it = spec.shares_console && !is_node_zero && !end.is_lone;
-  const bool has_run = places.run_dir != nullptr && !end.no_step;
-  // At once: a disk that is slow or full has nothing to do with it.
-  if (!has_node_zero_said_it && (has_run || places.run_dir == nullptr)) console.print(end.report);
+  // One line of a job that made no step also says what became of its directory. All else is said
+  // at once: a disk that is slow or full has nothing to do with it.
+  const bool waits = places.run_dir != nullptr && end.no_step && is_one_line(end.report);
+  if (!has_node_zero_said_it && !waits) console.print(end.report);
   try {
     write_records(end, places, environment);
   } catch (const SystemError& error) {
@@ -50,9 +52,9 @@ int give_final_report(const EndJob& end,
   }
   if (places.run_dir == nullptr) return end.exit_code;
   const bool is_removed = end.no_step && places.run_dir->remove_unused(end.exit_code, end.state);
-  if (end.no_step) {
-    console.print(is_removed ? with_removed(end.report, places.run_dir->path()) : end.report);
-  }
+  const std::string removed = "no step was made: removed " + places.run_dir->path().string();
+  if (waits) console.print(is_removed ? with_note(end.report, removed) : end.report);
+  if (!waits && is_removed) console.info(removed);
   if (!is_removed && spec.own_worker) write_run_page(places.run_dir->directory());
   return end.exit_code;
 }
