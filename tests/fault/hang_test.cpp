@@ -89,7 +89,9 @@ TEST_F(Hang, W6_APythonProgramWithAPageIsJudgedByItWhateverItComputes) {
   const auto job =
       launch({"--nproc-per-node", "2", "--hang-timeout", "2s", "--grace", "2s", script});
   EXPECT_EQ(job->wait(), 124);
-  EXPECT_TRUE(job->sees("made no step for 2 s, phase training, step 6; it is in state R"));
+  // Its last step may have come a moment after that of the one that was found.
+  EXPECT_TRUE(job->sees("made no step for "));
+  EXPECT_TRUE(job->sees(" s, phase training, step 6; it is in state R"));
   EXPECT_TRUE(job->sees("rank      : 1 (local_rank: 1)"));
 }
 
