@@ -11,7 +11,7 @@
 #include "launcher/plan/endpoint_text.h"
 #include "launcher/plan/exit_status.h"
 #include "launcher/plan/flags.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/job_size.h"
 #include "launcher/plan/split_arguments.h"
 
 namespace ddp::launcher {

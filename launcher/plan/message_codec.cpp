@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "launcher/plan/console_text.h"
+#include "launcher/plan/job_size.h"
 #include "launcher/plan/message_fields.h"
 
 namespace ddp::launcher {

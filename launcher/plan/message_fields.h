@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "common/utf8.h"
+#include "launcher/plan/job_size.h"
 #include "launcher/plan/message_codec.h"
 
 namespace ddp::launcher::wire {

@@ -22,11 +22,6 @@ namespace ddp::launcher {
 
 inline constexpr int kProtocolVersion = 9;
 
-// What a job may have. More is refused, from a command line as from another node.
-inline constexpr int kMostNodes = 100'000;
-inline constexpr int kMostWorkersOfNode = 2048;  // of several: their samples fit into one frame
-inline constexpr int kMostWorkers = 1'000'000;   // of the whole job
-
 // --- Handshake. A node speaks first; the answer is Welcome or Refusal.
 
 struct Hello {

@@ -7,6 +7,7 @@
 
 #include "common/exit_code.h"
 #include "launcher/plan/console_text.h"
+#include "launcher/plan/job_size.h"
 
 namespace ddp::launcher {
 namespace {

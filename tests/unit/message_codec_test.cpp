@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "common/files.h"
+#include "launcher/plan/job_size.h"
 #include "launcher/plan/web/job_view.h"
 
 namespace ddp::launcher {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/plan/job_size.h"
+
 namespace ddp::launcher {
 namespace {
 

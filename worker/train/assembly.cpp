@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 #include <cmath>
 #include <exception>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <numeric>
@@ -380,8 +381,12 @@ int train_task(const Session& session,
   std::optional<RunPictures> drawn;
   if (run_dir != nullptr) drawn.emplace(*task, data.train, data.test->facts(), *run_dir);
   RunPictures* const pictures = drawn ? &*drawn : nullptr;
-  Step step(
-      {job, group, replica, forward, precision, optimizer, train_loader, session.page, pictures});
+  std::function<void(const Batch&, std::int64_t)> show;
+  if (pictures != nullptr)
+    show = [pictures](const Batch& batch, std::int64_t steps) {
+      pictures->show_training(batch, steps);
+    };
+  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page, show});
   Tally tally(step.settle(first_samples(plan.deal)));
   Votes votes(group, tally);
   const auto make_metrics = [&] {

@@ -9,7 +9,6 @@
 #include "worker/dist/replica_check.h"
 #include "worker/model/state.h"
 #include "worker/plan/random.h"
-#include "worker/train/run_pictures.h"
 #include "worker/train/uncaught.h"
 
 namespace ddp::worker {
@@ -129,7 +128,7 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     set_phase(Phase::data);
     const Batch batch = parts_.loader.next();
     parts_.page.data_wait_ns.store(parts_.loader.waited().count(), std::memory_order_relaxed);
-    if (parts_.pictures != nullptr && i == 0) parts_.pictures->show_training(batch, place.step);
+    if (parts_.show && i == 0) parts_.show(batch, place.step);
     set_phase(Phase::forward);
     const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
     set_phase(Phase::backward);

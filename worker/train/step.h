@@ -21,8 +21,6 @@
 
 namespace ddp::worker {
 
-class RunPictures;
-
 class Step {
  public:
   /// Everything outlives the step.
@@ -35,10 +33,11 @@ class Step {
     Optimizer& optimizer;
     Loader& loader;  // of the training set
     ProgressPage& page;
-    RunPictures* pictures = nullptr;  // rank 0's; null: none are made
+    // Rank 0's pictures of the first micro-step after so many steps; null: none are made.
+    std::function<void(const Batch&, std::int64_t)> show;
   };
 
-  explicit Step(Parts parts) : parts_(parts) {}
+  explicit Step(Parts parts) : parts_(std::move(parts)) {}
 
   /// Passes whose gradients are thrown away, until the layout of the reducer's buckets is final;
   /// at least one, from which the names of a pass are known. Buffers are as before. `samples` are

@@ -1,0 +1,10 @@
+// What a job may have. More is refused, from a command line as from another node.
+#pragma once
+
+namespace ddp::launcher {
+
+inline constexpr int kMostNodes = 100'000;
+inline constexpr int kMostWorkersOfNode = 2048;  // of several: their samples fit into one frame
+inline constexpr int kMostWorkers = 1'000'000;   // of the whole job
+
+}  // namespace ddp::launcher
