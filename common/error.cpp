@@ -6,8 +6,8 @@
 #include <span>
 #include <sstream>
 
-#include "common/one_line.h"
 #include "common/shown_problems.h"
+#include "common/text/one_line.h"
 
 namespace ddp {
 namespace {

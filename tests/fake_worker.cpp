@@ -47,8 +47,8 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
-#include "common/progress_page.h"
+#include "common/node/identity.h"
+#include "common/page/progress_page.h"
 #include "tests/support/send_signal.h"
 
 namespace {

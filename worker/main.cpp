@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/exit_code.h"
-#include "worker/train/program.h"
+#include "worker/program.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "common/utf8.h"
+#include "common/text/utf8.h"
 
 namespace ddp {
 namespace {

@@ -3,8 +3,8 @@
 #include <exception>
 #include <string>
 
-#include "common/files.h"
-#include "common/log.h"
+#include "common/files/files.h"
+#include "common/program/log.h"
 #include "common/report/run_page.h"
 #include "common/report/run_reader.h"
 

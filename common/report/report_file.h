@@ -2,7 +2,7 @@
 // directory, the launcher or a ddp-worker without one.
 #pragma once
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 
 namespace ddp {
 

@@ -6,9 +6,9 @@
 #include <map>
 #include <set>
 
-#include "common/one_line.h"
 #include "common/report/html.h"
 #include "common/report/svg_chart.h"
+#include "common/text/one_line.h"
 
 namespace ddp {
 namespace {

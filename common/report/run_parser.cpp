@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/job_keys.h"
-#include "common/print_job.h"
-#include "common/resolve_job.h"
-#include "common/yaml.h"
+#include "common/files/yaml.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 
 namespace ddp {
 namespace {

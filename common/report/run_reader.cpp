@@ -16,8 +16,8 @@
 #include <system_error>
 #include <vector>
 
-#include "common/descriptor.h"
 #include "common/error.h"
+#include "common/files/descriptor.h"
 #include "common/report/run_parser.h"
 
 namespace ddp {
@@ -142,8 +142,8 @@ void list_checkpoints(const fs::path& path, RunRecord& run) {
       run.checkpoints, {}, [](const std::string& name) { return std::pair(name.size(), name); });
 }
 
-/// Whether nobody holds the lock that a run has for as long as any of it lives (common/run_dir). A
-/// pid would tell less: it may be anybody's by now, or one of another node.
+/// Whether nobody holds the lock that a run has for as long as any of it lives
+/// (common/job/run_dir). A pid would tell less: it may be anybody's by now, or one of another node.
 bool is_lost(int directory) {
   const Descriptor lock(
       ::openat(directory, ".lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));

@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "common/report/run_record.h"
 
 namespace ddp {

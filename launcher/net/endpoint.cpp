@@ -9,8 +9,8 @@
 
 #include "launcher/net/master_address.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/listen_addresses.h"
-#include "launcher/plan/store_protocol.h"
+#include "launcher/plan/start/listen_addresses.h"
+#include "launcher/plan/wire/store_protocol.h"
 
 namespace ddp::launcher {
 namespace {

@@ -4,8 +4,8 @@
 // Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
 // after kHandshake; as many as the job can need are served, whoever else connects: until its first
 // bytes have come, a connection has a slot among those of its kind alone, the store's own clients
-// or unknown peers, and of one source there are at most half of a job's (plan/slots). Who may be a
-// client of the store says net/store_access.
+// or unknown peers, and of one source there are at most half of a job's (plan/wire/slots). Who may
+// be a client of the store says net/store_access.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 #include "launcher/net/store_access.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/slots.h"
+#include "launcher/plan/wire/slots.h"
 
 namespace ddp::launcher {
 

@@ -2,8 +2,8 @@
 
 #include <sodium.h>
 
-#include "common/secret.h"
-#include "launcher/plan/frames.h"
+#include "launcher/plan/secret.h"
+#include "launcher/plan/wire/frames.h"
 
 namespace ddp::launcher {
 namespace {

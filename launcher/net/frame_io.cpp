@@ -6,7 +6,7 @@
 #include <boost/asio/write.hpp>
 #include <optional>
 
-#include "launcher/plan/frames.h"
+#include "launcher/plan/wire/frames.h"
 
 namespace ddp::launcher {
 

@@ -7,8 +7,8 @@
 
 #include "launcher/net/auth.h"
 #include "launcher/net/frame_io.h"
-#include "launcher/plan/frames.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/frames.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
 namespace {

@@ -2,8 +2,8 @@
 // and for its Hello. What comes of a Hello is its owner's business.
 // Promises: a peer that has not yet proved that it knows the token costs a socket, at most 256
 // bytes and at most five seconds. There are at most max(64, 2 x nodes) such peers, half of them
-// from one source; when one more comes, plan/slots says which is dropped. Clients of the store are
-// counted elsewhere (net/endpoint). Whoever is refused is told why, in every version of the
+// from one source; when one more comes, plan/wire/slots says which is dropped. Clients of the store
+// are counted elsewhere (net/endpoint). Whoever is refused is told why, in every version of the
 // protocol.
 #pragma once
 
@@ -13,11 +13,11 @@
 #include <memory>
 #include <string>
 
-#include "common/secret.h"
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/slots.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/secret.h"
+#include "launcher/plan/wire/slots.h"
 
 namespace ddp::launcher {
 

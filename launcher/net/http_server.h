@@ -1,7 +1,7 @@
 // Serves the page of a job over HTTP/1.1: one request a connection, and streams of server-sent
 // events. Beside it the agent watches workers and answers heartbeats, so it gives nobody more than
 // this: kMostClients connections, half of them to one source (a user of this node, else an address;
-// plan/slots says whose is closed when one more comes), kMostStreams streams beside them,
+// plan/wire/slots says whose is closed when one more comes), kMostStreams streams beside them,
 // kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it. A
 // stream that reads slowly skips what is out of date: it is sent the newest of each part when it
 // has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
@@ -22,8 +22,8 @@
 #include "launcher/net/listeners.h"
 #include "launcher/net/store_access.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/slots.h"
 #include "launcher/plan/web/web_request.h"
+#include "launcher/plan/wire/slots.h"
 
 namespace ddp::launcher {
 

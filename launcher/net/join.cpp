@@ -13,8 +13,8 @@
 #include "launcher/net/handshake_server.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/tcp_facts.h"
-#include "launcher/plan/frames.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/frames.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
 namespace {

@@ -10,10 +10,10 @@
 #include <optional>
 #include <string>
 
-#include "common/secret.h"
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/secret.h"
 
 namespace ddp::launcher {
 

@@ -8,7 +8,7 @@
 
 #include "common/error.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/listen_addresses.h"
+#include "launcher/plan/start/listen_addresses.h"
 
 namespace ddp::launcher {
 
@@ -34,8 +34,8 @@ inline constexpr PortUse kJobPort{
 inline constexpr PortUse kPagePort{
     "port of the page", "--web", exit_code::kUsage, exit_code::kUsage};
 
-/// Those of a job with this master address: where plan/listen_addresses says; `notice` takes a line
-/// for the user. Blocks: while a host name is resolved. Errors: as listen_at().
+/// Those of a job with this master address: where plan/start/listen_addresses says; `notice` takes
+/// a line for the user. Blocks: while a host name is resolved. Errors: as listen_at().
 Listeners listen_for_job(asio::io_context& io,
                          const std::string& master_addr,
                          int port,

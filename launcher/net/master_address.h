@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "launcher/plan/listen_addresses.h"
+#include "launcher/plan/start/listen_addresses.h"
 
 namespace ddp::launcher {
 

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "launcher/os/asio.h"
-#include "launcher/plan/key_space.h"
-#include "launcher/plan/store_protocol.h"
+#include "launcher/plan/wire/key_space.h"
+#include "launcher/plan/wire/store_protocol.h"
 
 namespace ddp::launcher {
 

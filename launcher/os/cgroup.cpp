@@ -9,9 +9,9 @@
 #include <system_error>
 #include <vector>
 
-#include "common/files.h"
+#include "common/files/files.h"
 #include "launcher/os/own_cgroups.h"
-#include "launcher/plan/cgroups.h"
+#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,7 +1,7 @@
 // The processes of this job that are nobody's worker: found in /proc by what proves them ours,
 // never by name. Proof is our agent id in their environment, or their session, as long as its
-// number is still that session's (plan/session.h). Every kill goes through a pidfd that was opened
-// before the proof was read, so a pid that changes hands in between hits nobody.
+// number is still that session's (plan/start/session.h). Every kill goes through a pidfd that was
+// opened before the proof was read, so a pid that changes hands in between hits nobody.
 #pragma once
 
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/session.h"
-#include "launcher/plan/stack_sources.h"
+#include "launcher/plan/hang/stack_sources.h"
+#include "launcher/plan/start/session.h"
 
 namespace ddp::launcher {
 

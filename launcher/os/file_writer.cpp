@@ -20,8 +20,8 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/terminal.h"
-#include "launcher/plan/console_text.h"
+#include "common/page/terminal.h"
+#include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
 namespace {

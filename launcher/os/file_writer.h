@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 
 namespace ddp::launcher {
 

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/nvml.h"
+#include "common/node/nvml.h"
 #include "launcher/os/process.h"
 
 namespace ddp::launcher {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launcher/os/asio.h"
-#include "launcher/plan/gpu_memory.h"
+#include "launcher/plan/start/gpu_memory.h"
 
 namespace ddp::launcher {
 

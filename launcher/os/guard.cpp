@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/os/cgroup.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/process.h"

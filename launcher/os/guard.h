@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/session.h"
+#include "launcher/plan/start/session.h"
 
 namespace ddp::launcher {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <climits>
 
-#include "launcher/plan/console_gate.h"
+#include "launcher/plan/output/console_gate.h"
 
 namespace ddp::launcher {
 namespace {

@@ -20,8 +20,8 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/log_stream.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/line_folder.h"
+#include "launcher/plan/output/line_folder.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

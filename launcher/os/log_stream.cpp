@@ -14,8 +14,8 @@
 #include "common/error.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/log_mux.h"
-#include "launcher/plan/bar_line.h"
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/bar_line.h"
+#include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
 namespace {

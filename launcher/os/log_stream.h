@@ -3,7 +3,8 @@
 // shown and marked; memory is bounded. What gives way, in this order: console copies of lines that
 // are also in a file, when the console is behind or the limit of lines per second is reached; lines
 // without a file, when the console has taken nothing for a second; and the worker, whose pipe waits
-// while the disk is behind. plan/console_gate decides which; what is left out is counted and said.
+// while the disk is behind. plan/output/console_gate decides which; what is left out is counted and
+// said.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,15 @@
 #include <string_view>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
-#include "launcher/plan/console_gate.h"
-#include "launcher/plan/line_splitter.h"
-#include "launcher/plan/log_spec.h"
-#include "launcher/plan/placement.h"
-#include "launcher/plan/prefix.h"
-#include "launcher/plan/stack_reader.h"
+#include "launcher/plan/hang/stack_reader.h"
+#include "launcher/plan/output/console_gate.h"
+#include "launcher/plan/output/line_splitter.h"
+#include "launcher/plan/start/log_spec.h"
+#include "launcher/plan/start/placement.h"
+#include "launcher/plan/start/prefix.h"
 
 namespace ddp::launcher {
 

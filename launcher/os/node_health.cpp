@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "common/node_gpus.h"
+#include "common/node/node_gpus.h"
 
 namespace ddp::launcher {
 namespace {

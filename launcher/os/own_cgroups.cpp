@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "common/files.h"
-#include "launcher/plan/cgroups.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 

@@ -8,7 +8,7 @@
 
 namespace ddp::launcher {
 
-/// As cgroup_directories() of plan/cgroups, of this process: ours first, then those above it.
+/// As cgroup_directories() of plan/start/cgroups, of this process: ours first, then those above it.
 /// Trap: for the main thread alone.
 const std::vector<std::string>& own_cgroups(const std::string& controller);
 

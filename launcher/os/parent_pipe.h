@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "common/secret.h"
+#include "launcher/plan/secret.h"
 
 namespace ddp::launcher {
 

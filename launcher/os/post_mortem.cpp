@@ -14,10 +14,10 @@
 #include <optional>
 #include <system_error>
 
-#include "common/files.h"
+#include "common/files/files.h"
 #include "launcher/os/own_cgroups.h"
-#include "launcher/plan/cgroups.h"
-#include "launcher/plan/death_facts.h"
+#include "launcher/plan/round/death_facts.h"
+#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 namespace {

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/exit_status.h"
 

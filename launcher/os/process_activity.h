@@ -4,7 +4,7 @@
 
 #include <sys/types.h>
 
-#include "launcher/plan/activity.h"
+#include "launcher/plan/hang/activity.h"
 
 namespace ddp::launcher {
 

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/files.h"
 #include "launcher/os/own_cgroups.h"
-#include "launcher/plan/cgroups.h"
-#include "launcher/plan/limits.h"
+#include "launcher/plan/start/cgroups.h"
+#include "launcher/plan/start/limits.h"
 
 namespace ddp::launcher {
 

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::launcher {
 

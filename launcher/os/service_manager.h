@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/os/asio.h"
 
 namespace ddp::launcher {

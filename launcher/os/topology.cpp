@@ -4,8 +4,8 @@
 #include <string>
 #include <system_error>
 
-#include "common/files.h"
-#include "launcher/plan/cgroups.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/cgroups.h"
 
 namespace ddp::launcher {
 namespace {

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "launcher/plan/numa.h"
+#include "launcher/plan/start/numa.h"
 
 namespace ddp::launcher {
 

@@ -1,7 +1,7 @@
 // The launcher on one node: round after round it starts the workers when node 0 says so, tells node
 // 0 how they fare, ends all of them when told to, or when node 0 is gone, and at last takes the
 // verdict. It carries events to node 0 and commands to the workers; what they mean is decided in
-// plan/round (node 0) and plan/node_commands (here).
+// plan/round/round (node 0) and plan/round/node_commands (here).
 #pragma once
 
 #include <filesystem>
@@ -17,10 +17,10 @@
 #include "launcher/os/scratch_dir.h"
 #include "launcher/os/service_manager.h"
 #include "launcher/os/stop_signals.h"
-#include "launcher/plan/fence.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/node_commands.h"
+#include "launcher/plan/round/fence.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/node_commands.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_workers.h"
 #include "launcher/run/node_zero.h"

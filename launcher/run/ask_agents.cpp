@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "launcher/net/control_socket.h"
-#include "launcher/plan/console_text.h"
-#include "launcher/plan/status_answer.h"
+#include "launcher/plan/command_line/status_answer.h"
+#include "launcher/plan/output/console_text.h"
 #include "launcher/run/follow_logs.h"
 #include "launcher/run/running_jobs.h"
 #include "launcher/run/watch_status.h"

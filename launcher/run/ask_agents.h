@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "common/identity.h"
-#include "launcher/plan/verbs.h"
+#include "common/node/identity.h"
+#include "launcher/plan/command_line/verbs.h"
 
 namespace ddp::launcher {
 

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/one_line.h"
+#include "common/files/files.h"
 #include "common/report/run_comparison.h"
 #include "common/report/run_reader.h"
+#include "common/text/one_line.h"
 
 namespace ddp::launcher {
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "launcher/plan/options.h"
+#include "launcher/plan/command_line/options.h"
 
 namespace ddp::launcher {
 

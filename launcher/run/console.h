@@ -1,6 +1,6 @@
 // The agent's own lines once workers exist. They go through the writer's thread, in order with what
 // the workers print: whoever watches workers never waits for a terminal. Before the first worker
-// and after the job, common/log says what is to be said.
+// and after the job, common/program/log says what is to be said.
 #pragma once
 
 #include <chrono>
@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "common/live_line.h"
-#include "common/log.h"
+#include "common/page/live_line.h"
+#include "common/program/log.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
-#include "launcher/plan/console_text.h"
-#include "launcher/plan/log_spec.h"
+#include "launcher/plan/output/console_text.h"
+#include "launcher/plan/start/log_spec.h"
 
 namespace ddp::launcher {
 

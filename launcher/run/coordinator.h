@@ -11,9 +11,9 @@
 
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
-#include "launcher/plan/job.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/job.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_links.h"

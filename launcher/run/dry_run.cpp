@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/utf8.h"
-#include "launcher/plan/numa.h"
-#include "launcher/plan/placement.h"
-#include "launcher/plan/rerun.h"
-#include "launcher/plan/worker_environment.h"
+#include "common/text/utf8.h"
+#include "launcher/plan/start/numa.h"
+#include "launcher/plan/start/placement.h"
+#include "launcher/plan/start/rerun.h"
+#include "launcher/plan/start/worker_environment.h"
 
 namespace ddp::launcher {
 namespace {

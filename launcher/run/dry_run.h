@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "launcher/plan/job_spec.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

@@ -9,7 +9,7 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/exit_status.h"
-#include "launcher/plan/gpu_memory.h"
+#include "launcher/plan/start/gpu_memory.h"
 
 namespace ddp::launcher {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/files.h"
 #include "common/report/report_file.h"
-#include "launcher/plan/error_file.h"
+#include "launcher/plan/round/error_file.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,11 +1,11 @@
 // The end of a job on this node: the report printed, the record written.
 #pragma once
 
-#include "common/identity.h"
-#include "common/owned_dir.h"
-#include "common/run_dir.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
+#include "common/files/owned_dir.h"
+#include "common/job/run_dir.h"
+#include "common/node/identity.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {

@@ -5,12 +5,12 @@
 #include <map>
 #include <optional>
 
-#include "common/streams.h"
+#include "common/program/streams.h"
 #include "launcher/net/control_socket.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/console_text.h"
-#include "launcher/plan/line_splitter.h"
-#include "launcher/plan/tail_follower.h"
+#include "launcher/plan/command_line/tail_follower.h"
+#include "launcher/plan/output/console_text.h"
+#include "launcher/plan/output/line_splitter.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,14 +1,14 @@
 // Between two rounds: waits until the GPUs of this node have given back the memory of the workers
 // that have ended. The driver frees it some time after the process is gone; a new worker that
-// starts before that may run out of memory. How long to wait is decided in plan/gpu_memory.
+// starts before that may run out of memory. How long to wait is decided in plan/start/gpu_memory.
 #pragma once
 
 #include <vector>
 
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
-#include "launcher/plan/gpu_memory.h"
-#include "launcher/plan/node_commands.h"
+#include "launcher/plan/round/node_commands.h"
+#include "launcher/plan/start/gpu_memory.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/run_dir.h"
-#include "common/survivor_page.h"
+#include "common/files/files.h"
+#include "common/job/run_dir.h"
+#include "common/page/survivor_page.h"
 #include "launcher/os/port.h"
-#include "launcher/plan/rerun.h"
+#include "launcher/plan/start/rerun.h"
 
 namespace ddp::launcher {
 namespace {

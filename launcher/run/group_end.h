@@ -3,9 +3,9 @@
 #pragma once
 
 #include "launcher/os/post_mortem.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/worker_environment.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

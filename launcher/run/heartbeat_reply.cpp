@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/console_text.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/progress_probe.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

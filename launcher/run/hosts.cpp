@@ -13,9 +13,8 @@
 #include <variant>
 
 #include "common/error.h"
-#include "common/input_file.h"
-#include "common/job_keys.h"
-#include "common/secret.h"
+#include "common/files/input_file.h"
+#include "common/job/job_keys.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/file_writer.h"
 #include "launcher/os/inbox.h"
@@ -24,9 +23,10 @@
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/stop_signals.h"
-#include "launcher/plan/flags.h"
-#include "launcher/plan/hosts_end.h"
-#include "launcher/plan/line_splitter.h"
+#include "launcher/plan/command_line/flags.h"
+#include "launcher/plan/hosts/hosts_end.h"
+#include "launcher/plan/output/line_splitter.h"
+#include "launcher/plan/secret.h"
 #include "launcher/run/console.h"
 #include "launcher/run/load_job.h"
 

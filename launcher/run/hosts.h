@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/options.h"
-#include "launcher/plan/ssh_command.h"
+#include "launcher/plan/command_line/options.h"
+#include "launcher/plan/hosts/ssh_command.h"
 
 namespace ddp::launcher {
 
@@ -23,9 +23,9 @@ SshPlan plan_hosts(const Options& options,
 /// What would be started, one line per host.
 std::string describe_ssh_plan(const SshPlan& plan);
 
-/// Blocks: until all agents have ended. Returns the exit code of plan/hosts_end's table: the job's
-/// own; 202, or the shell's code there, for a host without an agent; 143 or 255 where all were cut
-/// off. Errors: SystemError, before the first agent is started.
+/// Blocks: until all agents have ended. Returns the exit code of plan/hosts/hosts_end's table: the
+/// job's own; 202, or the shell's code there, for a host without an agent; 143 or 255 where all
+/// were cut off. Errors: SystemError, before the first agent is started.
 int run_hosts(const SshPlan& plan);
 
 }  // namespace ddp::launcher

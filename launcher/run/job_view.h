@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/verdict.h"
+#include "launcher/plan/round/verdict.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/round_runner.h"

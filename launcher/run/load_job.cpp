@@ -3,21 +3,21 @@
 #include <optional>
 #include <span>
 
-#include "common/batch_plan.h"
 #include "common/error.h"
-#include "common/job_rules.h"
-#include "common/node_gpus.h"
-#include "common/resolve_job.h"
-#include "common/yaml.h"
+#include "common/files/yaml.h"
+#include "common/job/batch_plan.h"
+#include "common/job/job_rules.h"
+#include "common/job/resolve_job.h"
+#include "common/node/node_gpus.h"
 #include "launcher/net/master_address.h"
 #include "launcher/os/descriptors.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/program.h"
 #include "launcher/os/resources.h"
 #include "launcher/os/topology.h"
-#include "launcher/plan/detect.h"
-#include "launcher/plan/limits.h"
-#include "launcher/plan/numa.h"
+#include "launcher/plan/start/detect.h"
+#include "launcher/plan/start/limits.h"
+#include "launcher/plan/start/numa.h"
 #include "launcher/run/token.h"
 
 namespace ddp::launcher {

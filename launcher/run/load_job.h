@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
-#include "common/secret.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/options.h"
+#include "common/node/identity.h"
+#include "launcher/plan/command_line/options.h"
+#include "launcher/plan/secret.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

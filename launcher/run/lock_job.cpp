@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "launcher/os/scratch_dir.h"
 
 namespace ddp::launcher {

@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <optional>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/os/job_lock.h"
-#include "launcher/plan/job_spec.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

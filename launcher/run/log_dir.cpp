@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "common/error.h"
-#include "common/log.h"
+#include "common/program/log.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/log_layout.h"
+#include "launcher/plan/start/log_layout.h"
 
 namespace ddp::launcher {
 namespace {

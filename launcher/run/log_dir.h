@@ -1,13 +1,13 @@
 // A directory of this job for logs and error files in torchrun's layout: DIR/ID_RANDOM, where ID is
 // the run id that the user gave. Each job has one of its own, so that two jobs never write into the
-// same files; plan/log_layout names the files in it.
+// same files; plan/start/log_layout names the files in it.
 #pragma once
 
 #include <memory>
 #include <string>
 
-#include "common/owned_dir.h"
-#include "launcher/plan/job_spec.h"
+#include "common/files/owned_dir.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

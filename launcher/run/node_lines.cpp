@@ -5,12 +5,12 @@
 #include <vector>
 
 #include "common/exit_code.h"
-#include "common/live_line.h"
+#include "common/page/live_line.h"
 #include "launcher/os/descendants.h"
 #include "launcher/os/resources.h"
-#include "launcher/plan/end_round_line.h"
 #include "launcher/plan/endpoint_text.h"
-#include "launcher/plan/placement.h"
+#include "launcher/plan/round/end_round_line.h"
+#include "launcher/plan/start/placement.h"
 
 namespace ddp::launcher {
 namespace {

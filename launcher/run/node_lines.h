@@ -1,11 +1,12 @@
 // The lines that a node's agent prints about its own part in a round: what supervises it, what it
-// runs and why it stops. Their words are made in common/live_line and plan/end_round_line.
+// runs and why it stops. Their words are made in common/page/live_line and
+// plan/round/end_round_line.
 #pragma once
 
 #include <sys/types.h>
 
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_workers.h"
 

@@ -4,8 +4,8 @@
 #include <set>
 #include <utility>
 
-#include "common/units.h"
-#include "launcher/plan/message_codec.h"
+#include "common/text/units.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
 namespace {

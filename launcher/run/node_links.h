@@ -1,7 +1,7 @@
 // The nodes of a job as node 0's coordinator knows them: who has joined, by which link, how far
 // each is in the round, and who has fallen silent. It decides nothing about rounds; what it learns
 // goes to the coordinator's inbox. Our own node is one of them, without a link. When a silent node
-// is lost is said in plan/node_silence.
+// is lost is said in plan/round/node_silence.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 #include <variant>
 #include <vector>
 
-#include "common/secret.h"
 #include "launcher/net/control_link.h"
 #include "launcher/net/endpoint.h"
 #include "launcher/net/handshake_server.h"
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
-#include "launcher/plan/clock_offset.h"
-#include "launcher/plan/line_limit.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/node_silence.h"
-#include "launcher/plan/node_table.h"
+#include "launcher/plan/round/clock_offset.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/node_silence.h"
+#include "launcher/plan/round/node_table.h"
+#include "launcher/plan/secret.h"
+#include "launcher/plan/wire/line_limit.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
 
 namespace ddp::launcher {
 
@@ -34,7 +34,7 @@ class NodeZero {
   /// lives; on node 0: the heartbeat to itself, by which it looks at all workers.
   virtual void tick() = 0;
 
-  /// This node is fenced (plan/fence): ends the job for it.
+  /// This node is fenced (plan/round/fence): ends the job for it.
   virtual void note_fenced() = 0;
 
   /// This agent itself cannot go on, after a worker may have lived. Returns how the job ends for

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "launcher/plan/watchdog.h"
+#include "launcher/plan/hang/watchdog.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

@@ -3,9 +3,9 @@
 #include <utility>
 
 #include "launcher/os/resources.h"
-#include "launcher/plan/message_codec.h"
-#include "launcher/plan/node_table.h"
-#include "launcher/plan/report.h"
+#include "launcher/plan/round/node_table.h"
+#include "launcher/plan/round/report.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
 
@@ -58,7 +58,7 @@ EndJob RemoteNodeZero::note_agent_failed(const std::string& failure, int exit_co
   return describe_own_end(exit_code, failure);
 }
 
-/// Asks plan/lone_end whether this node must end its part without node 0, and does so.
+/// Asks plan/round/lone_end whether this node must end its part without node 0, and does so.
 void RemoteNodeZero::end_alone_if_needed(bool is_fenced) {
   if (commands_.end_job()) return;
   const Clock::time_point now = Clock::now();

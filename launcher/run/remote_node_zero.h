@@ -1,6 +1,6 @@
 // Node 0 on another node: its agent, over the control link. When it is lost, or does not listen,
-// plan/lone_end says how this node ends its part of the job, and this gives the commands for it, as
-// if node 0 had.
+// plan/round/lone_end says how this node ends its part of the job, and this gives the commands for
+// it, as if node 0 had.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 #include <string>
 
 #include "launcher/net/control_link.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/lone_end.h"
-#include "launcher/plan/node_commands.h"
+#include "launcher/plan/round/lone_end.h"
+#include "launcher/plan/round/node_commands.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_zero.h"
 #include "launcher/run/rendezvous.h"

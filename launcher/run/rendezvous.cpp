@@ -8,14 +8,14 @@
 #include <variant>
 
 #include "common/error.h"
-#include "common/job_keys.h"
-#include "common/log.h"
-#include "common/print_job.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
+#include "common/program/log.h"
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"
 #include "launcher/plan/endpoint_text.h"
-#include "launcher/plan/node_zero_claim.h"
+#include "launcher/plan/start/node_zero_claim.h"
 
 namespace ddp::launcher {
 namespace {

@@ -10,8 +10,8 @@
 #include "launcher/net/join.h"
 #include "launcher/net/listeners.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 
@@ -24,8 +24,8 @@ struct Rendezvous {
   std::optional<JoinPlan> question;
 };
 
-/// As plan/node_zero_claim says: becomes node 0, or joins it. Blocks: of one node not at all; who
-/// may be node 0 asks for kAskFor whether somebody is; who joins waits for node 0, at most
+/// As plan/start/node_zero_claim says: becomes node 0, or joins it. Blocks: of one node not at all;
+/// who may be node 0 asks for kAskFor whether somebody is; who joins waits for node 0, at most
 /// spec.join_timeout. Errors: SystemError: 202 when nobody answers, or the port of a sure node 0 is
 /// taken; else the code of the refusal, as a rule 203, when node 0 refuses this node.
 Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec);

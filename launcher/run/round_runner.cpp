@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-#include "launcher/plan/placement.h"
+#include "launcher/plan/start/placement.h"
 
 namespace ddp::launcher {
 namespace {

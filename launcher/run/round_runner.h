@@ -1,5 +1,5 @@
-// One round of the job, as node 0 runs it: what the nodes tell goes into plan/round, which decides,
-// with times on node 0's clock; what it decides goes to the nodes and to the store.
+// One round of the job, as node 0 runs it: what the nodes tell goes into plan/round/round, which
+// decides, with times on node 0's clock; what it decides goes to the nodes and to the store.
 #pragma once
 
 #include <filesystem>
@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "common/live_line.h"
+#include "common/page/live_line.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/round.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/round.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 #include "launcher/run/node_links.h"
 #include "launcher/run/store_host.h"
@@ -39,7 +39,7 @@ class RoundRunner {
   /// Assigns the ranks of the next round to the nodes that are here.
   static Assignment assign_ranks(NodeLinks& links, int number);
 
-  /// As plan/round is to know them.
+  /// As plan/round/round is to know them.
   static std::vector<Round::Node> describe_nodes(const Assignment& assignment);
 
   /// All references outlive it.

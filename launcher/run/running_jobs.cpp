@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "launcher/net/control_socket.h"
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
 namespace {

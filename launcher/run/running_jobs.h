@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/os/scratch_dir.h"
-#include "launcher/plan/status_answer.h"
+#include "launcher/plan/command_line/status_answer.h"
 
 namespace ddp::launcher {
 

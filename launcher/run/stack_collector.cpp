@@ -14,8 +14,8 @@
 #include "launcher/os/process.h"
 #include "launcher/os/process_state.h"
 #include "launcher/os/program.h"
-#include "launcher/plan/line_splitter.h"
-#include "launcher/plan/stack_reader.h"
+#include "launcher/plan/hang/stack_reader.h"
+#include "launcher/plan/output/line_splitter.h"
 
 namespace ddp::launcher {
 namespace {

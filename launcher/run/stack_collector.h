@@ -11,8 +11,8 @@
 
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/stack_sources.h"
+#include "launcher/plan/hang/stack_sources.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/console.h"
 #include "launcher/run/events.h"
 #include "launcher/run/worker_group.h"

@@ -6,11 +6,11 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "common/json_text.h"
+#include "common/text/json_text.h"
 #include "launcher/os/process_state.h"
+#include "launcher/plan/command_line/progress_json.h"
+#include "launcher/plan/command_line/status_answer.h"
 #include "launcher/plan/endpoint_text.h"
-#include "launcher/plan/progress_json.h"
-#include "launcher/plan/status_answer.h"
 #include "launcher/run/progress_probe.h"
 
 namespace ddp::launcher {

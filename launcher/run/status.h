@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/worker_environment.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/worker_environment.h"
 #include "launcher/run/worker_group.h"
 
 namespace ddp::launcher {

@@ -13,10 +13,10 @@
 #include "launcher/net/endpoint.h"
 #include "launcher/net/store_server.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/round.h"
-#include "launcher/plan/store_joins.h"
-#include "launcher/plan/watchdog.h"
+#include "launcher/plan/hang/watchdog.h"
+#include "launcher/plan/round/round.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/wire/store_joins.h"
 #include "launcher/run/console.h"
 
 namespace ddp::launcher {

@@ -4,10 +4,10 @@
 
 #include <string>
 
-#include "common/identity.h"
-#include "common/job_values.h"
-#include "common/secret.h"
-#include "launcher/plan/options.h"
+#include "common/job/job_values.h"
+#include "common/node/identity.h"
+#include "launcher/plan/command_line/options.h"
+#include "launcher/plan/secret.h"
 
 namespace ddp::launcher {
 

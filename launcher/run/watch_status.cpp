@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "common/streams.h"
-#include "common/terminal.h"
+#include "common/page/terminal.h"
+#include "common/program/streams.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/screen_block.h"
+#include "launcher/plan/command_line/screen_block.h"
 
 namespace ddp::launcher {
 namespace {

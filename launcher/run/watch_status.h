@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/run/running_jobs.h"
 
 namespace ddp::launcher {

@@ -10,8 +10,8 @@
 
 #include "launcher/net/http_server.h"
 #include "launcher/os/asio.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/plan/web/job_history.h"
 #include "launcher/plan/web/job_view.h"
 #include "launcher/plan/web/page_parts.h"

@@ -5,13 +5,13 @@
 #include <csignal>
 
 #include "common/error.h"
-#include "common/survivor_page.h"
+#include "common/page/survivor_page.h"
 #include "launcher/os/descendants.h"
-#include "launcher/plan/drain.h"
-#include "launcher/plan/numa.h"
 #include "launcher/plan/rank_name.h"
-#include "launcher/plan/settling.h"
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/round/drain.h"
+#include "launcher/plan/round/settling.h"
+#include "launcher/plan/round/sweep.h"
+#include "launcher/plan/start/numa.h"
 
 namespace ddp::launcher {
 namespace {

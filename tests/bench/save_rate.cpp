@@ -9,7 +9,7 @@
 #include <iostream>
 #include <string>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/dist/alone.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/replica_check.h"

@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "launcher/net/join.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 #include "tests/support/played_node.h"
 #include "tests/support/send_signal.h"
 

@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "launcher/plan/frames.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/wire/frames.h"
 #include "tests/support/other_user.h"
 #include "tests/support/played_node.h"
 #include "tests/support/process_test.h"

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <random>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

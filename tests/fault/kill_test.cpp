@@ -8,7 +8,7 @@
 
 #include <random>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

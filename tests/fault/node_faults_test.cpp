@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "common/identity.h"
-#include "launcher/plan/cgroups.h"
+#include "common/node/identity.h"
+#include "launcher/plan/start/cgroups.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"
 

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/cluster.h"
 #include "tests/support/played_node.h"
 

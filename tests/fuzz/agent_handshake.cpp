@@ -5,7 +5,7 @@
 #include <string>
 
 #include "launcher/net/frame_cipher.h"
-#include "launcher/plan/frames.h"
+#include "launcher/plan/wire/frames.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

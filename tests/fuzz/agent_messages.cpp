@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "launcher/plan/doctor/doctor_codec.h"
-#include "launcher/plan/frames.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/frames.h"
+#include "launcher/plan/wire/message_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,10 +1,10 @@
 // Any bytes of a worker: in whatever pieces they come, the same lines; and on the console only
 // text, tabs and colours, which cleaning once more does not change.
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/console_text.h"
 
 #include <string>
 
-#include "launcher/plan/line_splitter.h"
+#include "launcher/plan/output/line_splitter.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -1,6 +1,6 @@
 // Any list of hosts and any host file: refused, or hosts that ssh takes as hosts, each of them
 // once.
-#include "launcher/plan/host_list.h"
+#include "launcher/plan/hosts/host_list.h"
 
 #include <set>
 #include <string>

@@ -1,5 +1,5 @@
 // Any text as a list of nodes: a problem, or names that are lists of themselves.
-#include "common/node_list.h"
+#include "common/node/node_list.h"
 
 #include "tests/fuzz/fuzz.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/resolve_job.h"
+#include "common/job/resolve_job.h"
 #include "tests/fuzz/same_job.h"
 
 namespace {

@@ -2,10 +2,10 @@
 // it had, but for secrets: of those only the names are written.
 #pragma once
 
-#include "common/job_keys.h"
-#include "common/print_job.h"
-#include "common/resolve_job.h"
-#include "common/yaml.h"
+#include "common/files/yaml.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ddp::fuzz {

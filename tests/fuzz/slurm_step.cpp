@@ -1,5 +1,5 @@
 // Any variables (one per line) as Slurm's: a problem, no step, or a step whose numbers fit.
-#include "common/slurm_step.h"
+#include "common/node/slurm_step.h"
 
 #include <sstream>
 

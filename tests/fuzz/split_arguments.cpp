@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "launcher/plan/flags.h"
-#include "launcher/plan/split_arguments.h"
+#include "launcher/plan/command_line/flags.h"
+#include "launcher/plan/command_line/split_arguments.h"
 #include "tests/fuzz/fuzz.h"
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -1,10 +1,10 @@
 // Any bytes of a worker that is asked for its stacks: what is kept of them is bounded, travels, and
 // can be shown. Names stay mangled here: the demangler is libstdc++'s own.
-#include "launcher/plan/stack_reader.h"
+#include "launcher/plan/hang/stack_reader.h"
 
 #include <string>
 
-#include "launcher/plan/line_splitter.h"
+#include "launcher/plan/output/line_splitter.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

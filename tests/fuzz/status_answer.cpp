@@ -1,10 +1,10 @@
 // Any bytes as an agent's answer to status or logs: nothing, or lines of plain text, as many as
 // there are workers.
-#include "launcher/plan/status_answer.h"
+#include "launcher/plan/command_line/status_answer.h"
 
 #include <algorithm>
 
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/console_text.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace {

@@ -20,11 +20,11 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/identity.h"
-#include "common/nvml.h"
+#include "common/node/identity.h"
+#include "common/node/nvml.h"
 #include "gpu_of_test.h"
 #include "worker/dist/gloo_group.h"
-#include "worker/train/last_words.h"
+#include "worker/train/failure/last_words.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "worker/data/memory_source.h"
-#include "worker/train/program.h"
+#include "worker/program.h"
 
 using namespace ddp::worker;
 

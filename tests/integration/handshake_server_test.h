@@ -13,7 +13,7 @@
 #include "launcher/net/auth.h"
 #include "launcher/net/handshake_server.h"
 #include "launcher/net/join.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::launcher {
 

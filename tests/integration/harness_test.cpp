@@ -4,7 +4,7 @@
 
 #include <iostream>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

@@ -2,8 +2,8 @@
 // cgroup of its own where this machine lets it.
 #include <gmock/gmock.h>
 
-#include "common/files.h"
-#include "launcher/plan/numa.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/numa.h"
 #include "tests/support/cgroup.h"
 #include "tests/support/process_test.h"
 

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/identity.h"
-#include "worker/train/program.h"
+#include "common/node/identity.h"
+#include "worker/program.h"
 
 using namespace ddp::worker;
 

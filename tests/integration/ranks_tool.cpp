@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/identity.h"
-#include "common/log.h"
+#include "common/node/identity.h"
+#include "common/program/log.h"
 #include "worker/data/digits.h"
 #include "worker/data/loader.h"
 #include "worker/data/memory_source.h"
@@ -22,9 +22,9 @@
 #include "worker/model/registry.h"
 #include "worker/plan/shard.h"
 #include "worker/save/safetensors.h"
-#include "worker/train/optimizer.h"
-#include "worker/train/precision.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/step/optimizer.h"
+#include "worker/train/step/precision.h"
 
 using namespace ddp;
 using namespace ddp::worker;

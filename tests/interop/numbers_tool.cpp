@@ -10,14 +10,14 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/resolve_job.h"
+#include "common/job/resolve_job.h"
 #include "tests/interop/verbs.h"
 #include "worker/dist/alone.h"
 #include "worker/plan/plateau.h"
 #include "worker/save/safetensors.h"
 #include "worker/task/loss.h"
-#include "worker/train/optimizer.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/step/optimizer.h"
 
 namespace ddp::worker {
 namespace {

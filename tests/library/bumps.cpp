@@ -7,7 +7,7 @@
 #include <iostream>
 #include <vector>
 
-#include "worker/train/program.h"
+#include "worker/program.h"
 
 using namespace ddp::worker;
 

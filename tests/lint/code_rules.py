@@ -114,8 +114,8 @@ CALLS = [
      "only process.cpp and test tools start and reap processes; worker/main.cpp becomes ddp-fetch"),
     (r"kill|killpg", lambda file: file.path in ("launcher/os/process.cpp", "launcher/os/job_lock.cpp", "worker/save/process.cpp", "tests/support/send_signal.h"),
      "-1 is every process of the machine: signal_process of process.h, send_signal of tests/support"),
-    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/identity.") or file.path in ("deploy/progress/ddp_progress.h", *PRELOADED),
-     "common/identity reads the environment, once"),
+    (r"(?:secure_)?getenv", lambda file: file.path.startswith("common/node/identity.") or file.path in ("deploy/progress/ddp_progress.h", *PRELOADED),
+     "common/node/identity reads the environment, once"),
 ]
 # Words that stand before a call; any other word before it is a type, so that it is a declaration.
 BEFORE_A_CALL = {"return", "co_return", "else", "do", "throw", "case", "co_await"}
@@ -135,8 +135,8 @@ def calls(checkout: Checkout):
 
 
 environ = each_match(
-    "L8", r"\benviron\b", "{}: common/identity reads the environment, once",
-    lambda file: file.is_cpp and not file.path.startswith("common/identity."),
+    "L8", r"\benviron\b", "{}: common/node/identity reads the environment, once",
+    lambda file: file.is_cpp and not file.path.startswith("common/node/identity."),
 )
 
 

@@ -19,7 +19,7 @@
 #include <set>
 #include <sstream>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "tests/support/cluster.h"
 
 namespace ddp::test {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/files.h"
-#include "launcher/plan/cgroups.h"
+#include "common/files/files.h"
+#include "launcher/plan/start/cgroups.h"
 #include "tests/support/process_test.h"
 
 namespace ddp::test {

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::test {
 

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "launcher/net/join.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
 
 namespace ddp::test {
 

@@ -1,6 +1,6 @@
 #include "tests/support/played_node_zero.h"
 
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::test {
 

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "launcher/net/handshake_server.h"
-#include "launcher/plan/messages.h"
+#include "launcher/plan/round/messages.h"
 
 namespace ddp::test {
 

@@ -19,7 +19,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::test {
 namespace {

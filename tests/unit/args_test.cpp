@@ -1,5 +1,5 @@
 #include "worker/plan/args.h"
-#include "common/resolve_job.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

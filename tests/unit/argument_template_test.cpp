@@ -1,4 +1,4 @@
-#include "launcher/plan/argument_template.h"
+#include "launcher/plan/start/argument_template.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Augmentations by their names in a job file: what they do to pixels, boxes and labels, and that
 // they are drawn from what they are given alone.
 #include "worker/data/augment.h"
-#include "common/job_keys.h"
+#include "common/job/job_keys.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/bar_line.h"
+#include "launcher/plan/output/bar_line.h"
 
 #include <gtest/gtest.h>
 

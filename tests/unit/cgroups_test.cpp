@@ -1,5 +1,5 @@
 // Texts of /proc and of cgroup files, v1 and v2.
-#include "launcher/plan/cgroups.h"
+#include "launcher/plan/start/cgroups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/clock_offset.h"
+#include "launcher/plan/round/clock_offset.h"
 
 #include <gtest/gtest.h>
 

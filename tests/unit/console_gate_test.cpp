@@ -1,4 +1,4 @@
-#include "launcher/plan/console_gate.h"
+#include "launcher/plan/output/console_gate.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/console_text.h"
+#include "launcher/plan/output/console_text.h"
 
 #include <gtest/gtest.h>
 

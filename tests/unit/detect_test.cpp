@@ -1,14 +1,14 @@
-#include "launcher/plan/detect.h"
-#include "common/job_keys.h"
-#include "common/print_job.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/start/detect.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/error.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/options.h"
+#include "launcher/plan/command_line/options.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 namespace {

@@ -42,7 +42,7 @@ class Augmentations(unittest.TestCase):
         self.assertEqual(told, listed)
 
 
-# `launcher/plan/round`: `stop` and `conclude`, or (`stop`, `conclude`): these are functions or types of that file.
+# `launcher/plan/round/round`: `stop` and `conclude`, or (`stop`, `conclude`): these are functions or types of that file.
 STEP = re.compile(r"`(?P<file>(?:common|launcher|worker)/[\w./-]+)`(?::|\s+\()\s*(?P<names>`\w+`(?:(?:,|\s+and|,\s+and)?\s+`\w+`(?!:))*)")
 
 
@@ -66,8 +66,8 @@ class Architecture(unittest.TestCase):
         self.assertEqual(list(missing_names(page)), [])
 
     def test_one_that_is_not_there_is_found_out(self):
-        page = "1. `launcher/plan/round`: `stop`, `take_off` and\n`land`. 2. `launcher/plan/fence` (`find_fence_cause`, `jump`)."
-        self.assertEqual(list(missing_names(page)), ["launcher/plan/round: take_off", "launcher/plan/round: land", "launcher/plan/fence: jump"])
+        page = "1. `launcher/plan/round/round`: `stop`, `take_off` and\n`land`. 2. `launcher/plan/round/fence` (`find_fence_cause`, `jump`)."
+        self.assertEqual(list(missing_names(page)), ["launcher/plan/round/round: take_off", "launcher/plan/round/round: land", "launcher/plan/round/fence: jump"])
 
 
 class JobFilePage(unittest.TestCase):

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "launcher/plan/frames.h"
+#include "launcher/plan/wire/frames.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/drain.h"
+#include "launcher/plan/round/drain.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/train/ema.h"
+#include "worker/train/step/ema.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/end_round_line.h"
+#include "launcher/plan/round/end_round_line.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/error_file.h"
+#include "launcher/plan/round/error_file.h"
 
 #include <gtest/gtest.h>
 

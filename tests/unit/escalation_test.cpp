@@ -1,4 +1,4 @@
-#include "launcher/plan/escalation.h"
+#include "launcher/plan/round/escalation.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "launcher/plan/explain.h"
-#include "common/job_keys.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/command_line/explain.h"
+#include "common/job/job_keys.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "launcher/plan/job_spec.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/train/failing_layer.h"
+#include "worker/train/step/failing_layer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

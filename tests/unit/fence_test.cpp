@@ -1,4 +1,4 @@
-#include "launcher/plan/fence.h"
+#include "launcher/plan/round/fence.h"
 
 #include <gtest/gtest.h>
 

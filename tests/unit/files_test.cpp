@@ -1,4 +1,4 @@
-#include "common/files.h"
+#include "common/files/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

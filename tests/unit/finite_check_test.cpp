@@ -1,4 +1,4 @@
-#include "worker/train/finite_check.h"
+#include "worker/train/step/finite_check.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

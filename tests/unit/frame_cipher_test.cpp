@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "launcher/plan/frames.h"
+#include "launcher/plan/wire/frames.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/frames.h"
+#include "launcher/plan/wire/frames.h"
 
 #include <gtest/gtest.h>
 

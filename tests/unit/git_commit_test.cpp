@@ -1,4 +1,4 @@
-#include "common/git_commit.h"
+#include "worker/save/git_commit.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Row S5 of the list of faults: whom a round waits for, and for how long.
-#include "launcher/plan/gpu_memory.h"
+#include "launcher/plan/start/gpu_memory.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/hints.h"
+#include "launcher/plan/round/hints.h"
 
 #include <gmock/gmock.h>
 

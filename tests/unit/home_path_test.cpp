@@ -1,4 +1,4 @@
-#include "common/home_path.h"
+#include "common/job/home_path.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

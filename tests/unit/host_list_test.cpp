@@ -1,4 +1,4 @@
-#include "launcher/plan/host_list.h"
+#include "launcher/plan/hosts/host_list.h"
 
 #include <gmock/gmock.h>
 

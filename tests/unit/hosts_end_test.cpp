@@ -1,4 +1,4 @@
-#include "launcher/plan/hosts_end.h"
+#include "launcher/plan/hosts/hosts_end.h"
 
 #include <gmock/gmock.h>
 

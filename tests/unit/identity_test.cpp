@@ -1,4 +1,4 @@
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "common/batch_plan.h"
 #include "common/error.h"
-#include "common/home_path.h"
-#include "common/job_keys.h"
-#include "common/job_rules.h"
-#include "common/print_job.h"
-#include "common/resolve_job.h"
+#include "common/job/batch_plan.h"
+#include "common/job/home_path.h"
+#include "common/job/job_keys.h"
+#include "common/job/job_rules.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 
 namespace ddp {
 namespace {

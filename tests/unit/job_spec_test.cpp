@@ -1,7 +1,7 @@
 // What options, job file and node make of each other, without a process. The command of a worker is
 // in worker_environment_test.cpp.
-#include "launcher/plan/job_spec.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/start/job_spec.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/job.h"
+#include "launcher/plan/round/job.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 
 #include "common/exit_code.h"
-#include "launcher/plan/node_silence.h"
+#include "launcher/plan/round/node_silence.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "common/json_text.h"
+#include "common/text/json_text.h"
 
 #include <gtest/gtest.h>
 

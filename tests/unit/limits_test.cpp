@@ -1,4 +1,4 @@
-#include "launcher/plan/limits.h"
+#include "launcher/plan/start/limits.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/line_folder.h"
+#include "launcher/plan/output/line_folder.h"
 
 #include <gmock/gmock.h>
 

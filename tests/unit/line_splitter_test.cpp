@@ -1,4 +1,4 @@
-#include "launcher/plan/line_splitter.h"
+#include "launcher/plan/output/line_splitter.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/listen_addresses.h"
+#include "launcher/plan/start/listen_addresses.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "common/live_line.h"
+#include "common/page/live_line.h"
 
 #include <gmock/gmock.h>
 

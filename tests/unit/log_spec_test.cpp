@@ -1,12 +1,12 @@
 // -r, -t, the filters and the layouts: what goes where.
-#include "launcher/plan/log_spec.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/start/log_spec.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 
 #include "common/error.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/log_layout.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/log_layout.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/lone_end.h"
+#include "launcher/plan/round/lone_end.h"
 
 #include <gtest/gtest.h>
 

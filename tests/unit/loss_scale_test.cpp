@@ -1,4 +1,4 @@
-#include "worker/train/loss_scale.h"
+#include "worker/train/step/loss_scale.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 
 #include <gmock/gmock.h>
 
@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <limits>
 
-#include "common/files.h"
+#include "common/files/files.h"
 #include "launcher/plan/job_size.h"
 #include "launcher/plan/web/job_view.h"
 

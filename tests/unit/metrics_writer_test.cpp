@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "common/log.h"
+#include "common/program/log.h"
 #include "tests/unit/scratch.h"
 
 namespace ddp::worker {

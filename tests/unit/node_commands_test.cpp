@@ -1,4 +1,4 @@
-#include "launcher/plan/node_commands.h"
+#include "launcher/plan/round/node_commands.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/node_list.h"
+#include "common/node/node_list.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/node_silence.h"
+#include "launcher/plan/round/node_silence.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/node_table.h"
+#include "launcher/plan/round/node_table.h"
 
 #include <gmock/gmock.h>
 

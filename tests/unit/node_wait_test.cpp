@@ -1,4 +1,4 @@
-#include "launcher/plan/node_wait.h"
+#include "launcher/plan/round/node_wait.h"
 
 #include <gtest/gtest.h>
 

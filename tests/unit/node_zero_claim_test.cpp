@@ -1,4 +1,4 @@
-#include "launcher/plan/node_zero_claim.h"
+#include "launcher/plan/start/node_zero_claim.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Bindings on an invented node: two sockets of two NUMA nodes each, each of two core complexes of
 // two cores with two threads. CPU n + 16 is the second thread of CPU n's core.
-#include "launcher/plan/numa.h"
+#include "launcher/plan/start/numa.h"
 
 #include <gmock/gmock.h>
 

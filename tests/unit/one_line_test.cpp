@@ -1,4 +1,4 @@
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 
 #include <gtest/gtest.h>
 

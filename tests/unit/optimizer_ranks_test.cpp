@@ -8,7 +8,7 @@
 
 #include "tests/unit/ranks.h"
 #include "worker/dist/ddp.h"
-#include "worker/train/optimizer.h"
+#include "worker/train/step/optimizer.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/train/optimizer.h"
+#include "worker/train/step/optimizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

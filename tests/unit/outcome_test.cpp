@@ -1,4 +1,4 @@
-#include "launcher/plan/outcome.h"
+#include "launcher/plan/round/outcome.h"
 
 #include <gtest/gtest.h>
 

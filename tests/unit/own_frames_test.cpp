@@ -1,4 +1,4 @@
-#include "worker/train/own_frames.h"
+#include "worker/train/failure/own_frames.h"
 
 #include <ATen/ops/ones.h>
 #include <c10/util/Exception.h>
@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <functional>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 

@@ -1,4 +1,4 @@
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/files.h"
 #include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
 

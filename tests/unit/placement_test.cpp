@@ -1,4 +1,4 @@
-#include "launcher/plan/placement.h"
+#include "launcher/plan/start/placement.h"
 
 #include <gtest/gtest.h>
 

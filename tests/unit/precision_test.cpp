@@ -1,5 +1,5 @@
 // How a level of mixed precision is applied, the autocast guard, and the loss.
-#include "worker/train/precision.h"
+#include "worker/train/step/precision.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/prefix.h"
+#include "launcher/plan/start/prefix.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/progress_page.h"
+#include "common/page/progress_page.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -42,7 +42,7 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
 template <typename Work>
 auto on_ranks(int world_size, const Work& work, const Device& device = {}) {
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);  // read once, when the first group is made
-  ::signal(SIGPIPE, SIG_IGN);                // as common/streams does
+  ::signal(SIGPIPE, SIG_IGN);                // as common/program/streams does
   using Result = decltype(work(std::declval<Group&>()));
   std::vector<Result> results(static_cast<std::size_t>(world_size));
   std::vector<std::exception_ptr> errors(results.size());

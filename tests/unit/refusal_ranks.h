@@ -9,8 +9,8 @@
 #include <chrono>
 #include <string>
 
-#include "common/descriptor.h"
-#include "common/identity.h"
+#include "common/files/descriptor.h"
+#include "common/node/identity.h"
 #include "worker/dist/store_probe.h"
 
 namespace ddp::worker {

@@ -1,5 +1,5 @@
 // The report of a verdict, for people and for programs.
-#include "launcher/plan/report.h"
+#include "launcher/plan/round/report.h"
 
 #include <gmock/gmock.h>
 

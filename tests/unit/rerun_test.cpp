@@ -1,5 +1,5 @@
-#include "launcher/plan/rerun.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/start/rerun.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/restart_line.h"
+#include "launcher/plan/round/restart_line.h"
 
 #include <gtest/gtest.h>
 

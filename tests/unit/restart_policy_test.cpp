@@ -1,4 +1,4 @@
-#include "launcher/plan/restart_policy.h"
+#include "launcher/plan/round/restart_policy.h"
 
 #include <gmock/gmock.h>
 

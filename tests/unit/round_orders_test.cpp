@@ -12,7 +12,7 @@
 #include <random>
 
 #include "common/exit_code.h"
-#include "launcher/plan/round.h"
+#include "launcher/plan/round/round.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/round.h"
+#include "launcher/plan/round/round.h"
 
 #include <gmock/gmock.h>
 
@@ -6,9 +6,9 @@
 #include <functional>
 
 #include "common/exit_code.h"
-#include "launcher/plan/end_round_line.h"
-#include "launcher/plan/settling.h"
-#include "launcher/plan/stack_sources.h"
+#include "launcher/plan/hang/stack_sources.h"
+#include "launcher/plan/round/end_round_line.h"
+#include "launcher/plan/round/settling.h"
 
 namespace ddp::launcher {
 namespace {

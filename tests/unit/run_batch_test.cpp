@@ -1,6 +1,6 @@
 // The whole batch of a run over any number of ranks.
 #include "worker/plan/run_batch.h"
-#include "common/batch_plan.h"
+#include "common/job/batch_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "common/run_dir.h"
-#include "common/print_job.h"
-#include "common/resolve_job.h"
+#include "common/job/run_dir.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 #include "common/error.h"
 #include "common/exit_code.h"
-#include "common/files.h"
+#include "common/files/files.h"
 #include "tests/support/other_user.h"
 #include "tests/unit/scratch.h"
 

@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "common/print_job.h"
-#include "common/resolve_job.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
 
 namespace ddp {
 namespace {

@@ -8,9 +8,9 @@
 
 #include <filesystem>
 
-#include "common/descriptor.h"
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/descriptor.h"
+#include "common/files/files.h"
 #include "common/report/report_file.h"
 #include "tests/unit/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "common/secret.h"
+#include "launcher/plan/secret.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/session.h"
+#include "launcher/plan/start/session.h"
 
 #include <gtest/gtest.h>
 

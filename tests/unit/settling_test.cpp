@@ -1,4 +1,4 @@
-#include "launcher/plan/settling.h"
+#include "launcher/plan/round/settling.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "launcher/plan/slots.h"
+#include "launcher/plan/wire/slots.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/slurm_step.h"
+#include "common/node/slurm_step.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "common/spelling.h"
+#include "common/text/spelling.h"
 
 #include <gtest/gtest.h>
 

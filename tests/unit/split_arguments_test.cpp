@@ -1,9 +1,9 @@
-#include "launcher/plan/split_arguments.h"
-#include "common/job_keys.h"
+#include "launcher/plan/command_line/split_arguments.h"
+#include "common/job/job_keys.h"
 
 #include <gmock/gmock.h>
 
-#include "launcher/plan/help.h"
+#include "launcher/plan/command_line/help.h"
 
 namespace ddp::launcher {
 namespace {

@@ -1,9 +1,9 @@
-#include "launcher/plan/ssh_command.h"
+#include "launcher/plan/hosts/ssh_command.h"
 
 #include <gmock/gmock.h>
 
 #include "common/error.h"
-#include "launcher/plan/flags.h"
+#include "launcher/plan/command_line/flags.h"
 
 namespace ddp::launcher {
 namespace {

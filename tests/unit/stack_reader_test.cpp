@@ -1,4 +1,4 @@
-#include "launcher/plan/stack_reader.h"
+#include "launcher/plan/hang/stack_reader.h"
 
 #include <gmock/gmock.h>
 

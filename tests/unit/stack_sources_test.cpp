@@ -1,4 +1,4 @@
-#include "launcher/plan/stack_sources.h"
+#include "launcher/plan/hang/stack_sources.h"
 
 #include <gmock/gmock.h>
 

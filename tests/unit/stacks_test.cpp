@@ -1,4 +1,4 @@
-#include "launcher/plan/stacks.h"
+#include "launcher/plan/hang/stacks.h"
 
 #include <gmock/gmock.h>
 

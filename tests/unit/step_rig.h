@@ -13,9 +13,9 @@
 #include "worker/dist/ddp.h"
 #include "worker/model/state.h"
 #include "worker/plan/run_plan.h"
-#include "worker/train/optimizer.h"
-#include "worker/train/step.h"
-#include "worker/train/vote.h"
+#include "worker/train/step/optimizer.h"
+#include "worker/train/step/step.h"
+#include "worker/train/step/vote.h"
 
 namespace ddp::worker {
 

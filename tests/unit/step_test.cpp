@@ -1,6 +1,6 @@
 // One optimizer step on one or several ranks: the mean over the whole batch, however it was dealt,
 // and nothing that the host waits for.
-#include "worker/train/step.h"
+#include "worker/train/step/step.h"
 
 #include <ATen/record_function.h>
 #include <gtest/gtest.h>

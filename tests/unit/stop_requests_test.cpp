@@ -1,4 +1,4 @@
-#include "launcher/plan/stop_requests.h"
+#include "launcher/plan/round/stop_requests.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "common/survivor_page.h"
+#include "common/page/survivor_page.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "launcher/plan/sweep.h"
+#include "launcher/plan/round/sweep.h"
 
 #include <gtest/gtest.h>
 

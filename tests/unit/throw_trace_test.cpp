@@ -1,4 +1,4 @@
-#include "worker/train/throw_trace.h"
+#include "worker/train/failure/throw_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "worker/train/own_frames.h"
+#include "worker/train/failure/own_frames.h"
 
 namespace ddp::worker {
 

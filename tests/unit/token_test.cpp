@@ -1,5 +1,5 @@
 #include "launcher/run/token.h"
-#include "common/resolve_job.h"
+#include "common/job/resolve_job.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -22,7 +22,7 @@
 #include "worker/train/console.h"
 #include "worker/train/registry.h"
 #include "worker/train/snapshot.h"
-#include "worker/train/tally.h"
+#include "worker/train/step/tally.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {

@@ -1,4 +1,4 @@
-#include "worker/train/uncaught.h"
+#include "worker/train/failure/uncaught.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>

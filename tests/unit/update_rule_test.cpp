@@ -1,6 +1,6 @@
 // A rule of a program's own has all that the built-in optimizers have: masters, loss scale, skipped
 // steps, decay by name, state in checkpoints.
-#include "worker/train/update_rule.h"
+#include "worker/train/step/update_rule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

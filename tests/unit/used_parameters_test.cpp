@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/dist/alone.h"
-#include "worker/train/optimizer.h"
+#include "worker/train/step/optimizer.h"
 
 namespace ddp::worker {
 namespace {

@@ -1,4 +1,4 @@
-#include "launcher/plan/verbs.h"
+#include "launcher/plan/command_line/verbs.h"
 
 #include <gmock/gmock.h>
 

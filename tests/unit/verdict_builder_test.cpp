@@ -1,4 +1,4 @@
-#include "launcher/plan/verdict_builder.h"
+#include "launcher/plan/round/verdict_builder.h"
 
 #include <gtest/gtest.h>
 

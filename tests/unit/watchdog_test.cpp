@@ -1,4 +1,4 @@
-#include "launcher/plan/watchdog.h"
+#include "launcher/plan/hang/watchdog.h"
 
 #include <gmock/gmock.h>
 

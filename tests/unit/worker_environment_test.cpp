@@ -1,5 +1,5 @@
-#include "launcher/plan/worker_environment.h"
-#include "common/resolve_job.h"
+#include "launcher/plan/start/worker_environment.h"
+#include "common/job/resolve_job.h"
 
 #include <gtest/gtest.h>
 

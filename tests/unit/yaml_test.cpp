@@ -1,4 +1,4 @@
-#include "common/yaml.h"
+#include "common/files/yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

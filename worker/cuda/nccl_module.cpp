@@ -18,7 +18,7 @@ class NcclModule : public CudaModule {
   [[nodiscard]] c10::intrusive_ptr<c10d::Backend> make_nccl(
       const NcclRequest& request) const override {
     // Trap: what goes wrong later (a time-out, a broken link) is thrown in NCCL's watchdog thread,
-    // which nobody can catch: std::terminate (train/program tells it, and leaves by 97).
+    // which nobody can catch: std::terminate (program tells it, and leaves by 97).
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = request.timeout;
     return c10::make_intrusive<c10d::ProcessGroupNCCL>(

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 
 namespace ddp::worker {
 

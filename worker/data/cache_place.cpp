@@ -9,10 +9,10 @@
 #include <span>
 #include <utility>
 
-#include "common/cache_home.h"
 #include "common/error.h"
-#include "common/files.h"
-#include "common/owned_dir.h"
+#include "common/files/files.h"
+#include "common/files/owned_dir.h"
+#include "worker/data/cache_home.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {

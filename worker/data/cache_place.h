@@ -13,8 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/descriptor.h"
-#include "common/input_file.h"
+#include "common/files/descriptor.h"
+#include "common/files/input_file.h"
 
 namespace ddp::worker {
 

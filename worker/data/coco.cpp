@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/one_line.h"
-#include "common/yaml.h"
+#include "common/files/yaml.h"
+#include "common/program/log.h"
+#include "common/text/one_line.h"
 #include "worker/data/coco_json.h"
 #include "worker/data/coco_layout.h"
 #include "worker/data/file_list.h"

@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/input_file.h"
-#include "common/one_line.h"
+#include "common/files/input_file.h"
+#include "common/text/one_line.h"
 
 namespace ddp::worker {
 namespace {

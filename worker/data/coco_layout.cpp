@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/data/set_files.h"
 
 namespace ddp::worker {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/files.h"
 #include "worker/data/cifar.h"
 #include "worker/data/digits.h"
 #include "worker/data/idx.h"

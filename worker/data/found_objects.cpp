@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 
 namespace ddp::worker {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "worker/data/source.h"
 #include "worker/image/orientation.h"
 

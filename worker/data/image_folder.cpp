@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/data/augment.h"
 #include "worker/data/image_file.h"
 #include "worker/data/set_files.h"

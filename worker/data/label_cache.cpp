@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/data/yolo_labels.h"
 #include "worker/plan/digest.h"
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "common/descriptor.h"
 #include "common/error.h"
-#include "common/input_file.h"
+#include "common/files/descriptor.h"
+#include "common/files/input_file.h"
 #include "worker/data/cache_place.h"
 #include "worker/data/label_cache.h"
 #include "worker/data/yolo_labels.h"

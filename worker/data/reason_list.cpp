@@ -1,6 +1,6 @@
 #include "worker/data/reason_list.h"
 
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 
 namespace ddp::worker {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/join_words.h"
+#include "common/text/join_words.h"
 
 namespace ddp::worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 
 namespace ddp::worker {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/units.h"
+#include "common/program/log.h"
+#include "common/text/units.h"
 #include "worker/dist/pause.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"

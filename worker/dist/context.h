@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
 #include "worker/plan/lost_peers.h"

@@ -21,7 +21,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/log.h"
+#include "common/program/log.h"
 #include "worker/dist/comm_hook.h"
 #include "worker/dist/peer_call.h"
 

@@ -7,8 +7,8 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "common/node_gpus.h"
-#include "common/nvml.h"
+#include "common/node/node_gpus.h"
+#include "common/node/nvml.h"
 #include "worker/dist/cuda_module.h"
 #include "worker/dist/peer_call.h"
 #include "worker/plan/device_choice.h"

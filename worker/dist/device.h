@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {

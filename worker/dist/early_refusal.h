@@ -10,7 +10,7 @@
 #include <functional>
 #include <string>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 

@@ -6,8 +6,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/one_line.h"
+#include "common/program/log.h"
+#include "common/text/one_line.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/store_probe.h"
 

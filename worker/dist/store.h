@@ -6,7 +6,7 @@
 #include <chrono>
 #include <string>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 

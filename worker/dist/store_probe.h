@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "common/descriptor.h"
-#include "common/identity.h"
+#include "common/files/descriptor.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 #include "worker/fetch/sha256.h"
 #include "worker/save/output_file.h"
 

@@ -9,9 +9,9 @@
 #include <sstream>
 
 #include "common/error.h"
-#include "common/streams.h"
-#include "common/terminal.h"
-#include "common/units.h"
+#include "common/page/terminal.h"
+#include "common/program/streams.h"
+#include "common/text/units.h"
 #include "worker/data/byte_source.h"
 #include "worker/fetch/download.h"
 #include "worker/fetch/sha256.h"

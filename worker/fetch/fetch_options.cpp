@@ -4,9 +4,9 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/join_words.h"
-#include "common/spelling.h"
-#include "common/units.h"
+#include "common/text/join_words.h"
+#include "common/text/spelling.h"
+#include "common/text/units.h"
 
 namespace ddp::worker {
 namespace {

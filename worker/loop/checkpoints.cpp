@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
+#include "common/program/log.h"
 #include "worker/dist/peer_call.h"
 #include "worker/loop/state.h"
 #include "worker/model/state.h"

@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/streams.h"
+#include "common/program/log.h"
+#include "common/program/streams.h"
 #include "worker/dist/context.h"
 #include "worker/loop/state.h"
 #include "worker/plan/shard.h"
-#include "worker/train/last_words.h"
-#include "worker/train/stacks.h"
+#include "worker/train/failure/last_words.h"
+#include "worker/train/failure/stacks.h"
 #include "worker/train/versions.h"
 
 namespace ddp {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/identity.h"
-#include "common/progress_page.h"
+#include "common/node/identity.h"
+#include "common/page/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/device.h"
 #include "worker/loop/context.h"

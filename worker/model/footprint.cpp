@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "common/units.h"
+#include "common/text/units.h"
 
 namespace ddp::worker {
 namespace {

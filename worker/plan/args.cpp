@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "common/error.h"
-#include "common/read_job_value.h"
-#include "common/spelling.h"
+#include "common/job/read_job_value.h"
+#include "common/text/spelling.h"
 
 namespace ddp::worker {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "common/job_keys.h"
-#include "common/job_values.h"
+#include "common/job/job_keys.h"
+#include "common/job/job_values.h"
 
 namespace ddp::worker {
 

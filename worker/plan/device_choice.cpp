@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "common/error.h"
-#include "common/units.h"
+#include "common/text/units.h"
 
 namespace ddp::worker {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "common/gpus.h"
-#include "common/nvml.h"
+#include "common/node/gpus.h"
+#include "common/node/nvml.h"
 #include "worker/plan/job.h"
 
 namespace ddp::worker {

@@ -1,7 +1,7 @@
 #include "worker/plan/init_method.h"
 
 #include "common/error.h"
-#include "common/platform_ranks.h"
+#include "common/node/platform_ranks.h"
 
 namespace ddp::worker {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 

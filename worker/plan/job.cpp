@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "common/job_keys.h"
-#include "common/print_job.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
 
 namespace ddp::worker {
 namespace {

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/batch_plan.h"
-#include "common/job_values.h"
+#include "common/job/batch_plan.h"
+#include "common/job/job_values.h"
 #include "worker/plan/args.h"
 
 namespace ddp::worker {

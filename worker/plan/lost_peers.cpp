@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/exit_code.h"
-#include "common/units.h"
+#include "common/text/units.h"
 #include "worker/plan/agreement.h"
 
 namespace ddp::worker {

@@ -3,7 +3,7 @@
 #include <array>
 
 #include "common/exit_code.h"
-#include "common/roff.h"
+#include "common/program/roff.h"
 #include "worker/plan/options.h"
 
 namespace ddp::worker {

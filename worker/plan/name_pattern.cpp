@@ -5,7 +5,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/spelling.h"
+#include "common/text/spelling.h"
 
 namespace ddp::worker {
 namespace {

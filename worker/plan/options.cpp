@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/job_keys.h"
-#include "common/shell_completion.h"
-#include "common/spelling.h"
+#include "common/job/job_keys.h"
+#include "common/program/shell_completion.h"
+#include "common/text/spelling.h"
 
 namespace ddp::worker {
 namespace {

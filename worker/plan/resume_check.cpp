@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/batch_plan.h"
+#include "common/job/batch_plan.h"
 
 namespace ddp::worker {
 

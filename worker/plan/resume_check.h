@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/job_values.h"
+#include "common/job/job_values.h"
 
 namespace ddp::worker {
 

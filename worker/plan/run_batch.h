@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/batch_plan.h"
+#include "common/job/batch_plan.h"
 
 namespace ddp::worker {
 

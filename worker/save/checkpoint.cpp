@@ -15,11 +15,11 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/failpoint.h"
-#include "common/files.h"
-#include "common/one_line.h"
-#include "common/run_dir.h"
+#include "common/files/files.h"
+#include "common/job/run_dir.h"
+#include "common/text/one_line.h"
 #include "worker/plan/digest.h"
+#include "worker/save/failpoint.h"
 #include "worker/save/file_content.h"
 #include "worker/save/manifest.h"
 #include "worker/save/output_file.h"

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/data/source.h"
 #include "worker/save/safetensors.h"
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/log.h"
+#include "common/files/files.h"
+#include "common/program/log.h"
 
 namespace ddp::worker {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/one_line.h"
-#include "common/units.h"
+#include "common/text/one_line.h"
+#include "common/text/units.h"
 #include "worker/plan/digest.h"
 
 namespace ddp::worker {

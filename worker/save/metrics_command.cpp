@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/units.h"
+#include "common/program/log.h"
+#include "common/text/units.h"
 
 namespace ddp::worker {
 namespace {

@@ -10,11 +10,11 @@
 #include <variant>
 #include <vector>
 
-#include "common/epoch_number.h"
 #include "common/error.h"
-#include "common/files.h"
-#include "common/log.h"
-#include "common/units.h"
+#include "common/files/files.h"
+#include "common/program/log.h"
+#include "common/text/units.h"
+#include "worker/plan/epoch_number.h"
 #include "worker/save/metrics_command.h"
 
 namespace ddp::worker {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "common/job_values.h"
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
+#include "common/job/job_values.h"
 #include "worker/plan/named_values.h"
 #include "worker/save/event_file.h"
 #include "worker/save/output_file.h"

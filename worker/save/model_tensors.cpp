@@ -5,7 +5,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/model/state.h"
 #include "worker/save/module_order.h"
 #include "worker/save/tensor_copy.h"

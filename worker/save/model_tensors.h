@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "common/job_values.h"
+#include "common/job/job_values.h"
 #include "worker/model/named_tensor.h"
 #include "worker/save/checkpoint.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files.h"
+#include "common/files/files.h"
 
 namespace ddp::worker {
 namespace {

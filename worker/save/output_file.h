@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 
 namespace ddp::worker {
 

@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/identity.h"
+#include "common/node/identity.h"
 
 namespace ddp::worker {
 namespace {

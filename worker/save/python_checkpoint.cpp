@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/save/torch_archive.h"
 #include "worker/save/torch_file.h"
 #include "worker/save/trust.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/job_values.h"
+#include "common/job/job_values.h"
 #include "worker/plan/named_values.h"
 #include "worker/save/safetensors.h"
 

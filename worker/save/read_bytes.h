@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 
 namespace ddp::worker {
 

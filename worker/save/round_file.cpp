@@ -9,10 +9,10 @@
 #include <filesystem>
 #include <system_error>
 
-#include "common/epoch_number.h"
 #include "common/error.h"
-#include "common/files.h"
-#include "common/log.h"
+#include "common/files/files.h"
+#include "common/program/log.h"
+#include "worker/plan/epoch_number.h"
 
 namespace ddp::worker {
 namespace {

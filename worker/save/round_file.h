@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/save/output_file.h"
 
 namespace ddp::worker {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/save/pickle_writer.h"
 #include "worker/save/torch_archive.h"
 #include "worker/save/trust.h"

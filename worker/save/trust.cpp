@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/input_file.h"
+#include "common/files/input_file.h"
 #include "worker/save/read_bytes.h"
 
 namespace ddp::worker {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/one_line.h"
+#include "common/text/one_line.h"
 #include "worker/save/file_content.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/torch_file.h"

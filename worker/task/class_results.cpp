@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "common/json_text.h"
+#include "common/text/json_text.h"
 
 namespace ddp::worker {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/data/source.h"
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/log.h"
-#include "common/one_line.h"
+#include "common/program/log.h"
+#include "common/text/one_line.h"
 #include "worker/data/reason_list.h"
 
 namespace ddp::worker {

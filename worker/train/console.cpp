@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/epoch_number.h"
+#include "worker/plan/epoch_number.h"
 
 namespace ddp::worker {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/batch_plan.h"
+#include "common/job/batch_plan.h"
 #include "worker/dist/ddp.h"
 #include "worker/plan/job.h"
 #include "worker/plan/schedule.h"

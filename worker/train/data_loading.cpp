@@ -15,17 +15,17 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/job_rules.h"
-#include "common/log.h"
+#include "common/files/files.h"
+#include "common/job/job_rules.h"
+#include "common/program/log.h"
 #include "worker/data/cached_source.h"
 #include "worker/data/memory_source.h"
 #include "worker/data/shared_set.h"
 #include "worker/dist/pause.h"
 #include "worker/dist/peer_call.h"
 #include "worker/dist/round_over.h"
+#include "worker/train/failure/uncaught.h"
 #include "worker/train/refusal.h"
-#include "worker/train/uncaught.h"
 
 namespace ddp::worker {
 namespace {

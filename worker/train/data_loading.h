@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "common/progress_page.h"
+#include "common/page/progress_page.h"
 #include "worker/data/shared_set.h"
 #include "worker/data/source.h"
 #include "worker/dist/group.h"

@@ -6,9 +6,9 @@
 #include <span>
 #include <utility>
 
+#include "worker/train/failure/uncaught.h"
 #include "worker/train/run_pictures.h"
-#include "worker/train/tally.h"
-#include "worker/train/uncaught.h"
+#include "worker/train/step/tally.h"
 
 namespace ddp::worker {
 

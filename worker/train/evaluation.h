@@ -9,14 +9,14 @@
 #include <utility>
 #include <vector>
 
-#include "common/progress_page.h"
+#include "common/page/progress_page.h"
 #include "worker/data/loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/plan/named_values.h"
-#include "worker/train/ema.h"
-#include "worker/train/forward.h"
+#include "worker/train/step/ema.h"
+#include "worker/train/step/forward.h"
 
 namespace ddp::worker {
 

@@ -14,7 +14,7 @@
 #include "worker/dist/group.h"
 #include "worker/plan/named_values.h"
 #include "worker/save/metrics_writer.h"
-#include "worker/train/uncaught.h"
+#include "worker/train/failure/uncaught.h"
 
 namespace ddp::worker {
 

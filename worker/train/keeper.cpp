@@ -10,19 +10,19 @@
 #include <utility>
 #include <vector>
 
-#include "common/epoch_number.h"
 #include "common/error.h"
-#include "common/failpoint.h"
-#include "common/log.h"
-#include "common/one_line.h"
+#include "common/program/log.h"
+#include "common/text/one_line.h"
 #include "worker/dist/replica_check.h"
+#include "worker/plan/epoch_number.h"
 #include "worker/plan/resume_check.h"
 #include "worker/save/checkpoint_path.h"
+#include "worker/save/failpoint.h"
 #include "worker/save/round_file.h"
-#include "worker/train/finite_check.h"
 #include "worker/train/policy_stop.h"
 #include "worker/train/python_import.h"
 #include "worker/train/refusal.h"
+#include "worker/train/step/finite_check.h"
 
 namespace ddp::worker {
 namespace {

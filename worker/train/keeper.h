@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "common/owned_dir.h"
-#include "common/progress_page.h"
+#include "common/files/owned_dir.h"
+#include "common/page/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
@@ -19,8 +19,8 @@
 #include "worker/save/background.h"
 #include "worker/save/checkpoint.h"
 #include "worker/train/snapshot.h"
+#include "worker/train/step/vote.h"
 #include "worker/train/survivor.h"
-#include "worker/train/vote.h"
 
 namespace ddp::worker {
 

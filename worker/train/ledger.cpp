@@ -16,8 +16,8 @@
 #include <string_view>
 #include <utility>
 
-#include "common/epoch_number.h"
 #include "common/report/run_reader.h"
+#include "worker/plan/epoch_number.h"
 #include "worker/plan/watch.h"
 #include "worker/save/metrics_command.h"
 #include "worker/train/console.h"

@@ -9,17 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "common/owned_dir.h"
-#include "common/progress_page.h"
+#include "common/files/owned_dir.h"
+#include "common/page/progress_page.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
 #include "worker/plan/job.h"
 #include "worker/save/metrics_writer.h"
 #include "worker/save/round_file.h"
-#include "worker/train/optimizer.h"
-#include "worker/train/precision.h"
 #include "worker/train/snapshot.h"
-#include "worker/train/vote.h"
+#include "worker/train/step/optimizer.h"
+#include "worker/train/step/precision.h"
+#include "worker/train/step/vote.h"
 
 namespace ddp::worker {
 

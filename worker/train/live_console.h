@@ -18,9 +18,9 @@
 #include <thread>
 #include <vector>
 
-#include "common/live_line.h"
-#include "common/progress_page.h"
-#include "common/rank_progress.h"
+#include "common/page/live_line.h"
+#include "common/page/progress_page.h"
+#include "common/page/rank_progress.h"
 
 namespace ddp::worker {
 

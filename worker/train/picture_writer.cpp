@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/files.h"
-#include "common/log.h"
+#include "common/files/files.h"
+#include "common/program/log.h"
 #include "worker/image/png.h"
 
 namespace ddp::worker {

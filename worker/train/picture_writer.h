@@ -10,7 +10,7 @@
 #include <mutex>
 #include <string>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/image/picture.h"
 #include "worker/save/background.h"
 

@@ -1,8 +1,8 @@
 #include "worker/train/policy_stop.h"
 
 #include "common/error.h"
-#include "common/log.h"
-#include "worker/train/last_words.h"
+#include "common/program/log.h"
+#include "worker/train/failure/last_words.h"
 #include "worker/train/refusal.h"
 
 namespace ddp::worker {

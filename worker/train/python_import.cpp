@@ -14,10 +14,10 @@
 #include <string_view>
 #include <utility>
 
-#include "common/epoch_number.h"
 #include "common/error.h"
-#include "common/log.h"
-#include "common/one_line.h"
+#include "common/program/log.h"
+#include "common/text/one_line.h"
+#include "worker/plan/epoch_number.h"
 #include "worker/save/python_checkpoint.h"
 #include "worker/save/tensor_copy.h"
 #include "worker/save/weights.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/dist/poll_until.h"
-#include "worker/train/last_words.h"
+#include "worker/train/failure/last_words.h"
 
 namespace ddp::worker {
 namespace {

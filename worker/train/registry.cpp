@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/spelling.h"
+#include "common/text/spelling.h"
 #include "worker/data/class_names.h"
 #include "worker/data/coco.h"
 #include "worker/data/image_folder.h"

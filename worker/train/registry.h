@@ -16,7 +16,7 @@
 #include "worker/task/loss.h"
 #include "worker/task/task.h"
 #include "worker/train/hooks.h"
-#include "worker/train/update_rule.h"
+#include "worker/train/step/update_rule.h"
 
 namespace ddp::worker {
 

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/owned_dir.h"
+#include "common/files/owned_dir.h"
 #include "worker/data/source.h"
 #include "worker/train/evaluation.h"
-#include "worker/train/forward.h"
 #include "worker/train/picture_writer.h"
+#include "worker/train/step/forward.h"
 
 namespace ddp::worker {
 

@@ -8,10 +8,10 @@
 #include <optional>
 #include <string>
 
-#include "common/identity.h"
-#include "common/job_values.h"
-#include "common/progress_page.h"
-#include "common/run_dir.h"
+#include "common/job/job_values.h"
+#include "common/job/run_dir.h"
+#include "common/node/identity.h"
+#include "common/page/progress_page.h"
 #include "worker/dist/device.h"
 #include "worker/save/metrics_command.h"
 #include "worker/train/registry.h"
@@ -33,7 +33,7 @@ struct Session {
 
 /// Joins the ranks, loads data and model, trains. Returns the exit code.
 /// Blocks: until the end of training. Errors: UsageError, PeerError, SystemError; LibTorch's own
-/// and those of a program's own model, data or hooks as they are (train/uncaught).
+/// and those of a program's own model, data or hooks as they are (train/failure/uncaught).
 int train(const Session& session);
 
 /// Evaluates a checkpoint on the job's test set, on all ranks as a run of this job does, and prints

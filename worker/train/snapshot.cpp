@@ -10,7 +10,7 @@
 
 #include "worker/save/tensor_copy.h"
 #include "worker/train/bulk_copy.h"
-#include "worker/train/finite_check.h"
+#include "worker/train/step/finite_check.h"
 
 namespace ddp::worker {
 namespace {

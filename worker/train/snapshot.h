@@ -13,7 +13,7 @@
 #include "worker/plan/watch.h"
 #include "worker/save/checkpoint.h"
 #include "worker/save/tensor_copy.h"
-#include "worker/train/tally.h"
+#include "worker/train/step/tally.h"
 
 namespace ddp::worker {
 

@@ -6,8 +6,8 @@
 
 #include <optional>
 
-#include "common/identity.h"
-#include "common/progress_page.h"
+#include "common/node/identity.h"
+#include "common/page/progress_page.h"
 #include "worker/dist/device.h"
 #include "worker/dist/group.h"
 #include "worker/train/snapshot.h"

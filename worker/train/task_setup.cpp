@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/log.h"
+#include "common/program/log.h"
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
@@ -15,8 +15,8 @@
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/weights.h"
 #include "worker/task/classification.h"
-#include "worker/train/precision.h"
-#include "worker/train/uncaught.h"
+#include "worker/train/failure/uncaught.h"
+#include "worker/train/step/precision.h"
 
 namespace ddp::worker {
 namespace {

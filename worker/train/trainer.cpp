@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
-#include "common/epoch_number.h"
 #include "common/error.h"
-#include "common/terminal.h"
+#include "common/page/terminal.h"
+#include "worker/plan/epoch_number.h"
 #include "worker/train/console.h"
 #include "worker/train/policy_stop.h"
 

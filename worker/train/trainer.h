@@ -15,8 +15,8 @@
 #include "worker/train/judge.h"
 #include "worker/train/keeper.h"
 #include "worker/train/ledger.h"
-#include "worker/train/step.h"
-#include "worker/train/vote.h"
+#include "worker/train/step/step.h"
+#include "worker/train/step/vote.h"
 
 namespace ddp::worker {
 

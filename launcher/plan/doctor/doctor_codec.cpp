@@ -1,6 +1,6 @@
 #include "launcher/plan/doctor/doctor_codec.h"
 
-#include "launcher/plan/message_fields.h"
+#include "launcher/plan/wire/message_fields.h"
 
 namespace ddp::launcher {
 namespace wire {

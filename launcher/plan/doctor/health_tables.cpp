@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/join_words.h"
-#include "common/units.h"
+#include "common/text/join_words.h"
+#include "common/text/units.h"
 #include "launcher/plan/doctor/health_text.h"
 
 namespace ddp::launcher {

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <map>
 
-#include "common/units.h"
+#include "common/text/units.h"
 
 namespace ddp::launcher {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "launcher/plan/watchdog.h"
+#include "launcher/plan/hang/watchdog.h"
 
 namespace ddp::launcher {
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstdio>
 
-#include "common/one_line.h"
-#include "common/progress_page.h"
+#include "common/page/progress_page.h"
 #include "common/report/html.h"
-#include "common/units.h"
+#include "common/text/one_line.h"
+#include "common/text/units.h"
 
 namespace ddp::launcher {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "common/one_line.h"
-#include "common/progress_page.h"
-#include "common/units.h"
+#include "common/page/progress_page.h"
+#include "common/text/one_line.h"
+#include "common/text/units.h"
 
 namespace ddp::launcher {
 namespace {

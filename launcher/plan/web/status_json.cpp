@@ -3,10 +3,10 @@
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 
-#include "common/json_text.h"
-#include "common/one_line.h"
-#include "launcher/plan/console_text.h"
-#include "launcher/plan/progress_json.h"
+#include "common/text/json_text.h"
+#include "common/text/one_line.h"
+#include "launcher/plan/command_line/progress_json.h"
+#include "launcher/plan/output/console_text.h"
 
 namespace ddp::launcher {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/streams.h"
-#include "launcher/plan/report.h"
+#include "common/program/streams.h"
+#include "launcher/plan/round/report.h"
 #include "launcher/run/doctor/doctor_agent.h"
 #include "launcher/run/doctor/doctor_coordinator.h"
 #include "launcher/run/rendezvous.h"

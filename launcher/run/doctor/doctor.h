@@ -2,7 +2,7 @@
 // its node is, tries whether it reaches all others, and shows what node 0 makes of it.
 #pragma once
 
-#include "launcher/plan/job_spec.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

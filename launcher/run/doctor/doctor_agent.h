@@ -6,7 +6,7 @@
 #include "launcher/net/control_link.h"
 #include "launcher/os/asio.h"
 #include "launcher/plan/doctor/doctor_codec.h"
-#include "launcher/plan/job_spec.h"
+#include "launcher/plan/start/job_spec.h"
 
 namespace ddp::launcher {
 

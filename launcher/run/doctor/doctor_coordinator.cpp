@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "common/exit_code.h"
-#include "common/log.h"
+#include "common/program/log.h"
 #include "launcher/plan/doctor/diagnosis.h"
-#include "launcher/plan/message_codec.h"
+#include "launcher/plan/wire/message_codec.h"
 #include "launcher/run/doctor/examination.h"
 
 namespace ddp::launcher {

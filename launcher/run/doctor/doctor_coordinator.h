@@ -20,9 +20,9 @@
 #include "launcher/os/asio.h"
 #include "launcher/os/inbox.h"
 #include "launcher/plan/doctor/doctor_codec.h"
-#include "launcher/plan/job_spec.h"
-#include "launcher/plan/messages.h"
-#include "launcher/plan/node_table.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/node_table.h"
+#include "launcher/plan/start/job_spec.h"
 #include "launcher/run/rendezvous.h"
 
 namespace ddp::launcher {

@@ -1,0 +1,246 @@
+#include "common/files/owned_dir.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+#include "common/error.h"
+#include "common/files/files.h"
+
+namespace ddp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kOpenDir = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+
+bool is_link(int directory, const std::string& name) {
+  struct stat status {};
+  return ::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         S_ISLNK(status.st_mode);
+}
+
+bool is_dots(const char* name) {
+  return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
+}
+
+[[noreturn]] void refuse(const char* verb, const fs::path& path, const std::string& why) {
+  throw SystemError("cannot " + std::string(verb) + " " + path.string() + ": " + why);
+}
+
+/// Takes the descriptor. Errors: SystemError.
+std::vector<std::string> names_at(int fd, const fs::path& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::fdopendir(fd), ::closedir);
+  if (!list) {
+    const int error = errno;
+    ::close(fd);
+    throw SystemError(system_message("fdopendir", path.string(), error));
+  }
+  ::rewinddir(list.get());  // a duplicate shares its place with the descriptor it was made from
+  std::vector<std::string> names;
+  errno = 0;
+  while (const dirent* const entry = ::readdir(list.get())) {
+    if (!is_dots(entry->d_name)) names.emplace_back(entry->d_name);
+  }
+  if (errno != 0) throw SystemError(system_message("readdir", path.string(), errno));
+  return names;
+}
+
+/// By descriptors: a link in the tree is removed, not followed.
+void remove_at(int above, const std::string& name) {
+  if (::unlinkat(above, name.c_str(), 0) == 0 || (errno != EISDIR && errno != EPERM)) return;
+  const int fd = ::openat(above, name.c_str(), kOpenDir);
+  if (fd < 0) return;
+  const int list = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  try {
+    if (list >= 0) {
+      for (const std::string& inside : names_at(list, name))
+        remove_at(fd, inside);
+    }
+  } catch (const SystemError&) {  // what stays is only room on the disk
+  }
+  ::close(fd);
+  ::unlinkat(above, name.c_str(), AT_REMOVEDIR);
+}
+
+}  // namespace
+
+OwnedDir::OwnedDir(fs::path path, int fd)
+    : path_(std::move(path)), fd_(fd), owner_{::geteuid(), 0} {}
+
+OwnedDir::OwnedDir(OwnedDir&& other) noexcept
+    : path_(std::move(other.path_)), fd_(std::exchange(other.fd_, -1)), owner_(other.owner_) {}
+
+OwnedDir& OwnedDir::operator=(OwnedDir&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(owner_, other.owner_);
+  return *this;
+}
+
+OwnedDir::~OwnedDir() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+std::optional<OwnedDir> OwnedDir::open(const fs::path& path, std::string& why_not) {
+  // Behind "link/" the kernel follows the link.
+  const bool ends_with_slash = !path.has_filename() && path.has_relative_path();  // not "/"
+  if (ends_with_slash) return open(path.parent_path(), why_not);
+  return open_at(AT_FDCWD, path.string(), path, nullptr, why_not);
+}
+
+std::optional<OwnedDir> OwnedDir::make(const fs::path& path, mode_t mode) {
+  if (::mkdir(path.c_str(), mode) != 0) {
+    if (errno == EEXIST) return {};
+    refuse("make", path, std::strerror(errno));
+  }
+  std::string why_not;
+  std::optional<OwnedDir> made = open(path, why_not);
+  if (!made) refuse("use", path, why_not);
+  return made;
+}
+
+OwnedDir OwnedDir::require(const fs::path& path) {
+  std::error_code error;
+  if (path.has_parent_path()) fs::create_directories(path.parent_path(), error);
+  if (error) refuse("make", path.parent_path(), error.message());
+  if (std::optional<OwnedDir> made = make(path)) return std::move(*made);
+  std::string why_not;
+  std::optional<OwnedDir> found = open(path, why_not);
+  if (!found) refuse("use", path, why_not);
+  return std::move(*found);
+}
+
+std::optional<OwnedDir> OwnedDir::open_at(
+    int above, const std::string& name, fs::path path, const Owner* owner, std::string& why_not) {
+  const int fd = ::openat(above, name.c_str(), kOpenDir);
+  if (fd < 0) {
+    const int error = errno;
+    why_not = is_link(above, name) ? "it is a link" : std::strerror(error);
+    return {};
+  }
+  OwnedDir found(std::move(path), fd);
+  if (owner != nullptr) found.owner_ = *owner;
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    why_not = std::strerror(errno);
+    return {};
+  }
+  why_not = found.look(status);
+  if (why_not.empty()) return found;
+  const std::optional<Owner> shown = found.probe();
+  if (shown) found.owner_ = *shown;
+  if (shown && found.look(status).empty()) {
+    why_not.clear();
+    return found;
+  }
+  return {};
+}
+
+std::string OwnedDir::look(const struct stat& status) const {
+  if (status.st_uid != owner_.user) return "it belongs to user " + std::to_string(status.st_uid);
+  if ((status.st_mode & kOthersWrite & ~owner_.writers) != 0) {
+    return "others can write to it; type chmod -R go-w " + path_.string();
+  }
+  return "";
+}
+
+std::optional<OwnedDir::Owner> OwnedDir::probe() const {
+  const std::string name = ".ddp-" + random_name();
+  constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int fd = ::openat(fd_, name.c_str(), kNew, S_IRUSR | S_IWUSR);
+  if (fd < 0) return {};
+  // By the descriptor: whoever owns the directory may put something of his at the name.
+  struct stat status {};
+  const bool is_seen = ::fstat(fd, &status) == 0;
+  ::close(fd);
+  ::unlinkat(fd_, name.c_str(), 0);
+  if (!is_seen) return {};
+  return Owner{status.st_uid, status.st_mode & kOthersWrite};
+}
+
+OwnedDir OwnedDir::enter(const fs::path& relative) const {
+  std::optional<OwnedDir> reached;
+  for (const fs::path& step : relative) {
+    const OwnedDir& above = reached ? *reached : *this;
+    const fs::path path = above.path_ / step;
+    if (::mkdirat(above.fd_, step.c_str(), kMode) != 0 && errno != EEXIST) {
+      refuse("make", path, std::strerror(errno));
+    }
+    std::string why_not;
+    std::optional<OwnedDir> next = above.find(step.string(), why_not);
+    if (!next) refuse("use", path, why_not);
+    reached = std::move(next);
+  }
+  if (!reached) throw std::logic_error("OwnedDir::enter: no name");
+  return std::move(*reached);
+}
+
+std::optional<OwnedDir> OwnedDir::find(const std::string& name, std::string& why_not) const {
+  return open_at(fd_, name, path_ / name, &owner_, why_not);
+}
+
+int OwnedDir::open_file(const std::string& name, int flags, std::string& why_not) const {
+  // Not waited for where somebody has put a FIFO.
+  const int fd =
+      ::openat(fd_, name.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kFileMode);
+  if (fd < 0) {
+    why_not = errno == ELOOP ? "it is a link" : std::strerror(errno);
+    return -1;
+  }
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) {
+    why_not = std::strerror(errno);
+  } else {
+    why_not = look(status);
+  }
+  if (why_not.empty()) return fd;
+  ::close(fd);
+  return -1;
+}
+
+std::vector<std::string> OwnedDir::names() const {
+  return names_at(check(::fcntl(fd_, F_DUPFD_CLOEXEC, 0), "dup", path_.string()), path_);
+}
+
+std::string OwnedDir::problem_of(const std::string& name) const {
+  const int fd = ::openat(fd_, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return "";
+  if (fd < 0) return errno == ELOOP ? "it is a link" : std::strerror(errno);
+  struct stat status {};
+  const bool is_seen = ::fstat(fd, &status) == 0;
+  ::close(fd);
+  return is_seen ? look(status) : std::strerror(errno);
+}
+
+void OwnedDir::remove(const std::string& name) const {
+  remove_at(fd_, name);
+}
+
+bool OwnedDir::remove_self() const {
+  try {
+    for (const std::string& name : names())
+      remove(name);
+  } catch (const SystemError&) {
+    return false;
+  }
+  struct stat status {};
+  struct stat named {};
+  const bool is_named = ::fstat(fd_, &status) == 0 && ::lstat(path_.c_str(), &named) == 0 &&
+                        status.st_dev == named.st_dev && status.st_ino == named.st_ino;
+  return is_named && ::rmdir(path_.c_str()) == 0;
+}
+
+void OwnedDir::sync() const {
+  check(::fsync(fd_), "fsync", path_.string());
+}
+
+}  // namespace ddp

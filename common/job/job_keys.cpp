@@ -1,0 +1,405 @@
+// The first half of the table: the run and the launcher. One key, one entry. Ranges are inclusive;
+// `later` are words of the field that come with a later version.
+#include "common/job/job_keys.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/job/training_keys.h"
+
+namespace ddp {
+namespace {
+
+constexpr double kMany = 1e9;
+
+// clang-format off: one key, one entry; the columns are what is read.
+std::vector<JobKey> launch_keys() {
+  return {
+      {.path = "version",
+       .type = JobType::integer,
+       .default_value = "1",
+       .min = 1,
+       .max = 1,
+       .help = "version of the job file's format"},
+      {.path = "name",
+       .type = JobType::name,
+       .default_value = "run",
+       .help = "name of the run; its directory is <output>/<name>"},
+      {.path = "output",
+       .type = JobType::text,
+       .default_value = "runs",
+       .may_differ = true,
+       .help = "directory that holds the run directories"},
+      {.path = "seed",
+       .type = JobType::integer,
+       .default_value = "1",
+       .min = 0,
+       .max = 4294967295.0,
+       .help = "seed of weights, sample order and augmentation"},
+      {.path = "device",
+       .type = JobType::text,
+       .default_value = "auto",
+       .may_differ = true,
+       .help = "device of each rank: auto, cpu, cuda, or cuda:N; auto: a GPU if the rank has one"},
+      {.path = "backend",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "nccl", "gloo"},
+       .may_differ = true,
+       .help = "collectives of gradients; auto: nccl on cuda, else gloo"},
+      {.path = "parallel",
+       .type = JobType::choice,
+       .default_value = "ddp",
+       .choices = {"ddp", "data"},
+       .help = "ddp: one process per device; data: one process, the batch is split over `devices`"},
+      {.path = "devices",
+       .type = JobType::text_list,
+       .default_value = "[]",
+       .may_differ = true,
+       .help = "parallel: data: the devices, as [cuda:0, cuda:1]; empty: all that are visible"},
+      {.path = "output_device",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "parallel: data: where scores and loss are; null: the first of `devices`"},
+      {.path = "device_min_free",
+       .type = JobType::bytes,
+       .default_value = "512MiB",
+       .min = 0,
+       .max = 1e15,
+       .may_differ = true,
+       .help = "a GPU with less free memory is refused"},
+
+      {.path = "launch.program",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "program to start instead of ddp-worker"},
+      {.path = "launch.nproc_per_node",
+       .type = JobType::integer,
+       .default_value = "1",
+       .min = 1,
+       .max = 100000,
+       .choices = {"auto", "cpu", "gpu"},
+       .may_differ = true,
+       .help =
+           "workers on this node; cpu: one per CPU that we may use, gpu: one per GPU, auto: GPUs "
+           "if there are any, else CPUs"},
+      {.path = "launch.nnodes",
+       .type = JobType::text,
+       .default_value = "1",
+       .may_differ = true,
+       .help = "nodes of the job, N or MIN:MAX"},
+      {.path = "launch.node_rank",
+       .type = JobType::integer,
+       .default_value = "null",
+       .min = 0,
+       .max = 100000,
+       .may_differ = true,
+       .help = "rank of this node; null: by order of joining"},
+      {.path = "launch.join_timeout",
+       .type = JobType::duration,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "how long to wait for the other nodes; null: 15min"},
+      {.path = "launch.last_call",
+       .type = JobType::duration,
+       .default_value = "30s",
+       .may_differ = true,
+       .help = "MIN:MAX nodes: how long to wait for more once MIN are there"},
+      {.path = "launch.replace_timeout",
+       .type = JobType::duration,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "how long to wait for another node when one is lost, then go on without it where "
+               "MIN:MAX allows; null: not at all"},
+      {.path = "launch.master_addr",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "address of node 0; null: 127.0.0.1, or ::1 where loopback has no IPv4"},
+      {.path = "launch.master_port",
+       .type = JobType::integer,
+       .default_value = "null",
+       .min = 0,
+       .max = 65535,
+       .may_differ = true,
+       .help = "port of node 0; null: 29500 (c10d: 29400), or a free one for a job of one node"},
+      {.path = "launch.rdzv_id",
+       .type = JobType::text,
+       .default_value = "none",
+       .may_differ = true,
+       .help = "the user's run id"},
+      {.path = "launch.role",
+       .type = JobType::text,
+       .default_value = "default",
+       .may_differ = true,
+       .help = "role name of the workers"},
+      {.path = "launch.max_restarts",
+       .type = JobType::integer,
+       .default_value = "0",
+       .min = 0,
+       .max = 1000000,
+       .may_differ = true,
+       .help = "rounds after the first"},
+      {.path = "launch.restart",
+       .type = JobType::choice,
+       .default_value = "all",
+       .choices = {"all", "failed"},
+       .may_differ = true,
+       .help =
+           "who is started again in a round after the first; failed: ddp-worker on CPUs goes on "
+           "where it lost a peer"},
+      {.path = "launch.grace",
+       .type = JobType::duration,
+       .default_value = "30s",
+       .may_differ = true,
+       .help = "time from SIGTERM to SIGKILL"},
+      {.path = "launch.standalone",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "one node, a free port, a random run id"},
+      {.path = "launch.auto_env",
+       .type = JobType::boolean,
+       .default_value = "true",
+       .may_differ = true,
+       .help =
+           "take node rank, nodes and address from Slurm, Kubernetes or MPI where they are open"},
+      {.path = "launch.rdzv_backend",
+       .type = JobType::choice,
+       .default_value = "static",
+       .choices = {"static", "c10d"},
+       .later = {"etcd", "etcd-v2"},
+       .may_differ = true,
+       .help = "torchrun's name for how nodes meet; one port serves all"},
+      {.path = "launch.rdzv_endpoint",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "HOST[:PORT] of node 0; null: master_addr and master_port"},
+      {.path = "launch.rdzv_conf",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help =
+           "KEY=VALUE,KEY=VALUE of torchrun: timeout, join_timeout, last_call_timeout, is_host; "
+           "null: none of them"},
+      {.path = "launch.token_file",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "file with a secret that only this job's nodes know; null: the secret of DDP_TOKEN, "
+               "or none"},
+      {.path = "launch.web",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "[ADDRESS:]PORT of the page about the job, on node 0; null: none"},
+      {.path = "launch.module",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "the program is a Python module (python -u -m NAME)"},
+      {.path = "launch.no_python",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "execute the program itself, a .py file too"},
+      {.path = "launch.virtual_local_rank",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "LOCAL_RANK 0 everywhere, one GPU in CUDA_VISIBLE_DEVICES"},
+      {.path = "launch.append_local_rank",
+       .type = JobType::choice,
+       .default_value = "none",
+       .choices = {"none", "dash", "underscore"},
+       .may_differ = true,
+       .help = "put --local-rank=N (dash) or --local_rank=N (underscore) first among the program's "
+               "arguments"},
+      {.path = "launch.use_env",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "torch.distributed.launch: ranks by environment only, the default here"},
+      {.path = "launch.run_path",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "torchrun: run the script inside the launcher; it is run as a program here"},
+      {.path = "launch.start_method",
+       .type = JobType::text,
+       .default_value = "spawn",
+       .may_differ = true,
+       .help = "torchrun: how Python's multiprocessing starts; without effect here"},
+      {.path = "launch.event_log_handler",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "torchrun: a Python plug-in; without effect here"},
+      {.path = "launch.logs_specs",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "torchrun: a Python plug-in; here default alone"},
+      {.path = "launch.monitor_interval",
+       .type = JobType::text,
+       .default_value = "0.1",
+       .may_differ = true,
+       .help = "torchrun: seconds between two polls; here workers are watched by events"},
+      {.path = "launch.local_addr",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "address of this node for the others; null: the one that leads to node 0"},
+      {.path = "launch.numa_binding",
+       .type = JobType::choice,
+       .default_value = "null",
+       .choices = {"node", "socket", "exclusive", "core-complex"},
+       .may_differ = true,
+       .help = "bind each worker to the CPUs near its GPU, or to a share of the CPUs; null: not "
+               "bound"},
+      {.path = "launch.store",
+       .type = JobType::choice,
+       .default_value = "agent",
+       .choices = {"agent", "worker"},
+       .may_differ = true,
+       .help =
+           "who serves the TCP store: the agent, or rank 0 of the workers on a port of its own"},
+      {.path = "launch.died_within",
+       .type = JobType::duration,
+       .default_value = "30s",
+       .may_differ = true,
+       .help = "a round shorter than this is followed by a pause before the next one, from the "
+               "second such round on"},
+      {.path = "launch.hang_timeout",
+       .type = JobType::duration,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "end the job when a worker makes no step for so long; null: for ddp-worker ten "
+               "times its p99 step, at least 60s, for other programs never"},
+      {.path = "launch.log_dir",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help =
+           "directory for torchrun's layout of logs and error files; null: the run directory, or a "
+           "temporary one for --redirects and --tee"},
+      {.path = "launch.redirects",
+       .type = JobType::text,
+       .default_value = "0",
+       .may_differ = true,
+       .help = "streams into log files only: 0, 1 (stdout), 2 (stderr), 3 (both), or "
+               "RANK:VALUE,... by local rank"},
+      {.path = "launch.tee",
+       .type = JobType::text,
+       .default_value = "0",
+       .may_differ = true,
+       .help = "streams into log files and to the console, as redirects"},
+      {.path = "launch.local_ranks_filter",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "local ranks shown on the console, as 0,2-3; null: all"},
+      {.path = "launch.duplicate_stdout_filters",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "copy lines of stdout that hold one of these texts to one file; null: none"},
+      {.path = "launch.duplicate_stderr_filters",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "copy lines of stderr that hold one of these texts to one file; null: none"},
+      {.path = "launch.prefix",
+       .type = JobType::text,
+       .default_value = "null",
+       .may_differ = true,
+       .help = "template of the prefix of console lines: ${role_name} ${rank} ${local_rank} "
+               "${node_rank} ${hostname} ${pid} ${time} ${stream}; null: [NODE:RANK], or "
+               "torchrun's own "
+               "for streams of --tee"},
+      {.path = "launch.color",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "always", "never"},
+       .may_differ = true,
+       .help = "colour prefixes; auto: on a terminal, unless NO_COLOR is set"},
+      {.path = "launch.fold",
+       .type = JobType::boolean,
+       .default_value = "false",
+       .may_differ = true,
+       .help = "show equal lines of several ranks once"},
+      {.path = "launch.console_limit",
+       .type = JobType::integer,
+       .default_value = "null",
+       .min = 1,
+       .max = 1000000000,
+       .may_differ = true,
+       .help = "lines per second and rank on the console, of streams that are also in a file; "
+               "null: 1000 on a terminal, else no limit"},
+      {.path = "launch.progress",
+       .type = JobType::choice,
+       .default_value = "auto",
+       .choices = {"auto", "plain", "off"},
+       .may_differ = true,
+       .help = "the line that tells how the job goes; auto: the last line of a terminal, rewritten "
+               "in place, elsewhere a line each 30s; plain: a line each 30s; off: none"},
+      {.path = "launch.signals_to_handle",
+       .type = JobType::text,
+       .default_value = "SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+       .may_differ = true,
+       .help = "signals that stop the job and are passed on to the workers"},
+      {.path = "launch.env",
+       .type = JobType::text_map,
+       .default_value = "{}",
+       .may_differ = true,
+       .is_secret = true,
+       .help = "more variables for the workers; their values are neither printed nor stored"},
+  };
+}
+// clang-format on
+
+}  // namespace
+
+std::span<const JobKey> job_keys() {
+  static const std::vector<JobKey> keys = [] {
+    std::vector<JobKey> all = launch_keys();
+    std::ranges::copy(training_keys(), std::back_inserter(all));
+    return all;
+  }();
+  return keys;
+}
+
+const JobKey* find_job_key(std::string_view path) {
+  for (const JobKey& key : job_keys()) {
+    if (key.path == path) return &key;
+  }
+  return nullptr;
+}
+
+std::string_view section_of(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
+}
+
+std::string_view leaf_of(std::string_view path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+bool is_secret(std::string_view path) {
+  const std::span<const JobKey> keys = job_keys();
+  return std::any_of(keys.begin(), keys.end(), [path](const JobKey& key) {
+    const bool is_inside = path.starts_with(std::string(key.path) + ".");
+    return key.is_secret && (path == key.path || is_inside);
+  });
+}
+
+std::string mask_secret(const std::string& argument) {
+  const std::size_t equals = argument.find('=');
+  if (equals == std::string::npos || !is_secret(argument.substr(0, equals))) return argument;
+  return argument.substr(0, equals + 1) + std::string(kMasked);
+}
+
+}  // namespace ddp

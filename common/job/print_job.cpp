@@ -1,0 +1,140 @@
+#include "common/job/print_job.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "common/files/yaml.h"
+#include "common/text/one_line.h"
+#include "common/text/units.h"
+
+namespace ddp {
+namespace {
+
+// What a run may change when it goes on: how far it goes, what it tells and keeps, how long it
+// waits. None of it is part of what is trained; and who was stopped by a number that is not finite
+// may go on without such steps. The ranks of a round agree on all of it.
+constexpr std::array<std::string_view, 21> kMayChange{"name",
+                                                      "train.epochs",
+                                                      "train.max_steps",
+                                                      "train.time_limit",
+                                                      "train.non_finite",
+                                                      "train.log_every",
+                                                      "eval.batch",
+                                                      "eval.patience",
+                                                      "checkpoint.every",
+                                                      "checkpoint.every_steps",
+                                                      "checkpoint.interval",
+                                                      "checkpoint.keep",
+                                                      "checkpoint.resume",
+                                                      "checkpoint.allow",
+                                                      "checkpoint.keys",
+                                                      "data.max_bad",
+                                                      "data.workers",
+                                                      "ddp.join_timeout",
+                                                      "ddp.timeout",
+                                                      "ddp.check_replicas_every",
+                                                      "train.cudnn_benchmark"};
+
+}  // namespace
+
+TextMap job_identity(const JobValues& job, bool for_resume) {
+  TextMap identity;
+  for (const JobKey& key : job_keys()) {
+    const bool left_out =
+        key.may_differ ||
+        (for_resume && std::ranges::find(kMayChange, key.path) != kMayChange.end());
+    if (!left_out) identity[std::string(key.path)] = to_text(key, job.setting(key.path).value);
+  }
+  return identity;
+}
+
+std::string to_text(const JobKey& key, const JobValue& value) {
+  struct Writer {
+    const JobKey& key;
+    std::string operator()(std::monostate) const { return "null"; }
+    std::string operator()(bool flag) const { return flag ? "true" : "false"; }
+    std::string operator()(std::int64_t number) const {
+      return std::to_string(number) + (key.type == JobType::bytes ? "B" : "");
+    }
+    std::string operator()(double number) const { return format_number(number); }
+    std::string operator()(const std::string& text) const {
+      // Quoted words of a choice would not be taken for numbers or booleans; plain ones read
+      // better.
+      return key.type == JobType::integer ? text : quote_yaml(text);
+    }
+    std::string operator()(std::chrono::milliseconds time) const { return format_duration(time); }
+    std::string operator()(const std::vector<JobPart>& parts) const {
+      std::string text;
+      for (const JobPart& part : parts) {
+        const std::string name = quote_yaml(part.name);
+        text += (text.empty() ? "" : ", ") +
+                (part.args.empty() ? name : "{" + name + ": " + (*this)(part.args) + "}");
+      }
+      return "[" + text + "]";
+    }
+    std::string operator()(const TextMap& map) const {
+      std::string text;
+      for (const auto& [name, entry] : map) {
+        text += (text.empty() ? "" : ", ") + quote_yaml(name) + ": " +
+                quote_yaml(key.is_secret ? std::string(kMasked) : entry);
+      }
+      return "{" + text + "}";
+    }
+    std::string operator()(const std::vector<std::string>& texts) const {
+      std::string text;
+      for (const std::string& one : texts)
+        text += (text.empty() ? "" : ", ") + quote_yaml(one);
+      return "[" + text + "]";
+    }
+    std::string operator()(const std::vector<std::int64_t>& numbers) const {
+      std::string text;
+      for (const std::int64_t number : numbers)
+        text += (text.empty() ? "" : ", ") + std::to_string(number);
+      return "[" + text + "]";
+    }
+  };
+  return std::visit(Writer{key}, value);
+}
+
+namespace {
+
+/// Before what stands in `section`: "" is the top, "eval.watch" two levels deep.
+std::string indent(std::string_view section) {
+  if (section.empty()) return "";
+  return std::string(2 * static_cast<std::size_t>(1 + std::ranges::count(section, '.')), ' ');
+}
+
+/// The heads of the sections that `next` is in and `last` is not.
+std::string open_sections(std::string_view last, std::string_view next) {
+  std::string text;
+  for (std::size_t end = 0; end < next.size();) {
+    end = std::min(next.find('.', end + 1), next.size());
+    const std::string_view outer = next.substr(0, end);
+    const bool is_open = last == outer || last.starts_with(std::string(outer) + ".");
+    if (!is_open) text += indent(section_of(outer)) + std::string(leaf_of(outer)) + ":\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_yaml(const JobValues& job) {
+  std::string text;
+  std::string_view section;
+  for (const JobKey& key : job_keys()) {
+    const std::string_view inside = section_of(key.path);
+    if (inside != section) text += open_sections(section, inside);
+    section = inside;
+    const JobValues::Setting& setting = job.setting(key.path);
+    text += indent(inside) + std::string(leaf_of(key.path)) + ": " + to_text(key, setting.value);
+    if (setting.origin != "default") text += "  # " + one_line(setting.origin);
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace ddp

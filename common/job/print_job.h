@@ -1,0 +1,24 @@
+// A checked job as text: values, the resolved job file, and what makes two runs the same job.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "common/job/job_keys.h"
+#include "common/job/job_values.h"
+
+namespace ddp {
+
+/// The values that make two runs the same job, flattened: path to YAML text. Without launch.*,
+/// output, data.root and the other keys that may differ; `for_resume` also without what is not part
+/// of what is trained: how far a run goes, what it tells and keeps, train.non_finite.
+TextMap job_identity(const JobValues& job, bool for_resume);
+
+/// The resolved job as a job file: every key, commented with where its value came from when that is
+/// not the default. Secrets are masked.
+std::string to_yaml(const JobValues& job);
+
+/// The value as YAML text; secrets are masked.
+std::string to_text(const JobKey& key, const JobValue& value);
+
+}  // namespace ddp

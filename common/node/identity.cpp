@@ -1,0 +1,182 @@
+#include "common/node/identity.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <climits>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/node/platform_ranks.h"
+
+namespace ddp {
+namespace {
+
+// Reads integers and collects what is wrong with them, so that all of it is said at once.
+class Reader {
+ public:
+  explicit Reader(const Environment& environment) : environment_(environment) {}
+
+  int integer(const std::string& name, int fallback, int min, int max) {
+    const std::optional<std::string> text = find_variable(environment_, name);
+    if (!text) return fallback;
+    int value = 0;
+    const char* const end = text->data() + text->size();
+    const auto [stop, error] = std::from_chars(text->data(), end, value);
+    if (error != std::errc() || stop != end || value < min || value > max) {
+      complain(name + "=" + *text + ": not a number from " + std::to_string(min) + " to " +
+               std::to_string(max) + ". Let the launcher set it, or unset it.");
+      return fallback;
+    }
+    return value;
+  }
+
+  std::string text(const std::string& name, const std::string& fallback) {
+    return find_variable(environment_, name).value_or(fallback);
+  }
+
+  void complain(const std::string& problem) { problems_.push_back(problem); }
+  [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  const Environment& environment_;
+  std::vector<std::string> problems_;
+};
+
+void check_world(const WorkerIdentity& self, Reader& reader) {
+  const auto inside = [&reader](const char* rank_name, int rank, const char* size_name, int size) {
+    if (rank < size) return;
+    reader.complain(std::string(rank_name) + "=" + std::to_string(rank) + " does not fit " +
+                    size_name + "=" + std::to_string(size) + ": ranks count from 0.");
+  };
+  inside("RANK", self.rank, "WORLD_SIZE", self.world_size);
+  inside("LOCAL_RANK", self.local_rank, "LOCAL_WORLD_SIZE", self.local_world_size);
+  if (self.world_size > 1 && (self.master_addr.empty() || self.master_port == 0)) {
+    reader.complain(
+        "RANK=" + std::to_string(self.rank) + " WORLD_SIZE=" + std::to_string(self.world_size) +
+        ", but MASTER_ADDR and MASTER_PORT are not both set. Set both, or start by ddp-launch.");
+  }
+}
+
+/// `given`, and the ranks of a platform when there are none in it.
+Environment with_platform(const Environment& given, std::string& platform) {
+  if (find_variable(given, "RANK") || find_variable(given, "WORLD_SIZE")) return given;
+  const PlatformRanks ranks = read_platform_ranks(given);
+  if (!ranks.problem.empty()) {
+    throw UsageError(ranks.platform + ": " + ranks.problem +
+                     ": half an identity. Unset its variables, or say RANK=0 WORLD_SIZE=1 to run "
+                     "alone.");
+  }
+  platform = ranks.platform;
+  Environment environment = given;
+  for (const auto& [name, text] : ranks.variables) {
+    if (!find_variable(given, name)) environment[name] = text;
+  }
+  return environment;
+}
+
+}  // namespace
+
+Environment read_environment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::size_t split = text.find('=');
+    if (split == std::string_view::npos) continue;
+    environment.emplace(text.substr(0, split), text.substr(split + 1));
+  }
+  return environment;
+}
+
+void hide_variable(const std::string& name) {
+  const std::string start = name + "=";
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (text.starts_with(start)) std::fill_n(*entry, text.size(), '\0');
+  }
+}
+
+std::optional<std::string> find_variable(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  if (found == environment.end() || found->second.empty()) return {};
+  return found->second;
+}
+
+WorkerIdentity read_identity(const Environment& given) {
+  WorkerIdentity self;
+  const Environment environment = with_platform(given, self.platform);
+  Reader reader(environment);
+  const bool has_rank = find_variable(environment, "RANK").has_value();
+  const bool has_world = find_variable(environment, "WORLD_SIZE").has_value();
+  if (has_rank != has_world) {
+    throw UsageError(
+        std::string(has_rank ? "RANK is set, but WORLD_SIZE is not"
+                             : "WORLD_SIZE is set, but RANK is not") +
+        ": half an identity. Set both (and MASTER_ADDR, MASTER_PORT), or neither to run alone.");
+  }
+  if (has_rank) {
+    self.rank = reader.integer("RANK", 0, 0, INT_MAX);
+    self.world_size = reader.integer("WORLD_SIZE", 1, 1, INT_MAX);
+    self.local_rank = reader.integer("LOCAL_RANK", 0, 0, INT_MAX);
+    self.local_world_size = reader.integer("LOCAL_WORLD_SIZE", self.local_rank + 1, 1, INT_MAX);
+    self.group_rank = reader.integer("GROUP_RANK", 0, 0, INT_MAX);
+    self.group_world_size = reader.integer("GROUP_WORLD_SIZE", 1, 1, INT_MAX);
+    self.role_rank = reader.integer("ROLE_RANK", self.rank, 0, INT_MAX);
+    self.role_world_size = reader.integer("ROLE_WORLD_SIZE", self.world_size, 1, INT_MAX);
+    self.role_name = reader.text("ROLE_NAME", self.role_name);
+    self.master_addr = reader.text("MASTER_ADDR", "");
+    self.master_port = reader.integer("MASTER_PORT", 0, 0, 65535);
+    const std::string agent_store = reader.text("TORCHELASTIC_USE_AGENT_STORE", "False");
+    self.agent_store = agent_store == "True" || agent_store == "1";
+    self.restart_count = reader.integer("TORCHELASTIC_RESTART_COUNT", 0, 0, INT_MAX);
+    self.max_restarts = reader.integer("TORCHELASTIC_MAX_RESTARTS", 0, 0, INT_MAX);
+    self.user_run_id = reader.text("TORCHELASTIC_RUN_ID", self.user_run_id);
+    check_world(self, reader);
+  }
+  self.error_file = reader.text("TORCHELASTIC_ERROR_FILE", "");
+  self.run_id = reader.text("DDP_RUN_ID", "");
+  self.round = reader.integer("DDP_ROUND", 0, 0, INT_MAX);
+  self.run_dir = reader.text("DDP_RUN_DIR", "");
+  self.progress_fd = reader.integer("DDP_PROGRESS_FD", -1, 0, INT_MAX);
+  if (!reader.problems().empty()) throw UsageError(reader.problems());
+  return self;
+}
+
+std::string describe(const WorkerIdentity& identity) {
+  if (identity.platform.empty() && identity.master_addr.empty() && identity.world_size == 1)
+    return "not distributed: one process";
+  const std::string from = identity.platform.empty() ? "RANK and WORLD_SIZE" : identity.platform;
+  return "rank " + std::to_string(identity.rank) + " of " + std::to_string(identity.world_size) +
+         ", from " + from;
+}
+
+Environment to_environment(const WorkerIdentity& identity) {
+  Environment environment{
+      {"RANK", std::to_string(identity.rank)},
+      {"WORLD_SIZE", std::to_string(identity.world_size)},
+      {"LOCAL_RANK", std::to_string(identity.local_rank)},
+      {"LOCAL_WORLD_SIZE", std::to_string(identity.local_world_size)},
+      {"GROUP_RANK", std::to_string(identity.group_rank)},
+      {"GROUP_WORLD_SIZE", std::to_string(identity.group_world_size)},
+      {"ROLE_RANK", std::to_string(identity.role_rank)},
+      {"ROLE_WORLD_SIZE", std::to_string(identity.role_world_size)},
+      {"ROLE_NAME", identity.role_name},
+      {"MASTER_ADDR", identity.master_addr},
+      {"MASTER_PORT", std::to_string(identity.master_port)},
+      {"TORCHELASTIC_USE_AGENT_STORE", identity.agent_store ? "True" : "False"},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(identity.restart_count)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(identity.max_restarts)},
+      {"TORCHELASTIC_RUN_ID", identity.user_run_id},
+      {"TORCHELASTIC_ERROR_FILE", identity.error_file},
+      {"DDP_RUN_ID", identity.run_id},
+      {"DDP_ROUND", std::to_string(identity.round)},
+  };
+  if (!identity.run_dir.empty()) environment["DDP_RUN_DIR"] = identity.run_dir.string();
+  if (identity.progress_fd >= 0)
+    environment["DDP_PROGRESS_FD"] = std::to_string(identity.progress_fd);
+  return environment;
+}
+
+}  // namespace ddp

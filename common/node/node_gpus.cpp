@@ -1,0 +1,76 @@
+#include "common/node/node_gpus.h"
+
+#include <dirent.h>
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+
+#include "common/files/files.h"
+
+namespace ddp {
+namespace {
+
+/// N of /dev/nvidiaN; other files of the driver have no number.
+std::optional<int> gpu_number(std::string_view name) {
+  const std::string_view number = name.starts_with("nvidia") ? name.substr(6) : "";
+  const bool is_gpu = !number.empty() && number.size() < 6 &&
+                      std::all_of(number.begin(), number.end(), [](unsigned char c) {
+                        return std::isdigit(c) != 0;
+                      });
+  if (!is_gpu) return {};
+  return std::stoi(std::string(number));
+}
+
+std::vector<Gpu> described_gpus() {
+  std::vector<Gpu> gpus;
+  std::error_code ignored;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", ignored)) {
+    std::optional<Gpu> gpu = read_gpu(read_file(entry.path() / "information").value_or(""));
+    if (!gpu) continue;
+    const std::string node =
+        read_file("/sys/bus/pci/devices/" + gpu->pci + "/numa_node").value_or("");
+    gpu->numa_node = -1;
+    std::from_chars(node.data(), node.data() + node.size(), gpu->numa_node);
+    gpus.push_back(*gpu);
+  }
+  return gpus;
+}
+
+}  // namespace
+
+std::vector<Gpu> find_gpus() {
+  const std::vector<Gpu> described = described_gpus();
+  std::vector<Gpu> gpus;
+  // Not a directory_iterator: a path for each of a hundred devices is felt in the launcher's start.
+  const std::unique_ptr<DIR, int (*)(DIR*)> list(::opendir("/dev"), ::closedir);
+  while (const dirent* const entry = list ? ::readdir(list.get()) : nullptr) {
+    const std::optional<int> number = gpu_number(static_cast<const char*>(entry->d_name));
+    if (!number) continue;
+    Gpu gpu;
+    gpu.minor = *number;
+    // A container may see the descriptions of GPUs that it has not been given.
+    for (const Gpu& candidate : described) {
+      if (candidate.minor == *number) gpu = candidate;
+    }
+    gpus.push_back(gpu);
+  }
+  std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) {
+    return std::tie(a.pci, a.minor) < std::tie(b.pci, b.minor);
+  });
+  return gpus;
+}
+
+std::string find_gpu_driver() {
+  return read_driver_version(read_file("/proc/driver/nvidia/version").value_or(""));
+}
+
+}  // namespace ddp

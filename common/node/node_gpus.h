@@ -1,0 +1,16 @@
+// The GPUs of this node, from the files of the driver: neither CUDA nor its libraries are needed.
+#pragma once
+
+#include <vector>
+
+#include "common/node/gpus.h"
+
+namespace ddp {
+
+/// Those with a device file /dev/nvidiaN, as the driver's files describe them, by PCI address.
+std::vector<Gpu> find_gpus();
+
+/// "580.65.06"; empty when there is no NVIDIA driver.
+std::string find_gpu_driver();
+
+}  // namespace ddp

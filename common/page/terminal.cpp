@@ -1,0 +1,41 @@
+#include "common/page/terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <string>
+#include <system_error>
+
+#include "common/node/identity.h"
+
+namespace ddp {
+
+bool can_rewrite(int terminal) {
+  static const std::string kind = find_variable(read_environment(), "TERM").value_or("unknown");
+  return !kind.empty() && kind != "dumb" && ::isatty(terminal) == 1;
+}
+
+std::optional<TerminalSize> terminal_size(int terminal) {
+  winsize size{};
+  if (::ioctl(terminal, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return TerminalSize{size.ws_col, size.ws_row};
+}
+
+std::size_t line_width(int terminal) {
+  constexpr TerminalSize kUsual{80, 24};
+  return static_cast<std::size_t>(terminal_size(terminal).value_or(kUsual).columns) - 1;
+}
+
+std::optional<std::size_t> output_width() {
+  if (const auto size = terminal_size(STDOUT_FILENO)) {
+    return static_cast<std::size_t>(size->columns);
+  }
+  static const std::string told = find_variable(read_environment(), "COLUMNS").value_or("");
+  std::size_t columns = 0;
+  const auto [end, error] = std::from_chars(told.data(), told.data() + told.size(), columns);
+  const bool is_number = error == std::errc() && end == told.data() + told.size() && columns > 0;
+  return is_number ? std::optional(columns) : std::nullopt;
+}
+
+}  // namespace ddp

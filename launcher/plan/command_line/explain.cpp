@@ -1,0 +1,128 @@
+#include "launcher/plan/command_line/explain.h"
+
+#include <chrono>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "common/error.h"
+#include "common/job/job_keys.h"
+#include "common/job/print_job.h"
+#include "common/job/resolve_job.h"
+#include "common/text/spelling.h"
+#include "common/text/units.h"
+#include "launcher/plan/command_line/flags.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::string list(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const std::string_view word : words)
+    text += (text.empty() ? "" : ", ") + std::string(word);
+  return text;
+}
+
+/// A limit without a useless fraction.
+std::string show(double limit) {
+  std::ostringstream text;
+  text.precision(12);
+  text << limit;
+  return text.str();
+}
+
+std::string range_of(const JobKey& key) {
+  const std::string low = (key.above_min ? " above " : " from ") + show(key.min);
+  return key.max >= kAnyReal ? low : low + " to " + show(key.max);
+}
+
+std::string least_of(const JobKey& duration) {
+  const std::chrono::milliseconds least(static_cast<std::int64_t>(duration.min));
+  return least.count() > 0 ? ", at least " + format_duration(least) : "";
+}
+
+std::string type_of(const JobKey& key) {
+  const std::string words = key.choices.empty() ? "" : ", or " + list(key.choices);
+  switch (key.type) {
+    case JobType::boolean:
+      return "true or false";
+    case JobType::integer:
+      return "integer" + range_of(key) + words;
+    case JobType::real:
+      return "number" + range_of(key) + words;
+    case JobType::text:
+      return "text";
+    case JobType::name:
+      return "name of letters, digits, '.', '_' and '-'";
+    case JobType::choice:
+      return (key.is_open ? "a name of the program's own, or one of " : "one of ") +
+             list(key.choices);
+    case JobType::duration:
+      return "duration with a unit, as 30s or 10min" + least_of(key);
+    case JobType::bytes:
+      return "size with a unit, as 25MiB";
+    case JobType::text_map:
+      return "names and texts";
+    case JobType::integer_list:
+      return "ascending integers" + range_of(key);
+    case JobType::text_list:
+      return "list of texts";
+    case JobType::part_list:
+      return "list of names, some with arguments: [one, {two: {argument: value}}]";
+  }
+  return "";
+}
+
+std::string flags_of(std::string_view path, bool variables) {
+  std::vector<std::string_view> names;
+  for (const Flag& flag : flags()) {
+    if (flag.key != path) continue;
+    if (!variables) names.push_back(flag.name);
+    if (variables && !flag.variable.empty()) names.push_back(flag.variable);
+  }
+  std::string text;
+  for (const std::string_view name : names)
+    text += (text.empty() ? "" : ", ") + std::string(variables ? "" : "--") + std::string(name);
+  return text;
+}
+
+void add(std::string& text, std::string_view name, const std::string& value) {
+  if (value.empty()) return;
+  text += "  " + std::string(name) + std::string(9 - name.size(), ' ') + value + "\n";
+}
+
+std::string explain_key(const JobKey& key, const JobValues& job) {
+  const JobValues::Setting& setting = job.setting(key.path);
+  const JobValue& usual = default_job().setting(key.path).value;
+  std::string text = std::string(key.path) + ": " + std::string(key.help) + "\n";
+  const bool may_be_null = key.default_value == "null";
+  add(text, "type", type_of(key) + (may_be_null ? ", or null" : ""));
+  add(text, "default", to_text(key, usual));
+  add(text, "value", to_text(key, setting.value));
+  // A program without a job file has a few defaults of its own: its name, and no resuming.
+  const bool is_of_program = setting.origin == "default" && setting.value != usual;
+  add(text, "from", is_of_program ? "the program, which has no job file" : setting.origin);
+  add(text, "flag", flags_of(key.path, false));
+  add(text, "variable", flags_of(key.path, true));
+  add(text, "later", key.later.empty() ? "" : list(key.later) + ": not in this version");
+  add(text, "nodes", key.may_differ ? "may differ between nodes and runs of a job" : "");
+  return text;
+}
+
+}  // namespace
+
+std::string explain(const std::string& path, const JobValues& job) {
+  std::string text;
+  std::vector<std::string_view> paths;
+  for (const JobKey& key : job_keys()) {
+    paths.push_back(key.path);
+    if (key.path == path || key.path.starts_with(path + ".")) text += explain_key(key, job);
+  }
+  if (!text.empty()) return text;
+  const auto near = did_you_mean(path, paths);
+  throw UsageError("--explain " + path + ": there is no such key" +
+                   (near ? ", did you mean \"" + std::string(*near) + "\"?" : ".") +
+                   " Give a key, as train.epochs, or a section, as train.");
+}
+
+}  // namespace ddp::launcher

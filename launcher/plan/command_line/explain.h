@@ -1,0 +1,14 @@
+// --explain KEY: what the table knows of a job key, and where its value came from. Pure.
+#pragma once
+
+#include <string>
+
+#include "common/job/job_values.h"
+
+namespace ddp::launcher {
+
+/// Effect, type, default, value, origin, flags and variables of the key at `path`; of every key
+/// inside when it names a section. Errors: UsageError for a path that is neither, with a near one.
+std::string explain(const std::string& path, const JobValues& job);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,41 @@
+// The page of --help, and the parts of it that the manual and the completions have in common with
+// it. Choices and defaults are those of the job keys that flags set: they are written there once.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "launcher/plan/command_line/flags.h"
+
+namespace ddp::launcher {
+
+/// A command line and what it does.
+struct Usage {
+  std::string_view words;  // behind "ddp-launch "
+  std::string_view help;
+};
+
+inline constexpr std::string_view kPurpose =
+    "Starts the workers of a distributed job, watches them, and ends all of them when one fails.";
+inline constexpr std::string_view kWhereFlagsGo =
+    "Flags come before a program, and before or after a job file. Both spellings "
+    "(--nproc-per-node, --nproc_per_node) and unique prefixes work. Flags beat overrides, "
+    "overrides beat PET_* variables, those beat the job file.";
+
+std::span<const Usage> usages();
+std::span<const Usage> examples();
+
+/// The exit codes of our own that the page tells.
+std::span<const int> own_exit_codes();
+
+/// What stands behind the flag: "N|auto|cpu|gpu"; nothing for a switch.
+std::string placeholder_of(const Flag& flag);
+
+/// What it does, its default, and the variable that stands for it.
+std::string describe(const Flag& flag);
+
+/// The page of --help, in 100 columns.
+std::string help_text();
+
+}  // namespace ddp::launcher

@@ -1,0 +1,53 @@
+#include "launcher/plan/hang/stack_sources.h"
+
+#include <algorithm>
+#include <csignal>
+#include <string_view>
+
+namespace ddp::launcher {
+namespace {
+
+bool catches(const SessionProcess& process, int signal) {
+  return ((process.caught >> (signal - 1)) & 1) != 0;
+}
+
+bool is_python(const SessionProcess& process) {
+  const std::string_view path = process.executable;
+  return path.substr(path.rfind('/') + 1).starts_with("python");
+}
+
+/// Forked children have their parent's command line; spawned ones name their maker.
+bool is_helper(const SessionProcess& process, const SessionProcess& parent) {
+  if (!is_python(process) || !is_python(parent)) return false;
+  if (process.command == parent.command) return true;
+  for (const std::string_view maker : {"multiprocessing", "compile_worker"}) {
+    if (process.command.find(maker) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<StackSource> choose_stack_sources(std::span<const SessionProcess> processes) {
+  std::vector<StackSource> sources;
+  for (const SessionProcess& process : processes) {
+    const auto parent =
+        std::find_if(processes.begin(), processes.end(), [&](const SessionProcess& other) {
+          return other.pid == process.parent;
+        });
+    if (parent != processes.end() && is_helper(process, *parent)) continue;
+    StackSource source{process.pid, process.session, 0, is_python(process)};
+    // Python's own handlers run between two lines of Python: where it is stuck, faulthandler's
+    // alone.
+    const bool has_faulthandler = source.is_python && catches(process, SIGABRT);
+    if (catches(process, SIGUSR2) && !has_faulthandler) {
+      source.signal = SIGUSR2;
+    } else if (catches(process, SIGABRT)) {
+      source.signal = SIGABRT;
+    }
+    if (source.signal != 0 || source.is_python) sources.push_back(source);
+  }
+  return sources;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,390 @@
+#include "launcher/plan/hang/stacks.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "launcher/plan/output/line_folder.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kMostFrames = 24;  // of one thread that a report shows
+constexpr std::size_t kFrameBytes = 16;  // numbers and punctuation of one
+constexpr std::size_t kMostGroups = 8;   // of equal stacks that a report shows
+constexpr std::size_t kMostLibrary = 2;  // frames of libraries in a row that a report shows
+
+template <std::size_t N>
+bool has_any(std::string_view text, const std::array<std::string_view, N>& words) {
+  return std::any_of(words.begin(), words.end(), [text](std::string_view word) {
+    return text.find(word) != std::string_view::npos;
+  });
+}
+
+template <std::size_t N>
+bool begins_with_any(std::string_view text, const std::array<std::string_view, N>& words) {
+  return std::any_of(
+      words.begin(), words.end(), [text](std::string_view word) { return text.starts_with(word); });
+}
+
+std::string_view base_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+bool is_python(const Frame& frame) {
+  // C++ stacks come from symbols, which have no lines; Python always tells one, and "<frozen
+  // ...>" where there is no file.
+  return frame.line > 0 || frame.file.starts_with('<');
+}
+
+/// "lib/python3.11/": what follows is the standard library, or site-packages below it.
+std::size_t after_standard_library(std::string_view file) {
+  constexpr std::string_view kLibrary = "/python3";
+  const std::size_t at = file.find(kLibrary);
+  if (at == std::string_view::npos) return std::string_view::npos;
+  const std::size_t end = file.find('/', at + kLibrary.size());
+  // "3.13t" is a build without the global lock.
+  const bool is_version = end != std::string_view::npos &&
+                          file.substr(at + kLibrary.size(), end - at - kLibrary.size())
+                                  .find_first_not_of(".0123456789t") == std::string_view::npos;
+  return is_version ? end + 1 : std::string_view::npos;
+}
+
+/// As a person names it: "torch/autograd/graph.py", "threading.py"; a user's own file as it is.
+std::string_view short_file(std::string_view file) {
+  for (const std::string_view folder : {"site-packages/", "dist-packages/"}) {
+    const std::size_t at = file.rfind(folder);
+    if (at != std::string_view::npos) return file.substr(at + folder.size());
+  }
+  const std::size_t library = after_standard_library(file);
+  return library == std::string_view::npos ? file : file.substr(library);
+}
+
+bool is_standard_python(const Frame& frame) {
+  return is_python(frame) && short_file(frame.file).size() != frame.file.size() &&
+         frame.file.find("-packages/") == std::string::npos;
+}
+
+bool is_library_python(const Frame& frame) {
+  return frame.file.empty() || frame.file.starts_with('<') ||
+         short_file(frame.file).size() != frame.file.size();
+}
+
+/// Code of libc, libstdc++, the importer and the like, in which nobody asks what a thread does.
+bool is_plumbing(const Frame& frame) {
+  constexpr std::array<std::string_view, 9> kFiles{"libc.so",
+                                                   "libc-",
+                                                   "libstdc++",
+                                                   "libpthread",
+                                                   "ld-linux",
+                                                   "libgcc_s",
+                                                   "libm.so",
+                                                   "linux-vdso",
+                                                   "[vdso]"};
+  constexpr std::array<std::string_view, 6> kFunctions{
+      "std::", "__gnu_cxx::", "_start", "__libc_", "void std::", "decltype"};
+  if (is_python(frame)) return frame.file.starts_with("<frozen ");  // of an import
+  return frame.function.empty() || begins_with_any(base_name(frame.file), kFiles) ||
+         begins_with_any(frame.function, kFunctions);
+}
+
+bool is_library_cpp(const Frame& frame) {
+  constexpr std::array<std::string_view, 7> kFunctions{
+      "at::", "c10::", "c10d::", "torch::", "gloo::", "caffe2::", "tensorpipe::"};
+  constexpr std::array<std::string_view, 7> kFiles{
+      "libtorch", "libc10", "libgomp", "libiomp", "libomp", "libnccl", "libcuda"};
+  return is_plumbing(frame) || begins_with_any(frame.function, kFunctions) ||
+         begins_with_any(base_name(frame.file), kFiles);
+}
+
+bool is_library(const Frame& frame) {
+  return is_python(frame) ? is_library_python(frame) : is_library_cpp(frame);
+}
+
+/// The innermost frame that says what the thread does.
+const Frame* innermost(const ThreadStack& thread) {
+  const auto found = std::find_if_not(thread.frames.begin(), thread.frames.end(), is_plumbing);
+  return found == thread.frames.end() ? nullptr : &*found;
+}
+
+const Frame* innermost_of_user(const ThreadStack& thread) {
+  const auto found = std::find_if_not(thread.frames.begin(), thread.frames.end(), is_library);
+  return found == thread.frames.end() ? innermost(thread) : &*found;
+}
+
+const ThreadStack* main_of(const Stacks& stacks) {
+  const auto found = std::find_if(stacks.threads.begin(),
+                                  stacks.threads.end(),
+                                  [](const ThreadStack& thread) { return thread.is_main; });
+  return found == stacks.threads.end() || found->frames.empty() ? nullptr : &*found;
+}
+
+/// `file` is as it is to be shown.
+std::string to_text(const Frame& frame, std::string_view file) {
+  if (frame.line > 0) {
+    return std::string(file) + ":" + std::to_string(frame.line) + " in " + frame.function;
+  }
+  const std::string function = frame.function.empty() ? "??" : frame.function;
+  return file.empty() ? function : function + " (" + std::string(file) + ")";
+}
+
+std::string to_text(const Frame& frame) {
+  return to_text(frame, is_python(frame) ? short_file(frame.file) : base_name(frame.file));
+}
+
+std::size_t bytes_of(const ThreadStack& thread) {
+  std::size_t bytes = thread.name.size() + kFrameBytes;
+  for (const Frame& frame : thread.frames)
+    bytes += frame.function.size() + frame.file.size() + kFrameBytes;
+  return bytes;
+}
+
+// --- Who waits in a collective.
+
+enum class Place {
+  elsewhere,
+  implied,  // backward and DDP: nobody wrote the collective down
+  called,   // a collective that a program calls by its name
+};
+
+Place place_of(const ThreadStack& thread) {
+  constexpr std::array<std::string_view, 2> kImplied{"torch/autograd/", "torch/nn/parallel/"};
+  constexpr std::array<std::string_view, 2> kImpliedCpp{"torch::autograd::", "c10d::Reducer"};
+  constexpr std::array<std::string_view, 4> kCalledCpp{
+      "c10d::", "gloo::", "nccl", "ddp::worker::Group"};
+  // Locks, queues and sockets belong to whoever waits by them.
+  const auto frame =
+      std::find_if_not(thread.frames.begin(), thread.frames.end(), [](const Frame& one) {
+        return is_plumbing(one) || is_standard_python(one);
+      });
+  if (frame == thread.frames.end()) return Place::elsewhere;
+  if (is_python(*frame)) {
+    if (frame->file.find("torch/distributed/") != std::string::npos) return Place::called;
+    return has_any(frame->file, kImplied) ? Place::implied : Place::elsewhere;
+  }
+  if (begins_with_any(frame->function, kImpliedCpp)) return Place::implied;
+  return begins_with_any(frame->function, kCalledCpp) ? Place::called : Place::elsewhere;
+}
+
+/// What two ranks that stand in the same place have alike.
+std::pair<std::string, std::string> name_of(const ThreadStack& thread) {
+  const Frame* const inner = innermost(thread);
+  const Frame* const user = innermost_of_user(thread);
+  return {inner == nullptr ? "" : inner->file + "\n" + inner->function,
+          user == nullptr ? "" : to_text(*user)};
+}
+
+/// The place in which more than half of the ranks stand.
+template <typename Key>
+std::optional<Key> majority(const std::map<int, Key>& keys) {
+  std::map<Key, std::size_t> counts;
+  for (const auto& [rank, key] : keys)
+    ++counts[key];
+  for (const auto& [key, count] : counts) {
+    if (2 * count > keys.size()) return key;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool is_idle(const ThreadStack& thread) {
+  // Python: where a thread of the standard library or of a package waits for the next thing to do.
+  constexpr std::array<std::string_view, 9> kFiles{
+      "threading.py",
+      "queue.py",
+      "selectors.py",
+      "concurrent/futures/thread.py",
+      "multiprocessing/connection.py",
+      "multiprocessing/queues.py",
+      "socketserver.py",
+      "tqdm/_monitor.py",
+      "torch/_inductor/compile_worker/subproc_pool.py"};
+  // C++: the loops of LibTorch's and gloo's own threads.
+  constexpr std::array<std::string_view, 13> kFunctions{"torch::autograd::ReadyQueue::",
+                                                        "torch::autograd::Engine::thread_init",
+                                                        "torch::autograd::Engine::thread_main",
+                                                        "c10::ThreadPool::",
+                                                        "at::internal::",
+                                                        "gloo::transport::",
+                                                        "c10d::ProcessGroupGloo::runLoop",
+                                                        "c10d::ProcessGroupNCCL::",
+                                                        "c10d::TCPStore",
+                                                        "c10d::detail::",
+                                                        "uv_",
+                                                        "uv__",
+                                                        "caffe2::"};
+  constexpr std::array<std::string_view, 3> kPools{"libgomp", "libiomp", "libomp"};
+  if (thread.is_main) return false;
+  const Frame* const frame = innermost(thread);
+  if (frame == nullptr) return true;
+  if (!is_python(*frame)) {
+    return begins_with_any(frame->function, kFunctions) ||
+           begins_with_any(base_name(frame->file), kPools);
+  }
+  const bool has_user = !std::all_of(thread.frames.begin(), thread.frames.end(), is_library);
+  const std::string_view file = short_file(frame->file);
+  return !has_user && std::find(kFiles.begin(), kFiles.end(), file) != kFiles.end();
+}
+
+Stacks shortened(Stacks stacks, std::size_t most) {
+  stacks.idle += static_cast<int>(std::erase_if(stacks.threads, is_idle));
+  std::stable_partition(stacks.threads.begin(),
+                        stacks.threads.end(),
+                        [](const ThreadStack& thread) { return thread.is_main; });
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < stacks.threads.size(); ++i) {
+    ThreadStack& thread = stacks.threads[i];
+    // From the outermost: every thread begins alike, and where it stands is at the other end.
+    while (bytes + bytes_of(thread) > most && !thread.frames.empty())
+      thread.frames.pop_back();
+    bytes += bytes_of(thread);
+    if (thread.frames.empty()) {
+      stacks.threads.resize(i);
+      break;
+    }
+  }
+  return stacks;
+}
+
+std::string where_it_stands(const Stacks& stacks) {
+  const ThreadStack* const thread = main_of(stacks);
+  const Frame* const frame = thread == nullptr ? nullptr : innermost_of_user(*thread);
+  return frame == nullptr ? "" : to_text(*frame, base_name(frame->file));
+}
+
+std::vector<std::string> to_lines(const Stacks& stacks) {
+  std::vector<std::string> lines;
+  for (const ThreadStack& thread : stacks.threads) {
+    const std::string name = thread.name.empty() ? "" : " " + thread.name;
+    lines.push_back(thread.is_main ? "main thread" : "another thread" + name);
+    std::size_t shown = 0;
+    std::size_t left_out = 0;
+    std::size_t in_a_row = 0;
+    const auto say_left_out = [&] {
+      if (left_out > 0) lines.push_back("  ... " + std::to_string(left_out) + " of libraries");
+      left_out = 0;
+    };
+    for (const Frame& frame : thread.frames) {
+      // A call of libc by its name tells in what it waits.
+      const bool is_first =
+          &frame == &thread.frames.front() && !is_python(frame) && !frame.function.empty();
+      if (is_plumbing(frame) && !is_first) continue;
+      // LibTorch's own calls are many, and the innermost tell which operation it is.
+      in_a_row = !is_python(frame) && is_library(frame) ? in_a_row + 1 : 0;
+      if (in_a_row > kMostLibrary) {
+        ++left_out;
+        continue;
+      }
+      say_left_out();
+      if (++shown > kMostFrames) {
+        lines.emplace_back("  ... and those that called it");
+        break;
+      }
+      lines.push_back("  " + to_text(frame));
+    }
+    say_left_out();
+    // Code that is generated at run time, as kernels are, tells neither its name nor its caller.
+    if (shown == 0) lines.emplace_back("  in calls without names");
+  }
+  if (stacks.idle > 0) {
+    lines.push_back(std::to_string(stacks.idle) +
+                    (stacks.idle == 1 ? " idle thread is left out" : " idle threads are left out"));
+  }
+  return lines;
+}
+
+std::vector<StackGroup> group_equal(const StacksByRank& ranks) {
+  std::vector<StackGroup> groups;
+  for (const auto& [rank, stacks] : ranks) {
+    const std::vector<ThreadStack>& threads = stacks.threads;
+    const auto same =
+        std::find_if(groups.begin(), groups.end(), [&threads](const StackGroup& group) {
+          return group.stacks.threads == threads;
+        });
+    if (same == groups.end()) {
+      groups.push_back({{rank}, stacks});
+    } else {
+      same->ranks.push_back(rank);
+    }
+  }
+  return groups;
+}
+
+std::vector<std::string> describe_others(const StacksByRank& ranks, int root) {
+  std::vector<std::string> lines;
+  std::vector<int> left_out;
+  std::size_t shown = 0;
+  for (StackGroup& group : group_equal(ranks)) {
+    const bool is_roots = std::erase(group.ranks, root) > 0;
+    if (group.stacks.threads.empty() || group.ranks.empty()) continue;
+    if (!is_roots && shown == kMostGroups) {
+      left_out.insert(left_out.end(), group.ranks.begin(), group.ranks.end());
+      continue;
+    }
+    const std::string head = group.ranks.size() == 1 ? "rank " : "ranks ";
+    const std::string who = head + format_ranks(group.ranks);
+    lines.push_back(who + (is_roots ? ": as rank " + std::to_string(root) : ":"));
+    if (is_roots) continue;
+    ++shown;
+    for (const std::string& line : to_lines(group.stacks))
+      lines.push_back("  " + line);
+  }
+  std::sort(left_out.begin(), left_out.end());
+  if (!left_out.empty()) lines.push_back("ranks " + format_ranks(left_out) + ": in other places");
+  return lines;
+}
+
+std::optional<OddOne> find_odd_one(const StacksByRank& ranks) {
+  std::map<int, Place> places;
+  std::map<int, std::pair<std::string, std::string>> names;
+  for (const auto& [rank, stacks] : ranks) {
+    const ThreadStack* const thread = main_of(stacks);
+    if (thread == nullptr) continue;
+    places[rank] = place_of(*thread);
+    names[rank] = name_of(*thread);
+  }
+  if (places.size() < 2) return std::nullopt;
+  const auto odd = [&](int rank, const std::string& others) {
+    return OddOne{rank, "stands in " + where_it_stands(ranks.at(rank)) + ", " + others};
+  };
+  const auto outside = std::find_if(places.begin(), places.end(), [](const auto& entry) {
+    return entry.second == Place::elsewhere;
+  });
+  const bool is_any_inside = std::any_of(places.begin(), places.end(), [](const auto& entry) {
+    return entry.second != Place::elsewhere;
+  });
+  if (outside != places.end() && is_any_inside) {
+    return odd(outside->first, "while others wait in a collective");
+  }
+  if (const auto most = majority(names)) {
+    const auto other = std::find_if(
+        names.begin(), names.end(), [&](const auto& entry) { return entry.second != *most; });
+    if (other == names.end()) return std::nullopt;
+    const auto usual = std::find_if(
+        names.begin(), names.end(), [&](const auto& entry) { return entry.second == *most; });
+    return odd(other->first, "most others in " + where_it_stands(ranks.at(usual->first)));
+  }
+  if (places.size() == 2 && is_any_inside) {
+    const auto [first, second] = std::pair(*places.begin(), *std::next(places.begin()));
+    if (first.second == second.second) return std::nullopt;
+    const bool is_first = first.second == Place::implied;
+    const int rank = is_first ? first.first : second.first;
+    const int other = is_first ? second.first : first.first;
+    return odd(
+        rank,
+        "while rank " + std::to_string(other) + " waits in " + where_it_stands(ranks.at(other)));
+  }
+  return std::nullopt;
+}
+
+Finding by_stacks(Finding hang, const StacksByRank& ranks) {
+  const std::optional<OddOne> odd = hang.is_guess ? find_odd_one(ranks) : std::nullopt;
+  if (!odd || odd->rank == hang.rank) return hang;
+  hang.text = odd->why + "; rank " + std::to_string(hang.rank) + " " + hang.text;
+  hang.rank = odd->rank;
+  return hang;
+}
+
+}  // namespace ddp::launcher

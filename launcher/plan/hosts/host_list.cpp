@@ -1,0 +1,193 @@
+#include "launcher/plan/hosts/host_list.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+
+#include "common/error.h"
+#include "common/shown_problems.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kLongestName = 253;  // of a host, in the domain name system
+constexpr std::size_t kLongestUser = 64;
+constexpr std::size_t kLongestZone = 32;
+constexpr std::size_t kLongestShown = 100;  // of what somebody typed
+constexpr int kMostWorkers = 100000;
+
+bool is_word(std::string_view text, std::size_t longest) {
+  if (text.empty() || text.size() > longest || text.front() == '-') return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  });
+}
+
+bool is_ipv6(std::string_view text) {
+  const std::size_t percent = text.find('%');
+  const bool has_zone = percent != std::string_view::npos;
+  if (has_zone && !is_word(text.substr(percent + 1), kLongestZone)) return false;
+  const std::string address(text.substr(0, percent));
+  if (address.find('\0') != std::string::npos) return false;
+  in6_addr ignored{};
+  return ::inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
+}
+
+std::string_view trim(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r";
+  const std::size_t first = text.find_first_not_of(kBlank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
+}
+
+/// Printable, and short.
+std::string shown(std::string_view text) {
+  std::string result(text.substr(0, kLongestShown));
+  for (char& c : result) {
+    if (c < 0x20 || c > 0x7e) c = '?';
+  }
+  return text.size() > kLongestShown ? result + "..." : result;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return text;
+}
+
+class Reader {
+ public:
+  /// One host; `slots` is its own word for the number of workers, or empty.
+  void take(std::string_view word, std::string_view slots, const std::string& place) {
+    const std::string head = place + shown(word) + ": ";
+    const std::size_t at = word.find('@');
+    const bool has_user = at != std::string_view::npos;
+    if (has_user && !is_word(word.substr(0, at), kLongestUser)) {
+      return complain(head + "no user's name before '@'. Write USER@HOST.");
+    }
+    const std::string user(has_user ? word.substr(0, at + 1) : "");
+    std::string_view left = has_user ? word.substr(at + 1) : word;
+    Host host;
+    if (left.starts_with('[')) {
+      const std::size_t close = left.find(']');
+      if (close == std::string_view::npos || !is_ipv6(left.substr(1, close - 1))) {
+        return complain(head + "no IPv6 address in brackets. Write [ADDRESS] or [ADDRESS]:N.");
+      }
+      host.address = left.substr(1, close - 1);
+      left.remove_prefix(close + 1);
+    } else {
+      const std::size_t colon = left.find(':');
+      host.address = left.substr(0, colon);
+      left.remove_prefix(std::min(colon, left.size()));
+      if (left.find(':', 1) != std::string_view::npos) {
+        return complain(head + "write an IPv6 address in brackets, as [fe80::1] or [fe80::1]:4.");
+      }
+      if (!is_word(host.address, kLongestName)) {
+        return complain(head + "no host's name. It has letters, digits, '.', '_' and '-', and " +
+                        "does not begin with '-'.");
+      }
+    }
+    if (!left.empty() && !slots.empty()) {
+      return complain(head + "the number of workers is given twice, by ':' and by slots=.");
+    }
+    const std::string_view number = left.empty() ? slots : left.substr(1);
+    if (!left.empty() || !slots.empty()) host.workers = read_number(number);
+    if ((!left.empty() && left.front() != ':') || (host.workers && *host.workers == 0)) {
+      return complain(head + "the number of workers is 1 to " + std::to_string(kMostWorkers) +
+                      ", as in HOST:4.");
+    }
+    host.login = user + host.address;
+    add(std::move(host), head, place);
+  }
+
+  void complain(std::string problem) {
+    if (problems_.size() >= kShownProblems) problem.clear();  // counted
+    problems_.push_back(std::move(problem));
+  }
+
+  /// `source` is what had no host in it.
+  std::vector<Host> finish(const std::string& source) {
+    if (hosts_.empty() && problems_.empty()) complain(source + ": names no host.");
+    if (!problems_.empty()) throw UsageError(problems_);
+    return std::move(hosts_);
+  }
+
+ private:
+  /// 0 for what is not a number of workers.
+  static int read_number(std::string_view text) {
+    int number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool is_whole = error == std::errc() && end == text.data() + text.size();
+    return is_whole && number > 0 && number <= kMostWorkers ? number : 0;
+  }
+
+  void add(Host host, const std::string& head, const std::string& place) {
+    const auto [known, is_new] = places_.emplace(lower(host.address), place);
+    if (!is_new) {
+      const std::string earlier =
+          known->second.empty()
+              ? ""
+              : " (first in " + known->second.substr(0, known->second.size() - 2) + ")";
+      return complain(head + "named twice" + earlier +
+                      ". One agent runs on a host; write HOST:N for N workers.");
+    }
+    if (hosts_.size() == kMostHosts) {
+      return complain(head + "more than " + std::to_string(kMostHosts) + " hosts.");
+    }
+    hosts_.push_back(std::move(host));
+  }
+
+  std::vector<Host> hosts_;
+  std::map<std::string, std::string> places_;  // of each address
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+std::vector<Host> parse_hosts(std::string_view list) {
+  Reader reader;
+  const std::string kFlag = "--hosts ";
+  while (!trim(list).empty()) {
+    const std::size_t comma = list.find(',');
+    const std::string_view word = trim(list.substr(0, comma));
+    if (word.empty()) {
+      reader.complain("--hosts: nothing between two commas. Write HOST,HOST:N.");
+    } else {
+      reader.take(word, "", kFlag);
+    }
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return reader.finish("--hosts");
+}
+
+std::vector<Host> parse_host_file(std::string_view text, const std::string& path) {
+  Reader reader;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+    line = trim(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const std::string place = path + ":" + std::to_string(number) + ": ";
+    const std::size_t gap = line.find_first_of(" \t");
+    const std::string_view word = line.substr(0, gap);
+    const std::string_view rest =
+        gap == std::string_view::npos ? std::string_view() : trim(line.substr(gap));
+    constexpr std::string_view kSlots = "slots=";
+    if (rest.empty()) {
+      reader.take(word, "", place);
+    } else if (rest.starts_with(kSlots) && rest.size() > kSlots.size()) {
+      reader.take(word, rest.substr(kSlots.size()), place);
+    } else {
+      reader.complain(place + shown(rest) +
+                      ": not understood. Write HOST, HOST:4 or HOST slots=4.");
+    }
+  }
+  return reader.finish(path);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,68 @@
+#include "launcher/plan/hosts/hosts_end.h"
+
+#include <algorithm>
+#include <csignal>
+
+#include "common/exit_code.h"
+
+namespace ddp::launcher {
+namespace {
+
+bool is_cut_off(ExitStatus status) {
+  return status.exit_code() == HostsEnd::kSshFailed || status.signal != 0;
+}
+
+}  // namespace
+
+HostsEnd::Step HostsEnd::note_connection_ended(std::size_t host, ExitStatus status, Time now) {
+  hosts_[host].status = status;
+  --open_;
+  if (!deadline_)
+    deadline_ = now + std::chrono::duration_cast<StopRequests::Time::duration>(others_wait_);
+  if (requests_.count() > 0 || hosts_[host].has_agent) return Step::wait;
+  const bool has_code = is_reached(status) && status.code != 0;
+  if (!start_failure_) start_failure_ = has_code ? status.code : exit_code::kRendezvous;
+  return Step::stop_agents;
+}
+
+HostsEnd::Step HostsEnd::note_stop_request(Time at) {
+  switch (requests_.note(at)) {
+    case 0:
+      return Step::wait;
+    case 1:
+      return Step::stop_agents;
+    case 2:
+      return Step::kill_agents;
+    default:
+      return Step::cut_connections;
+  }
+}
+
+HostsEnd::Step HostsEnd::note_deadline() {
+  deadline_.reset();
+  return Step::stop_agents;
+}
+
+int HostsEnd::exit_code() const {
+  if (start_failure_) return *start_failure_;
+  if (const Host* const told = find_told()) return told->status->code;
+  return requests_.count() > 0 ? exit_code::of_signal(SIGTERM) : kSshFailed;
+}
+
+std::vector<std::size_t> HostsEnd::cut_off() const {
+  std::vector<std::size_t> hosts;
+  if (start_failure_ || find_told() == nullptr) return hosts;
+  for (std::size_t host = 0; host < hosts_.size(); ++host) {
+    if (is_cut_off(*hosts_[host].status)) hosts.push_back(host);
+  }
+  return hosts;
+}
+
+/// Null: no agent has ended by itself.
+const HostsEnd::Host* HostsEnd::find_told() const {
+  const auto found = std::find_if(
+      hosts_.begin(), hosts_.end(), [](const Host& host) { return !is_cut_off(*host.status); });
+  return found == hosts_.end() ? nullptr : &*found;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,90 @@
+#include "launcher/plan/output/console_gate.h"
+
+#include <algorithm>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::int64_t kTerminalLimit = 1000;
+
+bool is_behind(const ConsoleGate::Queues& queues) {
+  return queues.console_bytes > ConsoleGate::kConsoleBytes;
+}
+
+bool is_stuck(const ConsoleGate::Queues& queues) {
+  return queues.console_stalled >= ConsoleGate::kConsoleWait;
+}
+
+/// Whatever the limit.
+bool hides(const ConsoleGate::Queues& queues) {
+  return is_behind(queues) && (queues.file_bytes || is_stuck(queues));
+}
+
+}  // namespace
+
+std::optional<std::int64_t> console_limit(std::optional<std::int64_t> wanted, bool is_terminal) {
+  if (!wanted && is_terminal) return kTerminalLimit;
+  return wanted;
+}
+
+bool ConsoleGate::must_wait(const Queues& queues) const {
+  if (queues.file_bytes) return *queues.file_bytes > kFileBytes;
+  return is_shown_ && is_behind(queues) && !is_stuck(queues);
+}
+
+void ConsoleGate::begin(const Queues& queues, Time now) {
+  queues_ = queues;
+  now_ = now;
+  const bool has_limit = limit_ && queues.file_bytes;
+  is_open_ = !has_limit && !hides(queues);
+}
+
+/// Whether a line of a piece that is not open is shown.
+bool ConsoleGate::take_one_of_limit() {
+  if (hides(queues_)) {
+    ++hidden_lines_;
+    return false;
+  }
+  if (now_ - second_ >= kSecond) {
+    second_ = now_;
+    shown_lines_ = 0;
+  }
+  if (++shown_lines_ <= *limit_) return true;
+  ++hidden_lines_;
+  return false;
+}
+
+void ConsoleGate::note_bar(bool has_bar) {
+  if (has_bar && !has_bar_) bar_at_ = now_;
+  has_bar_ = has_bar;
+}
+
+ConsoleGate::Due ConsoleGate::take_due(const Queues& queues, std::uint64_t bytes, Time now) {
+  begin(queues, now);
+  Due due;
+  if (has_bar_ && now - bar_at_ >= bar_pause_) {
+    due.bar = bytes != bar_bytes_ && !is_behind(queues);
+    bar_at_ = now;
+    bar_bytes_ = bytes;
+  }
+  due.hidden = has_hidden() && !is_behind(queues) && now - second_ >= kSecond;
+  return due;
+}
+
+std::optional<ConsoleGate::Time> ConsoleGate::next_look() const {
+  if (!has_hidden() && !has_bar_) return std::nullopt;
+  const Time bar = bar_at_ + bar_pause_;
+  if (!has_hidden()) return bar;
+  return has_bar_ ? std::min(now_ + kLook, bar) : now_ + kLook;
+}
+
+std::string ConsoleGate::take_hidden() {
+  if (!has_hidden()) return "";
+  const bool is_one = hidden_lines_ == 1;
+  std::string text = "... " + std::to_string(hidden_lines_) + (is_one ? " line " : " lines ");
+  hidden_lines_ = 0;
+  if (queues_.file_bytes) return text + (is_one ? "is" : "are") + " in the log file only";
+  return text + (is_one ? "was" : "were") + " dropped: the console takes nothing";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,136 @@
+#include "launcher/plan/round/death_facts.h"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kContainerDefault = 64 * kMiB;
+constexpr std::size_t kCommandName = 15;  // TASK_COMM_LEN without its end
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// `before` + pid, with no digit after it.
+bool names(std::string_view line, std::string_view before, pid_t pid) {
+  const std::string wanted = std::string(before) + std::to_string(pid);
+  for (std::size_t at = line.find(wanted); at != std::string_view::npos;
+       at = line.find(wanted, at + 1)) {
+    const std::size_t end = at + wanted.size();
+    if (end == line.size() || line[end] < '0' || line[end] > '9') return true;
+  }
+  return false;
+}
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+std::string fill_specifier(char specifier, const CoreFacts& facts) {
+  switch (specifier) {
+    case '%':
+      return "%";
+    case 'p':
+    case 'P':
+    case 'i':
+    case 'I':
+      return std::to_string(facts.pid);
+    case 'u':
+      return std::to_string(facts.user);
+    case 'g':
+      return std::to_string(facts.group);
+    case 's':
+      return std::to_string(facts.signal);
+    case 'h':
+      return facts.host;
+    case 'e':
+      return file_name(facts.executable).substr(0, kCommandName) + "*";  // it may rename itself
+    case 'E': {
+      std::string path = facts.executable;
+      std::replace(path.begin(), path.end(), '/', '!');
+      return path;
+    }
+    default:
+      return "*";
+  }
+}
+
+}  // namespace
+
+std::optional<KernelRecord> read_kernel_record(std::string_view record) {
+  const std::size_t semicolon = record.find(';');
+  const std::size_t sequence = record.find(',');
+  if (semicolon == std::string_view::npos || sequence >= semicolon) return {};
+  const std::size_t time = record.find(',', sequence + 1);
+  if (time >= semicolon) return {};
+  std::int64_t microseconds = 0;
+  const auto [stop, error] =
+      std::from_chars(record.data() + time + 1, record.data() + semicolon, microseconds);
+  if (error != std::errc()) return {};
+  const std::string_view text = record.substr(semicolon + 1);
+  return KernelRecord{std::chrono::microseconds(microseconds),
+                      std::string(text.substr(0, text.find('\n')))};
+}
+
+std::string kernel_fact(std::string_view line, pid_t pid) {
+  if (names(line, "Killed process ", pid)) {
+    return "killed by the kernel for lack of memory: " + std::string(line);
+  }
+  const bool is_fault = contains(line, "segfault") || contains(line, "traps:") ||
+                        contains(line, "general protection") || contains(line, "trap ");
+  if (is_fault && names(line, "[", pid)) return "kernel log: " + std::string(line);
+  // Some errors of a GPU name no process: they are everybody's on this node.
+  const bool is_others = contains(line, "pid=") && !contains(line, "pid='<unknown>'");
+  if (contains(line, "NVRM: Xid") && (names(line, "pid=", pid) || !is_others)) {
+    return "GPU error in the kernel log: " + std::string(line);
+  }
+  return "";
+}
+
+bool is_gpu_broken(std::string_view line) {
+  // Double bit errors of memory (48), its rows that cannot be replaced (64), errors that were
+  // contained or not (94, 95), or that stay (140); firmware (62, 119, 120); NVLink (74); off the
+  // bus (79).
+  constexpr int kBroken[] = {48, 62, 64, 74, 79, 94, 95, 119, 120, 140};
+  constexpr std::string_view kBefore = "NVRM: Xid (";
+  const std::size_t begin = line.find(kBefore);
+  const std::size_t close = begin == std::string_view::npos ? begin : line.find("): ", begin);
+  if (close == std::string_view::npos) return false;
+  int xid = 0;
+  std::from_chars(line.data() + close + 3, line.data() + line.size(), xid);
+  return std::find(std::begin(kBroken), std::end(kBroken), xid) != std::end(kBroken);
+}
+
+std::string core_path(std::string_view pattern, bool uses_pid, const CoreFacts& facts) {
+  std::string path;
+  bool has_pid = false;
+  for (std::size_t i = 0; i < pattern.size() && pattern[i] != '\n'; ++i) {
+    if (pattern[i] != '%') {
+      path += pattern[i];
+    } else if (++i < pattern.size()) {
+      has_pid = has_pid || pattern[i] == 'p';
+      path += fill_specifier(pattern[i], facts);
+    }
+  }
+  if (uses_pid && !has_pid) path += "." + std::to_string(facts.pid);
+  return path.starts_with('/') ? path : facts.directory + "/" + path;
+}
+
+std::string shared_memory_fact(const Space& space) {
+  if (space.total == 0) return "";
+  const std::string size = std::to_string(space.total / kMiB) + " MiB";
+  const char* const advice =
+      ". Make it larger (a container: --shm-size), or use fewer loader processes";
+  if (space.free < kMiB || space.free < space.total / 100) {
+    return "/dev/shm is full: " + std::to_string(space.free / 1024) + " KiB of " + size +
+           " are left" + advice;
+  }
+  if (space.total <= kContainerDefault) return "/dev/shm has only " + size + advice;
+  return "";
+}
+
+}  // namespace ddp::launcher

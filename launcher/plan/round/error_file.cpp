@@ -1,0 +1,99 @@
+#include "launcher/plan/round/error_file.h"
+
+#include <algorithm>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <boost/json/value.hpp>
+
+namespace ddp::launcher {
+namespace {
+
+namespace json = boost::json;
+constexpr std::size_t kQuoted = 4 << 10;
+
+std::string text_of(const json::value* value) {
+  if (value == nullptr || !value->is_string()) return "";
+  return std::string(value->as_string());
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t end = text.find_last_not_of(" \n");
+  return std::string(text.substr(0, end == std::string_view::npos ? 0 : end + 1));
+}
+
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+const json::object* object_of(const json::value* value) {
+  return value == nullptr ? nullptr : value->if_object();
+}
+
+}  // namespace
+
+std::optional<WorkerError> read_error(std::string_view text) {
+  if (text.empty()) return {};
+  boost::system::error_code error;
+  const json::value root = json::parse(text, error);
+  const json::object* const outer = error ? nullptr : root.if_object();
+  if (outer != nullptr) {
+    const json::value* const message = outer->if_contains("message");
+    if (const json::object* const inner = object_of(message)) {
+      WorkerError result;
+      result.message = text_of(inner->if_contains("message"));
+      if (const json::object* const extra = object_of(inner->if_contains("extraInfo"))) {
+        result.callstack = text_of(extra->if_contains("py_callstack"));
+      }
+      if (!result.message.empty()) return result;
+    } else if (const std::string flat = text_of(message); !flat.empty()) {
+      return WorkerError{flat, ""};
+    }
+  }
+  return WorkerError{std::string(text.substr(0, kQuoted)), ""};
+}
+
+std::string to_text(const WorkerError& error) {
+  const std::string message = trimmed(error.message);
+  const std::string callstack = trimmed(error.callstack);
+  if (callstack.find(message) != std::string::npos) return callstack;
+  return callstack.empty() ? message : message + "\n" + callstack;
+}
+
+std::vector<std::string> without_error(std::vector<std::string> lines, const WorkerError& error) {
+  const std::vector<std::string> message = lines_of(trimmed(error.message));
+  // ddp-worker says it behind its name.
+  const auto is_said = [](const std::string& line, const std::string& words) {
+    return line == words || line == "ddp-worker: " + words;
+  };
+  const auto found =
+      std::find_end(lines.begin(), lines.end(), message.begin(), message.end(), is_said);
+  if (found == lines.end()) return lines;
+  // Python's form: frames, indented, below a head that may be among the lines no more.
+  auto first = found;
+  while (first != lines.begin() && std::prev(first)->starts_with("  "))
+    --first;
+  const bool has_head =
+      first != lines.begin() && std::prev(first)->starts_with("Traceback (most recent call last)");
+  if (has_head) --first;
+  lines.erase(first, found + static_cast<std::ptrdiff_t>(message.size()));
+  return lines;
+}
+
+std::string with_error_code(std::string_view text, int exit_code) {
+  boost::system::error_code error;
+  json::value root = json::parse(text, error);
+  json::object* const outer = error ? nullptr : root.if_object();
+  json::value* const message = outer == nullptr ? nullptr : outer->if_contains("message");
+  json::object* const inner = message == nullptr ? nullptr : message->if_object();
+  if (inner == nullptr) return std::string(text);
+  (*inner)["errorCode"] = exit_code;
+  return json::serialize(root);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,33 @@
+#include "launcher/plan/round/escalation.h"
+
+#include <csignal>
+
+namespace ddp::launcher {
+
+Escalation::Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier)
+    : signal_(signal), grace_(grace), requests_(earlier) {}
+
+int Escalation::begin(Time now) {
+  deadline_ = now + grace_;
+  const bool is_killing = signal_ == SIGKILL || requests_.count() >= 2;
+  if (is_killing) escalate(now);
+  return is_killing ? SIGKILL : signal_;
+}
+
+Escalation::Step Escalation::note_deadline(Time now) {
+  return is_killing_ ? Step::leave : escalate(now);
+}
+
+Escalation::Step Escalation::note_signal(int signal, Time at, Time now) {
+  const bool is_second = StopRequests::counts(signal) && requests_.note(at) >= 2;
+  return is_second ? escalate(now) : Step::wait;
+}
+
+Escalation::Step Escalation::escalate(Time now) {
+  if (is_killing_) return Step::wait;  // once is enough
+  is_killing_ = true;
+  deadline_ = now + kKillWait;
+  return Step::kill;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,47 @@
+// How the workers of a node are ended: the first signal, the grace, SIGKILL, and at last leaving
+// it. Pure: run/worker_group sends the signals, and tells of what comes meanwhile.
+//
+//   what comes                       before SIGKILL       after it
+//   the deadline passes              SIGKILL              leave: what is left cannot be killed
+//   node 0 commands SIGKILL          SIGKILL              -
+//   the user's second stop request   SIGKILL              -
+//   anything else                    -                    -
+#pragma once
+
+#include <chrono>
+
+#include "launcher/plan/round/stop_requests.h"
+
+namespace ddp::launcher {
+
+class Escalation {
+ public:
+  using Time = StopRequests::Time;
+  enum class Step { wait, kill, leave };
+
+  static constexpr std::chrono::seconds kKillWait{7};  // for what got SIGKILL to be gone
+
+  /// `signal`: the first one; SIGKILL: at once. `earlier`: the user's requests so far; two of them:
+  /// SIGKILL at once.
+  Escalation(int signal, std::chrono::milliseconds grace, const StopRequests& earlier = {});
+
+  /// Returns the signal that the workers get now.
+  int begin(Time now);
+  [[nodiscard]] Time deadline() const { return deadline_; }
+
+  Step note_deadline(Time now);
+  Step note_kill_command(Time now) { return escalate(now); }
+  /// A signal that came to the launcher, at `at`.
+  Step note_signal(int signal, Time at, Time now);
+
+ private:
+  Step escalate(Time now);
+
+  int signal_;
+  std::chrono::milliseconds grace_;
+  StopRequests requests_;
+  bool is_killing_ = false;
+  Time deadline_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,45 @@
+// Whether this node was fenced: its guard has heard nothing of its agent, or of node 0, for a
+// lease, and has killed its workers. Pure. What is seen of the workers from then on is the guard's
+// work.
+//
+//   the guard's lease    our agent did not run      what it is
+//   is not over          -                          not fenced
+//   is over              for less than kSlept       node 0 says nothing (plan/round/lone_end)
+//   is over              for kSlept or more         we have slept: the others have lost us
+//
+// The agent looks once a second: kSlept without a look is not the delay of a busy machine. A node
+// that waits between two rounds is not fenced: none of its workers may live.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "common/text/units.h"
+
+namespace ddp::launcher {
+
+enum class FenceCause : std::uint8_t { none, node_zero_silent, we_slept };
+
+inline constexpr std::chrono::seconds kSlept{2};
+
+struct FenceFacts {
+  bool has_other_nodes = false;
+  bool is_in_round = false;    // workers of this node may live
+  bool is_lease_over = false;  // by the guard's clock
+  std::chrono::nanoseconds unlooked{
+      0};  // since the agent looked last, sleep of the machine included
+};
+
+constexpr FenceCause find_fence_cause(const FenceFacts& facts) {
+  if (!facts.has_other_nodes || !facts.is_in_round || !facts.is_lease_over) return FenceCause::none;
+  return facts.unlooked >= kSlept ? FenceCause::we_slept : FenceCause::node_zero_silent;
+}
+
+/// Why a node was fenced that has slept for so long; for people.
+inline std::string describe_sleep(std::chrono::nanoseconds slept) {
+  return "this agent did not run for " + format_seconds(slept) +
+         ": the other nodes have given it up, and its guard has killed its workers (fenced)";
+}
+
+}  // namespace ddp::launcher

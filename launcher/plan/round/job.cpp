@@ -1,0 +1,187 @@
+#include "launcher/plan/round/job.h"
+
+#include <algorithm>
+#include <cassert>
+#include <csignal>
+#include <utility>
+
+#include "launcher/plan/round/node_silence.h"
+#include "launcher/plan/round/restart_line.h"
+
+namespace ddp::launcher {
+
+Job::Rules Job::make_rules(const JobSpec& spec) {
+  Rules rules;
+  rules.round = Round::make_rules(spec);
+  rules.restarts = {spec.max_restarts, spec.died_within, spec.lost_nodes_are_free};
+  rules.join_timeout = spec.join_timeout;
+  rules.last_call = spec.last_call;
+  rules.replace_timeout = spec.replace_timeout;
+  if (spec.problem_code != 0) rules.own_problem = Refusal{spec.problem_code, spec.problem};
+  return rules;
+}
+
+Job::Job(Rules rules, const NodeTable& nodes, Time begin)
+    : rules_(std::move(rules)), nodes_(nodes), begin_(begin), policy_(rules_.restarts) {
+  if (rules_.own_problem) {
+    state_ = State::refusing;
+    waits_until_ = begin + kRefuseFor;
+    refusal_ = rules_.own_problem;
+    unheard_ = nodes.own().max_nodes - 1;
+  } else {
+    begin_gathering(rules_.join_timeout, begin);
+  }
+}
+
+// --- Events.
+
+void Job::note_answered(const Hello& hello, const std::optional<Refusal>& refusal) {
+  if (!refusal || hello.is_question) return;
+  if (ends_job(hello, *refusal)) refusal_ = refusal;
+  const bool has_heard = rules_.own_problem && refusal->code == rules_.own_problem->code;
+  if (state_ == State::refusing && has_heard) --unheard_;
+}
+
+void Job::note_other_node_zero(const Refusal& refusal) {
+  refusal_ = refusal;
+}
+
+void Job::note_stop_request(int id, const std::string& where, int signal, Time now) {
+  if (signal == SIGKILL || signal == SIGSTOP) return;  // no agent of ours says that
+  requested_signal_ = signal;
+  if (round_) round_->note_stop_request(id, where, signal, now);
+}
+
+void Job::note_own_node_slept(const std::string& why, Time now) {
+  assert(round_);
+  round_->note_own_node_slept(why, now);
+}
+
+void Job::note_node_lost(int node_rank, const std::string& how, Time heard, Time now) {
+  assert(round_);
+  replace_not_before_ = std::max(replace_not_before_, heard + kReplaceAfter);
+  round_->note_node_lost(node_rank, how, heard, now);
+}
+
+void Job::note_launcher_failed(const std::string& text, int exit_code) {
+  verdict_.note_launcher_failed(text, exit_code);
+  state_ = State::over;
+}
+
+void Job::note_end(Time now) {
+  verdict_.note_end(now - begin_);
+}
+
+// --- Steps.
+
+Job::Step Job::advance(Time now) {
+  if (state_ == State::refusing && (unheard_ <= 0 || requested_signal_ || now >= waits_until_))
+    begin_gathering(rules_.join_timeout, now);
+  if (state_ == State::running && round_->is_over()) conclude_round(now);
+  if (state_ == State::pausing &&
+      (now >= waits_until_ || requested_signal_ || !presence().can_go_on()))
+    begin_gathering(rules_.replace_timeout.value_or(std::chrono::milliseconds(0)), now);
+  if (state_ == State::gathering) return advance_gathering(now);
+  return state_ == State::over ? Step::end : Step::wait;
+}
+
+void Job::begin_gathering(std::chrono::milliseconds limit, Time now) {
+  state_ = State::gathering;
+  waited_ = limit;
+  wait_.emplace(NodeWait::Rules{!round_, limit, rules_.last_call}, now);
+}
+
+Job::Step Job::advance_gathering(Time now) {
+  const bool is_reminder = wait_->take_reminder(now);
+  const NodeWait::Step step = is_called_off()
+                                  ? NodeWait::Step::give_up
+                                  : wait_->advance(presence(), replace_not_before_, now);
+  if (step == NodeWait::Step::begin) return Step::begin_round;
+  if (step == NodeWait::Step::give_up) {
+    give_up();
+    return Step::end;
+  }
+  if (is_reminder) say(log::Level::info, nodes_.who_is_missing());
+  return Step::wait;
+}
+
+std::optional<Job::Time> Job::deadline() const {
+  switch (state_) {
+    case State::refusing:
+    case State::pausing:
+      return waits_until_;
+    case State::gathering:
+      return wait_->deadline();
+    case State::running:
+      return round_->deadline();
+    case State::over:
+      break;
+  }
+  return std::nullopt;
+}
+
+Round& Job::begin_round(std::vector<Round::Node> nodes, Time now) {
+  assert(state_ == State::gathering);
+  Round::Rules rules = rules_.round;
+  rules.number = policy_.next_round();
+  rules.has_restarts = policy_.remaining() > 0;
+  round_.emplace(rules, std::move(nodes), now);
+  verdict_.note_begun(rules.number, static_cast<int>(round_->ranks().size()));
+  state_ = State::running;
+  return *round_;
+}
+
+/// No process of this round lives on any node that can be heard, or it is named, or waits for the
+/// next round. The root cause is known and does not change.
+void Job::conclude_round(Time now) {
+  const NodeWait::Presence nodes = presence();
+  const RoundResult result = round_->conclude(now, nodes.can_go_on());
+  verdict_.note_result(result);
+  const RestartDecision decision = policy_.decide(result);
+  if (!decision.restart) {
+    verdict_.note_last_round(decision);
+    if (!decision.reason.empty())
+      say(log::Level::info, "no further round: " + decision.reason + ".");
+    state_ = State::over;
+    return;
+  }
+  state_ = State::pausing;
+  // A pause is cut short by whatever makes it vain: the user's stop, too few nodes (advance()).
+  waits_until_ = now + decision.pause;
+  const std::string& earlier = verdict_.note_restart();
+  if (requested_signal_) return;  // there is no next one
+  RestartFacts facts;
+  facts.next_round = policy_.next_round();
+  facts.world_size = verdict().world_size;
+  facts.nodes = nodes;
+  facts.replace_timeout = rules_.replace_timeout.value_or(std::chrono::milliseconds(0));
+  facts.until_replaceable = replace_not_before_ - now;
+  if (!decision.is_free) facts.restarts_left = policy_.remaining();
+  say(log::Level::error, earlier + "; " + describe_restart(result, decision, facts));
+}
+
+/// There is no further round, or not even one.
+void Job::give_up() {
+  verdict_.note_not_begun({requested_signal_,
+                           refusal_,
+                           nodes_.who_is_missing(),
+                           waited_,
+                           round_ ? round_->later_loss() : std::nullopt});
+  state_ = State::over;
+}
+
+/// No round is to begin any more: the user has asked for the job's end, or before the first one
+/// somebody has said what ends the job.
+bool Job::is_called_off() const {
+  return requested_signal_ || (!round_ && refusal_);
+}
+
+NodeWait::Presence Job::presence() const {
+  return NodeWait::see_presence(nodes_, round(), rules_.replace_timeout.has_value());
+}
+
+std::vector<Job::Line> Job::take_lines() {
+  return std::exchange(lines_, {});
+}
+
+}  // namespace ddp::launcher

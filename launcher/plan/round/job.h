@@ -1,0 +1,134 @@
+// The whole job, as node 0 decides it: when a round begins, what follows from its result, and when
+// and how the job ends. Pure: events and the time go in, the next step and lines for the console
+// come out; run/coordinator carries them.
+//
+//   state       waits for                                   then
+//   refusing    the other nodes to hear that node 0         gathering, which gives up at once
+//               cannot start, at most kRefuseFor
+//   gathering   the nodes of the next round                 running, or over
+//               (plan/round/node_wait)
+//   running     the end of the round (plan/round/round)           pausing, or over
+//               and its result (plan/round/restart_policy)
+//   pausing     the pause before the next round             gathering
+//   over        -                                           -
+//
+// A stop request of the user, which may come in any state, leaves the round to plan/round/round,
+// cuts a pause short, and begins no further round. A failure of the launcher itself leads to over.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/program/log.h"
+#include "launcher/plan/round/messages.h"
+#include "launcher/plan/round/node_table.h"
+#include "launcher/plan/round/node_wait.h"
+#include "launcher/plan/round/restart_policy.h"
+#include "launcher/plan/round/round.h"
+#include "launcher/plan/round/verdict_builder.h"
+#include "launcher/plan/start/job_spec.h"
+
+namespace ddp::launcher {
+
+class Job {
+ public:
+  using Time = Round::Time;
+
+  struct Rules {
+    Round::Rules round;  // of each, but for what depends on the rounds before it
+    RestartLimits restarts;
+    std::chrono::milliseconds join_timeout{0};
+    std::chrono::milliseconds last_call{0};                    // once there are enough nodes
+    std::optional<std::chrono::milliseconds> replace_timeout;  // nothing: no lost node is replaced
+    std::optional<Refusal> own_problem;                        // node 0 cannot execute the program
+  };
+
+  enum class State { refusing, gathering, running, pausing, over };
+  enum class Step {
+    wait,         // for an event, or until deadline()
+    begin_round,  // by begin_round(), or by note_launcher_failed()
+    end,          // no further round begins; the verdict stands
+  };
+  /// Something to say.
+  struct Line {
+    log::Level level = log::Level::info;
+    std::string text;
+    bool operator==(const Line&) const = default;
+  };
+
+  static Rules make_rules(const JobSpec& spec);
+
+  static constexpr std::chrono::seconds kRefuseFor{2};  // nodes that wait for us try within one
+
+  /// `nodes`: those that are here, at any time. It outlives the job.
+  Job(Rules rules, const NodeTable& nodes, Time begin);
+
+  // --- Events.
+
+  /// A node has asked for a place, and was refused, or not. A refusal may be why the job does not
+  /// begin.
+  void note_answered(const Hello& hello, const std::optional<Refusal>& refusal);
+  /// Another agent is node 0 already, and has refused us.
+  void note_other_node_zero(const Refusal& refusal);
+  /// As Round::note_stop_request().
+  void note_stop_request(int id, const std::string& where, int signal, Time now);
+  /// As Round::note_own_node_slept(), of the newest round.
+  void note_own_node_slept(const std::string& why, Time now);
+  /// A node with a place in the newest round is lost; as Round::note_node_lost().
+  void note_node_lost(int node_rank, const std::string& how, Time heard, Time now);
+  /// The launcher itself could not go on: the job is over.
+  void note_launcher_failed(const std::string& text, int exit_code);
+  /// No process of the job is left, but for survivors of the last round.
+  void note_end(Time now);
+
+  // --- Steps.
+
+  /// To be called after each event, and at deadline(); in a round after Round::note_time().
+  Step advance(Time now);
+  /// Ahead, after advance(). Nothing: only an event can change something.
+  [[nodiscard]] std::optional<Time> deadline() const;
+  /// The nodes of the next round, by node rank, are about to be told to start. Precondition:
+  /// advance() said so.
+  Round& begin_round(std::vector<Round::Node> nodes, Time now);
+  /// What is to be said, in this order, since it was taken last.
+  [[nodiscard]] std::vector<Line> take_lines();
+
+  // --- What is known.
+
+  [[nodiscard]] State state() const { return state_; }
+  [[nodiscard]] int next_round() const { return policy_.next_round(); }
+  /// The newest; null: none has begun.
+  [[nodiscard]] Round* round() { return round_ ? &*round_ : nullptr; }
+  [[nodiscard]] const Round* round() const { return round_ ? &*round_ : nullptr; }
+  /// So far.
+  [[nodiscard]] const Verdict& verdict() const { return verdict_.value(); }
+
+ private:
+  void begin_gathering(std::chrono::milliseconds limit, Time now);
+  Step advance_gathering(Time now);
+  void conclude_round(Time now);
+  void give_up();
+  [[nodiscard]] bool is_called_off() const;
+  [[nodiscard]] NodeWait::Presence presence() const;
+  void say(log::Level level, std::string text) { lines_.push_back({level, std::move(text)}); }
+
+  const Rules rules_;
+  const NodeTable& nodes_;
+  const Time begin_;
+  State state_ = State::gathering;
+  std::optional<Round> round_;  // the newest
+  RestartPolicy policy_;
+  VerdictBuilder verdict_;
+  int unheard_ = 0;               // while refusing: nodes that have not heard it
+  std::optional<NodeWait> wait_;  // while gathering
+  std::chrono::milliseconds waited_{0};
+  Time waits_until_{};                   // while refusing and pausing
+  Time replace_not_before_{};            // no new round before
+  std::optional<int> requested_signal_;  // the newest that stops the job, whenever it came
+  std::optional<Refusal> refusal_;       // why the job does not begin
+  std::vector<Line> lines_;
+};
+
+}  // namespace ddp::launcher

@@ -1,0 +1,256 @@
+#include "launcher/plan/round/node_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "launcher/plan/job_size.h"
+#include "launcher/plan/output/console_text.h"
+
+namespace ddp::launcher {
+namespace {
+
+constexpr std::size_t kMostDifferences = 5;  // named in one refusal
+constexpr std::size_t kMostNames = 20;       // named in one line
+constexpr std::size_t kLongestShown = 200;   // bytes of a value
+
+/// Hosts may have one name, and one host several addresses.
+std::string host_of(const Hello& hello) {
+  return hello.address.empty() ? hello.host : hello.host + ", " + hello.address;
+}
+
+std::string agent_of(const Hello& hello) {
+  return host_of(hello) + ", pid " + std::to_string(hello.pid);
+}
+
+Refusal refuse(const std::string& text) {
+  return Refusal{exit_code::kRefused, text};
+}
+
+/// Whatever another node says may be anything.
+std::string shown(const std::string& text) {
+  return plain_line(text, kLongestShown);
+}
+
+/// What the two files say of a key, or that one of them does not say anything.
+std::string value_of(const std::map<std::string, std::string>& keys, const std::string& key) {
+  const auto found = keys.find(key);
+  return found == keys.end() ? "nothing" : found->second;
+}
+
+std::optional<Refusal> compare_jobs(const Hello& hello,
+                                    const Hello& own,
+                                    const std::string& node,
+                                    NodeTable::Reader reader) {
+  const bool tells_ours = reader == NodeTable::Reader::ours;
+  const std::string zero = name_node(0, host_of(own));
+  if (hello.user_run_id != own.user_run_id) {
+    return refuse(node + " says --rdzv-id " + shown(hello.user_run_id) + ", " + zero + " says " +
+                  (tells_ours ? shown(own.user_run_id) : "another") +
+                  ". Start both with the same id.");
+  }
+  const bool is_same_size = hello.min_nodes == own.min_nodes && hello.max_nodes == own.max_nodes;
+  if (!is_same_size) {
+    return refuse(node + " says --nnodes " + format_nodes(hello.min_nodes, hello.max_nodes) + ", " +
+                  zero + " says " + format_nodes(own.min_nodes, own.max_nodes) +
+                  ". Start both with the same number.");
+  }
+  std::map<std::string, std::string> all = own.job_keys;
+  all.insert(hello.job_keys.begin(), hello.job_keys.end());
+  std::string text;
+  std::size_t differences = 0;
+  for (const auto& [key, value] : all) {
+    const std::string theirs = value_of(hello.job_keys, key);
+    const std::string ours = value_of(own.job_keys, key);
+    if (theirs == ours) continue;
+    if (++differences > kMostDifferences) continue;
+    text += (text.empty() ? "" : "; ") + shown(key) + " is " + shown(theirs) + " on " + node +
+            " and " + (tells_ours ? shown(ours) : "something else") + " on " + zero;
+  }
+  if (differences == 0) return std::nullopt;
+  if (differences > kMostDifferences) {
+    text += "; and " + std::to_string(differences - kMostDifferences) + " more";
+  }
+  return refuse("not the same job: " + text + ". Start both with the same job file and overrides.");
+}
+
+}  // namespace
+
+bool ends_job(const Hello& hello, const Refusal& refusal) {
+  return !hello.is_question && hello.problem_code != 0 && refusal.code == hello.problem_code;
+}
+
+std::string name_node(std::optional<int> node_rank, const std::string& host) {
+  return node_rank ? "node " + std::to_string(*node_rank) + " (" + host + ")" : host;
+}
+
+std::string format_nodes(int min_nodes, int max_nodes) {
+  const std::string most = std::to_string(max_nodes);
+  return min_nodes == max_nodes ? most : std::to_string(min_nodes) + ":" + most;
+}
+
+NodeTable::NodeTable(Hello own, bool takes_spares) : takes_spares_(takes_spares) {
+  own.node_rank = 0;
+  entries_.push_back(NodeEntry{0, std::move(own), std::nullopt});
+}
+
+const NodeEntry& NodeTable::find(int id) const {
+  const auto found = std::find_if(
+      entries_.begin(), entries_.end(), [id](const NodeEntry& entry) { return entry.id == id; });
+  assert(found != entries_.end());
+  return *found;
+}
+
+std::optional<Refusal> NodeTable::why_not(const Hello& hello, Reader reader) const {
+  const std::string node = name_node(hello.node_rank, host_of(hello));
+  const std::string zero = name_node(0, host_of(own()));
+  if (hello.protocol != own().protocol) {
+    return refuse(node + " speaks protocol " + std::to_string(hello.protocol) + " (ddp-launch " +
+                  hello.version + "), " + zero + " speaks " + std::to_string(own().protocol) +
+                  " (ddp-launch " + own().version + "). Install the same version on all nodes.");
+  }
+  if (own().max_nodes == 1) {
+    return refuse("the job of " + agent_of(own()) + " has one node, and no place for " +
+                  host_of(hello) + ". Give another --master-port, or start it with --nnodes.");
+  }
+  if (hello.node_rank == 0) {
+    return refuse("duplicate node rank 0: " + agent_of(own()) + " is node 0 of this job, and " +
+                  agent_of(hello) + " was started as node 0 too. Did you mean --node-rank 1?");
+  }
+  // Before its rank, whether it is the same job at all: who comes to the wrong port is not to hear
+  // of ranks.
+  if (auto refusal = compare_jobs(hello, own(), node, reader)) return refusal;
+  if (hello.node_rank && (*hello.node_rank < 0 || *hello.node_rank >= own().max_nodes)) {
+    return refuse(host_of(hello) + " says --node-rank " + std::to_string(*hello.node_rank) +
+                  ", but the job of " + zero + " has " +
+                  format_nodes(own().min_nodes, own().max_nodes) + " nodes: 0 to " +
+                  std::to_string(own().max_nodes - 1) + ".");
+  }
+  for (const NodeEntry& entry : entries_) {
+    if (!hello.node_rank || entry.hello.node_rank != hello.node_rank) continue;
+    return refuse("duplicate node rank " + std::to_string(*hello.node_rank) + ": " +
+                  agent_of(entry.hello) + " has it, and " + agent_of(hello) +
+                  " was started with it too. Give each node its own --node-rank.");
+  }
+  // Only who fits hears that: its job does not begin, and it has to end by the same code.
+  if (own().problem_code != 0) {
+    const bool tells_ours = reader == Reader::ours;
+    return Refusal{own().problem_code,
+                   zero + (tells_ours ? ": " + own().problem : " cannot execute its program.")};
+  }
+  if (hello.problem_code != 0) return Refusal{hello.problem_code, node + ": " + hello.problem};
+  if (is_full() && !takes_spares_) {
+    return refuse("the job of " + zero + " has all its " + std::to_string(own().max_nodes) +
+                  " nodes; there is no place for " + node + ".");
+  }
+  if (hello.nproc > kMostWorkers - workers()) {
+    return refuse("the job of " + zero + " has " + std::to_string(workers()) +
+                  " workers; with the " + std::to_string(hello.nproc) + " of " + node +
+                  " they would be more than " + std::to_string(kMostWorkers) + ".");
+  }
+  return std::nullopt;
+}
+
+int NodeTable::workers() const {
+  return std::accumulate(entries_.begin(), entries_.end(), 0, [](int sum, const NodeEntry& entry) {
+    return sum + entry.hello.nproc;
+  });
+}
+
+NodeTable::Admission NodeTable::consider(const Hello& hello, Reader reader) const {
+  // An address that is translated may lead to ourselves.
+  const bool is_ourselves = hello.is_question && hello.pid == own().pid && hello.host == own().host;
+  Admission admission;
+  if (!is_ourselves) admission.refusal = why_not(hello);
+  if (admission.refusal) admission.told = why_not(hello, reader);
+  admission.joins = !admission.refusal && !hello.is_question;
+  return admission;
+}
+
+int NodeTable::add(const Hello& hello) {
+  entries_.push_back(NodeEntry{next_id_, hello, std::nullopt});
+  return next_id_++;
+}
+
+void NodeTable::remove(int id) {
+  std::erase_if(entries_, [id](const NodeEntry& entry) { return entry.id == id; });
+}
+
+void NodeTable::put_last(int id) {
+  for (NodeEntry& entry : entries_)
+    entry.comes_last = entry.comes_last || (entry.id == id && id != 0);
+}
+
+std::vector<int> NodeTable::assign_node_ranks() {
+  // Three wishes, the stronger first: the rank that the user has given, the one of the last round
+  // (so that nobody moves for a spare), then any that is free, by order of joining. A node with a
+  // broken GPU wishes only when all others have theirs: where a spare is there, it is the one that
+  // goes without.
+  const auto places = static_cast<std::size_t>(own().max_nodes);
+  std::vector<NodeEntry*> by_node_rank(places, nullptr);
+  const auto take = [&by_node_rank](std::optional<int> rank, NodeEntry& entry) {
+    const bool is_free = rank && by_node_rank[static_cast<std::size_t>(*rank)] == nullptr;
+    if (is_free) by_node_rank[static_cast<std::size_t>(*rank)] = &entry;
+    return is_free;
+  };
+  std::size_t gap = 0;
+  for (const bool comes_last : {false, true}) {
+    std::vector<NodeEntry*> group;
+    for (NodeEntry& entry : entries_) {
+      if (entry.comes_last == comes_last) group.push_back(&entry);
+    }
+    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->hello.node_rank, *entry); });
+    std::erase_if(group, [&](NodeEntry* entry) { return take(entry->held_node_rank, *entry); });
+    for (NodeEntry* const entry : group) {
+      while (gap < places && by_node_rank[gap] != nullptr)
+        ++gap;
+      if (gap < places) by_node_rank[gap] = entry;
+    }
+  }
+  for (NodeEntry& entry : entries_)
+    entry.held_node_rank.reset();
+  // Ranks have no gaps: where fewer nodes than the most are here, all above a gap move down.
+  std::vector<int> ids;
+  for (NodeEntry* const entry : by_node_rank) {
+    if (entry == nullptr) continue;
+    entry->held_node_rank = static_cast<int>(ids.size());
+    ids.push_back(entry->id);
+  }
+  return ids;
+}
+
+std::string NodeTable::who_is_missing() const {
+  std::string here;
+  std::size_t named = 0;
+  for (const NodeEntry& entry : entries_) {
+    if (++named > kMostNames) continue;
+    here += (here.empty() ? "" : ", ") + name_node(entry.shown_node_rank(), entry.hello.host);
+  }
+  if (named > kMostNames) here += ", ...";
+  std::string missing;
+  const bool has_joiners =
+      std::any_of(entries_.begin(), entries_.end(), [](const NodeEntry& entry) {
+        return !entry.hello.node_rank.has_value();
+      });
+  named = 0;
+  for (int rank = 0; rank < own().min_nodes && !has_joiners; ++rank) {
+    const bool is_here =
+        std::any_of(entries_.begin(), entries_.end(), [rank](const NodeEntry& entry) {
+          return entry.hello.node_rank == rank;
+        });
+    if (is_here || ++named > kMostNames) continue;
+    missing += (missing.empty() ? "" : ", ") + ("node " + std::to_string(rank));
+  }
+  if (named > kMostNames) missing += ", ...";
+  const int wanted = own().min_nodes - present();
+  if (missing.empty() && wanted > 0) missing = std::to_string(wanted) + " more";
+  std::string text = std::to_string(present()) + " of " +
+                     format_nodes(own().min_nodes, own().max_nodes) +
+                     (present() == 1 ? " nodes is here: " : " nodes are here: ") + here;
+  if (!missing.empty()) text += "; missing: " + missing;
+  return text;
+}
+
+}  // namespace ddp::launcher

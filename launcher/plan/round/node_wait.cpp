@@ -1,0 +1,40 @@
+#include "launcher/plan/round/node_wait.h"
+
+#include <algorithm>
+
+namespace ddp::launcher {
+
+NodeWait::Presence NodeWait::see_presence(const NodeTable& table,
+                                          const Round* round,
+                                          bool replaces) {
+  const bool has_lost =
+      round != nullptr && round->has_lost_node() && table.present() < round->nodes();
+  return {table.is_full(), table.is_enough(), has_lost, replaces};
+}
+
+NodeWait::Step NodeWait::advance(const Presence& nodes, Time not_before, Time now) {
+  if (now >= not_before) {
+    const bool may_begin = !rules_.is_first && (now >= last_ || !nodes.awaits_another());
+    if (nodes.are_all || (nodes.are_enough && may_begin)) return Step::begin;
+    if (rules_.is_first && nodes.are_enough && !last_call_) last_call_ = now + rules_.last_call;
+    if (last_call_ && now >= *last_call_) return Step::begin;
+  }
+  if (!nodes.are_enough) {
+    last_call_.reset();
+    if (now >= last_) return Step::give_up;
+  }
+  deadline_ = std::min(reminder_, last_call_.value_or(Time::max()));
+  // Before `not_before` the limit may be over: then nobody is to be woken by it again and again.
+  const bool has_limit = !nodes.are_enough || nodes.awaits_another();
+  if (has_limit && now < last_) deadline_ = std::min(deadline_, last_);
+  if (now < not_before) deadline_ = std::min(deadline_, not_before);
+  return Step::wait;
+}
+
+bool NodeWait::take_reminder(Time now) {
+  if (now < reminder_) return false;
+  reminder_ = now + kReminder;  // not one for each that a sleep of this machine has left out
+  return true;
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,263 @@
+#include "launcher/plan/start/detect.h"
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/node/slurm_step.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// A value, and the variable that told it.
+template <typename Value>
+struct Told {
+  Value value;
+  std::string variable;
+};
+
+/// What a platform says of the job.
+struct Place {
+  std::string platform;
+  Told<int> nodes{1, ""};
+  Told<int> node{0, ""};
+  std::optional<Told<std::string>> address;
+  std::optional<Told<int>> port;
+  std::optional<Told<std::string>> run_id;
+  std::optional<Told<int>> workers;
+  std::string address_hint;  // where the user finds the address
+};
+
+std::optional<int> to_count(std::string_view text) {
+  int number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || number < 0) return {};
+  return number;
+}
+
+std::optional<int> read_count(const Environment& environment, const std::string& name) {
+  return to_count(find_variable(environment, name).value_or(""));
+}
+
+bool is_open(const JobValues& job, std::string_view path) {
+  return job.setting(path).origin == "default";
+}
+
+/// The number of nodes that the job asks for at most; 0 when it is not a number.
+int most_nodes(const JobValues& job) {
+  const std::string_view text = job.text("launch.nnodes");
+  return to_count(text.substr(text.rfind(':') + 1)).value_or(0);
+}
+
+class Detector {
+ public:
+  Detector(const Environment& environment, const JobValues& job)
+      : environment_(environment), job_(job) {}
+
+  Detected run() {
+    if (!job_.flag("launch.auto_env") || job_.flag("launch.standalone")) return {};
+    const std::optional<Place> place = find_place();
+    if (place) take(*place);
+    return std::move(detected_);
+  }
+
+ private:
+  void note(const std::string& line) { detected_.notes.push_back(line); }
+
+  /// mpirun starts helpers of its own by srun, so its variables are the nearer ones.
+  std::optional<Place> find_place() {
+    if (find_variable(environment_, "OMPI_COMM_WORLD_SIZE")) {
+      return of_mpi(
+          "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
+    }
+    if (find_variable(environment_, "PMI_SIZE") && find_variable(environment_, "MPI_LOCALNRANKS"))
+      return of_mpi("mpiexec", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS");
+    const SlurmFacts slurm = read_slurm(environment_);
+    if (slurm.in_step || slurm.job_nodes > 1) return of_slurm(slurm);
+    if (find_variable(environment_, "JOB_COMPLETION_INDEX")) return of_kubernetes();
+    return {};
+  }
+
+  /// mpirun --map-by ppr:1:node, mpiexec -ppn 1.
+  std::optional<Place> of_mpi(const std::string& platform,
+                              const std::string& size_name,
+                              const std::string& rank_name,
+                              const std::string& local_name) {
+    const std::optional<int> size = read_count(environment_, size_name);
+    const std::optional<int> rank = read_count(environment_, rank_name);
+    const std::optional<int> here = read_count(environment_, local_name);
+    if (!size || !rank || !here || *rank >= *size) {
+      note(platform + ": " + size_name + ", " + rank_name + " and " + local_name +
+           " do not fit each other, so nothing is taken from them.");
+      return {};
+    }
+    if (*here != 1) {
+      note_several(platform, *here, "mpirun --map-by ppr:1:node, or mpiexec -ppn 1");
+      return {};
+    }
+    return Place{.platform = platform,
+                 .nodes = {*size, size_name},
+                 .node = {*rank, rank_name},
+                 .address = {},
+                 .port = {},
+                 .run_id = {},
+                 .workers = {},
+                 .address_hint = "the name of the node of rank 0"};
+  }
+
+  std::optional<Place> of_slurm(const SlurmFacts& slurm) {
+    if (!slurm.in_step) {
+      if (is_open(job_, "launch.nnodes")) {
+        note("Slurm gave this job " + std::to_string(slurm.job_nodes) +
+             " nodes, but ddp-launch was not started by srun: it runs on this node alone. Type "
+             "srun --ntasks-per-node=1 ddp-launch ..., or --nnodes 1 to mean it.");
+      }
+      return {};
+    }
+    const SlurmStep& step = slurm.step;
+    if (!slurm.problem.empty()) {
+      note("Slurm: " + slurm.problem + ", so nothing is taken from its variables.");
+      return {};
+    }
+    if (step.tasks != step.nodes || step.tasks_here != 1) {
+      note_several("Slurm", step.tasks_here, "srun --ntasks-per-node=1");
+      return {};
+    }
+    Place place{.platform = "Slurm",
+                .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
+                .node = {step.node, "SLURM_NODEID"},
+                .address = {},
+                .port = {},
+                .run_id = {},
+                .workers = {},
+                .address_hint = {}};
+    // A step of one node meets nobody: it takes a free port and a run id of its own.
+    if (step.nodes > 1) {
+      place.address = {step.first_node, "SLURM_STEP_NODELIST"};
+      place.port = {slurm_port(step), "SLURM_STEP_ID"};
+      place.run_id = {slurm_run_id(step), "SLURM_STEP_ID"};
+    }
+    // GPUs that were allocated but are not to be used say nothing about the number of workers.
+    if (step.gpus > 0 && job_.text("device") != "cpu") {
+      const bool counted = find_variable(environment_, "SLURM_GPUS_ON_NODE").has_value();
+      place.workers = {step.gpus, counted ? "SLURM_GPUS_ON_NODE" : "SLURM_GPUS_PER_NODE"};
+    }
+    return place;
+  }
+
+  /// An Indexed Job: each pod has a number, and its size stands in no variable.
+  std::optional<Place> of_kubernetes() {
+    const std::string variable = "JOB_COMPLETION_INDEX";
+    const std::string index = *find_variable(environment_, variable);
+    if (is_open(job_, "launch.nnodes")) {
+      note("Kubernetes: this is pod " + index + " of an Indexed Job (" + variable +
+           "), but --nnodes is missing: ddp-launch runs in this pod alone. For one job over the "
+           "pods give --nnodes and --master-addr; --nnodes 1 to mean it.");
+      return {};
+    }
+    const std::optional<int> node = read_count(environment_, variable);
+    // --nnodes 1: the pods have nothing to do with each other.
+    if (most_nodes(job_) <= 1) return {};
+    if (!node || *node >= most_nodes(job_)) {
+      note("Kubernetes: " + variable + "=" + index + " is not a rank of " +
+           job_.text("launch.nnodes") + " nodes, so it is not used.");
+      return {};
+    }
+    return Place{.platform = "Kubernetes",
+                 .nodes = {most_nodes(job_), ""},
+                 .node = {*node, variable},
+                 .address = {},
+                 .port = {},
+                 .run_id = {},
+                 .workers = {},
+                 .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
+  }
+
+  void note_several(const std::string& platform, int here, const std::string& command) {
+    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) == 1) return;  // jobs side by side
+    const std::string started = platform + " started " + std::to_string(here) +
+                                " processes on this node. An agent is the only one of its node, "
+                                "and starts the workers itself: ";
+    // Each process would run the whole job.
+    if (here > 1 && is_open(job_, "launch.nnodes")) {
+      throw UsageError(started + "type " + command +
+                       ", or --nnodes 1 for a job of its own in each.");
+    }
+    note(started + command + ". Nothing is taken from " + platform + ".");
+  }
+
+  void take(const Place& place) {
+    // All or nothing: a rank of one count of nodes means nothing in another.
+    if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != place.nodes.value) {
+      note(place.platform + " says " + std::to_string(place.nodes.value) + " nodes, " +
+           job_.setting("launch.nnodes").origin + " says " + job_.text("launch.nnodes") +
+           ": nothing is taken from " + place.platform + ".");
+      return;
+    }
+    std::string found;
+    const std::string last = std::to_string(place.nodes.value);
+    if (place.nodes.value > 1) {
+      set("launch.nnodes", std::to_string(place.nodes.value), place.nodes.variable);
+      const bool is_new =
+          set("launch.node_rank", static_cast<std::int64_t>(place.node.value), place.node.variable);
+      if (is_new) found += ", node " + std::to_string(place.node.value) + " of " + last;
+      found += take_meeting(place);
+    }
+    if (place.workers && set("launch.nproc_per_node",
+                             static_cast<std::int64_t>(place.workers->value),
+                             place.workers->variable)) {
+      found += ", " + std::to_string(place.workers->value) +
+               (place.workers->value == 1 ? " worker" : " workers") + ", one per GPU";
+    }
+    if (found.empty()) return;
+    note("from " + place.platform + ":" + found.substr(1) + "; --no-auto-env turns this off");
+  }
+
+  /// Where the nodes meet, and under which name.
+  std::string take_meeting(const Place& place) {
+    std::string found;
+    const bool is_free =
+        is_open(job_, "launch.master_addr") && is_open(job_, "launch.rdzv_endpoint");
+    if (is_free && !place.address) {
+      note(place.platform + " does not tell where node 0 is. Give --master-addr, " +
+           place.address_hint + ".");
+    }
+    if (is_free && place.address) {
+      set("launch.master_addr", place.address->value, place.address->variable);
+      found += ", master " + place.address->value;
+      const auto port = static_cast<std::int64_t>(place.port->value);
+      if (set("launch.master_port", port, place.port->variable))
+        found += ":" + std::to_string(port);
+    }
+    if (place.run_id && set("launch.rdzv_id", place.run_id->value, place.run_id->variable))
+      found += ", run id " + place.run_id->value;
+    return found;
+  }
+
+  /// False when the user said it, or nobody tells it.
+  bool set(std::string_view path, JobValue value, const std::string& variable) {
+    if (variable.empty() || !is_open(job_, path)) return false;
+    detected_.settings.push_back({std::string(path), {std::move(value), variable}});
+    return true;
+  }
+
+  const Environment& environment_;
+  const JobValues& job_;
+  Detected detected_;
+};
+
+}  // namespace
+
+Detected detect(const Environment& environment, const JobValues& job) {
+  return Detector(environment, job).run();
+}
+
+void apply(const Detected& detected, JobValues& job) {
+  for (const Detected::Setting& entry : detected.settings)
+    job.set(entry.path, entry.setting);
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,42 @@
+#include "launcher/plan/start/gpu_memory.h"
+
+#include <algorithm>
+
+#include "launcher/plan/rank_name.h"
+
+namespace ddp::launcher {
+
+GpuMemoryWait::Step GpuMemoryWait::take(const std::vector<GpuHolder>& holders, Time now) {
+  std::string names;
+  for (const GpuHolder& holder : holders) {
+    const auto found =
+        std::find_if(former_.begin(), former_.end(), [&holder](const FormerWorker& worker) {
+          return worker.pid == holder.pid;
+        });
+    if (found == former_.end()) continue;
+    names += (names.empty() ? "" : ", ") + name_rank(found->rank, holder.pid) + " on GPU " +
+             std::to_string(holder.gpu);
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - begin_);
+  const std::string seconds = std::to_string(waited.count()) + " s";
+  Step step;
+  if (names.empty()) {
+    if (has_waited_) step.line = "the GPU memory of the last round is free after " + seconds;
+    return step;
+  }
+  if (waited >= kLimit) {
+    step.line = "GPU memory of the last round is still not free after " + seconds + ": " + names +
+                ". The next round starts all the same, and may run out of memory; see nvidia-smi.";
+    step.is_warning = true;
+    return step;
+  }
+  step.waits = true;
+  if (!has_waited_) {
+    step.line = "waiting for the GPU memory of the last round, at most " +
+                std::to_string(kLimit.count()) + " s: " + names;
+  }
+  has_waited_ = true;
+  return step;
+}
+
+}  // namespace ddp::launcher

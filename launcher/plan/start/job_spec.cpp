@@ -1,0 +1,537 @@
+#include "launcher/plan/start/job_spec.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <sstream>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/job/job_keys.h"
+#include "launcher/plan/command_line/flags.h"
+#include "launcher/plan/command_line/split_arguments.h"
+#include "launcher/plan/endpoint_text.h"
+#include "launcher/plan/exit_status.h"
+#include "launcher/plan/job_size.h"
+
+namespace ddp::launcher {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) {
+    const std::size_t first = part.find_first_not_of(' ');
+    if (first == std::string::npos) continue;
+    parts.push_back(part.substr(first, part.find_last_not_of(' ') - first + 1));
+  }
+  return parts;
+}
+
+bool is_python_file(const std::string& program) {
+  return program.ends_with(".py");
+}
+
+/// By its name: it may start anything.
+bool is_script(const std::string& program) {
+  return is_python_file(program) || program.ends_with(".sh");
+}
+
+std::string file_name(const std::string& path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+/// Letters, digits, '.', '_', '-', as a run's name must be.
+std::string as_run_name(const std::string& program) {
+  std::string name = file_name(program);
+  name = name.substr(0, name.find('.'));
+  std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
+  if (name.empty() || name[0] == '-') return "run";
+  constexpr std::size_t kLongest = 64;
+  name.resize(std::min(name.size(), kLongest));
+  // Words of YAML, or of ours, stand for something else there.
+  return name == "null" || name == "latest" ? name + "-run" : name;
+}
+
+constexpr int kStaticPort = 29500;  // torch's own defaults, for several nodes
+constexpr int kC10dPort = 29400;
+constexpr std::chrono::seconds kShortestHang(1);  // the kernel counts CPU time in ticks of 10 ms
+
+class Maker {
+ public:
+  Maker(const Options& options, JobValues job, const NodeFacts& facts, const Environment& base)
+      : options_(options), base_(base) {
+    spec_.job = std::move(job);
+    spec_.facts = facts;
+    spec_.master_addr = facts.loopback;
+  }
+
+  JobSpec make() {
+    spec_.environment = base_;
+    take_environment();
+    take_nodes();
+    spec_.nproc = count_workers();
+    if (spec_.max_nodes > 1 && spec_.nproc > kMostWorkersOfNode) {
+      complain("launch.nproc_per_node",
+               std::to_string(spec_.nproc) +
+                   " workers are too many for a node of several; at most " +
+                   std::to_string(kMostWorkersOfNode) + ".");
+    }
+    take_endpoint();
+    take_conf();
+    take_signals();
+    take_rest();
+    take_command();
+    check_gpus();
+    if (!problems_.empty()) throw UsageError(problems_);
+    return std::move(spec_);
+  }
+
+ private:
+  [[nodiscard]] const JobValues& job() const { return spec_.job; }
+  [[nodiscard]] std::string origin(const std::string& key) const {
+    const std::string& text = job().setting(key).origin;
+    return text == "default" ? key : text;
+  }
+  void complain(const std::string& key, const std::string& what) {
+    problems_.push_back(origin(key) + ": " + what);
+  }
+
+  void take_environment() {
+    for (const auto& [name, value] : job().text_map("launch.env")) {
+      spec_.environment[name] = value;
+      if (value != kMasked) continue;
+      complain("launch.env",
+               name + ": " + value +
+                   " stands for a value that was not written down. Give the value, or leave " +
+                   name + " out where the environment has it.");
+    }
+  }
+
+  /// N, or MIN:MAX.
+  void take_nodes() {
+    const std::string key = "launch.nnodes";
+    const std::string& text = job().text(key);
+    const std::size_t colon = text.find(':');
+    const std::optional<int> least = read_number(text.substr(0, colon));
+    const std::optional<int> most =
+        colon == std::string::npos ? least : read_number(text.substr(colon + 1));
+    if (!least || !most || *least < 1 || *most < *least || *most > kMostNodes) {
+      complain(key,
+               text + " is not a number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
+                   std::to_string(kMostNodes) + ".");
+      return;
+    }
+    spec_.min_nodes = *least;
+    spec_.max_nodes = *most;
+    const auto rank = job().maybe_integer("launch.node_rank");
+    if (!rank) return;
+    spec_.node_rank = static_cast<int>(*rank);
+    if (*rank < spec_.max_nodes) return;
+    complain("launch.node_rank",
+             std::to_string(*rank) + " is not the rank of a node of this job: it has " +
+                 (spec_.max_nodes == 1
+                      ? "one node, 0."
+                      : text + " nodes, 0 to " + std::to_string(spec_.max_nodes - 1) + "."));
+  }
+
+  static std::optional<int> read_number(const std::string& text) {
+    int number = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, number);
+    if (error != std::errc() || stop != end) return std::nullopt;
+    return number;
+  }
+
+  int count_workers() {
+    const std::string key = "launch.nproc_per_node";
+    const JobValue& value = job().setting(key).value;
+    if (const auto* const number = std::get_if<std::int64_t>(&value)) {
+      return static_cast<int>(*number);
+    }
+    const std::string word = std::get<std::string>(value);
+    if (word == "gpu" && spec_.facts.gpus == 0) {
+      complain(key, spec_.facts.devices.empty() ? no_devices() : no_visible_gpu());
+      return 1;
+    }
+    const bool on_gpus = word == "gpu" || (word == "auto" && spec_.facts.gpus > 0);
+    const int count = on_gpus ? spec_.facts.gpus : spec_.facts.cpus;
+    spec_.warnings.push_back("workers: " + std::to_string(count) + ", one per " +
+                             (on_gpus ? "GPU" : "CPU that we may use") + " (" + word + ")");
+    return count;
+  }
+
+  void take_endpoint() {
+    spec_.master_addr = job().maybe_text("launch.master_addr").value_or(spec_.master_addr);
+    if (spec_.master_addr.starts_with('[') && spec_.master_addr.ends_with(']')) {
+      spec_.master_addr = spec_.master_addr.substr(1, spec_.master_addr.size() - 2);
+    } else if (std::ranges::count(spec_.master_addr, ':') == 1) {  // IPv6 has two or more
+      complain("launch.master_addr",
+               spec_.master_addr + ": holds a port. Give it as --master-port=PORT.");
+    }
+    spec_.local_addr = job().maybe_text("launch.local_addr").value_or("");
+    const bool is_static = job().text("launch.rdzv_backend") == "static";
+    const int usual = is_static ? kStaticPort : kC10dPort;
+    spec_.master_port = static_cast<int>(
+        job().maybe_integer("launch.master_port").value_or(spec_.max_nodes > 1 ? usual : 0));
+    if (const auto endpoint = job().maybe_text("launch.rdzv_endpoint")) read_endpoint(*endpoint);
+    if (job().flag("launch.standalone")) {
+      spec_.master_addr = spec_.facts.loopback;
+      spec_.master_port = 0;
+    }
+    // Without IPv4 there: /etc/hosts often knows localhost as 127.0.0.1 alone.
+    if (spec_.master_addr == "localhost" && spec_.facts.loopback != kUsualLoopback)
+      spec_.master_addr = spec_.facts.loopback;
+    if (spec_.max_nodes == 1) return;
+    const bool has_address =
+        job().maybe_text("launch.master_addr") || job().maybe_text("launch.rdzv_endpoint");
+    if (!has_address) {
+      spec_.warnings.push_back("no --master-addr: taken is " + spec_.master_addr +
+                               ", so all nodes are agents of this machine");
+    }
+    if (job().flag("launch.standalone")) {
+      complain(
+          "launch.standalone",
+          "one node, but --nnodes is " + job().text("launch.nnodes") + ". Leave one of them out.");
+    } else if (spec_.master_port == 0) {
+      complain("launch.master_port",
+               "0 is a free port, which the other nodes cannot know. Give a number.");
+    }
+  }
+
+  void read_endpoint(const std::string& endpoint) {
+    const std::string key = "launch.rdzv_endpoint";
+    const bool bracketed = endpoint.starts_with('[');
+    const std::size_t close = bracketed ? endpoint.find(']') : 0;
+    if (close == std::string::npos) {
+      complain(key, endpoint + ": '[' without ']'. Write [ADDRESS]:PORT.");
+      return;
+    }
+    const std::size_t colon = endpoint.find(':', close);
+    const std::string host = bracketed ? endpoint.substr(1, close - 1) : endpoint.substr(0, colon);
+    int port = 0;
+    if (colon != std::string::npos) {
+      const char* const end = endpoint.data() + endpoint.size();
+      const auto [stop, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
+      if (error != std::errc() || stop != end || port < 0 || port > 65535) {
+        complain(key, endpoint + ": the port is not a number from 0 to 65535. Write HOST:PORT.");
+        return;
+      }
+    }
+    // With c10d the endpoint is where torch's agents meet; its workers get another port. One node
+    // meets nobody.
+    if (job().text("launch.rdzv_backend") != "static" && spec_.max_nodes == 1) return;
+    if (!host.empty()) spec_.master_addr = host;
+    if (port != 0) spec_.master_port = port;
+  }
+
+  /// torchrun's table of waiting times; what has no meaning here is accepted with a note.
+  void take_conf() {
+    const std::string key = "launch.rdzv_conf";
+    for (const std::string& part : split(job().maybe_text(key).value_or(""), ',')) {
+      const std::size_t equals = part.find('=');
+      if (equals == std::string::npos || equals == 0) {
+        complain(key, part + ": not KEY=VALUE. Write --rdzv-conf KEY=VALUE,KEY=VALUE.");
+      } else {
+        take_conf_entry(part.substr(0, equals), part.substr(equals + 1));
+      }
+    }
+    spec_.last_call = job().duration("launch.last_call");
+    if (last_call_conf_) spec_.last_call = *last_call_conf_;
+    if (!job().is_null("launch.join_timeout")) {
+      spec_.join_timeout = job().duration("launch.join_timeout");
+    }
+    if (!job().is_null("launch.replace_timeout")) {
+      spec_.replace_timeout = job().duration("launch.replace_timeout");
+    }
+    const bool outlives_nodes = spec_.min_nodes < spec_.max_nodes || spec_.replace_timeout;
+    const bool has_number = job().setting("launch.max_restarts").origin != "default";
+    spec_.lost_nodes_are_free = outlives_nodes && !has_number;
+  }
+
+  void take_conf_entry(const std::string& name, const std::string& value) {
+    const std::string key = "launch.rdzv_conf";
+    if (name == "is_host") {
+      if (value == "true" || value == "1" || value == "True") spec_.is_host = true;
+      if (value == "false" || value == "0" || value == "False") spec_.is_host = false;
+      if (!spec_.is_host) complain(key, name + "=" + value + ": neither true nor false.");
+      return;
+    }
+    const bool is_static = job().text("launch.rdzv_backend") == "static";
+    const bool is_join = name == (is_static ? "timeout" : "join_timeout");
+    if (is_join || name == "last_call_timeout") {
+      const std::optional<int> seconds = read_number(value);
+      if (!seconds || *seconds < 1) {
+        complain(key, name + "=" + value + ": not a whole number of seconds above 0.");
+      } else if (is_join) {
+        spec_.join_timeout = std::chrono::seconds(*seconds);
+      } else {
+        last_call_conf_ = std::chrono::seconds(*seconds);
+      }
+      return;
+    }
+    if (spec_.max_nodes > 1) {
+      spec_.warnings.push_back(origin(key) + ": " + name + " has no effect here");
+    }
+  }
+
+  void take_signals() {
+    spec_.stop_signal_names = job().text("launch.signals_to_handle");
+    for (const std::string& name : split(spec_.stop_signal_names, ',')) {
+      const int signal = signal_number(name);
+      if (signal == 0 || signal == signal_number("KILL") || signal == signal_number("STOP") ||
+          signal == signal_number("CHLD")) {
+        spec_.warnings.push_back(origin("launch.signals_to_handle") + ": " + name +
+                                 " is not a signal that can be handled; it is left out");
+      } else {
+        spec_.listed_signals.push_back(signal);
+      }
+    }
+  }
+
+  void take_rest() {
+    spec_.role = job().text("launch.role");
+    spec_.user_run_id = job().text("launch.rdzv_id");
+    spec_.random_user_run_id = job().flag("launch.standalone");
+    take_lock_name();
+    spec_.max_restarts = static_cast<int>(job().integer("launch.max_restarts"));
+    spec_.grace = job().duration("launch.grace");
+    spec_.died_within = job().duration("launch.died_within");
+    if (!job().is_null("launch.hang_timeout")) {
+      spec_.hang_timeout = job().duration("launch.hang_timeout");
+      if (*spec_.hang_timeout < kShortestHang) {
+        complain("launch.hang_timeout",
+                 "a worker cannot be told from a hanging one in less than 1s. "
+                 "Give more, or leave it out.");
+      }
+    }
+    spec_.virtual_local_rank = job().flag("launch.virtual_local_rank");
+    const std::string& shown = job().text("launch.append_local_rank");
+    if (shown == "dash") spec_.local_rank_flag = "--local-rank";
+    if (shown == "underscore") spec_.local_rank_flag = "--local_rank";
+    take_store();
+    take_survivors();
+    take_logs();
+    take_web();
+    warn_of_ignored();
+  }
+
+  /// Only a run id that the user gave says that two starts are one run.
+  void take_lock_name() {
+    if (spec_.random_user_run_id || spec_.user_run_id == "none") return;
+    // Without a rank of its own a node may stand beside others of the same job.
+    if (spec_.max_nodes > 1 && !spec_.node_rank) return;
+    const std::string endpoint = job()
+                                     .maybe_text("launch.rdzv_endpoint")
+                                     .value_or(endpoint_text(spec_.master_addr, spec_.master_port));
+    spec_.lock_name = "run " + spec_.user_run_id + " at " + endpoint + " as node " +
+                      std::to_string(spec_.node_rank.value_or(0));
+  }
+
+  /// torch's own way to say that rank 0 is to serve is obeyed unless the user says otherwise here.
+  void take_store() {
+    const JobValues::Setting& setting = job().setting("launch.store");
+    const auto torch_says = find_variable(base_, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE");
+    const bool by_variable = setting.origin == "default" && torch_says == "1";
+    spec_.store_in_worker = by_variable || job().text("launch.store") == "worker";
+  }
+
+  /// Errors: a problem when rank 0 serves the store, which is then gone with it.
+  void take_survivors() {
+    const std::string key = "launch.restart";
+    spec_.keeps_survivors = job().text(key) == "failed";
+    if (!spec_.keeps_survivors) return;
+    if (spec_.store_in_worker) {
+      complain(key,
+               "--restart failed does not go with a store that rank 0 serves. Leave out "
+               "--store worker and TORCH_DISABLE_SHARE_RDZV_TCP_STORE, or give up --restart "
+               "failed.");
+    }
+    if (spec_.max_restarts == 0 && !spec_.lost_nodes_are_free) {
+      spec_.warnings.push_back(origin(key) +
+                               ": failed has no effect without rounds to restart in. Add "
+                               "--max-restarts N.");
+    }
+  }
+
+  void take_web() {
+    const std::string key = "launch.web";
+    const std::optional<std::string> text = job().maybe_text(key);
+    if (!text) return;
+    spec_.web = read_web_address(*text);
+    if (!spec_.web)
+      complain(key, *text + ": not a port. Give PORT or ADDRESS:PORT, the address in numbers.");
+  }
+
+  void take_logs() {
+    const std::string key_of_specs = "launch.logs_specs";
+    if (!job().is_null(key_of_specs) && job().text(key_of_specs) != "default") {
+      complain(key_of_specs,
+               job().text(key_of_specs) +
+                   ": Python plug-ins are not loaded here, only default is there. Leave it out; "
+                   "--log-dir, --redirects and --tee say where output goes.");
+    }
+    spec_.logs = make_log_spec(job(), spec_.nproc, problems_);
+    spec_.warnings.insert(
+        spec_.warnings.end(), spec_.logs.warnings.begin(), spec_.logs.warnings.end());
+    spec_.has_run_dir = options_.job_file.has_value() || options_.has_output;
+    for (const WorkerStream stream : {WorkerStream::output, WorkerStream::errors}) {
+      const std::string key = "launch.duplicate_" + std::string(to_text(stream)) + "_filters";
+      if (spec_.logs.duplicates[static_cast<std::size_t>(stream)].empty()) continue;
+      bool is_used = false;
+      for (int rank = 0; rank < spec_.nproc; ++rank)
+        is_used |= plan_stream(spec_.logs, spec_.has_run_dir, rank, stream).is_copied;
+      if (is_used) continue;
+      spec_.warnings.push_back(origin(key) + " has no effect: no " + std::string(to_text(stream)) +
+                               " goes both to a log file and to the console. Add --tee 3.");
+    }
+  }
+
+  void warn_of_ignored() {
+    if (find_variable(base_, "TORCHELASTIC_ENABLE_FILE_TIMER") == "1") {
+      spec_.warnings.push_back(
+          "TORCHELASTIC_ENABLE_FILE_TIMER has no effect: watch for hangs by --hang-timeout.");
+    }
+    for (const Flag& flag : flags()) {
+      if (flag.support != FlagSupport::ignored) continue;
+      const JobValues::Setting& setting = job().setting(flag.key);
+      if (setting.origin == "default" || setting.value == JobValue(false)) continue;
+      spec_.warnings.push_back(setting.origin + " has no effect: " + std::string(flag.help) + ".");
+    }
+  }
+
+  static std::string no_devices() {
+    return "gpu: this node has no GPU device files (/dev/nvidia0, ...). Load the driver, or give a "
+           "number or cpu.";
+  }
+
+  [[nodiscard]] std::string no_visible_gpu() const {
+    return "gpu: CUDA_VISIBLE_DEVICES=" + visible_devices() +
+           " leaves none of this node's GPUs: " + list_gpus(spec_.facts.devices) + ".";
+  }
+
+  /// Of the workers' environment.
+  [[nodiscard]] std::string visible_devices() const {
+    return find_variable(spec_.environment, "CUDA_VISIBLE_DEVICES").value_or("");
+  }
+
+  /// How many GPUs the job cannot do without. Workers of ours share one where gloo adds gradients.
+  [[nodiscard]] int wanted_gpus() const {
+    const bool by_device = spec_.own_worker && job().text("device").starts_with("cuda");
+    if (spec_.virtual_local_rank && !spec_.facts.devices.empty()) return spec_.nproc;
+    if (!by_device) return 0;
+    return job().text("backend") == "gloo" ? 1 : spec_.nproc;
+  }
+
+  void check_gpus() {
+    const std::vector<Gpu>& devices = spec_.facts.devices;
+    const bool is_set = spec_.environment.contains("CUDA_VISIBLE_DEVICES");
+    if (!devices.empty() && !spec_.facts.refused_gpu.empty()) {
+      spec_.warnings.push_back("CUDA_VISIBLE_DEVICES=" + visible_devices() + ": CUDA stops at " +
+                               spec_.facts.refused_gpu +
+                               ", which is not a GPU of this node or is named twice, and sees " +
+                               std::to_string(spec_.facts.gpus) +
+                               ". This node has: " + list_gpus(devices));
+    }
+    if (wanted_gpus() > spec_.facts.gpus) {
+      problems_.push_back("cannot give each of " + std::to_string(spec_.nproc) +
+                          " workers a GPU: " + std::to_string(spec_.facts.gpus) +
+                          (is_set ? " visible under CUDA_VISIBLE_DEVICES=" + visible_devices()
+                                  : std::string(" there")) +
+                          ". This node has: " + list_gpus(devices) +
+                          ". Start fewer workers, or use --nproc-per-node gpu.");
+      return;
+    }
+    // Nothing is known of the devices, but the list must name one per worker all the same.
+    const std::size_t named = split(visible_devices(), ',').size();
+    if (!spec_.virtual_local_rank || !is_set || spec_.nproc <= static_cast<int>(named)) return;
+    problems_.push_back("--virtual-local-rank: " + std::to_string(spec_.nproc) +
+                        " workers, but CUDA_VISIBLE_DEVICES=" + visible_devices() + " names " +
+                        std::to_string(named) + ". Name one device per worker.");
+  }
+
+  void take_command() {
+    const std::string from_file =
+        options_.job_file ? job().maybe_text("launch.program").value_or("ddp-worker") : "";
+    spec_.entry = options_.program.empty() ? from_file : options_.program;
+    const bool is_module = job().flag("launch.module");
+    const bool no_python = job().flag("launch.no_python");
+    if (is_module && no_python) {
+      problems_.push_back("-m and --no-python: a module is run by Python. Leave one of them out.");
+    }
+    const bool is_its_name = is_ddp_worker(spec_.entry);
+    if (is_module && is_its_name)
+      problems_.push_back("-m: " + spec_.entry + " is not a Python module. Leave it out.");
+    spec_.script = !is_module && !no_python && is_python_file(spec_.entry);
+    spec_.by_python = is_module || spec_.script;
+    spec_.own_worker = is_its_name || (options_.job_file && !is_module && !is_script(spec_.entry));
+    if (spec_.by_python) {
+      spec_.arguments = {find_variable(base_, "PYTHON_EXEC").value_or("python3"), "-u"};
+      if (is_module) spec_.arguments.emplace_back("-m");
+    }
+    spec_.arguments.push_back(spec_.entry);
+    for (const std::string& argument : options_.program_arguments) {
+      spec_.arguments.push_back(argument);
+    }
+    if (options_.job_file) {
+      spec_.arguments.push_back(*options_.job_file);
+      take_overrides();
+    }
+  }
+
+  /// What the worker is to know of them. A secret would stand where everybody on the node reads it.
+  void take_overrides() {
+    for (const JobOverride& given : options_.overrides) {
+      if (!is_secret(given.path)) spec_.arguments.push_back(given.path + "=" + given.value);
+    }
+    for (const JobOverride& given : options_.flags) {
+      if (given.path == "checkpoint.trust")
+        spec_.arguments.push_back(given.path + "=" + given.value);
+    }
+  }
+
+  const Options& options_;
+  const Environment& base_;
+  JobSpec spec_;
+  std::optional<std::chrono::milliseconds> last_call_conf_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+JobSpec make_job_spec(const Options& options,
+                      JobValues job,
+                      const NodeFacts& facts,
+                      const Environment& environment) {
+  return Maker(options, std::move(job), facts, environment).make();
+}
+
+std::vector<JobOverride> layer_overrides(const Options& options) {
+  std::vector<JobOverride> layers;
+  // Of no interest without a job file, and nothing else has it for a default. Where keys are only
+  // explained, no rule between them is looked at, and the reader wants the table's own default.
+  if (!options.job_file && !options.explain)
+    layers.push_back({"data.batch_per_rank", "1", "default"});
+  if (!options.job_file && !options.program.empty()) {
+    layers.push_back({"name", as_run_name(options.program), "default"});
+    // Whether an unfinished run of another program can be continued is that program's business.
+    layers.push_back({"checkpoint.resume", "never", "default"});
+  }
+  for (const auto* const layer : {&options.variables, &options.overrides, &options.flags}) {
+    layers.insert(layers.end(), layer->begin(), layer->end());
+  }
+  return layers;
+}
+
+std::string device_of(const JobSpec& spec, int local_rank) {
+  const std::string& device = spec.job.text("device");
+  if (device != "auto" && device != "cuda") return device;
+  const int gpus = spec.facts.gpus;
+  // Ranks of ddp-worker beyond the GPUs share them where gloo adds gradients, and are refused by it
+  // otherwise: none of them goes on as a CPU.
+  const bool shares = spec.own_worker && gpus > 0;
+  if (local_rank < gpus || shares) return "cuda:" + std::to_string(local_rank % gpus);
+  return device == "cuda" ? "cuda:" + std::to_string(local_rank) : "cpu";
+}
+
+}  // namespace ddp::launcher

@@ -1,0 +1,66 @@
+// What is done with the workers' output, decided: which streams go to files, which to the console,
+// and how a line looks there. Read from the launch.* keys of a job; torchrun's grammar for -r and
+// -t, with ranges and ranks of any size. Pure.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/job/job_values.h"
+#include "common/node/identity.h"
+#include "common/page/rank_progress.h"
+
+namespace ddp::launcher {
+
+enum class WorkerStream : std::size_t { output, errors };  // stdout, stderr
+
+constexpr std::string_view to_text(WorkerStream stream) {
+  return stream == WorkerStream::output ? "stdout" : "stderr";
+}
+
+struct LogSpec {
+  std::vector<std::string> warnings;
+  std::string directory;            // --log-dir; empty: none
+  std::vector<unsigned> redirects;  // by local rank, a bit per stream: 1 stdout, 2 stderr
+  std::vector<unsigned> tee;
+  std::vector<bool> shown;                             // by local rank: --local-ranks-filter
+  std::array<std::vector<std::string>, 2> duplicates;  // by stream: lines with one of these texts
+  std::optional<std::string> prefix;                   // a template
+  std::string color;                                   // auto, always, never
+  bool fold = false;
+  Progress progress = Progress::automatic;
+  std::optional<std::int64_t> console_limit;  // lines per second of a stream that has a file
+};
+
+/// What happens to one stream of one worker.
+struct StreamPlan {
+  bool is_logged = false;  // it has a file
+  bool is_shown = true;    // on the console
+  bool is_teed = false;    // by --tee: torchrun's prefix
+  bool is_copied = false;  // lines with one of the texts go to the filtered file, too
+
+  bool operator==(const StreamPlan&) const = default;
+};
+
+/// Errors: none here; what cannot be read is appended to `problems`, in one line each.
+LogSpec make_log_spec(const JobValues& job, int nproc, std::vector<std::string>& problems);
+
+/// --log-dir /dev/null: no file, whatever else was asked for.
+bool refuses_files(const LogSpec& spec);
+
+/// Whether a directory in torchrun's layout is to be made: --log-dir, or a stream goes to a file
+/// and there is no run directory.
+bool wants_log_dir(const LogSpec& spec, bool has_run_dir);
+
+StreamPlan plan_stream(const LogSpec& spec, bool has_run_dir, int local_rank, WorkerStream stream);
+
+/// Whether what is written to a console is coloured: auto means on a terminal, unless NO_COLOR or
+/// TERM=dumb says no.
+bool is_colored(const LogSpec& spec, bool is_terminal, const Environment& environment);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,89 @@
+#include "launcher/plan/start/rerun.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <string_view>
+
+#include "common/text/shell_quotes.h"
+#include "common/text/utf8.h"
+#include "launcher/plan/start/worker_environment.h"
+
+namespace ddp::launcher {
+namespace {
+
+/// What is about an agent, a round or a role: a rank alone has none.
+bool is_about_the_job(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kPrefixes{"TORCHELASTIC_", "DDP_", "ROLE_", "GROUP_"};
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), [name](std::string_view prefix) {
+    return name.starts_with(prefix);
+  });
+}
+
+/// bash's form for what must not reach a terminal as it is: $'a\012b'.
+std::string quote_control(std::string_view word) {
+  std::string quoted = "$'";
+  while (!word.empty()) {
+    const std::size_t length = utf8_length(word);
+    const std::string_view character = word.substr(0, std::max<std::size_t>(length, 1));
+    if (length == 0 || is_control(character)) {
+      for (const char c : character) {
+        std::array<char, 8> code{};
+        std::snprintf(code.data(), code.size(), "\\%03o", static_cast<unsigned char>(c));
+        quoted += code.data();
+      }
+    } else {
+      if (character == "'" || character == "\\") quoted += '\\';
+      quoted += character;
+    }
+    word.remove_prefix(character.size());
+  }
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::string quote(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-./=:,+@%").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+  if (plain) return word;
+  const bool is_text = valid_utf8(word) == word.size() && !has_control(word);
+  return is_text ? in_quotes(word) : quote_control(word);
+}
+
+std::string rerun_command(const JobSpec& spec,
+                          const Placement& placement,
+                          const RerunFacts& facts) {
+  Placement alone = placement;  // whose part it plays
+  if (!spec.own_worker) {
+    alone = Placement();
+    alone.local_rank = placement.local_rank;
+  }
+  RoundFacts round;
+  round.master_addr = spec.facts.loopback;
+  round.master_port = facts.port;
+  const std::string rank = std::to_string(placement.rank);
+  const std::string world_size = std::to_string(placement.world_size);
+  std::string text = "cd " + quote(facts.directory.string()) + " && env";
+  for (const auto& [name, value] : added_environment(spec, alone, round, "", -1)) {
+    if (!is_about_the_job(name)) text += " " + quote(name + "=" + shown_value(spec, name, value));
+  }
+  const std::vector<std::string> arguments = worker_arguments(spec, placement);
+  text += " " + quote(spec.executable);
+  for (std::size_t i = 1; i < arguments.size(); ++i)
+    text += " " + quote(arguments[i]);
+  if (placement.world_size == 1) return text;
+  if (!spec.own_worker) {
+    return text + "  # as rank 0 of 1: the data, seeds and rates of rank " + rank + " of " +
+           world_size + " are not repeated";
+  }
+  if (!facts.checkpoint.empty()) {
+    text += " " + quote("checkpoint.resume=" + facts.checkpoint.string());
+  }
+  return text + " --as-rank " + rank + "/" + world_size;
+}
+
+}  // namespace ddp::launcher

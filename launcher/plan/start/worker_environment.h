@@ -1,0 +1,54 @@
+// The environment and the arguments of one worker: torchrun's variables in torchrun's text form,
+// ours on top. Pure.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "common/node/identity.h"
+#include "launcher/plan/start/job_spec.h"
+#include "launcher/plan/start/placement.h"
+
+namespace ddp::launcher {
+
+/// What is known only when a round starts.
+struct RoundFacts {
+  std::string run_id;       // DDP_RUN_ID, of the job
+  std::string agent_id;     // DDP_AGENT_ID: what our agent has started, and no other
+  std::string user_run_id;  // TORCHELASTIC_RUN_ID
+  std::chrono::steady_clock::time_point job_start{};  // DDP_JOB_START: nanoseconds of that clock
+  int round = 0;
+  std::string master_addr;
+  int master_port = 0;
+  std::string interface;          // that leads to the other nodes; empty: the libraries choose
+  std::filesystem::path run_dir;  // empty: none
+  std::filesystem::path log_dir;  // in torchrun's layout, absolute; empty: none
+  // Of the terminal that shows the workers' lines when the job begins; 0: there is none.
+  int columns = 0;
+  int rows = 0;
+};
+
+/// Of a worker's identity what its place and the round say; the rest is empty.
+WorkerIdentity identity_in_round(const Placement& placement, int round);
+
+/// The variables laid over the launcher's own environment for this worker.
+Environment added_environment(const JobSpec& spec,
+                              const Placement& placement,
+                              const RoundFacts& facts,
+                              const std::string& error_file,
+                              int progress_fd);
+
+/// What may be shown of a variable: the values of launch.env are secrets.
+std::string shown_value(const JobSpec& spec, const std::string& name, const std::string& value);
+
+/// The whole environment: the launcher's without what an outer launcher had set for its own worker,
+/// then `added`.
+Environment worker_environment(const JobSpec& spec, const Environment& added);
+
+/// argv of this worker: templates filled, --local-rank=N first among the program's arguments where
+/// asked for.
+std::vector<std::string> worker_arguments(const JobSpec& spec, const Placement& placement);
+
+}  // namespace ddp::launcher

@@ -1,0 +1,292 @@
+// Messages as JSON objects: a message names its fields once, in a function `fields(io, message)`,
+// for both directions: a Writer puts them into an object, a Reader takes them out of one. For the
+// sources of codecs only; message_codec.h says what they promise.
+// A codec adds to this namespace, before it writes or reads: fields() and kType of its messages,
+// and is_sound() where no single field can say it.
+#pragma once
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <chrono>
+#include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "common/text/utf8.h"
+#include "launcher/plan/job_size.h"
+#include "launcher/plan/wire/message_codec.h"
+
+namespace ddp::launcher::wire {
+
+namespace json = boost::json;
+
+inline constexpr std::size_t kMaxDepth = 16;
+inline constexpr std::size_t kMostTexts = 1024;  // of one map
+inline constexpr std::int64_t kMany = 1'000'000'000;
+// 31 years in nanoseconds, an exabyte: a few of them, added up, do not overflow.
+inline constexpr std::int64_t kLarge = 1'000'000'000'000'000'000;
+
+/// Of a number, both ends included.
+struct Range {
+  std::int64_t least = 0;
+  std::int64_t most = kMany;
+};
+inline constexpr Range kCode{0, 255};
+inline constexpr Range kFailure{1, 255};
+inline constexpr Range kSignal{0, 64};
+inline constexpr Range kNotNegative{0, kLarge};    // bytes, ticks, a steady clock, a span of time
+inline constexpr Range kEither{-kLarge, kLarge};   // what a worker counts, a time since a begin
+inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970, shown and no more
+inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
+inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
+inline constexpr Range kPort{0, 65535};
+inline constexpr Range kRank{0, kMostWorkers - 1};
+inline constexpr Range kNode{0, kMostNodes - 1};
+inline constexpr Range kLocalRank{0, kMostWorkersOfNode - 1};
+
+template <typename M, typename T>
+concept A = std::same_as<std::remove_const_t<M>, T>;
+
+template <typename M>
+inline constexpr std::string_view kType = "";
+
+/// What no single field can say.
+template <typename M>
+bool is_sound(const M&) {
+  return true;
+}
+
+// --- Out.
+
+/// Valid UTF-8, at most `most` bytes of `text` and a mark where it was cut.
+inline std::string cleaned(std::string_view text, std::size_t most) {
+  const bool is_cut = text.size() > most;
+  text = text.substr(0, most);
+  std::string result;
+  while (true) {
+    const std::size_t good = valid_utf8(text);
+    result.append(text.substr(0, good));
+    if (good == text.size()) break;
+    const bool is_half = is_cut && text.size() - good < 4;  // of a character, by the cut
+    if (!is_half) result.append(kReplacement);
+    text.remove_prefix(good + 1);
+  }
+  return is_cut ? result + "..." : result;
+}
+
+/// A number outside of its range becomes the nearest in it: what a broken worker writes on its page
+/// must not make its node's message nonsense.
+class Writer {
+ public:
+  template <typename T>
+  void field(std::string_view name, const T& value, Range range = {}) {
+    object_[name] = to_json(value, range);
+  }
+  void whole_text(std::string_view name, const std::string& text) {
+    object_[name] = cleaned(text, std::string::npos);
+  }
+  template <typename M>
+  static json::object write(const M& message) {
+    Writer writer;
+    fields(writer, message);
+    return std::move(writer.object_);
+  }
+
+ private:
+  template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+  static json::value to_json(T value, Range range) {
+    if constexpr (std::same_as<T, bool>) {
+      return value;
+    } else if constexpr (std::same_as<T, std::uint64_t>) {
+      const auto most = static_cast<std::uint64_t>(range.most);
+      return to_json(static_cast<std::int64_t>(std::min(value, most)), range);
+    } else {
+      return std::clamp(static_cast<std::int64_t>(value), range.least, range.most);
+    }
+  }
+  static json::value to_json(double value, Range) {
+    return std::isfinite(value) ? json::value(value) : json::value(nullptr);  // JSON knows no NaN
+  }
+  static json::value to_json(const std::string& text, Range) {
+    return json::value(cleaned(text, kLongestText));
+  }
+  template <typename Period>
+  static json::value to_json(std::chrono::duration<std::int64_t, Period> time, Range range) {
+    return to_json(std::int64_t{std::chrono::nanoseconds(time).count()}, range);
+  }
+  static json::value to_json(std::chrono::system_clock::time_point time, Range range) {
+    return to_json(time.time_since_epoch(), range);
+  }
+  template <typename T>
+  static json::value to_json(const std::optional<T>& value, Range range) {
+    return value ? to_json(*value, range) : json::value(nullptr);
+  }
+  template <typename T>
+  static json::value to_json(const std::vector<T>& values, Range range) {
+    json::array array;
+    array.reserve(values.size());
+    for (const T& value : values)
+      array.push_back(to_json(value, range));
+    return array;
+  }
+  static json::value to_json(const std::map<std::string, std::string>& texts, Range range) {
+    json::object object;
+    for (const auto& [name, text] : texts)
+      object[cleaned(name, kLongestText)] = to_json(text, range);
+    return object;
+  }
+  template <typename M>
+  requires std::is_class_v<M>
+  static json::value to_json(const M& message, Range) { return write(message); }
+
+  json::object object_;
+};
+
+template <typename M>
+std::string write_message(const M& message) {
+  json::object object = Writer::write(message);
+  object["type"] = kType<M>;
+  return json::serialize(object);
+}
+
+// --- In.
+
+class Reader {
+ public:
+  explicit Reader(const json::object& object) : object_(object) {}
+
+  template <typename T>
+  void field(std::string_view name, T& value, Range range = {}) {
+    const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
+    is_good_ = found != nullptr && take(*found, value, range);
+  }
+  /// As long as its frame lets it be.
+  void whole_text(std::string_view name, std::string& text) {
+    const json::value* const found = is_good_ ? object_.if_contains(name) : nullptr;
+    const json::string* const string = found == nullptr ? nullptr : found->if_string();
+    is_good_ = string != nullptr;
+    if (is_good_) text.assign(string->data(), string->size());
+  }
+
+  template <typename M>
+  static bool read(const json::value& from, M& message) {
+    const json::object* const object = from.if_object();
+    if (object == nullptr) return false;
+    Reader reader(*object);
+    fields(reader, message);
+    return reader.is_good_ && is_sound(message);
+  }
+
+ private:
+  template <typename T>
+  requires std::integral<T> || std::is_enum_v<T>
+  static bool take(const json::value& from, T& value, Range range) {
+    if constexpr (std::same_as<T, bool>) {
+      if (from.is_bool()) value = from.get_bool();
+      return from.is_bool();
+    } else {
+      const std::int64_t* const number = from.if_int64();
+      if (number == nullptr || *number < range.least || *number > range.most) return false;
+      value = static_cast<T>(*number);
+      return true;
+    }
+  }
+  static bool take(const json::value& from, double& value, Range) {
+    boost::system::error_code error;
+    value = from.is_null() ? std::nan("") : from.to_number<double>(error);
+    return !error;
+  }
+  static bool take(const json::value& from, std::string& text, Range) {
+    // As a Writer cuts it: a byte that is not UTF-8 takes three.
+    constexpr std::size_t kLongest = kReplacement.size() * (kLongestText + 1);
+    const json::string* const string = from.if_string();
+    if (string == nullptr || string->size() > kLongest) return false;
+    text.assign(string->data(), string->size());
+    return true;
+  }
+  template <typename Period>
+  static bool take(const json::value& from,
+                   std::chrono::duration<std::int64_t, Period>& time,
+                   Range range) {
+    std::int64_t count = 0;
+    if (!take(from, count, range)) return false;
+    time = std::chrono::duration_cast<std::chrono::duration<std::int64_t, Period>>(
+        std::chrono::nanoseconds(count));
+    return true;
+  }
+  static bool take(const json::value& from,
+                   std::chrono::system_clock::time_point& time,
+                   Range range) {
+    std::chrono::nanoseconds since{0};
+    if (!take(from, since, range)) return false;
+    time = std::chrono::system_clock::time_point(since);
+    return true;
+  }
+  template <typename T>
+  static bool take(const json::value& from, std::optional<T>& value, Range range) {
+    value.reset();
+    return from.is_null() || take(from, value.emplace(), range);
+  }
+  template <typename T>
+  static bool take(const json::value& from, std::vector<T>& values, Range range) {
+    const json::array* const array = from.if_array();
+    if (array == nullptr) return false;
+    values.clear();
+    return std::all_of(array->begin(), array->end(), [&](const json::value& value) {
+      return take(value, values.emplace_back(), range);
+    });
+  }
+  static bool take(const json::value& from, std::map<std::string, std::string>& texts, Range) {
+    const json::object* const object = from.if_object();
+    if (object == nullptr || object->size() > kMostTexts) return false;
+    texts.clear();
+    return std::all_of(object->begin(), object->end(), [&](const auto& entry) {
+      return take(entry.value(), texts[std::string(entry.key())], Range{});
+    });
+  }
+  template <typename M>
+  requires std::is_class_v<M>
+  static bool take(const json::value& from, M& message, Range) { return read(from, message); }
+
+  const json::object& object_;
+  bool is_good_ = true;
+};
+
+/// The message of that type, if it is one of the variant's.
+template <typename Variant, std::size_t I = 0>
+std::optional<Variant> read_as(std::string_view type, const json::value& from) {
+  if constexpr (I < std::variant_size_v<Variant>) {
+    using M = std::variant_alternative_t<I, Variant>;
+    if (type != kType<M>) return read_as<Variant, I + 1>(type, from);
+    M message;
+    if (Reader::read(from, message)) return message;
+  }
+  return std::nullopt;
+}
+
+template <typename Variant>
+std::optional<Variant> decode(std::string_view text) {
+  json::parse_options options;
+  options.max_depth = kMaxDepth;
+  boost::system::error_code error;
+  const json::value root = json::parse(text, error, {}, options);
+  const json::object* const object = error ? nullptr : root.if_object();
+  const json::value* const type = object == nullptr ? nullptr : object->if_contains("type");
+  const json::string* const name = type == nullptr ? nullptr : type->if_string();
+  if (name == nullptr) return std::nullopt;
+  return read_as<Variant>(std::string_view(name->data(), name->size()), root);
+}
+
+}  // namespace ddp::launcher::wire

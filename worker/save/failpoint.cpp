@@ -1,0 +1,106 @@
+#include "worker/save/failpoint.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <deque>
+#include <optional>
+
+#include "common/error.h"
+
+namespace ddp {
+namespace {
+
+struct Armed {
+  std::string name;
+  std::string action;
+  int value = 0;
+  int at = 1;
+  std::atomic<int> passes{0};
+};
+
+std::deque<Armed>& armed() {
+  static std::deque<Armed> all;
+  return all;
+}
+
+std::optional<int> parse_number(std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return {};
+  return value;
+}
+
+/// The part of `text` behind the last `mark`, which is gone from it then.
+std::optional<std::string_view> take_behind(std::string_view& text, char mark) {
+  const std::size_t place = text.rfind(mark);
+  if (place == std::string_view::npos) return {};
+  const std::string_view behind = text.substr(place + 1);
+  text = text.substr(0, place);
+  return behind;
+}
+
+bool take_number(std::string_view& text, char mark, int& value) {
+  const std::optional<std::string_view> behind = take_behind(text, mark);
+  if (!behind) return true;
+  const std::optional<int> number = parse_number(*behind);
+  value = number.value_or(value);
+  return number.has_value();
+}
+
+void arm(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kPlain{"kill", "stop", "abort"};
+  constexpr std::array<std::string_view, 3> kValued{"exit", "error", "sleep"};
+  const std::string whole(text);
+  Armed& point = armed().emplace_back();
+  bool is_good = take_number(text, '@', point.at) && point.at > 0;
+  const bool has_value = text.find(':') != std::string_view::npos;
+  is_good = take_number(text, ':', point.value) && is_good;
+  point.action = take_behind(text, '=').value_or("");
+  point.name = text;
+  is_good = is_good && (has_value ? std::ranges::find(kValued, point.action) != kValued.end()
+                                  : std::ranges::find(kPlain, point.action) != kPlain.end());
+  if (is_good && std::ranges::find(kFailpoints, point.name) != kFailpoints.end()) return;
+  std::string names;
+  for (const std::string_view name : kFailpoints)
+    names += (names.empty() ? "" : ", ") + std::string(name);
+  throw UsageError("DDP_FAILPOINTS: \"" + whole +
+                   "\" is not NAME=ACTION[@N] with an action of kill, stop, abort, exit:CODE, "
+                   "error:ERRNO or sleep:MILLISECONDS and a name of " +
+                   names + ".");
+}
+
+void act(const Armed& point) {
+  if (point.action == "kill") ::raise(SIGKILL);
+  if (point.action == "stop") ::raise(SIGSTOP);
+  if (point.action == "abort") std::abort();
+  if (point.action == "exit") ::_exit(point.value);
+  if (point.action == "sleep") ::poll(nullptr, 0, point.value);
+  if (point.action == "error")
+    throw SystemError(system_message("failpoint", point.name, point.value));
+}
+
+}  // namespace
+
+void arm_failpoints(const std::string& text) {
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    arm(std::string_view(text).substr(start, end - start));
+    start = end + 1;
+  }
+}
+
+void failpoint(std::string_view name) {
+  const Armed* due = nullptr;
+  for (Armed& point : armed()) {
+    if (point.name == name && point.passes.fetch_add(1) + 1 == point.at) due = &point;
+  }
+  if (due != nullptr) act(*due);
+}
+
+}  // namespace ddp

@@ -1,0 +1,60 @@
+#include "worker/train/failure/last_words.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <exception>
+
+#include "worker/train/failure/error_file.h"
+#include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/uncaught.h"
+
+namespace ddp::worker {
+namespace {
+
+// The first thread that comes tells and ends the process; others wait for that. Who comes twice has
+// failed at telling: out of memory, say.
+[[noreturn]] void on_terminate() noexcept {
+  static std::atomic<long> first{0};
+  const long self = ::syscall(SYS_gettid);
+  long before = 0;
+  if (!first.compare_exchange_strong(before, self)) {
+    if (before == self) ::_exit(exit_code::kInternal);
+    while (true)
+      ::pause();
+  }
+  const LastWords& words = last_words();
+  const bool is_main = self == ::getpid();
+  const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
+  ::_exit(words.say(uncaught.error, uncaught.stack));
+}
+
+}  // namespace
+
+int LastWords::say(const Error& error, const std::vector<const void*>& stack) const {
+  const int code = explain(program, error);
+  record(error);
+  std::string frames;
+  for (const std::string& frame : own_frames(stack))
+    frames += "\n  in " + frame;
+  if (frames.empty()) return code;
+  (void)explain(program, Error(frames.substr(1), code));
+  record(Error(error.what() + frames, code));
+  return code;
+}
+
+void LastWords::record(const Error& error) const {
+  write_error_file(error_file, rank, error);
+}
+
+LastWords& last_words() {
+  static auto& words = *new LastWords();
+  return words;
+}
+
+void speak_on_terminate() {
+  std::set_terminate(on_terminate);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,114 @@
+#include "worker/train/failure/throw_trace.h"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <unwind.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <typeinfo>
+
+namespace ddp::worker {
+namespace {
+
+using Init = decltype(&abi::__cxa_init_primary_exception);
+
+// An error of a thread of the loader may be older than others of it.
+constexpr std::size_t kThrows = 256;
+constexpr std::size_t kDepth = 32;  // of the innermost calls: those of the program are among them
+constexpr std::uint64_t kBeingWritten = std::numeric_limits<std::uint64_t>::max();
+
+/// Many threads write, each an entry that no other is writing, and one reads what is long written;
+/// should a writer be at it all the same, the number tells: it is written first and last, and each
+/// part in between in this order (release), and read so (acquire).
+struct Entry {
+  std::atomic<std::uint64_t> number{0};  // of the throw; 0: none
+  std::atomic<const void*> object{nullptr};
+  std::atomic<const std::type_info*> type{nullptr};
+  std::array<std::atomic<const void*>, kDepth> addresses{};
+};
+
+constinit std::array<Entry, kThrows> entries;
+constinit std::atomic<std::uint64_t> throws{0};
+constinit std::atomic<Init> next_init{nullptr};
+
+/// On the way out of this file: its own frames come first.
+struct Walk {
+  Entry& entry;
+  const void* caller;
+  bool is_outside = false;
+  std::size_t depth = 0;
+};
+
+_Unwind_Reason_Code note(_Unwind_Context* context, void* argument) {
+  Walk& walk = *static_cast<Walk*>(argument);
+  // An integer by its interface.
+  const auto* const address = reinterpret_cast<const void*>(_Unwind_GetIP(context));
+  walk.is_outside = walk.is_outside || address == walk.caller;
+  if (walk.is_outside) walk.entry.addresses[walk.depth++].store(address, std::memory_order_release);
+  return walk.depth == kDepth ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+void keep(const void* object, const std::type_info* type, const void* caller) {
+  const std::uint64_t number = 1 + throws.fetch_add(1, std::memory_order_relaxed);
+  Entry& entry = entries[number % kThrows];
+  // Held up while hundreds of others were thrown: that one keeps it.
+  if (entry.number.exchange(kBeingWritten, std::memory_order_relaxed) == kBeingWritten) return;
+  entry.object.store(object, std::memory_order_release);
+  entry.type.store(type, std::memory_order_release);
+  Walk walk{entry, caller};
+  (void)_Unwind_Backtrace(note, &walk);
+  if (walk.depth < kDepth) entry.addresses[walk.depth].store(nullptr, std::memory_order_release);
+  entry.number.store(number, std::memory_order_release);
+}
+
+/// The C++ library's.
+Init find_next_init() {
+  Init next = next_init.load(std::memory_order_relaxed);
+  if (next != nullptr) return next;
+  next = reinterpret_cast<Init>(::dlsym(RTLD_NEXT, "__cxa_init_primary_exception"));
+  next_init.store(next, std::memory_order_relaxed);
+  return next;
+}
+
+// Before other threads are there: dlsym takes a lock.
+[[maybe_unused]] const Init found_early = find_next_init();
+
+}  // namespace
+
+std::vector<const void*> throw_trace(const void* object, const std::type_info& type) {
+  std::uint64_t newest = 0;  // an older one may have lain at the same address
+  const std::type_info* type_of_newest = nullptr;
+  std::vector<const void*> found;
+  for (const Entry& entry : entries) {
+    const std::uint64_t number = entry.number.load(std::memory_order_acquire);
+    if (number <= newest || number == kBeingWritten ||
+        entry.object.load(std::memory_order_acquire) != object)
+      continue;
+    const std::type_info* const type_of_it = entry.type.load(std::memory_order_acquire);
+    std::vector<const void*> addresses;
+    for (const auto& kept : entry.addresses) {
+      const void* const address = kept.load(std::memory_order_acquire);
+      if (address == nullptr) break;
+      addresses.push_back(address);
+    }
+    if (entry.number.load(std::memory_order_relaxed) != number) continue;
+    newest = number;
+    type_of_newest = type_of_it;
+    found = addresses;
+  }
+  // One that another copy of the C++ library has made may lie where one of ours was.
+  if (type_of_newest == nullptr || *type_of_newest != type) found.clear();
+  return found;
+}
+
+}  // namespace ddp::worker
+
+// Weak: a program that links the C++ library statically has that one's.
+extern "C" [[gnu::weak]] abi::__cxa_refcounted_exception* abi::__cxa_init_primary_exception(
+    void* object, std::type_info* type, void (*destroy)(void*)) noexcept {
+  ddp::worker::keep(object, type, __builtin_return_address(0));
+  return ddp::worker::find_next_init()(object, type, destroy);
+}

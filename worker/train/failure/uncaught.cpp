@@ -1,0 +1,158 @@
+#include "worker/train/failure/uncaught.h"
+
+#include <cxxabi.h>
+#include <sys/prctl.h>
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <string_view>
+#include <typeinfo>
+
+#include "worker/dist/peer_call.h"
+#include "worker/train/failure/own_frames.h"
+#include "worker/train/failure/throw_trace.h"
+
+namespace ddp::worker {
+namespace {
+
+std::string demangled(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
+  return name == nullptr ? type.name() : name.get();
+}
+
+std::string thread_name() {
+  std::array<char, 17> name{};
+  ::prctl(PR_GET_NAME, name.data());
+  return name.data();
+}
+
+std::string with_type(const std::string& type, const std::string& text) {
+  return type + (text.empty() ? "" : ": " + text);
+}
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLongest = 16 << 10;
+  if (text.size() <= kLongest) return text;
+  return text.substr(0, kLongest) + "... (" + std::to_string(text.size()) + " bytes)";
+}
+
+std::string text_of(const std::exception& error) {
+  const char* const text = error.what();
+  return text == nullptr ? "" : shortened(text);
+}
+
+/// Of std::throw_with_nested's own type, the one that was given to it.
+std::string type_of(const std::exception& error) {
+  constexpr std::string_view kNested = "std::_Nested_exception<";
+  const std::string type = demangled(typeid(error));
+  if (!type.starts_with(kNested) || !type.ends_with('>')) return type;
+  return type.substr(kNested.size(), type.size() - kNested.size() - 1);
+}
+
+std::string causes_of(const std::exception& error);
+
+std::string explain(const std::type_info* thrown) {
+  return thrown == nullptr ? "unknown exception" : demangled(*thrown);
+}
+
+/// Its type and text, and a line for each of its causes (std::nested_exception), the nearest first.
+std::string describe(const std::exception_ptr& thrown) {
+  const std::type_info* const type = thrown.__cxa_exception_type();
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& error) {
+    return with_type(type_of(error), text_of(error)) + causes_of(error);
+  } catch (const std::string& text) {
+    return with_type("std::string", shortened(text));
+  } catch (const char* text) {
+    return with_type("char const*", text == nullptr ? "" : shortened(text));
+  } catch (int number) {
+    return with_type("int", std::to_string(number));
+  } catch (...) {
+    return explain(type);
+  }
+}
+
+std::string causes_of(const std::exception& error) {
+  const auto* const nested = dynamic_cast<const std::nested_exception*>(&error);
+  if (nested == nullptr || nested->nested_ptr() == nullptr) return "";
+  return "\n  caused by " + describe(nested->nested_ptr());
+}
+
+/// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
+/// that is told by its text.
+bool is_lack_of_memory(const c10::Error& error) {
+  return dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         error.msg().find("DefaultCPUAllocator") != std::string::npos;
+}
+
+/// Of a program whose main thread is its own from end to end.
+Uncaught as_own_error(const std::exception& error) {
+  const auto* const torch = dynamic_cast<const c10::Error*>(&error);
+  if (torch == nullptr) return as_error(error);
+  try {
+    throw_as_own(*torch);
+  } catch (const std::exception& own) {
+    return as_error(own);
+  }
+}
+
+}  // namespace
+
+void throw_as_own(const c10::Error& error) {
+  if (is_peer_error(error) || is_lack_of_memory(error) ||
+      dynamic_cast<const c10::AcceleratorError*>(&error) != nullptr)
+    throw;
+  throw OwnError(with_type(demangled(typeid(error)), message_of(error)), stack_of(error));
+}
+
+Uncaught as_error(const std::exception& error) {
+  if (const auto* const own = dynamic_cast<const OwnError*>(&error)) return {*own, own->stack()};
+  if (const auto* const ours = dynamic_cast<const Error*>(&error)) return {*ours};
+  if (is_peer_error(error)) return {PeerError("lost a peer: " + message_of(error))};
+  if (dynamic_cast<const c10::Error*>(&error) != nullptr)
+    return {SystemError("LibTorch: " + message_of(error))};
+  const std::string type = type_of(error);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr)
+    return {SystemError("out of memory (" + type + ")"), stack_of(error)};
+  return {Error(with_type(type, text_of(error)) + causes_of(error), kUncaught), stack_of(error)};
+}
+
+Uncaught as_other_error() {
+  const std::exception_ptr current = std::current_exception();
+  const std::type_info* const type = current.__cxa_exception_type();
+  // All that an exception_ptr of libstdc++ holds is where the object lies.
+  static_assert(sizeof(current) == sizeof(void*));
+  const void* object = nullptr;
+  std::memcpy(&object, &current, sizeof object);
+  const bool is_known = object != nullptr && type != nullptr;
+  return {Error(describe(current), kUncaught),
+          is_known ? throw_trace(object, *type) : std::vector<const void*>()};
+}
+
+Uncaught as_terminating_error(bool may_have_left_main) {
+  const std::string where = "std::terminate in thread " + thread_name() + ": ";
+  const std::exception_ptr current = std::current_exception();
+  if (current == nullptr) return {SystemError(where + "no exception is under way")};
+  try {
+    std::rethrow_exception(current);
+  } catch (const PeerError& error) {
+    return {Error((may_have_left_main ? "" : where) + error.what(), error.code())};
+  } catch (const std::exception& error) {
+    if (may_have_left_main) return as_own_error(error);
+    const std::string text = where + with_type(demangled(typeid(error)), message_of(error));
+    if (is_peer_error(error)) return {PeerError(text)};
+    return {SystemError(text), stack_of(error)};
+  } catch (...) {
+    const Uncaught other = as_other_error();
+    if (may_have_left_main) return other;
+    return {SystemError(where + other.error.what()), other.stack};
+  }
+}
+
+}  // namespace ddp::worker

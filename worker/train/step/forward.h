@@ -1,0 +1,48 @@
+// One pass of a batch through the task, in the numbers of the job's precision.
+#pragma once
+
+#include <c10/util/Exception.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "worker/task/task.h"
+#include "worker/train/step/precision.h"
+
+namespace ddp::worker {
+
+struct Pass {
+  Batch batch;  // on the device of the outputs
+  Outputs outputs;
+  Loss loss;
+};
+
+class Forward {
+ public:
+  enum class Mode { training, evaluation };  // which loss
+
+  /// All outlive it. `device` is the model's.
+  Forward(Task& task, Precision& precision, at::Device device)
+      : task_(task), precision_(precision), device_(device) {}
+
+  /// With the `seed` of a step the task may vary the batch by it.
+  [[nodiscard]] Pass run(const Batch& batch,
+                         Mode mode,
+                         std::optional<std::uint64_t> seed = {}) const;
+  /// What the model gives for a batch whose targets nobody knows.
+  [[nodiscard]] Outputs outputs(const Batch& batch) const;
+
+  [[nodiscard]] Task& task() const { return task_; }
+  [[nodiscard]] at::Device device() const { return device_; }
+
+ private:
+  [[nodiscard]] Outputs outputs_of(Batch& batch) const;
+  /// As throw_as_own(), with the layer that the pass fails in.
+  [[noreturn]] void throw_with_layer(const c10::Error& error, Batch& batch) const;
+
+  Task& task_;
+  Precision& precision_;
+  at::Device device_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,198 @@
+#include "worker/train/step/optimizer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "worker/plan/name_pattern.h"
+
+namespace ddp::worker {
+namespace {
+
+std::vector<double> lr_factors(const OptimizerJob& job,
+                               const std::vector<NamedTensor>& parameters) {
+  std::vector<std::string> names;
+  for (const NamedTensor& parameter : parameters)
+    names.push_back(parameter.name);
+  std::vector<double> factors(names.size(), 1);
+  for (const auto& [pattern, factor] : job.lr_factors) {
+    for (const std::size_t i : find_matches("optimizer.lr_factors", pattern, names))
+      factors[i] *= factor;
+  }
+  return factors;
+}
+
+// By name: bias, in_proj_bias of attention, bias_ih_l0 of recurrent layers.
+bool is_bias(const std::string& name) {
+  const std::string last = name.substr(name.rfind('.') + 1);
+  return last == "bias" || last.ends_with("_bias") || last.starts_with("bias_");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const OptimizerJob& job,
+                     Ddp& replica,
+                     Precision& precision,
+                     const ModelFacts& facts,
+                     std::unique_ptr<UpdateRule> rule)
+    : job_(job),
+      replica_(replica),
+      precision_(precision),
+      rule_(rule ? std::move(rule) : make_update_rule(job)),
+      state_(rule_->state()) {
+  const std::vector<NamedTensor>& parameters = replica_.parameters();
+  const std::vector<double> factors = lr_factors(job_, parameters);
+  const std::set<std::string> norms(facts.norm_parameters.begin(), facts.norm_parameters.end());
+  std::vector<at::Tensor> targets;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto& [name, tensor] = parameters[i];
+    const Slot& slot = slots_.emplace_back(make_slot(parameters[i]));
+    targets.push_back(slot.target);
+    if (slot.master_gradient.defined()) {
+      low_weights_.push_back(slot.weight);
+      masters_.push_back(slot.target);
+    }
+    const bool decays = job_.decay_norms_and_biases || !(norms.contains(name) || is_bias(name));
+    const bool has_bias_rate = job_.warms_up_biases && is_bias(name);
+    add_to_group(
+        i, {slot.target.scalar_type(), decays ? job_.weight_decay : 0, factors[i], has_bias_rate});
+  }
+  if (job_.ema_decay) {
+    ema_.emplace(parameters, targets, facts.buffers, EmaRule{*job_.ema_decay, job_.ema_ramp});
+  }
+  if (job_.skips_non_finite) finite_check_.emplace(parameters.at(0).tensor.device());
+}
+
+Optimizer::Slot Optimizer::make_slot(const NamedTensor& parameter) const {
+  Slot slot;
+  slot.name = parameter.name;
+  slot.weight = parameter.tensor.detach();
+  slot.target = slot.weight;
+  if (precision_.has_masters() && slot.weight.scalar_type() != at::kFloat) {
+    slot.target = slot.weight.to(at::kFloat);
+    slot.master_gradient = at::zeros_like(slot.target);
+  }
+  for (const UpdateRule::State& one : state_) {
+    slot.state.push_back(one.is_number ? at::zeros({}, slot.target.options().dtype(at::kFloat))
+                                       : at::zeros_like(slot.target));  // with its strides
+  }
+  return slot;
+}
+
+void Optimizer::add_to_group(std::size_t slot, const ParameterGroup& wanted) {
+  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const ParameterGroup& group) {
+    return group.type == wanted.type && group.weight_decay == wanted.weight_decay &&
+           group.lr_factor == wanted.lr_factor && group.has_bias_rate == wanted.has_bias_rate;
+  });
+  ParameterGroup& group = found != groups_.end() ? *found : groups_.emplace_back(wanted);
+  group.members.push_back(slot);
+}
+
+bool Optimizer::fits(const Plan& plan) const {
+  const std::vector<NamedTensor>& parameters = replica_.parameters();
+  if (plan.gradients.size() != parameters.size()) return false;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (!parameters[i].tensor.grad().is_same(plan.gradients[i])) return false;
+  return true;
+}
+
+Optimizer::Plan Optimizer::make_plan() const {
+  Plan plan;
+  plan.gradients = replica_.gradients();
+  for (const ParameterGroup& group : groups_) {
+    UpdateLists& lists = plan.calls.emplace_back();
+    lists.state.resize(state_.size());
+    std::vector<at::Tensor>& gradients = plan.by_call.emplace_back();
+    for (const std::size_t i : group.members) {
+      const at::Tensor& gradient = plan.gradients[i];
+      if (!gradient.defined()) continue;
+      const Slot& slot = slots_[i];
+      if (slot.master_gradient.defined()) {
+        plan.low.push_back(gradient);
+        plan.wide.push_back(slot.master_gradient);
+      }
+      lists.parameters.push_back(slot.target);
+      gradients.push_back(slot.master_gradient.defined() ? slot.master_gradient : gradient);
+      for (std::size_t k = 0; k < state_.size(); ++k)
+        lists.state[k].push_back(slot.state[k]);
+    }
+    lists.gradients = gradients;
+    plan.all.insert(plan.all.end(), gradients.begin(), gradients.end());
+  }
+  return plan;
+}
+
+std::optional<at::Tensor> Optimizer::find_overflow() {
+  if (LossScale* const scale = precision_.loss_scale()) return scale->unscale(plan_.by_call);
+  if (finite_check_) return finite_check_->look_at(plan_.by_call);
+  return {};
+}
+
+void Optimizer::step(const StepRates& rates) {
+  const at::NoGradGuard no_grad;
+  if (!fits(plan_)) {
+    plan_ = make_plan();
+    ++list_builds_;
+  }
+  if (!plan_.low.empty()) at::_foreach_copy_(plan_.wide, plan_.low);
+  const std::optional<at::Tensor> found_inf = find_overflow();
+  // Where the norm is not finite this spoils gradients, and nothing that lasts: the rule skips.
+  if (job_.clip_norm && !plan_.all.empty()) clip_norm(plan_.all, *job_.clip_norm);
+  for (std::size_t i = 0; i < plan_.calls.size(); ++i) {
+    UpdateLists& lists = plan_.calls[i];
+    if (lists.parameters.empty()) continue;
+    lists.momentum = rates.momentum;
+    const double own = groups_[i].has_bias_rate ? rates.bias_lr.value_or(rates.lr) : rates.lr;
+    const double rate = own * groups_[i].lr_factor;
+    if (found_inf) {
+      rule_->step_unless(*found_inf, lists, rate, groups_[i].weight_decay);
+    } else {
+      rule_->step(lists, rate, groups_[i].weight_decay);
+    }
+  }
+  if (!low_weights_.empty()) at::_foreach_copy_(low_weights_, masters_);
+  if (ema_) ema_->update(finite_check_ ? found_inf : std::nullopt);
+  if (finite_check_) finite_check_->count(*found_inf);
+  if (LossScale* const scale = precision_.loss_scale()) scale->update();
+}
+
+std::vector<NamedTensor> Optimizer::state() const {
+  return named_state(ema_ ? ema_->state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::replicated_state() const {
+  return named_state(ema_ ? ema_->replicated_state() : std::vector<NamedTensor>{});
+}
+
+std::vector<NamedTensor> Optimizer::named_state(const std::vector<NamedTensor>& averages) const {
+  std::vector<NamedTensor> state;
+  for (const Slot& slot : slots_) {
+    for (std::size_t k = 0; k < state_.size(); ++k) {
+      const std::string& name = state_[k].name;
+      state.push_back({name.empty() ? slot.name : slot.name + "." + name, slot.state[k]});
+    }
+    if (slot.master_gradient.defined()) state.push_back({slot.name + ".master", slot.target});
+  }
+  const auto add = [&state](const std::vector<NamedTensor>& more) {
+    state.insert(state.end(), more.begin(), more.end());
+  };
+  add(averages);
+  if (const LossScale* const scale = precision_.loss_scale()) add(scale->state());
+  if (finite_check_) add(finite_check_->state());
+  return state;
+}
+
+void clip_norm(const std::vector<at::Tensor>& gradients, double limit) {
+  const at::NoGradGuard no_grad;
+  // Squares of low types overflow or vanish: their norms are computed in float32.
+  const bool has_low = std::any_of(gradients.begin(), gradients.end(), [](const at::Tensor& one) {
+    return is_low(one.scalar_type());
+  });
+  const std::optional<at::ScalarType> type = has_low ? std::optional(at::kFloat) : std::nullopt;
+  const at::Tensor norm = at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, 2, type)));
+  at::_foreach_mul_(gradients, at::clamp_max(limit / (norm + 1e-6), 1.0));
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,55 @@
+// The numbers in which a job computes: how its level of mixed precision (plan/amp) is applied to
+// model, images, scores and loss.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "worker/model/state.h"
+#include "worker/plan/amp.h"
+#include "worker/train/step/autocast.h"
+#include "worker/train/step/loss_scale.h"
+
+namespace ddp::worker {
+
+/// bf16 and fp16.
+bool is_low(at::ScalarType type);
+
+class Precision {
+ public:
+  /// Precondition: amp_problems() has none for this device.
+  Precision(const AmpJob& job, at::Device device);
+
+  /// Casts weights and buffers as the level says; layouts stay. Call before Ddp and the optimizer
+  /// are made: both hold on to the tensors. Integer buffers (num_batches_tracked) are left alone.
+  /// Norms that stay float32 are ours and torch::nn's (model/norm); on CUDA its LayerNorm and
+  /// GroupNorm do not, as their kernels take one type alone there.
+  void prepare(torch::nn::Module& model) const;
+
+  /// For the time of a forward pass and its loss. Does nothing but at O1.
+  [[nodiscard]] Autocast autocast() const;
+
+  /// Images in the type of the weights: at O2 and O3 the low one.
+  [[nodiscard]] at::Tensor input(const at::Tensor& images) const;
+
+  /// Scores for the loss, in float32 at least: a sum over classes in a low type loses digits.
+  [[nodiscard]] at::Tensor output(const at::Tensor& scores) const;
+
+  /// What backward starts from: `loss` itself without a loss scale.
+  [[nodiscard]] at::Tensor scale(const at::Tensor& loss) const;
+
+  /// Whether the optimizer steps float32 copies of low weights.
+  [[nodiscard]] bool has_masters() const { return plan_.masters; }
+
+  /// Null without one.
+  [[nodiscard]] LossScale* loss_scale() { return loss_scale_ ? &*loss_scale_ : nullptr; }
+
+ private:
+  AmpPlan plan_;
+  at::Device device_;
+  at::ScalarType low_;
+  std::optional<LossScale> loss_scale_;
+};
+
+}  // namespace ddp::worker

@@ -1,0 +1,198 @@
+#include "worker/train/step/step.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "worker/dist/device.h"
+#include "worker/dist/replica_check.h"
+#include "worker/model/state.h"
+#include "worker/plan/random.h"
+#include "worker/train/failure/uncaught.h"
+
+namespace ddp::worker {
+namespace {
+
+// In place of a rank: what all ranks draw alike.
+constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
+// 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
+constexpr int kMaxSkips = 40;
+
+/// Running statistics and the like, which a pass in training mode changes.
+class SavedBuffers {
+ public:
+  explicit SavedBuffers(const torch::nn::Module& model) : buffers_(buffers_of(model)) {
+    for (const NamedTensor& one : buffers_)
+      saved_.push_back(one.tensor.clone());
+  }
+
+  void put_back() const {
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < buffers_.size(); ++i)
+      buffers_[i].tensor.copy_(saved_[i]);
+  }
+
+ private:
+  std::vector<NamedTensor> buffers_;
+  std::vector<at::Tensor> saved_;
+};
+
+/// Whether each module is in training mode.
+NamedTensor modes_of(const torch::nn::Module& model) {
+  std::vector<std::uint8_t> modes;
+  for (const auto& module : model.modules())
+    modes.push_back(module->is_training() ? 1 : 0);
+  return {"modes", at::tensor(at::ArrayRef<std::uint8_t>(modes), at::kByte)};
+}
+
+}  // namespace
+
+SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
+  // The reducer starts with one bucket and orders them anew after its first backward, a static
+  // graph after its second. With three or more ranks a ring adds in an order that depends on the
+  // layout; so each run, new or resumed, has these before its first step. In training mode, as a
+  // model's graph may differ there; running statistics are put back.
+  const SavedBuffers buffers(parts_.forward.task().model());
+  PassSums sums;
+  const int passes = std::max(1, parts_.replica.settling_steps());
+  for (int i = 0; i < passes; ++i) {
+    parts_.replica.prepare_to_reduce();
+    const Pass pass = parts_.forward.run(parts_.loader.load(samples), Forward::Mode::training);
+    sums.add(parts_.forward.task(), pass);
+    parts_.replica.backward(pass.loss.total, /*reduce=*/true);
+    parts_.replica.zero_gradients();
+  }
+  buffers.put_back();
+  SumNames names = sums.names();
+  parts_.group.agree("values to show", to_lines(names.parts) + to_lines(names.counts));
+  return names;
+} catch (const c10::Error& error) {
+  throw_as_own(error);
+}
+
+void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch) {
+  parts_.loader.start(
+      [walk = DealWalk(deal, epoch, step_in_epoch)]() mutable { return walk.next(); });
+}
+
+void Step::run(const StepDeal& deal,
+               const Place& place,
+               const StepRates& rates,
+               Tally& tally,
+               const Commit& commit) try {
+  std::optional<SavedBuffers> before;
+  if (commit) before.emplace(parts_.forward.task().model());
+  try {
+    run_passes(deal, place, tally);
+    if (commit) {
+      close(place, tally);
+      commit();
+    }
+  } catch (const PeerError&) {
+    if (before) before->put_back();
+    throw;
+  }
+  set_phase(Phase::training);
+  parts_.optimizer.step(rates);
+  parts_.replica.zero_gradients();
+  if (!commit) close(place, tally);
+} catch (const c10::Error& error) {
+  throw_as_own(error);
+}
+
+// Steps in a row that were skipped: with a commit those before this one.
+void Step::close(const Place& place, Tally& tally) const {
+  const FiniteCheck* const check = parts_.optimizer.finite_check();
+  tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+  // It changes little from step to step, and to ask takes a lock.
+  if (place.step % parts_.job.log_every == 0) {
+    parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
+  }
+}
+
+void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
+  // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
+  at::manual_seed(counted_seed(parts_.job.seed,
+                               static_cast<std::uint64_t>(place.step),
+                               static_cast<std::uint64_t>(parts_.group.rank())));
+  const std::uint64_t variation =
+      counted_seed(parts_.job.seed, static_cast<std::uint64_t>(place.step), kAllRanks);
+  const int world_size = parts_.group.world_size();
+  const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
+  at::Tensor weight;  // of all micro-steps so far
+  double least_weight = 0;
+  for (std::size_t i = 0; i < deal.micro_steps.size(); ++i) {
+    const bool reduce = i + 1 == deal.micro_steps.size();
+    if (reduce) parts_.replica.prepare_to_reduce();
+    set_phase(Phase::data);
+    const Batch batch = parts_.loader.next();
+    parts_.page.data_wait_ns.store(parts_.loader.waited().count(), std::memory_order_relaxed);
+    if (parts_.show && i == 0) parts_.show(batch, place.step);
+    set_phase(Phase::forward);
+    const Pass pass = parts_.forward.run(batch, Forward::Mode::training, variation);
+    set_phase(Phase::backward);
+    // With a weight that only the device knows: divided by a number of the same size for now, so
+    // that gradients in 16 bits neither vanish nor overflow.
+    const bool has_weight = pass.loss.weight.defined();
+    const double share = loss_share(has_weight ? 1 : batch.size(), deal.whole, world_size);
+    const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
+    const at::Tensor part = pass.loss.total * factor;
+    parts_.replica.backward(parts_.precision.scale(part), reduce);
+    tally.add(parts_.forward.task(), pass);
+    if (!has_weight) continue;
+    const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
+    weight = weight.defined() ? weight + own : own;
+    least_weight = std::max(least_weight, pass.loss.least_weight);
+  }
+  if (weight.defined()) divide_by_weight(weight, least_weight, deal.whole);
+}
+
+void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole) {
+  const torch::NoGradGuard no_grad;
+  at::Tensor all = weight.reshape({1}).clone();
+  parts_.group.sum(all);
+  all.clamp_min_(least);
+  const at::Tensor ratio =
+      at::where(all > 0, static_cast<double>(whole) / all, at::zeros_like(all)).squeeze(0);
+  for (const at::Tensor& gradient : parts_.replica.gradients()) {
+    if (gradient.defined()) gradient.mul_(ratio);
+  }
+}
+
+std::optional<std::string> Step::why_lost(const AgreedStep& agreed) {
+  bad_losses_ = std::isfinite(agreed.sums.loss) ? 0 : bad_losses_ + 1;
+  // With a dynamic loss scale such a step was skipped, and the next one has a smaller scale; so are
+  // those that train.non_finite skips.
+  const LossScale* const scale = parts_.precision.loss_scale();
+  const bool skips =
+      (scale != nullptr && scale->is_dynamic()) || parts_.job.optimizer.skips_non_finite;
+  if (bad_losses_ > (skips ? kMaxSkips : 0))
+    return "the loss of step " + std::to_string(agreed.step);
+  if (agreed.skips <= kMaxSkips) return {};
+  return "the gradient of " + std::to_string(static_cast<std::int64_t>(agreed.skips)) +
+         " steps in a row";
+}
+
+std::optional<std::string> Step::find_odd_replicas(Compare compare) {
+  if (parts_.group.world_size() == 1) return {};
+  std::string what = "weights";
+  std::vector<int> odd;
+  if (compare == Compare::everything || !has_compared_)
+    odd = parts_.replica.odd_ranks(frozen_of(parts_.forward.task().model()));
+  // The optimizer's state and the averages drift only where the weights do: compared once, after
+  // the start or a resume has set them.
+  if (odd.empty() && !has_compared_) {
+    what = "optimizer state or averages";
+    odd = gather_odd_ranks(parts_.group, digest_of(parts_.optimizer.replicated_state()));
+  }
+  has_compared_ = true;
+  if (odd.empty()) {
+    what = "modes of modules (train or eval)";
+    odd = gather_odd_ranks(parts_.group, digest_of({modes_of(parts_.forward.task().model())}));
+  }
+  if (odd.empty()) return {};
+  return odd_text(what, odd);
+}
+
+}  // namespace ddp::worker

@@ -1,0 +1,108 @@
+// The sums of optimizer steps: the loss, its parts, and what the task counts. They are made on the
+// device and reach the host one step late, so that no step waits for its own numbers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "worker/plan/named_values.h"
+#include "worker/train/step/forward.h"
+
+namespace ddp::worker {
+
+/// Over one or many steps, of one rank or all.
+struct StepSums {
+  double samples = 0;
+  double loss = 0;
+  double weight = 0;           // of the loss: samples, unless the task has another
+  std::vector<double> parts;   // of the loss
+  std::vector<double> counts;  // of the task, over samples
+  double least_weight = 0;     // what the weight counts as at least: see Loss
+
+  StepSums& operator+=(const StepSums& more);
+  /// What loss and parts are divided by for their means; 0: there is nothing.
+  [[nodiscard]] double divisor() const { return std::max(weight, least_weight); }
+  [[nodiscard]] double mean_loss() const { return divisor() > 0 ? loss / divisor() : 0; }
+  bool operator==(const StepSums&) const = default;
+};
+
+/// What the parts and counts of sums are called.
+struct SumNames {
+  std::vector<std::string> parts;
+  std::vector<std::string> counts;
+  double least_weight = 0;  // the same in all sums of a task
+
+  /// All of them in one row of numbers, for a vote or a checkpoint, and back.
+  [[nodiscard]] static std::vector<double> to_row(const StepSums& sums);
+  [[nodiscard]] StepSums to_sums(std::span<const double> row) const;
+  [[nodiscard]] std::size_t row_size() const { return 3 + parts.size() + counts.size(); }
+
+  [[nodiscard]] NamedValues part_means(const StepSums& sums) const;
+  [[nodiscard]] NamedValues count_means(const StepSums& sums) const;
+};
+
+/// Adds passes up on the device; waits for nothing.
+class PassSums {
+ public:
+  /// Errors: std::logic_error when the task gives other names than for the first pass.
+  void add(Task& task, const Pass& pass);
+  /// Over all ranks, also those that have added nothing. All ranks call it. Errors: PeerError.
+  void merge(Group& group);
+
+  [[nodiscard]] SumNames names() const;
+  /// Blocks: until the device has added all.
+  [[nodiscard]] StepSums sums() const;
+
+ private:
+  friend class Tally;
+  NamedSums device_;  // "loss", "weight" where the task has one, "loss/PART", "COUNT"
+  double samples_ = 0;
+  double least_weight_ = 0;
+};
+
+class Tally {
+ public:
+  /// `names` are those of the passes to come.
+  explicit Tally(SumNames names) : names_(std::move(names)) {}
+
+  [[nodiscard]] const SumNames& names() const { return names_; }
+
+  /// One micro-step.
+  void add(Task& task, const Pass& pass) { running_.add(task, pass); }
+  /// The step is over: its sums set out for the host, and with them how many steps in a row were
+  /// skipped ([], on the device; undefined: none are skipped).
+  void close_step(std::int64_t step, const at::Tensor& skips = {});
+
+  struct Closed {
+    std::int64_t step = 0;
+    StepSums sums;     // of this rank
+    double skips = 0;  // in a row, the same on every rank
+  };
+  /// The oldest step that was not taken yet, but for the newest one: its sums had a whole step to
+  /// arrive. With `also_newest` that one, too. Blocks: until they are there.
+  std::optional<Closed> take(bool also_newest);
+
+ private:
+  /// Under way to the host.
+  struct Sent {
+    std::int64_t step = 0;
+    double samples = 0;
+    bool has_skips = false;             // the last of the row
+    at::Tensor row;                     // on the host
+    std::optional<c10::Event> arrived;  // nothing: it is there
+  };
+
+  SumNames names_;
+  PassSums running_;
+  std::deque<Sent> sent_;
+};
+
+}  // namespace ddp::worker

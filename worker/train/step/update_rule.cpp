@@ -1,0 +1,175 @@
+#include "worker/train/step/update_rule.h"
+
+#include <torch/torch.h>
+
+#include <optional>
+#include <stdexcept>
+
+#include "worker/train/step/precision.h"
+
+namespace ddp::worker {
+namespace {
+
+using MaybeTensor = std::optional<at::Tensor>;
+
+std::vector<at::Tensor> widened(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> wide;
+  for (const at::Tensor& one : tensors)
+    wide.push_back(one.to(at::kFloat));
+  return wide;
+}
+
+// Traps: the kernels walk raw memory, so state has its parameter's strides. They get `found_inf`
+// and no `grad_scale`: the gradients are unscaled and clipped before. A rate as a tensor
+// (`tensor_lr`) would be read on the host by the kernels for the CPU, so the rate is a number.
+class Fused : public UpdateRule {
+ public:
+  void step(const UpdateLists& lists, double lr, double weight_decay) const override {
+    run(lists, lr, weight_decay, {});
+  }
+  void step_unless(const at::Tensor& found_inf,
+                   const UpdateLists& lists,
+                   double lr,
+                   double weight_decay) const override {
+    run(lists, lr, weight_decay, found_inf);
+  }
+
+ private:
+  virtual void run(const UpdateLists& lists,
+                   double lr,
+                   double weight_decay,
+                   const MaybeTensor& found_inf) const = 0;
+};
+
+class Sgd : public Fused {
+ public:
+  explicit Sgd(const OptimizerJob& job) : momentum_(job.momentum), nesterov_(job.nesterov) {}
+
+  std::vector<State> state() const override {
+    if (momentum_ == 0) return {};
+    return {{""}};
+  }
+
+ private:
+  void run(const UpdateLists& lists,
+           double lr,
+           double weight_decay,
+           const MaybeTensor& found_inf) const override {
+    const std::vector<at::Tensor> none;
+    const std::vector<at::Tensor>& momentum = lists.state.empty() ? none : lists.state[0];
+    const at::Tensor& first = lists.parameters[0];
+    // Trap: on the CPU, torch 2.11's _fused_sgd_ forgets to write low weights back: only what is
+    // left over from its vectors moves. Such weights are stepped as float32 copies.
+    if (is_low(first.scalar_type()) && first.is_cpu()) {
+      UpdateLists wide{widened(lists.parameters), widened(lists.gradients)};
+      if (!momentum.empty()) wide.state.push_back(widened(momentum));
+      wide.momentum = lists.momentum;
+      run(wide, lr, weight_decay, found_inf);
+      at::_foreach_copy_(lists.parameters, wide.parameters);
+      if (!momentum.empty()) at::_foreach_copy_(momentum, wide.state[0]);
+      return;
+    }
+    // Trap: is_first_step=true with an overflow would leave momentum as it was allocated; zeros
+    // with is_first_step=false are the same first step without that.
+    at::_fused_sgd_(lists.parameters,
+                    lists.gradients,
+                    momentum,
+                    weight_decay,
+                    momentum.empty() ? 0 : lists.momentum.value_or(momentum_),
+                    lr,
+                    /*dampening=*/0.0,
+                    nesterov_,
+                    /*maximize=*/false,
+                    /*is_first_step=*/false,
+                    /*grad_scale=*/{},
+                    found_inf);
+  }
+
+  double momentum_;
+  bool nesterov_;
+};
+
+class Adam : public Fused {
+ public:
+  explicit Adam(const OptimizerJob& job)
+      : is_decoupled_(job.name == OptimizerJob::Name::adamw),
+        beta1_(job.beta1),
+        beta2_(job.beta2),
+        eps_(job.eps) {}
+
+  std::vector<State> state() const override {
+    return {{"exp_avg"}, {"exp_avg_sq"}, {"step", true}};
+  }
+
+ private:
+  void run(const UpdateLists& lists,
+           double lr,
+           double weight_decay,
+           const MaybeTensor& found_inf) const override {
+    const std::vector<at::Tensor>& steps = lists.state[2];
+    // The kernels read the number of this step, counted from 1; a skipped step is taken back. Trap:
+    // a bare tensor would bind to the overload for a list and split into numbers.
+    at::_foreach_add_(steps, 1);
+    const auto kernel = [&](auto&& fused) {
+      fused(lists.parameters,
+            lists.gradients,
+            lists.state[0],
+            lists.state[1],
+            /*max_exp_avg_sqs=*/at::TensorList(),
+            steps,
+            lr,
+            beta1_,
+            beta2_,
+            weight_decay,
+            eps_,
+            /*amsgrad=*/false,
+            /*maximize=*/false,
+            /*grad_scale=*/MaybeTensor(),
+            found_inf);
+    };
+    if (is_decoupled_) {
+      kernel([](const auto&... arguments) { at::_fused_adamw_(arguments...); });
+    } else {
+      kernel([](const auto&... arguments) { at::_fused_adam_(arguments...); });
+    }
+    if (found_inf) at::_foreach_sub_(steps, std::vector<at::Tensor>(steps.size(), *found_inf));
+  }
+
+  bool is_decoupled_;
+  double beta1_;
+  double beta2_;
+  double eps_;
+};
+
+}  // namespace
+
+void UpdateRule::step_unless(const at::Tensor& found_inf,
+                             const UpdateLists& lists,
+                             double lr,
+                             double weight_decay) const {
+  std::vector<at::Tensor> all = lists.parameters;
+  for (const std::vector<at::Tensor>& one : lists.state)
+    all.insert(all.end(), one.begin(), one.end());
+  std::vector<at::Tensor> before;
+  for (const at::Tensor& one : all)
+    before.push_back(one.clone());
+  step(lists, lr, weight_decay);
+  const at::Tensor is_skipped = found_inf != 0;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    all[i].copy_(at::where(is_skipped, before[i], all[i]));
+}
+
+std::unique_ptr<UpdateRule> make_update_rule(const OptimizerJob& job) {
+  switch (job.name) {
+    case OptimizerJob::Name::sgd:
+      return std::make_unique<Sgd>(job);
+    case OptimizerJob::Name::adam:
+    case OptimizerJob::Name::adamw:
+      return std::make_unique<Adam>(job);
+    case OptimizerJob::Name::own:
+      break;
+  }
+  throw std::logic_error("no built-in optimizer is called " + job.name_in_job);
+}
+
+}  // namespace ddp::worker

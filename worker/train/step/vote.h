@@ -1,0 +1,75 @@
+// What all ranks must decide alike after a step: whether to stop, whether to save, whether the loss
+// is still a number. One small sum over ranks per step, which travels while the next steps compute;
+// its answer counts later, on every rank at the same step. Alone it is free.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "worker/dist/group.h"
+#include "worker/train/step/tally.h"
+
+namespace ddp::worker {
+
+/// What came of the saves of rank 0 so far; all zero on the other ranks.
+struct SaveOutcome {
+  double count = 0;      // of checkpoints that are on the disk
+  double step = 0;       // of the newest of them
+  double given_up = 0;   // 1: too many of them failed
+  double lost_step = 0;  // after which a weight was not finite; 0: none
+  double odd_step = 0;   // after which the ranks held different weights; 0: none
+
+  bool operator==(const SaveOutcome&) const = default;
+};
+
+/// What a rank wants; of all ranks, how many want it.
+struct Wishes {
+  double stop = 0;    // with a checkpoint, to be continued: it was asked to
+  double save = 0;    // its clock says that it is time
+  double finish = 0;  // a hook wants the run to end here
+  double bad = 0;     // samples of this epoch that could not be read
+  SaveOutcome saves{};
+};
+
+/// A step as all ranks have done it.
+struct AgreedStep {
+  std::int64_t step = 0;
+  std::chrono::steady_clock::time_point at;  // when this rank gave its vote
+  Wishes wishes;                             // as of that moment
+  StepSums sums;                             // of all ranks
+  double skips = 0;                          // steps in a row that were skipped
+};
+
+class Votes {
+ public:
+  /// Both outlive it.
+  Votes(Group& group, Tally& tally) : group_(group), tally_(tally) {}
+
+  /// After each step, on every rank: starts a vote with the sums of the step before, which are on
+  /// the host by now, and returns the one that was under way. Errors: PeerError.
+  std::optional<AgreedStep> after_step(const Wishes& mine);
+
+  /// All steps that nobody has heard of yet, also the newest. Blocks: until all ranks have done
+  /// them. All ranks call it. Errors: PeerError.
+  std::vector<AgreedStep> rest(const Wishes& mine);
+
+ private:
+  struct Pending {
+    std::int64_t step = 0;
+    std::chrono::steady_clock::time_point at;
+    double skips = 0;
+    std::unique_ptr<PendingSum> sum;
+  };
+
+  void propose(const Tally::Closed& closed, const Wishes& mine);
+  std::optional<AgreedStep> take();
+
+  Group& group_;
+  Tally& tally_;
+  std::optional<Pending> pending_;
+};
+
+}  // namespace ddp::worker
