@@ -15,9 +15,9 @@ namespace ddp {
 namespace {
 
 // Reads integers and collects what is wrong with them, so that all of it is said at once.
-class Reader {
+class IdentityReader {
  public:
-  explicit Reader(const Environment& environment) : environment_(environment) {}
+  explicit IdentityReader(const Environment& environment) : environment_(environment) {}
 
   int integer(const std::string& name, int fallback, int min, int max) {
     const std::optional<std::string> text = find_variable(environment_, name);
@@ -45,7 +45,7 @@ class Reader {
   std::vector<std::string> problems_;
 };
 
-void check_world(const WorkerIdentity& self, Reader& reader) {
+void check_world(const WorkerIdentity& self, IdentityReader& reader) {
   const auto inside = [&reader](const char* rank_name, int rank, const char* size_name, int size) {
     if (rank < size) return;
     reader.complain(std::string(rank_name) + "=" + std::to_string(rank) + " does not fit " +
@@ -107,7 +107,7 @@ std::optional<std::string> find_variable(const Environment& environment, const s
 WorkerIdentity read_identity(const Environment& given) {
   WorkerIdentity self;
   const Environment environment = with_platform(given, self.platform);
-  Reader reader(environment);
+  IdentityReader reader(environment);
   const bool has_rank = find_variable(environment, "RANK").has_value();
   const bool has_world = find_variable(environment, "WORLD_SIZE").has_value();
   if (has_rank != has_world) {

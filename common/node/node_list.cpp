@@ -33,7 +33,7 @@ bool is_number(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_digit);
 }
 
-std::uint64_t to_number(std::string_view digits) {
+std::uint64_t number_of_digits(std::string_view digits) {
   std::uint64_t number = 0;
   for (const char digit : digits)
     number = number * 10 + static_cast<std::uint64_t>(digit - '0');
@@ -46,7 +46,7 @@ std::string padded(std::uint64_t number, std::size_t width) {
   return digits;
 }
 
-class Reader {
+class ListReader {
  public:
   NodeList read(std::string_view text) {
     for (const std::string_view item : split_outside(text, ',')) {
@@ -72,15 +72,15 @@ class Reader {
       const std::size_t dash = range.find('-');
       const std::string_view low = range.substr(0, dash);
       const std::string_view high = dash == std::string_view::npos ? low : range.substr(dash + 1);
-      if (!is_number(low) || !is_number(high) || to_number(high) < to_number(low)) {
+      if (!is_number(low) || !is_number(high) || number_of_digits(high) < number_of_digits(low)) {
         fail(item, "in brackets stand numbers and ranges, as [01-04,7]");
         return {};
       }
-      if (to_number(high) - to_number(low) >= kMostNodes - words.size()) {
+      if (number_of_digits(high) - number_of_digits(low) >= kMostNodes - words.size()) {
         fail(item, "more than " + std::to_string(kMostNodes) + " names");
         return {};
       }
-      for (std::uint64_t number = to_number(low); number <= to_number(high); ++number)
+      for (std::uint64_t number = number_of_digits(low); number <= number_of_digits(high); ++number)
         words.push_back(padded(number, low.size()));
     }
     return words;
@@ -133,7 +133,7 @@ class Reader {
 }  // namespace
 
 NodeList read_node_list(std::string_view text) {
-  return Reader().read(text);
+  return ListReader().read(text);
 }
 
 }  // namespace ddp

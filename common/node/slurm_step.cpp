@@ -45,9 +45,9 @@ int count_gpus(std::string_view text) {
   return to_number<int>(text.substr(text.rfind(':') + 1)).value_or(0);
 }
 
-class Reader {
+class StepReader {
  public:
-  explicit Reader(const Environment& environment) : environment_(environment) {}
+  explicit StepReader(const Environment& environment) : environment_(environment) {}
 
   SlurmFacts read() {
     const std::optional<std::string> step = find({"SLURM_STEP_ID", "SLURM_STEPID"});
@@ -128,7 +128,7 @@ class Reader {
 }  // namespace
 
 SlurmFacts read_slurm(const Environment& environment) {
-  return Reader(environment).read();
+  return StepReader(environment).read();
 }
 
 int slurm_port(const SlurmStep& step) {

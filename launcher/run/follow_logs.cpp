@@ -16,7 +16,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr std::chrono::milliseconds kTailPause(500);
-constexpr std::size_t kPieceBytes = 64 << 10;
+constexpr std::size_t kLogPiece = 64 << 10;
 constexpr std::size_t kTailLines = 20;  // of a file that was there before, as `logs` shows
 
 /// A log file that grows. Of one that was there before, the end is shown first.
@@ -30,7 +30,7 @@ class FollowedFile {
   /// The lines that have become whole since.
   std::string read() {
     std::string text;
-    std::string piece(kPieceBytes, '\0');
+    std::string piece(kLogPiece, '\0');
     file_.clear();  // there may be more behind the end of before
     while (file_.read(piece.data(), static_cast<std::streamsize>(piece.size())),
            file_.gcount() > 0) {
@@ -58,7 +58,7 @@ class FollowedFile {
   void skip_to_tail() {
     file_.seekg(0, std::ios::end);
     const auto size = static_cast<std::streamoff>(file_.tellg());
-    const std::streamoff start = std::max<std::streamoff>(0, size - std::streamoff{kPieceBytes});
+    const std::streamoff start = std::max<std::streamoff>(0, size - std::streamoff{kLogPiece});
     std::string end(static_cast<std::size_t>(std::max<std::streamoff>(0, size - start)), '\0');
     file_.seekg(start);
     file_.read(end.data(), static_cast<std::streamsize>(end.size()));

@@ -17,7 +17,7 @@
 namespace ddp::launcher {
 namespace {
 
-constexpr std::size_t kStackBytes = 16 << 10;  // of one worker's stacks
+constexpr std::size_t kStacksText = 16 << 10;  // of one worker's stacks
 
 /// Of a report's command; the usual one where the system has none to give.
 int port_for_rerun() {
@@ -58,7 +58,7 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.last_lines = worker.errors->tail();
   const StackReader* const printed = worker.errors->stacks();
   if (printed != nullptr) {
-    report.stacks = shortened(worker.spied.value_or(printed->result()), kStackBytes);
+    report.stacks = shortened(worker.spied.value_or(printed->result()), kStacksText);
   }
   if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
   return report;

@@ -27,6 +27,8 @@ OPEN_TO = {
     "worker/train": ["worker"],
     "worker/loop": ["worker"],
     "worker/include": ["worker"],
+    "worker/program.h": ["worker"],
+    "worker/program.cpp": ["worker"],
     "worker/main.cpp": ["worker"],
 }
 
@@ -80,15 +82,40 @@ def cycles(checkout: Checkout):
             yield from walk(path, [path])
 
 
+def folder_cycles(checkout: Checkout):
+    """Folders inside rooms have an order, too: of two, one alone includes the other, by whatever way."""
+    includes = {}  # folder to folders, each with the first place
+    for file in checkout.cpp:
+        if file.path.startswith(tuple(room + "/" for room in ROOMS)):
+            here = posixpath.dirname(file.path)
+            for match in INCLUDE.finditer(file.code):
+                there = posixpath.dirname(match["target"])
+                if there != here and there.startswith(ROOMS):
+                    includes.setdefault(here, {}).setdefault(there, (file, match.start()))
+    done = set()
+
+    def walk(folder, trail):
+        for there, (file, position) in includes.get(folder, {}).items():
+            if there in trail:
+                yield file.find(position, "L1", "cycle of folders: " + " -> ".join([*trail[trail.index(there):], there]))
+            elif there not in done:
+                yield from walk(there, [*trail, there])
+        done.add(folder)
+
+    for folder in sorted(includes):
+        if folder not in done:
+            yield from walk(folder, [folder])
+
+
 # What may be included only in places that match; tests may include everything.
 WRAPPERS = [
     (re.compile(r"boost/asio\b"), re.compile(r"launcher/(os|net|run)/"), "Asio is for launcher/os, net and run"),
     (re.compile(r"(torch|c10|ATen|caffe2)/"), re.compile(r"worker/(?!(plan|image)/)"), "Torch is for worker/, and not its plan/ and image/"),
     (re.compile(r"boost/beast\b"), re.compile(r"launcher/net/http_server\.cpp$"), "its wrapper is launcher/net/http_server.cpp"),
-    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher|worker)/plan/options\.cpp$"), "its wrapper is plan/options.cpp"),
-    (re.compile(r"yaml-cpp/"), re.compile(r"common/yaml\.cpp$"), "its wrapper is common/yaml.cpp"),
+    (re.compile(r"boost/program_options\b"), re.compile(r"(launcher/plan/command_line|worker/plan)/options\.cpp$"), "its wrapper is options.cpp"),
+    (re.compile(r"yaml-cpp/"), re.compile(r"common/files/yaml\.cpp$"), "its wrapper is common/files/yaml.cpp"),
     (re.compile(r"curl/"), re.compile(r"worker/fetch/download\.cpp$"), "its wrapper is worker/fetch/download.cpp"),
-    (re.compile(r"spdlog/"), re.compile(r"common/log\."), "its wrapper is common/log"),
+    (re.compile(r"spdlog/"), re.compile(r"common/program/log\."), "its wrapper is common/program/log"),
     (re.compile(r"(jpeglib|jerror)\.h$"), re.compile(r"worker/image/jpeg\.cpp$"), "its wrapper is worker/image/jpeg.cpp"),
     (re.compile(r"png\.h$"), re.compile(r"worker/image/png\.cpp$"), "its wrapper is worker/image/png.cpp"),
     (re.compile(r"webp/"), re.compile(r"worker/image/webp\.cpp$"), "its wrapper is worker/image/webp.cpp"),
@@ -130,7 +157,7 @@ def is_listed(file: File) -> bool:
     return file.suffix in (".py", ".sh") and re.match(r"tests/(unit|integration|fault|interop)/", file.path) is not None
 
 
-# What a page calls by a path of ours: `launcher/plan/round` is round.h or round.cpp, `tests/fuzz/` a folder.
+# What a page calls by a path of ours: `launcher/plan/round/round` is round.h or round.cpp, `tests/fuzz/` a folder.
 NAMED = re.compile(r"`(?P<what>(?:common|launcher|worker|tests|configs|deploy|docs|cmake)/[\w./-]*[\w/])`")
 PAGE = re.compile(r"(ARCHITECTURE|CONTRIBUTING|README|docs/[\w-]+)\.md")
 
@@ -151,4 +178,4 @@ def lists(checkout: Checkout):
                 yield page.find(name.start("what"), "L13", f"{name['what']}: there is no such file")
 
 
-RULES = [rooms, cycles, wrappers, lists]
+RULES = [rooms, cycles, folder_cycles, wrappers, lists]

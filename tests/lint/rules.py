@@ -1,5 +1,6 @@
 """All rules together."""
 
+import batch_rules
 import case_rules
 import code_rules
 import page_rules
@@ -9,5 +10,5 @@ import word_rules
 
 
 def all_findings(checkout) -> list:
-    rules = room_rules.RULES + code_rules.RULES + text_rules.RULES + case_rules.RULES + page_rules.RULES + word_rules.RULES
+    rules = room_rules.RULES + batch_rules.RULES + code_rules.RULES + text_rules.RULES + case_rules.RULES + page_rules.RULES + word_rules.RULES
     return sorted({finding for rule in rules for finding in rule(checkout)})

@@ -157,6 +157,39 @@ class LintTest(unittest.TestCase):
         self.assertEqual(len(tree.findings("L1")), 1, tree.text)
         self.assertIn("common/a.h -> common/b.h -> common/c.h -> common/a.h", tree.text)
 
+    def test_cycles_of_folders_are_found(self):
+        files = {
+            "common/text/a.cpp": '#include "common/job/b.h"\n',
+            "common/job/b.cpp": '#include "common/files/c.h"\n',
+            "common/files/c.cpp": '#include "common/text/d.h"\n',
+        }
+        tree = Tree(files)
+        self.assertEqual(len(tree.findings("L1")), 1, tree.text)
+        self.assertIn("common/files -> common/text -> common/job -> common/files", tree.text)
+        self.assertEqual(Tree(files | {"common/files/c.cpp": '#include "common/error.h"\n'}).findings("L1"), [])
+
+    def test_what_files_of_one_batch_define_twice_is_found(self):
+        first = "namespace {\nconstexpr int kMost = 1;\nint count(std::string_view text) {\n  return kMost;\n}\nstruct Place {};\nusing A = int;\n}\n"
+        lists = "add_library(a STATIC a.cpp b.cpp)\n"
+
+        def findings(second, lists=lists):
+            return Tree({"common/a.cpp": first, "common/b.cpp": second, "common/CMakeLists.txt": lists}).findings("L18")
+
+        for second in (
+            "namespace {\n\nconstexpr std::size_t kMost{2};\n}\n",
+            "namespace {\n\nint count(std::string_view words) { return 0; }\n}\n",
+            "namespace {\nint other;\nclass Place : Other {\n};\n}\n",
+        ):
+            self.assertEqual(findings(second), ["common/b.cpp:3"], second)
+            self.assertEqual(findings(second, "add_library(a STATIC a.cpp)\nadd_library(b STATIC b.cpp)\n"), [], second)
+            self.assertEqual(findings(second, lists + "set_source_files_properties(b.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)\n"), [], second)
+        for second in (
+            "namespace {\nint count(int number) { return 0; }\nint f() {\n  int kMost = 1;\n  return kMost;\n}\nstruct Place;\nusing A = int;\n}\n",
+            "int count(std::string_view words) { return 0; }\n",
+            "namespace {\nint Place::count(std::string_view words) { return 0; }\n}\n",
+        ):
+            self.assertEqual(findings(second), [], second)
+
     def test_a_long_file_is_a_warning_and_no_failure(self):
         files = {
             "common/a.cpp": "int a;\n" * 601,

@@ -47,8 +47,12 @@ std::vector<std::string> published_classes(std::string_view set) {
   return classes;
 }
 
+std::string class_name(std::size_t number, const std::vector<std::string>& names) {
+  return number < names.size() ? names[number] : std::to_string(number);
+}
+
 std::string class_name(std::size_t number, const DataFacts& data) {
-  return number < data.class_names.size() ? data.class_names[number] : std::to_string(number);
+  return class_name(number, data.class_names);
 }
 
 }  // namespace ddp::worker

@@ -17,6 +17,7 @@ namespace ddp::worker {
 std::vector<std::string> published_classes(std::string_view set);
 
 /// The number itself where it has no name.
+std::string class_name(std::size_t number, const std::vector<std::string>& names);
 std::string class_name(std::size_t number, const DataFacts& data);
 
 }  // namespace ddp::worker

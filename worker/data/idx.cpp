@@ -10,7 +10,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr std::uint64_t kMaxBytes = std::uint64_t{4} << 30;  // of one array
-constexpr std::size_t kChunk = std::size_t{1} << 20;         // what memory grows by
+constexpr std::size_t kGrowth = std::size_t{1} << 20;        // what memory grows by
 
 std::string join_shape(std::span<const std::int64_t> shape) {
   std::string text;
@@ -70,7 +70,7 @@ IdxArray parse(ByteSource source, int rank) {
                             std::to_string(header) + " + " + join_shape(array.shape) + ")";
   while (array.bytes.size() < expected) {
     const std::size_t done = array.bytes.size();
-    const std::size_t room = std::min<std::uint64_t>(expected - done, kChunk);
+    const std::size_t room = std::min<std::uint64_t>(expected - done, kGrowth);
     array.bytes.resize(done + room);
     const std::size_t size = source.read(std::span(array.bytes).subspan(done, room));
     if (size < room) source.refuse_cut(claim, header + done + size);

@@ -16,7 +16,7 @@ namespace ddp::worker {
 namespace {
 
 constexpr std::string_view kKind = "ddp-labels ";
-constexpr std::string_view kVersion = "1 ";
+constexpr std::string_view kCacheVersion = "1 ";
 constexpr std::size_t kDigest = 32;  // digits
 constexpr std::size_t kLongestProblem = 1000;
 
@@ -133,15 +133,15 @@ std::string encode_label_cache(const CachedFolder& folder) {
     for (const AnnotatedBox& one : labels.boxes)
       put(bytes, Row{one.label, one.box});
   }
-  return std::string(kKind) + std::string(kVersion) + digest_of(bytes) + "\n" + bytes;
+  return std::string(kKind) + std::string(kCacheVersion) + digest_of(bytes) + "\n" + bytes;
 }
 
 std::string decode_label_cache(std::string_view bytes, CachedFolder& into) {
   into.clear();
   if (!bytes.starts_with(kKind)) return "it is not a cache of labels";
   bytes.remove_prefix(kKind.size());
-  if (!bytes.starts_with(kVersion)) return "it is of another version";
-  bytes.remove_prefix(kVersion.size());
+  if (!bytes.starts_with(kCacheVersion)) return "it is of another version";
+  bytes.remove_prefix(kCacheVersion.size());
   const std::string_view digits = bytes.substr(0, kDigest);
   bytes.remove_prefix(digits.size());
   if (!bytes.starts_with('\n') || digest_of(bytes.substr(1)) != digits)

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <numeric>
 
+#include "worker/data/class_names.h"
 #include "worker/image/chart.h"
 #include "worker/image/geometry.h"
 
@@ -52,8 +53,7 @@ Image draw_bars(const std::vector<std::int64_t>& counts, const std::vector<std::
   Axis down{.title = "class", .low = static_cast<double>(std::max<std::size_t>(shown.size(), 1))};
   down.high = 0;
   for (const std::size_t number : shown)
-    down.names.push_back(
-        (number < names.size() ? names[number] : std::to_string(number)).substr(0, kLongestName));
+    down.names.push_back(class_name(number, names).substr(0, kLongestName));
   const std::int64_t all = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   Chart chart(
       {height, kBarsWidth}, "Objects per class, " + std::to_string(all) + " in all", across, down);

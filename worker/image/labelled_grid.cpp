@@ -12,9 +12,9 @@ namespace {
 
 constexpr int kLeastSide = 160;
 constexpr int kMostSide = 320;
-constexpr int kScale = 2;  // of lines and letters
-constexpr int kGap = 4;    // around each image
-constexpr Color kPaper{32, 32, 32};
+constexpr int kScale = 2;    // of lines and letters
+constexpr int kCellGap = 4;  // around each image
+constexpr Color kGridPaper{32, 32, 32};
 
 double scale_for(ImageSize image) {
   const double side = std::max(image.height, image.width);
@@ -48,8 +48,10 @@ Image draw_labelled_grid(const std::vector<Image>& images,
   const double scale = scale_for(images.at(0).size());
   const ImageSize cell = scaled(images[0].size(), scale);
   Image grid;
-  grid.reshape(3, {rows * (cell.height + kGap) + kGap, columns * (cell.width + kGap) + kGap});
-  erase(grid, {0, 0, grid.height, grid.width}, kPaper);
+  grid.reshape(
+      3,
+      {rows * (cell.height + kCellGap) + kCellGap, columns * (cell.width + kCellGap) + kCellGap});
+  erase(grid, {0, 0, grid.height, grid.width}, kGridPaper);
   Resizer resizer;
   Image drawn;
   for (int i = 0; i < count; ++i) {
@@ -59,8 +61,8 @@ Image draw_labelled_grid(const std::vector<Image>& images,
       const Box box = resize(object.box, images[number].size(), cell);
       draw_labelled_box(drawn, box, object.number, object.text, kScale);
     }
-    const int top = kGap + i / columns * (cell.height + kGap);
-    const int left = kGap + i % columns * (cell.width + kGap);
+    const int top = kCellGap + i / columns * (cell.height + kCellGap);
+    const int left = kCellGap + i % columns * (cell.width + kCellGap);
     paste(drawn, top, left, grid);
   }
   return grid;

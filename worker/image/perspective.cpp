@@ -12,15 +12,15 @@ namespace ddp::worker {
 namespace {
 
 // Pixels of a row that are treated together: what is known of them stays in the cache.
-constexpr int kBlock = 64;
+constexpr int kSpan = 64;
 
 /// Pixels side by side of one row: their upper left pixel, and how much of its neighbours is in
 /// them.
 struct Block {
   std::size_t count = 0;
-  std::array<std::int32_t, kBlock> places;
-  std::array<std::int16_t, kBlock> right;
-  std::array<std::int16_t, kBlock> below;
+  std::array<std::int32_t, kSpan> places;
+  std::array<std::int16_t, kSpan> right;
+  std::array<std::int16_t, kSpan> below;
 };
 
 /// Precondition: all that the pixels are mixed of is inside of an image of that width.
@@ -56,8 +56,8 @@ std::int16_t mix_pair(std::uint16_t pair, std::int16_t right) {
 
 /// What is read from all over the image is put side by side first, so that the sums are vectors.
 void mix_block(const Block& block, const std::uint8_t* plane, int width, std::uint8_t* into) {
-  std::array<std::uint16_t, kBlock> upper;
-  std::array<std::uint16_t, kBlock> lower;
+  std::array<std::uint16_t, kSpan> upper;
+  std::array<std::uint16_t, kSpan> lower;
   const std::size_t count = block.count;
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint8_t* const pixels = plane + block.places[i];
@@ -76,8 +76,8 @@ void mix_block(const Block& block, const std::uint8_t* plane, int width, std::ui
 /// Precondition: all of `range` is mixed of pixels of the image.
 void mix_inside(const Image& from, const Way& way, int y, Range range, Image& into) {
   Block block;
-  for (int x = range.begin; x < range.end; x += kBlock) {
-    block.count = static_cast<std::size_t>(std::min(kBlock, range.end - x));
+  for (int x = range.begin; x < range.end; x += kSpan) {
+    block.count = static_cast<std::size_t>(std::min(kSpan, range.end - x));
     if (way.is_straight())
       find_straight(way, x, from.width, block);
     else

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "worker/data/sample.h"
+
 namespace ddp::worker {
 
 struct NamedTensor {
@@ -18,6 +20,12 @@ inline std::vector<at::Tensor> tensors_of(const std::vector<NamedTensor>& named)
   for (const NamedTensor& one : named)
     tensors.push_back(one.tensor);
   return tensors;
+}
+
+/// "[1x28x28]"; "nothing" of an undefined one.
+inline std::string shape_text(const at::Tensor& tensor) {
+  if (!tensor.defined()) return "nothing";
+  return "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]";
 }
 
 }  // namespace ddp::worker

@@ -17,7 +17,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kManifestVersion = 1;
 constexpr std::string_view kBefore = "{\"checksum\":\"";
 constexpr std::string_view kAfter = "\",\n";
 constexpr std::size_t kDigestSize = 32;
@@ -134,9 +134,9 @@ ManifestFile read_file_entry(const json::object& entry) {
 
 Manifest read_content(const json::object& content) {
   const std::int64_t version = content.at("version").to_number<std::int64_t>();
-  if (version != kVersion) {
+  if (version != kManifestVersion) {
     throw UsageError("version " + std::to_string(version) + ", this program reads version " +
-                     std::to_string(kVersion));
+                     std::to_string(kManifestVersion));
   }
   Manifest manifest;
   CheckpointHead& head = manifest.head;
@@ -183,7 +183,7 @@ std::string to_text(const Manifest& manifest) {
   json::array files;
   for (const ManifestFile& file : manifest.files)
     files.push_back(to_json(file));
-  const json::object content{{"version", kVersion},
+  const json::object content{{"version", kManifestVersion},
                              {"step", head.step},
                              {"epoch", head.epoch},
                              {"step_in_epoch", head.step_in_epoch},

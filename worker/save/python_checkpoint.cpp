@@ -17,10 +17,10 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-constexpr std::size_t kLongestReason = 800;
-constexpr std::size_t kShown = 12;       // names of entries in a message
+constexpr std::size_t kLongestRefusal = 800;
+constexpr std::size_t kMostNamed = 12;   // names of entries in a message
 constexpr std::size_t kMostStates = 64;  // kept for one parameter: Adam has four
-constexpr std::size_t kLongestName = 400;
+constexpr std::size_t kLongestEntryName = 400;
 
 std::optional<double> to_number(const PickleValue& value) {
   if (value.kind == Kind::real) return value.real;
@@ -37,7 +37,7 @@ std::optional<std::int64_t> to_count(std::string_view text) {
 }
 
 /// An entry of the file by the name that the job gives it, or by one of those that are usual.
-struct Entry {
+struct NamedEntry {
   const char* part;  // in checkpoint.keys
   std::vector<std::string> names;
 };
@@ -64,25 +64,25 @@ class CheckpointReader {
   }
 
  private:
-  [[nodiscard]] std::vector<std::string> names_of(const Entry& entry) const {
+  [[nodiscard]] std::vector<std::string> names_of(const NamedEntry& entry) const {
     const auto given = keys_.find(entry.part);
     return given != keys_.end() ? std::vector{given->second} : entry.names;
   }
 
-  [[nodiscard]] const PickleValue* find(const Entry& entry) const {
+  [[nodiscard]] const PickleValue* find(const NamedEntry& entry) const {
     for (const std::string& name : names_of(entry))
       if (const PickleValue* const value = archive_.find(archive_.root(), name)) return value;
     return nullptr;
   }
 
-  [[nodiscard]] const PickleValue& require(const Entry& entry) const {
+  [[nodiscard]] const PickleValue& require(const NamedEntry& entry) const {
     if (const PickleValue* const value = find(entry)) return *value;
     std::string wanted;
     for (const std::string& name : names_of(entry))
       wanted += (wanted.empty() ? "" : " or ") + name;
     std::string there;
     const PickleValue& root = archive_.root();
-    for (std::size_t i = 0; i + 1 < root.items.size() && i < 2 * kShown; i += 2)
+    for (std::size_t i = 0; i + 1 < root.items.size() && i < 2 * kMostNamed; i += 2)
       there += (there.empty() ? "" : ", ") + archive_.pickle().item(root, i).text;
     archive_.refuse("it has no entry " + wanted + "; it has " + (there.empty() ? "none" : there) +
                     ". Say what it is called by checkpoint.keys={" + entry.part +
@@ -104,8 +104,8 @@ class CheckpointReader {
   }
 
   [[nodiscard]] const std::string& name_of(const PickleValue& value) const {
-    if (value.text.size() > kLongestName)
-      archive_.refuse("a name in its optimizer has more than " + std::to_string(kLongestName) +
+    if (value.text.size() > kLongestEntryName)
+      archive_.refuse("a name in its optimizer has more than " + std::to_string(kLongestEntryName) +
                       " bytes");
     return value.text;
   }
@@ -208,7 +208,7 @@ PythonCheckpoint parse_python_checkpoint(std::vector<std::byte> bytes,
     const TorchArchive archive(checkpoint.bytes, name);
     CheckpointReader(archive, keys).read(checkpoint);
   } catch (const UsageError& error) {
-    throw UsageError("cannot resume from " + one_line(error.what(), kLongestReason) + ".");
+    throw UsageError("cannot resume from " + one_line(error.what(), kLongestRefusal) + ".");
   }
   return checkpoint;
 }

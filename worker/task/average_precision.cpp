@@ -17,6 +17,7 @@
 #include "worker/data/sample_image.h"
 #include "worker/data/truths.h"
 #include "worker/image/letterbox.h"
+#include "worker/model/named_tensor.h"
 #include "worker/task/quality_pictures.h"
 #include "worker/task/suppression.h"
 
@@ -25,11 +26,6 @@ namespace {
 
 /// By image, the lowest rank that has it.
 using Owners = std::unordered_map<std::int64_t, std::size_t>;
-
-std::string shape_of(const at::Tensor& tensor) {
-  return tensor.defined() ? "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]"
-                          : "nothing";
-}
 
 void require_batch(const Outputs& outputs, const Batch& batch, std::size_t classes) {
   const auto images = static_cast<std::int64_t>(batch.indices.size());
@@ -40,13 +36,13 @@ void require_batch(const Outputs& outputs, const Batch& batch, std::size_t class
          "classes].");
   if (outputs[1].dim() != 3 || outputs[1].size(0) != images ||
       outputs[1].size(2) != static_cast<std::int64_t>(classes))
-    fail("scores are " + shape_of(outputs[1]) + ". They must be of " + std::to_string(images) +
+    fail("scores are " + shape_text(outputs[1]) + ". They must be of " + std::to_string(images) +
          " images and " + std::to_string(classes) + " classes: [images, boxes, classes].");
   const Target target = batch.targets.empty() ? Target{} : batch.targets[0];
   if (!target.values.defined() || target.values.dim() != 2 || target.values.size(1) != kBoxRow ||
       !target.rows.defined() || target.rows.numel() != images ||
       target.rows.sum().item<std::int64_t>() != target.values.size(0))
-    fail("targets are " + shape_of(target.values) + ", rows of " + shape_of(target.rows) +
+    fail("targets are " + shape_text(target.values) + ", rows of " + shape_text(target.rows) +
          " images. They must be objects of [objects, 5]: class, left, top, right, bottom.");
 }
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "worker/data/class_names.h"
 #include "worker/data/sample_image.h"
 #include "worker/task/suppression.h"
 
@@ -17,10 +18,6 @@ namespace {
 at::Tensor by_channel(const std::vector<float>& numbers, float otherwise, const at::Tensor& like) {
   const std::vector<float> all = numbers.empty() ? std::vector<float>{otherwise} : numbers;
   return at::tensor(all, at::kFloat).to(like.device()).reshape({-1, 1, 1});
-}
-
-std::string name_of(std::size_t number, const std::vector<std::string>& names) {
-  return number < names.size() ? names[number] : std::to_string(number);
 }
 
 /// "person 0.87"
@@ -66,7 +63,7 @@ std::vector<LabelledObjects> shown_labels(const at::Tensor& labels,
     const auto number = static_cast<std::size_t>(numbers.const_data_ptr<std::int64_t>()[i]);
     const ImageSize size = images[i].size();
     const Box whole{0, 0, static_cast<float>(size.width), static_cast<float>(size.height)};
-    all.push_back({{whole, number, name_of(number, names)}});
+    all.push_back({{whole, number, class_name(number, names)}});
   }
   return all;
 }
@@ -82,7 +79,7 @@ std::vector<LabelledObjects> shown_objects(const Target& target,
     const std::int64_t objects = rows.const_data_ptr<std::int64_t>()[i];
     for (std::int64_t k = 0; k < objects; ++k, row += kBoxRow) {
       const auto number = static_cast<std::size_t>(row[0]);
-      all[i].push_back({{row[1], row[2], row[3], row[4]}, number, name_of(number, names)});
+      all[i].push_back({{row[1], row[2], row[3], row[4]}, number, class_name(number, names)});
     }
   }
   return all;
@@ -101,8 +98,9 @@ std::vector<LabelledObjects> shown_answers(const Outputs& outputs,
     for (std::int64_t k = rows.size(0); k-- > 0;) {
       const float* const row = rows[k].const_data_ptr<float>();
       const auto number = static_cast<std::size_t>(row[5]);
-      all[i].push_back(
-          {{row[0], row[1], row[2], row[3]}, number, answer_text(name_of(number, names), row[4])});
+      all[i].push_back({{row[0], row[1], row[2], row[3]},
+                        number,
+                        answer_text(class_name(number, names), row[4])});
     }
   }
   return all;

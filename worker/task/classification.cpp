@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "worker/data/sample.h"
+#include "worker/model/named_tensor.h"
 #include "worker/task/batch_pictures.h"
 
 namespace ddp::worker {
@@ -40,14 +41,11 @@ class TopK : public Metric {
 
  private:
   void require_scores(const Outputs& outputs, const Batch& batch) const {
-    const auto shape = [](const at::Tensor& tensor) {
-      return "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]";
-    };
     std::string found = "no outputs";
     if (!outputs.empty()) {
-      found = "outputs of " + shape(outputs[0]);
+      found = "outputs of " + shape_text(outputs[0]);
       found += batch.targets.empty() ? " and no targets"
-                                     : " and targets of " + shape(batch.targets[0].values);
+                                     : " and targets of " + shape_text(batch.targets[0].values);
       const at::Tensor& scores = outputs[0];
       if (scores.dim() == 2 && scores.size(0) == batch.size() && scores.size(1) >= k_ &&
           !batch.targets.empty() && batch.targets[0].values.sizes() == scores.sizes().slice(0, 1))

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <span>
 
+#include "worker/data/class_names.h"
 #include "worker/image/chart.h"
 
 namespace ddp::worker {
@@ -17,8 +18,8 @@ constexpr std::size_t kNamed = kSeriesColors;  // classes in a legend
 constexpr Color kOthers{205, 205, 205};
 constexpr Color kMean{0, 0, 0};
 
-std::string name_of(std::size_t number, const std::vector<std::string>& names) {
-  return (number < names.size() ? names[number] : std::to_string(number)).substr(0, kLongestName);
+std::string short_name(std::size_t number, const std::vector<std::string>& names) {
+  return class_name(number, names).substr(0, kLongestName);
 }
 
 std::string three_decimals(double value) {
@@ -68,7 +69,8 @@ Image draw_curves(const DetectionQuality& quality,
   }
   for (std::size_t i = 0; i < std::min(order.size(), kNamed); ++i) {
     const double number = wanted.number(quality.classes[order[i]]);
-    legend.push_back({name_of(order[i], names) + " " + three_decimals(number), series_color(i), 2});
+    legend.push_back(
+        {short_name(order[i], names) + " " + three_decimals(number), series_color(i), 2});
   }
   if (order.size() > kNamed)
     legend.push_back({std::to_string(order.size() - kNamed) + " more classes", kOthers, 2});
@@ -84,7 +86,7 @@ Axis places(const std::string& title, std::size_t side, const std::vector<std::s
   axis.step = round_step(axis.high, 10);
   if (side > kMostNames) return axis;
   for (std::size_t i = 0; i + 1 < side; ++i)
-    axis.names.push_back(name_of(i, names));
+    axis.names.push_back(short_name(i, names));
   axis.names.emplace_back("background");
   return axis;
 }

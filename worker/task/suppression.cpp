@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "worker/data/sample.h"
 #include "worker/image/box.h"
+#include "worker/model/named_tensor.h"
 
 namespace ddp::worker {
 namespace {
@@ -29,15 +30,12 @@ bool is_better(const Candidate& a, const Candidate& b) {
   return a.score != b.score ? a.score > b.score : a.place < b.place;
 }
 
-std::string shape_of(const at::Tensor& tensor) {
-  return "[" + shape_text({tensor.sizes().data(), tensor.sizes().size()}) + "]";
-}
-
 void require_shapes(const at::Tensor& boxes, const at::Tensor& scores) {
   if (boxes.dim() == 3 && scores.dim() == 3 && boxes.size(2) == 4 && scores.size(2) > 0 &&
       boxes.size(0) == scores.size(0) && boxes.size(1) == scores.size(1))
     return;
-  throw UsageError("detections: boxes are " + shape_of(boxes) + " and scores " + shape_of(scores) +
+  throw UsageError("detections: boxes are " + shape_text(boxes) + " and scores " +
+                   shape_text(scores) +
                    ". Give boxes of [images, boxes, 4] and scores of [images, boxes, classes].");
 }
 

@@ -33,9 +33,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // For data that take their time to be prepared; a rank that is lost ends the job long before.
-constexpr std::chrono::hours kPatience{6};
-constexpr std::chrono::milliseconds kShortPause{2};
-constexpr std::chrono::milliseconds kLongPause{200};
+constexpr std::chrono::hours kLoadLimit{6};
+constexpr std::chrono::milliseconds kShortLook{2};
+constexpr std::chrono::milliseconds kLongLook{200};
 
 constexpr const char* kFailed = "data/failed";
 constexpr const char* kOwn = "own";  // in place of a path: each rank reads for itself
@@ -63,11 +63,11 @@ void wait_until(const std::function<bool()>& is_there,
   while (!is_there()) {
     require_round();
     const Clock::duration waited = Clock::now() - begin;
-    if (waited > kPatience)
-      throw PeerError(what + " after " + std::to_string(kPatience.count()) + " h",
+    if (waited > kLoadLimit)
+      throw PeerError(what + " after " + std::to_string(kLoadLimit.count()) + " h",
                       exit_code::kTimeout);
     touch(page);
-    const std::chrono::milliseconds pause = pause_after(waited, kShortPause, kLongPause);
+    const std::chrono::milliseconds pause = pause_after(waited, kShortLook, kLongLook);
     ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 }

@@ -13,14 +13,14 @@
 namespace ddp::worker {
 namespace {
 
-constexpr const char* kSaid = "refused/said";      // what rank 0 says
-constexpr const char* kSpoken = "refused/spoken";  // how many have nothing to say any more
-constexpr std::chrono::seconds kPatience{2};       // for ranks that find the same
-constexpr std::chrono::milliseconds kServe{200};   // for others to be gone
+constexpr const char* kSaid = "refused/said";          // what rank 0 says
+constexpr const char* kSpoken = "refused/spoken";      // how many have nothing to say any more
+constexpr std::chrono::seconds kSameFindings{2};       // for ranks that find the same
+constexpr std::chrono::milliseconds kOthersGone{200};  // for others to be gone
 
 template <typename IsThere>
 bool wait_for(IsThere is_there) {
-  return poll_until(std::chrono::steady_clock::now() + kPatience, is_there);
+  return poll_until(std::chrono::steady_clock::now() + kSameFindings, is_there);
 }
 
 /// mpirun ends all with the first that fails: nobody leaves before all have spoken. Rank 0 serves
@@ -29,7 +29,7 @@ void leave_together(Group& group) try {
   c10d::Store& store = *group.store();
   store.add(kSpoken, 1);
   (void)wait_for([&] { return store.add(kSpoken, 0) >= group.world_size(); });
-  if (group.is_root()) ::poll(nullptr, 0, static_cast<int>(kServe.count()));
+  if (group.is_root()) ::poll(nullptr, 0, static_cast<int>(kOthersGone.count()));
 } catch (const c10::Error&) {
   return;  // rank 0 has left
 }

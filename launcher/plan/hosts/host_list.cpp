@@ -59,7 +59,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-class Reader {
+class HostReader {
  public:
   /// One host; `slots` is its own word for the number of workers, or empty.
   void take(std::string_view word, std::string_view slots, const std::string& place) {
@@ -149,7 +149,7 @@ class Reader {
 }  // namespace
 
 std::vector<Host> parse_hosts(std::string_view list) {
-  Reader reader;
+  HostReader reader;
   const std::string kFlag = "--hosts ";
   while (!trim(list).empty()) {
     const std::size_t comma = list.find(',');
@@ -165,7 +165,7 @@ std::vector<Host> parse_hosts(std::string_view list) {
 }
 
 std::vector<Host> parse_host_file(std::string_view text, const std::string& path) {
-  Reader reader;
+  HostReader reader;
   for (int number = 1; !text.empty(); ++number) {
     const std::size_t end = text.find('\n');
     std::string_view line = text.substr(0, end);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csignal>
+#include <filesystem>
 
 namespace ddp::launcher {
 namespace {
@@ -26,10 +27,6 @@ bool names(std::string_view line, std::string_view before, pid_t pid) {
   return false;
 }
 
-std::string file_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string fill_specifier(char specifier, const CoreFacts& facts) {
   switch (specifier) {
     case '%':
@@ -48,7 +45,8 @@ std::string fill_specifier(char specifier, const CoreFacts& facts) {
     case 'h':
       return facts.host;
     case 'e':
-      return file_name(facts.executable).substr(0, kCommandName) + "*";  // it may rename itself
+      return std::filesystem::path(facts.executable).filename().string().substr(0, kCommandName) +
+             "*";  // it may rename itself
     case 'E': {
       std::string path = facts.executable;
       std::replace(path.begin(), path.end(), '/', '!');

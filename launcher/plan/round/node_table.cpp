@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostDifferences = 5;  // named in one refusal
 constexpr std::size_t kMostNames = 20;       // named in one line
-constexpr std::size_t kLongestShown = 200;   // bytes of a value
+constexpr std::size_t kLongestValue = 200;   // bytes of a value
 
 /// Hosts may have one name, and one host several addresses.
 std::string host_of(const Hello& hello) {
@@ -31,7 +31,7 @@ Refusal refuse(const std::string& text) {
 
 /// Whatever another node says may be anything.
 std::string shown(const std::string& text) {
-  return plain_line(text, kLongestShown);
+  return plain_line(text, kLongestValue);
 }
 
 /// What the two files say of a key, or that one of them does not say anything.

@@ -28,7 +28,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostVictims = 100;  // with a line each
-constexpr std::size_t kWidth = 60;         // torchrun's rows are at most that wide
+constexpr std::size_t kRowWidth = 60;      // torchrun's rows are at most that wide
 
 std::string local_time(std::chrono::system_clock::time_point at) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(at);
@@ -322,8 +322,8 @@ std::string summarize_round(const RoundResult& result, int round) {
 
 std::string format_report(const Verdict& verdict, const JobSpec& spec) {
   const bool has_other_nodes = spec.max_nodes > 1;
-  const std::string wide(kWidth, '=');
-  const std::string thin(kWidth, '-');
+  const std::string wide(kRowWidth, '=');
+  const std::string thin(kRowWidth, '-');
   const std::string head = wide + "\n" + spec.entry + " FAILED\n" + thin + "\n" +
                            "Root Cause (first observed failure):\n";
   std::string text;

@@ -19,7 +19,7 @@ struct Told {
 };
 
 /// What a platform says of the job.
-struct Place {
+struct JobPlace {
   std::string platform;
   Told<int> nodes{1, ""};
   Told<int> node{0, ""};
@@ -59,7 +59,7 @@ class Detector {
 
   Detected run() {
     if (!job_.flag("launch.auto_env") || job_.flag("launch.standalone")) return {};
-    const std::optional<Place> place = find_place();
+    const std::optional<JobPlace> place = find_place();
     if (place) take(*place);
     return std::move(detected_);
   }
@@ -68,7 +68,7 @@ class Detector {
   void note(const std::string& line) { detected_.notes.push_back(line); }
 
   /// mpirun starts helpers of its own by srun, so its variables are the nearer ones.
-  std::optional<Place> find_place() {
+  std::optional<JobPlace> find_place() {
     if (find_variable(environment_, "OMPI_COMM_WORLD_SIZE")) {
       return of_mpi(
           "Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE");
@@ -82,10 +82,10 @@ class Detector {
   }
 
   /// mpirun --map-by ppr:1:node, mpiexec -ppn 1.
-  std::optional<Place> of_mpi(const std::string& platform,
-                              const std::string& size_name,
-                              const std::string& rank_name,
-                              const std::string& local_name) {
+  std::optional<JobPlace> of_mpi(const std::string& platform,
+                                 const std::string& size_name,
+                                 const std::string& rank_name,
+                                 const std::string& local_name) {
     const std::optional<int> size = read_count(environment_, size_name);
     const std::optional<int> rank = read_count(environment_, rank_name);
     const std::optional<int> here = read_count(environment_, local_name);
@@ -98,17 +98,17 @@ class Detector {
       note_several(platform, *here, "mpirun --map-by ppr:1:node, or mpiexec -ppn 1");
       return {};
     }
-    return Place{.platform = platform,
-                 .nodes = {*size, size_name},
-                 .node = {*rank, rank_name},
-                 .address = {},
-                 .port = {},
-                 .run_id = {},
-                 .workers = {},
-                 .address_hint = "the name of the node of rank 0"};
+    return JobPlace{.platform = platform,
+                    .nodes = {*size, size_name},
+                    .node = {*rank, rank_name},
+                    .address = {},
+                    .port = {},
+                    .run_id = {},
+                    .workers = {},
+                    .address_hint = "the name of the node of rank 0"};
   }
 
-  std::optional<Place> of_slurm(const SlurmFacts& slurm) {
+  std::optional<JobPlace> of_slurm(const SlurmFacts& slurm) {
     if (!slurm.in_step) {
       if (is_open(job_, "launch.nnodes")) {
         note("Slurm gave this job " + std::to_string(slurm.job_nodes) +
@@ -126,14 +126,14 @@ class Detector {
       note_several("Slurm", step.tasks_here, "srun --ntasks-per-node=1");
       return {};
     }
-    Place place{.platform = "Slurm",
-                .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
-                .node = {step.node, "SLURM_NODEID"},
-                .address = {},
-                .port = {},
-                .run_id = {},
-                .workers = {},
-                .address_hint = {}};
+    JobPlace place{.platform = "Slurm",
+                   .nodes = {step.nodes, "SLURM_STEP_NUM_NODES"},
+                   .node = {step.node, "SLURM_NODEID"},
+                   .address = {},
+                   .port = {},
+                   .run_id = {},
+                   .workers = {},
+                   .address_hint = {}};
     // A step of one node meets nobody: it takes a free port and a run id of its own.
     if (step.nodes > 1) {
       place.address = {step.first_node, "SLURM_STEP_NODELIST"};
@@ -149,7 +149,7 @@ class Detector {
   }
 
   /// An Indexed Job: each pod has a number, and its size stands in no variable.
-  std::optional<Place> of_kubernetes() {
+  std::optional<JobPlace> of_kubernetes() {
     const std::string variable = "JOB_COMPLETION_INDEX";
     const std::string index = *find_variable(environment_, variable);
     if (is_open(job_, "launch.nnodes")) {
@@ -166,14 +166,14 @@ class Detector {
            job_.text("launch.nnodes") + " nodes, so it is not used.");
       return {};
     }
-    return Place{.platform = "Kubernetes",
-                 .nodes = {most_nodes(job_), ""},
-                 .node = {*node, variable},
-                 .address = {},
-                 .port = {},
-                 .run_id = {},
-                 .workers = {},
-                 .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
+    return JobPlace{.platform = "Kubernetes",
+                    .nodes = {most_nodes(job_), ""},
+                    .node = {*node, variable},
+                    .address = {},
+                    .port = {},
+                    .run_id = {},
+                    .workers = {},
+                    .address_hint = "the name of pod 0 behind its headless Service, JOB-0.SERVICE"};
   }
 
   void note_several(const std::string& platform, int here, const std::string& command) {
@@ -189,7 +189,7 @@ class Detector {
     note(started + command + ". Nothing is taken from " + platform + ".");
   }
 
-  void take(const Place& place) {
+  void take(const JobPlace& place) {
     // All or nothing: a rank of one count of nodes means nothing in another.
     if (!is_open(job_, "launch.nnodes") && most_nodes(job_) != place.nodes.value) {
       note(place.platform + " says " + std::to_string(place.nodes.value) + " nodes, " +
@@ -217,7 +217,7 @@ class Detector {
   }
 
   /// Where the nodes meet, and under which name.
-  std::string take_meeting(const Place& place) {
+  std::string take_meeting(const JobPlace& place) {
     std::string found;
     const bool is_free =
         is_open(job_, "launch.master_addr") && is_open(job_, "launch.rdzv_endpoint");

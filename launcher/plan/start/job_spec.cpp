@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -37,13 +38,9 @@ bool is_script(const std::string& program) {
   return is_python_file(program) || program.ends_with(".sh");
 }
 
-std::string file_name(const std::string& path) {
-  return path.substr(path.rfind('/') + 1);
-}
-
 /// Letters, digits, '.', '_', '-', as a run's name must be.
 std::string as_run_name(const std::string& program) {
-  std::string name = file_name(program);
+  std::string name = std::filesystem::path(program).filename().string();
   name = name.substr(0, name.find('.'));
   std::erase_if(name, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_' && c != '-'; });
   if (name.empty() || name[0] == '-') return "run";

@@ -66,9 +66,9 @@ std::vector<std::string> split_texts(const std::string& text) {
   return texts;
 }
 
-class Reader {
+class LogKeys {
  public:
-  Reader(const JobValues& job, int nproc, std::vector<std::string>& problems)
+  LogKeys(const JobValues& job, int nproc, std::vector<std::string>& problems)
       : job_(job), nproc_(nproc), problems_(problems) {}
 
   LogSpec read() {
@@ -164,7 +164,7 @@ bool has_any(const std::vector<unsigned>& streams) {
 }  // namespace
 
 LogSpec make_log_spec(const JobValues& job, int nproc, std::vector<std::string>& problems) {
-  return Reader(job, nproc, problems).read();
+  return LogKeys(job, nproc, problems).read();
 }
 
 bool refuses_files(const LogSpec& spec) {

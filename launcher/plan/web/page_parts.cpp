@@ -13,7 +13,7 @@ namespace ddp::launcher {
 namespace {
 
 constexpr double kMillisecond = 1e-3;
-constexpr std::size_t kLongestLine = 160;  // of a worker, as shown
+constexpr std::size_t kLongestCell = 160;  // of a worker, as shown
 constexpr std::size_t kFewRanks = 32;      // have more than one line each
 
 std::string number(const char* format, double value) {
@@ -171,7 +171,7 @@ std::string charts_part(const JobHistory& history) {
 std::string lines_cell(const std::vector<std::string>& lines, std::size_t most) {
   std::string html;
   for (std::size_t i = lines.size() - std::min(most, lines.size()); i < lines.size(); ++i)
-    html += (html.empty() ? "" : "<br>") + element("code", one_line(lines[i], kLongestLine));
+    html += (html.empty() ? "" : "<br>") + element("code", one_line(lines[i], kLongestCell));
   return html;
 }
 
@@ -239,7 +239,7 @@ std::string rounds_part(const JobView& job) {
       if (rows.size() == kMostNodeRows) break;
       const auto last = node.first_rank + static_cast<int>(node.workers) - 1;
       rows.push_back({std::to_string(node.rank),
-                      escape(one_line(node.host, kLongestLine)),
+                      escape(one_line(node.host, kLongestCell)),
                       std::to_string(node.first_rank) + " to " + std::to_string(last)});
     }
     html += "<h2>Nodes</h2>\n" + html_table({"node", "host", "ranks"}, rows);

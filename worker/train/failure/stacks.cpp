@@ -29,7 +29,7 @@
 namespace ddp::worker {
 namespace {
 
-constexpr int kFrames = 100;
+constexpr int kMostFrames = 100;
 constexpr int kThreads = 512;
 constexpr int kThreadWaitMs = 50;  // for one thread to print
 
@@ -47,7 +47,7 @@ pid_t this_thread() {
   return static_cast<pid_t>(::syscall(SYS_gettid));
 }
 
-void put(std::string_view text) {
+void put_raw(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
     if (written < 0 && errno != EINTR) return;
@@ -58,7 +58,7 @@ void put(std::string_view text) {
 void put_number(std::uint64_t number, int base = 10) {
   std::array<char, 24> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), number, base).ptr;
-  put({text.data(), static_cast<std::size_t>(end - text.data())});
+  put_raw({text.data(), static_cast<std::size_t>(end - text.data())});
 }
 
 /// Where the signal came; null where it is not known for this machine.
@@ -76,8 +76,8 @@ void* interrupted_at(const void* context) {
 
 /// The launcher reads this (launcher/plan/hang/stack_reader).
 void print_own_stack(const void* context) {
-  std::array<void*, kFrames> frames;
-  const int count = ::backtrace(frames.data(), kFrames);
+  std::array<void*, kMostFrames> frames;
+  const int count = ::backtrace(frames.data(), kMostFrames);
   const void* const from = interrupted_at(context);
   int first = 0;  // without the handler's own calls
   while (first < count && frames[static_cast<std::size_t>(first)] != from)
@@ -85,13 +85,13 @@ void print_own_stack(const void* context) {
   if (first == count) first = 0;
   std::array<char, 17> name{};
   ::prctl(PR_GET_NAME, name.data());
-  put("stack of thread ");
+  put_raw("stack of thread ");
   put_number(static_cast<std::uint64_t>(this_thread()));
-  put(" (");
-  put(name.data());
-  put(") of process ");
+  put_raw(" (");
+  put_raw(name.data());
+  put_raw(") of process ");
   put_number(static_cast<std::uint64_t>(::getpid()));
-  put(":\n");
+  put_raw(":\n");
   ::backtrace_symbols_fd(frames.data() + first, count - first, STDERR_FILENO);
   printed.fetch_add(1);
 }
@@ -131,20 +131,20 @@ extern "C" void on_stack_signal(int signal, siginfo_t* info, void* context) {
       for (int ms = 0; ms < kThreadWaitMs && printed.load() == before; ++ms)
         ::poll(nullptr, 0, 1);
     }
-    put("end of stacks\n");
+    put_raw("end of stacks\n");
   }
   errno = saved_errno;
 }
 
 extern "C" void on_crash(int signal, siginfo_t* info, void* context) {
-  put("SIG");
-  put(::sigabbrev_np(signal));
+  put_raw("SIG");
+  put_raw(::sigabbrev_np(signal));
   const bool is_fault = info->si_code > 0 && signal != SIGABRT;  // else somebody has sent it
   if (is_fault) {
-    put(" at address 0x");
+    put_raw(" at address 0x");
     put_number(reinterpret_cast<std::uintptr_t>(info->si_addr), 16);
   }
-  put("\n");
+  put_raw("\n");
   print_own_stack(context);
   // It waits until this returns, and then nobody has a handler any more.
   ::syscall(SYS_tgkill, ::getpid(), this_thread(), signal);

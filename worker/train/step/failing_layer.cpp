@@ -22,7 +22,7 @@ struct Watch {
 };
 thread_local Watch* watch = nullptr;
 
-std::string shape_of(const at::Tensor& tensor) {
+std::string sizes_text(const at::Tensor& tensor) {
   const std::string text = describe("", tensor.sizes());  // " [2, 4]"
   return text.substr(1);
 }
@@ -51,12 +51,12 @@ std::unique_ptr<at::ObserverContext> begin(const at::RecordFunction& function) {
     const at::Tensor& tensor = input.toTensor();
     const auto named = watch->names.find(memory_of(tensor));
     if (named == watch->names.end()) {
-      others += (others.empty() ? "" : ", ") + shape_of(tensor);
+      others += (others.empty() ? "" : ", ") + sizes_text(tensor);
       continue;
     }
     if (layer.empty()) layer = layer_of(named->second);
     parameters += (parameters.empty() ? "" : ", ") +
-                  named->second.substr(named->second.rfind('.') + 1) + " " + shape_of(tensor);
+                  named->second.substr(named->second.rfind('.') + 1) + " " + sizes_text(tensor);
   }
   if (!layer.empty())
     operation->text = layer + ": " + function.name() + (others.empty() ? "" : " of " + others) +

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kLoss = "loss";
 constexpr const char* kWeight = "weight";
-constexpr const char* kPart = "loss/";  // before the name of a part
+constexpr const char* kPartPrefix = "loss/";  // before the name of a part
 
 void add_up(std::vector<double>& sums, const std::vector<double>& more) {
   sums.resize(std::max(sums.size(), more.size()));
@@ -29,7 +29,7 @@ NamedValues means(const std::vector<std::string>& names,
 }
 
 bool is_part(const std::string& name) {
-  return name.starts_with(kPart);
+  return name.starts_with(kPartPrefix);
 }
 
 /// `row` holds the sums of `names`.
@@ -95,7 +95,7 @@ void PassSums::add(Task& task, const Pass& pass) {
   std::vector<NamedTensor> values{{kLoss, to_sum(pass.loss.total)}};
   if (has_weight) values.push_back({kWeight, pass.loss.weight});
   for (const auto& [name, part] : pass.loss.parts)
-    values.push_back({kPart + name, to_sum(part)});
+    values.push_back({kPartPrefix + name, to_sum(part)});
   for (const NamedTensor& count : task.counts(pass.outputs, pass.batch))
     values.push_back(count);
   device_.add(values);
@@ -115,7 +115,7 @@ SumNames PassSums::names() const {
   for (const std::string& name : device_.names()) {
     if (name == kLoss || name == kWeight) continue;
     if (is_part(name))
-      names.parts.push_back(name.substr(std::string_view(kPart).size()));
+      names.parts.push_back(name.substr(std::string_view(kPartPrefix).size()));
     else
       names.counts.push_back(name);
   }
