@@ -104,7 +104,7 @@ float overlap(const KeptBox& a, const KeptBox& b) {
   return shared / (a.area + b.area - shared);
 }
 
-bool is_finite(const Box& box) {
+bool has_finite_sides(const Box& box) {
   return std::isfinite(box.left) && std::isfinite(box.top) && std::isfinite(box.right) &&
          std::isfinite(box.bottom);
 }
@@ -124,7 +124,7 @@ at::Tensor suppress_one(const at::Tensor& boxes,
     const float* const side = boxes.const_data_ptr<float>() + one.place / classes * 4;
     const std::int64_t label = one.place % classes;
     const KeptBox mine = with_area({side[0], side[1], side[2], side[3]});
-    if (!is_finite(mine.box)) continue;
+    if (!has_finite_sides(mine.box)) continue;
     auto& surer = kept[static_cast<std::size_t>(options.is_class_agnostic ? 0 : label)];
     if (std::ranges::any_of(
             surer, [&](const KeptBox& other) { return overlap(other, mine) > options.iou; }))

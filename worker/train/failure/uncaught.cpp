@@ -61,7 +61,7 @@ std::string explain(const std::type_info* thrown) {
 }
 
 /// Its type and text, and a line for each of its causes (std::nested_exception), the nearest first.
-std::string describe(const std::exception_ptr& thrown) {
+std::string describe_exception(const std::exception_ptr& thrown) {
   const std::type_info* const type = thrown.__cxa_exception_type();
   try {
     std::rethrow_exception(thrown);
@@ -81,7 +81,7 @@ std::string describe(const std::exception_ptr& thrown) {
 std::string causes_of(const std::exception& error) {
   const auto* const nested = dynamic_cast<const std::nested_exception*>(&error);
   if (nested == nullptr || nested->nested_ptr() == nullptr) return "";
-  return "\n  caused by " + describe(nested->nested_ptr());
+  return "\n  caused by " + describe_exception(nested->nested_ptr());
 }
 
 /// Trap: only that of an accelerator has a type of its own. The host's allocator is the one place
@@ -131,7 +131,7 @@ Uncaught as_other_error() {
   const void* object = nullptr;
   std::memcpy(&object, &current, sizeof object);
   const bool is_known = object != nullptr && type != nullptr;
-  return {Error(describe(current), kUncaught),
+  return {Error(describe_exception(current), kUncaught),
           is_known ? throw_trace(object, *type) : std::vector<const void*>()};
 }
 
