@@ -13,7 +13,8 @@ Usage: ./make.sh COMMAND
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
   test                set up, build, and run every test that needs no GPU
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
-  check [PART]        lint, kills, asan, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan, a minute of fuzzing
+  check [PART]        lint, kills, asan launcher, asan worker, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan,
+                      a minute of fuzzing; on 2 cores 25 minutes at most for one part
   bench [launcher]    ddp-launch beside torchrun and mpiexec.hydra, and its store beside torch's, on this machine
   bench readme        the tables of README.md, anew: at normal priority, as Markdown
   bench gpu [ARG...]  Python's DDP, compiled and as CUDA graphs too, beside ddp-worker on one device: ms per step, images/s, start, memory
@@ -505,18 +506,28 @@ kill_often() {
     --gtest_filter='ClusterFaults.L*:NetworkFaults.N4_*:NetworkFaults.N9_*' --gtest_brief=1
 }
 
+readonly check_parts=(lint kills "asan launcher" "asan worker" tsan fuzz)
+
 # All parts, whatever becomes of one; or one alone.
 check() {
   local part failed=()
   if [[ $# -gt 0 ]]; then
-    check_part "$@"
+    check_part "$*"
     return
   fi
-  for part in lint kills asan tsan fuzz; do
-    ./make.sh check "$part" || failed+=("$part")
+  for part in "${check_parts[@]}"; do
+    # shellcheck disable=SC2086 # its words
+    ./make.sh check $part || failed+=("$part")
   done
-  [[ "${#failed[@]}" == 0 ]] || fail "check: these parts failed: ${failed[*]}. One alone: ./make.sh check ${failed[0]}"
+  [[ "${#failed[@]}" == 0 ]] || fail "check: these parts failed: $(joined "${failed[@]}"). One alone: ./make.sh check ${failed[0]}"
   say "check: all passed"
+}
+
+# Words with a comma between two.
+joined() {
+  local text
+  text="$(printf ', %s' "$@")"
+  printf '%s' "${text:2}"
 }
 
 check_part() {
@@ -526,20 +537,44 @@ check_part() {
   need_torch1
   need_detector
   need_tracking
-  case "$*" in
-    lint) lint ;;
-    kills) kill_often ;;
-    asan) test_under asan "$build_worker" ;;
+  local ran
+  SECONDS=0
+  case "$1" in
+    lint)
+      lint
+      ran="format, rules, shellcheck: no findings"
+      ;;
+    kills)
+      kill_often
+      ran="100 kills each of an agent alone and of one among several: nothing was left"
+      ;;
+    "asan launcher")
+      test_under asan -DDDP_BUILD_WORKER=OFF
+      ran="$(tests_line asan)"
+      ;;
+    # What runs in the other part is not built again.
+    "asan worker")
+      test_under asan -DDDP_BUILD_WORKER=ON -DDDP_TESTS_WITHOUT_TORCH=OFF
+      ran="$(tests_line asan)"
+      ;;
     # Without the worker: LibTorch is not instrumented, so what its threads do to each other looks like races.
-    tsan) test_under tsan OFF ;;
+    tsan)
+      test_under tsan -DDDP_BUILD_WORKER=OFF
+      ran="$(tests_line tsan)"
+      ;;
     fuzz)
       configure fuzz
       cmake --build --preset fuzz
       tests/fuzz/run.sh build/fuzz 60
+      ran="$(find build/fuzz/tests/fuzz -maxdepth 1 -name 'fuzz_*' -type f -executable | wc -l) targets in a minute: nothing found"
       ;;
-    *) fail "check knows: lint, kills, asan, tsan, fuzz" ;;
+    *) fail "check knows: $(joined "${check_parts[@]}")" ;;
   esac
+  say "check $1: $ran, in $((SECONDS / 60)) min $((SECONDS % 60)) s"
 }
+
+# ctest's closing line.
+tests_line() { grep 'tests passed' "build/$1/tests.log"; }
 
 test_slurm() {
   need_packages "${build_packages[@]}" "${test_packages[@]}" "${slurm_packages[@]}"
@@ -572,9 +607,10 @@ run_gpu() {
   "$kit/run.sh" --python "$python" "$@"
 }
 
+# test_under PRESET [ARGUMENT...]
 test_under() {
   say "tests under $1"
-  configure "$1" "-DDDP_BUILD_WORKER=$2" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
+  configure "$@" "-DDDP_TORCH=$(torch_dir)" "-DDDP_PYTHON=$(python_for_tests)"
   cmake --build --preset "$1"
   run_tests "$1"
 }

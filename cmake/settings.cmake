@@ -30,6 +30,10 @@ add_library(ddp_warnings INTERFACE)
 target_compile_options(ddp_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
   $<$<BOOL:${DDP_WARNINGS_AS_ERRORS}>:-Werror>)
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # A coroutine's frame that holds what one of its batch's files keeps to itself.
+  target_compile_options(ddp_warnings INTERFACE -Wno-subobject-linkage)
+endif()
 
 # Programs lie at the top of the build directory, where users, tests and each other look for them.
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")

@@ -15,13 +15,13 @@ namespace {
 constexpr std::size_t kMostInMatrix = 101;
 constexpr std::size_t kMostCounts = 31;  // numbers are written into the cells
 constexpr std::size_t kMostConfused = 20;
-constexpr std::size_t kLongestName = 24;
+constexpr std::size_t kLongestClass = 24;
 
 std::string shown_name(const std::string& name) {
-  return escape(name.size() > kLongestName ? name.substr(0, kLongestName) + "..." : name);
+  return escape(name.size() > kLongestClass ? name.substr(0, kLongestClass) + "..." : name);
 }
 
-std::string print(const char* format, double value) {
+std::string printed(const char* format, double value) {
   std::array<char, 32> text{};
   (void)std::snprintf(text.data(), text.size(), format, value);
   return text.data();
@@ -55,7 +55,7 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 std::string percent(double value) {
-  return std::isfinite(value) ? print("%.1f %%", 100 * value) : "-";
+  return std::isfinite(value) ? printed("%.1f %%", 100 * value) : "-";
 }
 
 std::string table_of(const RecordedClasses& classes, const Sums& sums) {
@@ -89,38 +89,38 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   const double cell = has_counts ? 34 : 9;
   std::size_t longest = 0;
   for (const std::string& name : classes.names)
-    longest = std::max(longest, std::min(name.size(), kLongestName + 3));
+    longest = std::max(longest, std::min(name.size(), kLongestClass + 3));
   const double words = 7 * static_cast<double>(longest);
   const double left = has_counts ? 16 + words : 12;
   const double top = has_counts ? 20 + 0.8 * words : 12;
   const double size = static_cast<double>(side) * cell;
   // A small matrix is not blown up: its words would be.
-  std::string svg = "<svg style=\"max-width:" + print("%.0f", left + size + 8) +
-                    "px\" viewBox=\"0 0 " + print("%.0f", left + size + 8) + " " +
-                    print("%.0f", top + size + 8) +
+  std::string svg = "<svg style=\"max-width:" + printed("%.0f", left + size + 8) +
+                    "px\" viewBox=\"0 0 " + printed("%.0f", left + size + 8) + " " +
+                    printed("%.0f", top + size + 8) +
                     "\" role=\"img\" aria-label=\"confusion matrix\">\n";
   const auto at = [&](std::size_t number, double start) {
     return start + static_cast<double>(number) * cell;
   };
-  svg += "<rect class=\"axis\" fill=\"none\" x=\"" + print("%.0f", left) + "\" y=\"" +
-         print("%.0f", top) + "\" width=\"" + print("%.0f", size) + "\" height=\"" +
-         print("%.0f", size) + "\"/>\n";
+  svg += "<rect class=\"axis\" fill=\"none\" x=\"" + printed("%.0f", left) + "\" y=\"" +
+         printed("%.0f", top) + "\" width=\"" + printed("%.0f", size) + "\" height=\"" +
+         printed("%.0f", size) + "\"/>\n";
   for (std::size_t truth = 0; truth < side; ++truth) {
     for (std::size_t answer = 0; answer < side; ++answer) {
       const std::int64_t count = classes.count(truth, answer);
       if (count == 0) continue;
       const double part = share(count, sums.truths[truth]);
-      const std::string x = print("%.0f", at(answer, left));
-      const std::string y = print("%.0f", at(truth, top));
+      const std::string x = printed("%.0f", at(answer, left));
+      const std::string y = printed("%.0f", at(truth, top));
       // So that a rare cell is told from an empty one.
       svg += "<g><rect class=\"" + std::string(truth == answer ? "hit" : "cell") +
-             "\" fill-opacity=\"" + print("%.2f", 0.08 + 0.77 * part) + "\" x=\"" + x + "\" y=\"" +
-             y + "\" width=\"" + print("%.0f", cell) + "\" height=\"" + print("%.0f", cell) +
-             "\"/>";
+             "\" fill-opacity=\"" + printed("%.2f", 0.08 + 0.77 * part) + "\" x=\"" + x +
+             "\" y=\"" + y + "\" width=\"" + printed("%.0f", cell) + "\" height=\"" +
+             printed("%.0f", cell) + "\"/>";
       if (has_counts) {
         svg += "<text class=\"count\" text-anchor=\"middle\" x=\"" +
-               print("%.0f", at(answer, left) + cell / 2) + "\" y=\"" +
-               print("%.0f", at(truth, top) + cell / 2 + 4) + "\">" + std::to_string(count) +
+               printed("%.0f", at(answer, left) + cell / 2) + "\" y=\"" +
+               printed("%.0f", at(truth, top) + cell / 2 + 4) + "\">" + std::to_string(count) +
                "</text>";
       }
       svg += element("title",
@@ -131,11 +131,11 @@ std::string matrix_of(const RecordedClasses& classes, const Sums& sums) {
   }
   for (std::size_t i = 0; has_counts && i < side; ++i) {
     const std::string name = shown_name(classes.names[i]);
-    const std::string middle = print("%.0f", at(i, left) + cell / 2 + 4);
-    svg += "<text text-anchor=\"end\" x=\"" + print("%.0f", left - 6) + "\" y=\"" +
-           print("%.0f", at(i, top) + cell / 2 + 4) + "\">" + name + "</text>\n";
-    svg += "<text x=\"" + middle + "\" y=\"" + print("%.0f", top - 6) +
-           "\" transform=\"rotate(-60 " + middle + " " + print("%.0f", top - 6) + ")\">" + name +
+    const std::string middle = printed("%.0f", at(i, left) + cell / 2 + 4);
+    svg += "<text text-anchor=\"end\" x=\"" + printed("%.0f", left - 6) + "\" y=\"" +
+           printed("%.0f", at(i, top) + cell / 2 + 4) + "\">" + name + "</text>\n";
+    svg += "<text x=\"" + middle + "\" y=\"" + printed("%.0f", top - 6) +
+           "\" transform=\"rotate(-60 " + middle + " " + printed("%.0f", top - 6) + ")\">" + name +
            "</text>\n";
   }
   return "<h3>Confusion matrix</h3><p class=\"soft\">A row for each true class, a column for each "

@@ -16,7 +16,7 @@
 namespace ddp {
 namespace {
 
-constexpr std::size_t kMostRows = 100;  // of a table of epochs
+constexpr std::size_t kMostEpochs = 100;  // of a table of epochs
 constexpr std::size_t kMostColumns = 12;
 constexpr std::size_t kMostMetrics = 12;  // charts
 
@@ -255,7 +255,7 @@ std::string epochs_part(const RunRecord& run) {
   const std::optional<std::size_t> best = best_of(run, watch_of(run));
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> classes;
-  const std::size_t first = run.epochs.size() > kMostRows ? run.epochs.size() - kMostRows : 0;
+  const std::size_t first = run.epochs.size() > kMostEpochs ? run.epochs.size() - kMostEpochs : 0;
   for (std::size_t i = 0; i < run.epochs.size(); ++i) {
     if (i < first && i != best) continue;
     const RecordedEpoch& one = run.epochs[i];
@@ -273,7 +273,7 @@ std::string epochs_part(const RunRecord& run) {
   }
   const std::string note = first > 0
                                ? element("p",
-                                         "The last " + std::to_string(kMostRows) + " of " +
+                                         "The last " + std::to_string(kMostEpochs) + " of " +
                                              std::to_string(run.epochs.size()) + ", and the best.",
                                          "soft")
                                : "";

@@ -80,7 +80,8 @@ std::optional<VerbRequest> parse_verb(std::span<const std::string> arguments) {
   });
   if (known == kVerbs.end()) return std::nullopt;
   const Verb& verb = *known;
-  VerbRequest request{.verb = arguments[0]};
+  VerbRequest request;
+  request.verb = arguments[0];
   std::vector<std::string> words;
   std::vector<std::string> problems;
   const std::string type = ". Type ddp-launch " + std::string(verb.words) + ".";
