@@ -11,7 +11,7 @@ usage() {
 Usage: ./make.sh COMMAND
 
   run [KEY=VALUE...]  set up, build, train the built-in digits on two ranks
-  test                set up, build, and run every test that needs no GPU
+  test [--times]      set up, build, and run every test that needs no GPU; and what they took
   build               build/release/ddp-launch and build/release/ddp-worker, without tests
   check [PART]        lint, kills, asan launcher, asan worker, tsan, fuzz: format and rules, 100 kills, tests under ASan+UBSan and TSan,
                       a minute of fuzzing; on 2 cores 25 minutes at most for one part
@@ -737,6 +737,7 @@ shift || true
 case "$command" in
   run) run "$@" ;;
   test)
+    [[ $# == 0 || "$*" == --times ]] || fail "test knows: --times"
     need_packages "${build_packages[@]}" "${test_packages[@]}"
     need_torch
     need_python
@@ -744,7 +745,10 @@ case "$command" in
     need_detector
     need_tracking
     build_tests
-    run_tests release
+    result=0
+    run_tests release || result=1
+    [[ -z "$*" ]] || python3 -B tests/times.py build/release/tests.xml
+    exit "$result"
     ;;
   test-slurm) test_slurm ;;
   test-others) test_others ;;
