@@ -1,6 +1,6 @@
 // Pixels as a model takes them: bytes of three planes become numbers from 0 to 1, the colours of a
-// pixel side by side. Each number is byte / 255 to the nearest, whichever way it is made: a plain
-// loop, or vectors of AVX2, which are chosen as the program runs.
+// pixel side by side. Each number is byte / 255 to the nearest, for every CPU: one loop, compiled
+// for any x86-64 and for AVX2, which is chosen as the program runs.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,7 @@ struct FloatWay {
   Write write = nullptr;
 };
 
-/// That of every CPU.
-void write_floats(const std::uint8_t* planes, std::size_t count, float* into);
-
-/// The ways that this CPU has, the fastest one last.
+/// The ways that this CPU has, that of every CPU first, the fastest one last.
 const std::vector<FloatWay>& float_ways();
 
 }  // namespace ddp::worker

@@ -1,7 +1,6 @@
 // The two loops of a resize: weighted sums of pixels side by side, and of rows one below the other,
 // rounded to bytes. Weights are whole numbers, so that every way to add gives the same sums: plain
-// loops, multiply-adds of pairs that every x86-64 has, and those of twice the width (AVX2), which
-// are chosen as the program runs.
+// loops, and multiply-adds of pairs (AVX2), which are chosen as the program runs.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +18,8 @@ inline constexpr std::size_t kVectorBytes = 32;
 /// One way to make the sums.
 struct SumWay {
   /// Pixel i of `into` becomes the sum over t < `taps` of `row`'s pixel first[i] + t times
-  /// weights[i
-  /// * taps + t], divided by 2 to the power of `shift`. Precondition: `taps` is a multiple of 4,
+  /// weights[i *
+  /// taps + t], divided by 2 to the power of `shift`. Precondition: `taps` is a multiple of 4,
   /// and `row` has first[i] + `taps` pixels. Writes kPixel * `count` bytes.
   using Pixels = void (*)(const std::uint8_t* row,
                           const int* first,
