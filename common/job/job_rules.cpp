@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <cmath>
 #include <initializer_list>
 
 #include "common/job/job_keys.h"
 #include "common/job/resolve_job.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
@@ -21,10 +21,7 @@ bool is_device(const std::string& text, bool is_auto_allowed) {
 }
 
 bool is_positive(const std::string& text) {
-  double number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stop == end && std::isfinite(number) && number > 0;
+  return parse_whole<double>(text).value_or(0) > 0;
 }
 
 class Rules {

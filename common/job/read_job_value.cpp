@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
 #include "common/text/join_words.h"
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 #include "common/text/spelling.h"
 #include "common/text/units.h"
 
@@ -57,13 +56,11 @@ Parsed parse_integer(const JobKey& key, const YamlNode& node) {
   for (const std::string_view choice : key.choices) {
     if (node.text == choice) return {node.text, ""};
   }
-  std::int64_t value = 0;
-  const char* const end = node.text.data() + node.text.size();
-  const auto [stop, error] = std::from_chars(node.text.data(), end, value);
-  const bool fits = error == std::errc() && stop == end && static_cast<double>(value) >= key.min &&
-                    static_cast<double>(value) <= key.max;
+  const auto value = parse_whole<std::int64_t>(node.text);
+  const bool fits =
+      value && static_cast<double>(*value) >= key.min && static_cast<double>(*value) <= key.max;
   if (node.quoted || !fits || has_leading_zero(node.text)) return {{}, expected};
-  return {value, ""};
+  return {*value, ""};
 }
 
 Parsed parse_real(const JobKey& key, const YamlNode& node) {
@@ -71,13 +68,10 @@ Parsed parse_real(const JobKey& key, const YamlNode& node) {
       std::string("a number ") + (key.above_min ? "above " : "from ") + format_number(key.min);
   if (key.max < kAnyReal)
     expected += std::string(key.above_min ? ", at most " : " to ") + format_number(key.max);
-  double value = 0;
-  const char* const end = node.text.data() + node.text.size();
-  const auto [stop, error] = std::from_chars(node.text.data(), end, value);
-  const bool fits = error == std::errc() && stop == end && std::isfinite(value) &&
-                    value >= key.min && value <= key.max && !(key.above_min && value == key.min);
+  const auto value = parse_whole<double>(node.text, key.min, key.max);
+  const bool fits = value && !(key.above_min && *value == key.min);
   if (node.quoted || !fits || has_leading_zero(node.text)) return {{}, expected};
-  return {value, ""};
+  return {*value, ""};
 }
 
 Parsed parse_bytes_value(const JobKey& key, const YamlNode& node) {

@@ -11,7 +11,6 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/value.hpp>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <optional>
 #include <span>
@@ -26,6 +25,7 @@
 #include "common/job/print_job.h"
 #include "common/job/resolve_job.h"
 #include "common/text/one_line.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
@@ -259,10 +259,7 @@ std::vector<int> numbers_of(const fs::path& base) {
   for (const fs::directory_entry& entry : fs::directory_iterator(base.parent_path(), ignored)) {
     const std::string found = entry.path().filename().string();
     if (!found.starts_with(name)) continue;
-    int number = found == name ? 1 : 0;
-    const char* const end = found.data() + found.size();
-    if (number == 0 && std::from_chars(found.data() + name.size(), end, number).ptr != end)
-      continue;
+    const int number = found == name ? 1 : parse_whole<int>(found.substr(name.size())).value_or(0);
     if (number > 0 && number < kMaxRuns && numbered(base, number).filename() == found)
       numbers.push_back(number);
   }

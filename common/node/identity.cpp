@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <climits>
 #include <string_view>
 #include <vector>
 
 #include "common/error.h"
 #include "common/node/platform_ranks.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
@@ -22,15 +22,12 @@ class IdentityReader {
   int integer(const std::string& name, int fallback, int min, int max) {
     const std::optional<std::string> text = find_variable(environment_, name);
     if (!text) return fallback;
-    int value = 0;
-    const char* const end = text->data() + text->size();
-    const auto [stop, error] = std::from_chars(text->data(), end, value);
-    if (error != std::errc() || stop != end || value < min || value > max) {
+    const std::optional<int> value = parse_whole<int>(*text, min, max);
+    if (!value) {
       complain(name + "=" + *text + ": not a number from " + std::to_string(min) + " to " +
                std::to_string(max) + ". Let the launcher set it, or unset it.");
-      return fallback;
     }
-    return value;
+    return value.value_or(fallback);
   }
 
   std::string text(const std::string& name, const std::string& fallback) {

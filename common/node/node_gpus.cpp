@@ -3,7 +3,6 @@
 #include <dirent.h>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <memory>
@@ -14,19 +13,14 @@
 #include <tuple>
 
 #include "common/files/files.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
 
 /// N of /dev/nvidiaN; other files of the driver have no number.
 std::optional<int> gpu_number(std::string_view name) {
-  const std::string_view number = name.starts_with("nvidia") ? name.substr(6) : "";
-  const bool is_gpu = !number.empty() && number.size() < 6 &&
-                      std::all_of(number.begin(), number.end(), [](unsigned char c) {
-                        return std::isdigit(c) != 0;
-                      });
-  if (!is_gpu) return {};
-  return std::stoi(std::string(number));
+  return parse_whole<int>(name.starts_with("nvidia") ? name.substr(6) : "", 0, 99999);
 }
 
 std::vector<Gpu> described_gpus() {

@@ -1,26 +1,18 @@
 #include "common/node/slurm_step.h"
 
-#include <charconv>
 #include <initializer_list>
 #include <limits>
 #include <optional>
 #include <string_view>
 
 #include "common/node/node_list.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
 
 // Numbers above these are Slurm's own steps: interactive, batch, external, pending (slurm.h).
 constexpr std::uint64_t kFirstSpecialStep = 0xfffffff0;
-
-template <typename Number>
-std::optional<Number> to_number(std::string_view text) {
-  Number number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || stop != text.data() + text.size() || number < 0) return {};
-  return number;
-}
 
 /// Of "2(x3),1" the entry of `node`; nothing when it has none.
 std::optional<int> count_on_node(std::string_view text, int node) {
@@ -29,10 +21,10 @@ std::optional<int> count_on_node(std::string_view text, int node) {
     const std::string_view item = text.substr(0, text.find(','));
     text.remove_prefix(std::min(item.size() + 1, text.size()));
     const std::size_t times = item.find("(x");
-    const std::optional<int> count = to_number<int>(item.substr(0, times));
+    const std::optional<int> count = parse_whole<int>(item.substr(0, times), 0);
     std::optional<int> nodes = 1;
     if (times != std::string_view::npos && item.ends_with(')'))
-      nodes = to_number<int>(item.substr(times + 2, item.size() - times - 3));
+      nodes = parse_whole<int>(item.substr(times + 2, item.size() - times - 3), 0);
     if (!count || !nodes) return {};
     if (left < *nodes) return count;
     left -= *nodes;
@@ -42,7 +34,7 @@ std::optional<int> count_on_node(std::string_view text, int node) {
 
 /// The number at the end of "4" or "a100:4"; 0 when there is none.
 int count_gpus(std::string_view text) {
-  return to_number<int>(text.substr(text.rfind(':') + 1)).value_or(0);
+  return parse_whole<int>(text.substr(text.rfind(':') + 1), 0).value_or(0);
 }
 
 class StepReader {
@@ -51,11 +43,11 @@ class StepReader {
 
   SlurmFacts read() {
     const std::optional<std::string> step = find({"SLURM_STEP_ID", "SLURM_STEPID"});
-    const auto step_number = step ? to_number<std::uint64_t>(*step) : std::nullopt;
+    const auto step_number = step ? parse_whole<std::uint64_t>(*step, 0) : std::nullopt;
     if (!step || (step_number && *step_number >= kFirstSpecialStep)) {
       const auto nodes = find({"SLURM_JOB_NUM_NODES", "SLURM_NNODES"});
       if (find({"SLURM_JOB_ID", "SLURM_JOBID"}) && nodes)
-        facts_.job_nodes = to_number<int>(*nodes).value_or(0);
+        facts_.job_nodes = parse_whole<int>(*nodes, 0).value_or(0);
       return std::move(facts_);
     }
     facts_.in_step = true;
@@ -82,7 +74,7 @@ class StepReader {
     const std::optional<std::string> text = find(names);
     const std::string name = *names.begin();
     if (!text) return complain(name + " is not set");
-    const std::optional<Number> value = to_number<Number>(*text);
+    const std::optional<Number> value = parse_whole<Number>(*text, 0);
     if (!value) return complain(name + "=" + *text + " is not a number");
     number = *value;
   }

@@ -3,11 +3,10 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <charconv>
 #include <string>
-#include <system_error>
 
 #include "common/node/identity.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 
@@ -32,10 +31,7 @@ std::optional<std::size_t> output_width() {
     return static_cast<std::size_t>(size->columns);
   }
   static const std::string told = find_variable(read_environment(), "COLUMNS").value_or("");
-  std::size_t columns = 0;
-  const auto [end, error] = std::from_chars(told.data(), told.data() + told.size(), columns);
-  const bool is_number = error == std::errc() && end == told.data() + told.size() && columns > 0;
-  return is_number ? std::optional(columns) : std::nullopt;
+  return parse_whole<std::size_t>(told, 1);
 }
 
 }  // namespace ddp

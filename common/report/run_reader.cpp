@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <functional>
 #include <optional>
 #include <string>
@@ -19,6 +18,7 @@
 #include "common/error.h"
 #include "common/files/descriptor.h"
 #include "common/report/run_parser.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp {
 namespace {
@@ -117,11 +117,8 @@ std::string first_line(const std::string& text) {
 /// "step-000600" is 600.
 std::optional<std::int64_t> step_of(const std::string& name) {
   constexpr std::string_view kBefore = "step-";
-  std::int64_t step = 0;
-  const char* const end = name.data() + name.size();
   if (!name.starts_with(kBefore)) return {};
-  const auto [at, error] = std::from_chars(name.data() + kBefore.size(), end, step);
-  return error == std::errc() && at == end ? std::optional(step) : std::nullopt;
+  return parse_whole<std::int64_t>(name.substr(kBefore.size()));
 }
 
 /// Those that are there, and with them saves of which a killed run could not tell any more.

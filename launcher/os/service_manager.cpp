@@ -5,17 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
+
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
 
 std::int64_t number_in(const Environment& environment, const std::string& name) {
-  const std::string text = find_variable(environment, name).value_or("");
-  std::int64_t number = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && stop == text.data() + text.size() ? number : 0;
+  return parse_whole<std::int64_t>(find_variable(environment, name).value_or("")).value_or(0);
 }
 
 }  // namespace

@@ -2,11 +2,19 @@
 // own, so it stands in brackets.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 namespace ddp::launcher {
 
 /// "127.0.0.1:29500", "[::1]:29500", "node0:29500".
 std::string endpoint_text(const std::string& address, int port);
+
+/// The number of a port, 0 too.
+std::optional<int> read_port(std::string_view text);
+
+/// Whether the text is an address of the family: AF_INET, or AF_INET6 without brackets and zone.
+bool is_address(int family, std::string_view text);
 
 }  // namespace ddp::launcher

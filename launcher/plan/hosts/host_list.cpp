@@ -1,13 +1,14 @@
 #include "launcher/plan/hosts/host_list.h"
 
-#include <arpa/inet.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "common/error.h"
 #include "common/shown_problems.h"
+#include "common/text/parse_whole.h"
+#include "launcher/plan/endpoint_text.h"
 
 namespace ddp::launcher {
 namespace {
@@ -30,10 +31,7 @@ bool is_ipv6(std::string_view text) {
   const std::size_t percent = text.find('%');
   const bool has_zone = percent != std::string_view::npos;
   if (has_zone && !is_word(text.substr(percent + 1), kLongestZone)) return false;
-  const std::string address(text.substr(0, percent));
-  if (address.find('\0') != std::string::npos) return false;
-  in6_addr ignored{};
-  return ::inet_pton(AF_INET6, address.c_str(), &ignored) == 1;
+  return is_address(AF_INET6, text.substr(0, percent));
 }
 
 std::string_view trim(std::string_view text) {
@@ -95,7 +93,8 @@ class HostReader {
       return complain(head + "the number of workers is given twice, by ':' and by slots=.");
     }
     const std::string_view number = left.empty() ? slots : left.substr(1);
-    if (!left.empty() || !slots.empty()) host.workers = read_number(number);
+    if (!left.empty() || !slots.empty())
+      host.workers = parse_whole<int>(number, 1, kMostWorkers).value_or(0);
     if ((!left.empty() && left.front() != ':') || (host.workers && *host.workers == 0)) {
       return complain(head + "the number of workers is 1 to " + std::to_string(kMostWorkers) +
                       ", as in HOST:4.");
@@ -117,14 +116,6 @@ class HostReader {
   }
 
  private:
-  /// 0 for what is not a number of workers.
-  static int read_number(std::string_view text) {
-    int number = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    const bool is_whole = error == std::errc() && end == text.data() + text.size();
-    return is_whole && number > 0 && number <= kMostWorkers ? number : 0;
-  }
-
   void add(Host host, const std::string& head, const std::string& place) {
     const auto [known, is_new] = places_.emplace(lower(host.address), place);
     if (!is_new) {

@@ -1,12 +1,12 @@
 #include "launcher/plan/start/detect.h"
 
-#include <charconv>
 #include <cstdint>
 #include <optional>
 #include <string_view>
 
 #include "common/error.h"
 #include "common/node/slurm_step.h"
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -30,16 +30,8 @@ struct JobPlace {
   std::string address_hint;  // where the user finds the address
 };
 
-std::optional<int> to_count(std::string_view text) {
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return {};
-  return number;
-}
-
 std::optional<int> read_count(const Environment& environment, const std::string& name) {
-  return to_count(find_variable(environment, name).value_or(""));
+  return parse_whole<int>(find_variable(environment, name).value_or(""), 0);
 }
 
 bool is_open(const JobValues& job, std::string_view path) {
@@ -49,7 +41,7 @@ bool is_open(const JobValues& job, std::string_view path) {
 /// The number of nodes that the job asks for at most; 0 when it is not a number.
 int most_nodes(const JobValues& job) {
   const std::string_view text = job.text("launch.nnodes");
-  return to_count(text.substr(text.rfind(':') + 1)).value_or(0);
+  return parse_whole<int>(text.substr(text.rfind(':') + 1), 0).value_or(0);
 }
 
 class Detector {

@@ -1,7 +1,6 @@
 #include "launcher/plan/start/job_spec.h"
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 #include <sstream>
@@ -9,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/job/job_keys.h"
+#include "common/text/parse_whole.h"
 #include "launcher/plan/command_line/flags.h"
 #include "launcher/plan/command_line/split_arguments.h"
 #include "launcher/plan/endpoint_text.h"
@@ -110,9 +110,9 @@ class Maker {
     const std::string key = "launch.nnodes";
     const std::string& text = job().text(key);
     const std::size_t colon = text.find(':');
-    const std::optional<int> least = read_number(text.substr(0, colon));
+    const std::optional<int> least = parse_whole<int>(text.substr(0, colon));
     const std::optional<int> most =
-        colon == std::string::npos ? least : read_number(text.substr(colon + 1));
+        colon == std::string::npos ? least : parse_whole<int>(text.substr(colon + 1));
     if (!least || !most || *least < 1 || *most < *least || *most > kMostNodes) {
       complain(key,
                text + " is not a number of nodes. Give N, or MIN:MAX with 1 <= MIN <= MAX <= " +
@@ -130,14 +130,6 @@ class Maker {
                  (spec_.max_nodes == 1
                       ? "one node, 0."
                       : text + " nodes, 0 to " + std::to_string(spec_.max_nodes - 1) + "."));
-  }
-
-  static std::optional<int> read_number(const std::string& text) {
-    int number = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || stop != end) return std::nullopt;
-    return number;
   }
 
   int count_workers() {
@@ -206,20 +198,17 @@ class Maker {
     }
     const std::size_t colon = endpoint.find(':', close);
     const std::string host = bracketed ? endpoint.substr(1, close - 1) : endpoint.substr(0, colon);
-    int port = 0;
-    if (colon != std::string::npos) {
-      const char* const end = endpoint.data() + endpoint.size();
-      const auto [stop, error] = std::from_chars(endpoint.data() + colon + 1, end, port);
-      if (error != std::errc() || stop != end || port < 0 || port > 65535) {
-        complain(key, endpoint + ": the port is not a number from 0 to 65535. Write HOST:PORT.");
-        return;
-      }
+    const std::optional<int> port =
+        colon == std::string::npos ? 0 : read_port(endpoint.substr(colon + 1));
+    if (!port) {
+      complain(key, endpoint + ": the port is not a number from 0 to 65535. Write HOST:PORT.");
+      return;
     }
     // With c10d the endpoint is where torch's agents meet; its workers get another port. One node
     // meets nobody.
     if (job().text("launch.rdzv_backend") != "static" && spec_.max_nodes == 1) return;
     if (!host.empty()) spec_.master_addr = host;
-    if (port != 0) spec_.master_port = port;
+    if (*port != 0) spec_.master_port = *port;
   }
 
   /// torchrun's table of waiting times; what has no meaning here is accepted with a note.
@@ -257,7 +246,7 @@ class Maker {
     const bool is_static = job().text("launch.rdzv_backend") == "static";
     const bool is_join = name == (is_static ? "timeout" : "join_timeout");
     if (is_join || name == "last_call_timeout") {
-      const std::optional<int> seconds = read_number(value);
+      const std::optional<int> seconds = parse_whole<int>(value);
       if (!seconds || *seconds < 1) {
         complain(key, name + "=" + value + ": not a whole number of seconds above 0.");
       } else if (is_join) {

@@ -1,7 +1,8 @@
 #include "launcher/plan/start/log_spec.h"
 
 #include <algorithm>
-#include <charconv>
+
+#include "common/text/parse_whole.h"
 
 namespace ddp::launcher {
 namespace {
@@ -23,14 +24,6 @@ std::vector<std::string_view> split(std::string_view text) {
   }
 }
 
-std::optional<int> read_number(std::string_view text) {
-  int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc() || stop != end || number < 0) return {};
-  return number;
-}
-
 /// "2" or "0-3".
 struct Ranks {
   int first = 0;
@@ -39,9 +32,9 @@ struct Ranks {
 
 std::optional<Ranks> read_ranks(std::string_view text) {
   const std::size_t dash = text.find('-');
-  const std::optional<int> first = read_number(text.substr(0, dash));
+  const std::optional<int> first = parse_whole<int>(text.substr(0, dash), 0);
   const std::optional<int> last =
-      dash == std::string_view::npos ? first : read_number(text.substr(dash + 1));
+      dash == std::string_view::npos ? first : parse_whole<int>(text.substr(dash + 1), 0);
   if (!first || !last || *last < *first) return {};
   return Ranks{*first, *last};
 }

@@ -1,31 +1,10 @@
 #include "launcher/plan/web/web_address.h"
 
-#include <arpa/inet.h>
-
-#include <array>
-#include <charconv>
+#include <sys/socket.h>
 
 #include "launcher/plan/endpoint_text.h"
 
 namespace ddp::launcher {
-namespace {
-
-constexpr int kHighestPort = 65535;
-
-std::optional<int> read_port(std::string_view text) {
-  int port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, port);
-  if (error != std::errc() || stop != end || port < 0 || port > kHighestPort) return std::nullopt;
-  return port;
-}
-
-bool is_number(int family, const std::string& address) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  return ::inet_pton(family, address.c_str(), bytes.data()) == 1;
-}
-
-}  // namespace
 
 bool WebAddress::is_loopback() const {
   return address.empty() || address == "::1" || address.starts_with("127.");
@@ -41,7 +20,7 @@ std::optional<WebAddress> read_web_address(std::string_view text) {
   if (address == "localhost") return WebAddress{"", *port};
   const bool is_bracketed = address.starts_with('[') && address.ends_with(']');
   if (is_bracketed) address = address.substr(1, address.size() - 2);
-  if (!is_number(is_bracketed ? AF_INET6 : AF_INET, address)) return std::nullopt;
+  if (!is_address(is_bracketed ? AF_INET6 : AF_INET, address)) return std::nullopt;
   return WebAddress{address, *port};
 }
 

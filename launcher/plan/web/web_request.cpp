@@ -7,6 +7,8 @@
 #include <cctype>
 #include <charconv>
 
+#include "launcher/plan/endpoint_text.h"
+
 namespace ddp::launcher {
 namespace {
 
@@ -44,20 +46,9 @@ std::string decode(std::string_view text) {
   return plain;
 }
 
-bool is_address(int family, std::string_view text) {
-  std::array<unsigned char, sizeof(in6_addr)> bytes{};
-  return ::inet_pton(family, std::string(text).c_str(), bytes.data()) == 1;
-}
-
 /// ":8080"; the number may be left out (RFC 3986, 3.2.3).
 bool is_port(std::string_view text) {
-  constexpr unsigned kHighestPort = 65535;
-  if (!text.starts_with(':')) return false;
-  text.remove_prefix(1);
-  unsigned port = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, port);
-  return text.empty() || (error == std::errc() && stop == end && port <= kHighestPort);
+  return text == ":" || (text.starts_with(':') && read_port(text.substr(1)));
 }
 
 /// The name, or the address without its brackets; nothing where anything else is in it.

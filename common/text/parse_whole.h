@@ -1,0 +1,24 @@
+// Numbers as users and other programs write them.
+#pragma once
+
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace ddp {
+
+/// The number that the whole text is, within `least` to `most`: no blank, no '+', nothing behind
+/// it. A real number is finite.
+template <typename Number>
+std::optional<Number> parse_whole(std::string_view text,
+                                  Number least = std::numeric_limits<Number>::lowest(),
+                                  Number most = std::numeric_limits<Number>::max()) {
+  Number number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  const bool is_whole = error == std::errc() && stop == end && number >= least && number <= most;
+  return is_whole ? std::optional<Number>(number) : std::nullopt;
+}
+
+}  // namespace ddp
