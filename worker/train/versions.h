@@ -9,7 +9,7 @@ namespace ddp::worker {
 /// its classes change between releases. Errors: UsageError with both.
 void check_torch_version();
 
-/// "ddp-worker 0.1.0, LibTorch 2.11.0"
+/// "ddp-worker 0.2.0, LibTorch 2.11.0"
 std::string version_text();
 
 }  // namespace ddp::worker
