@@ -52,7 +52,7 @@ if(DDP_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# A file with Torch or Asio takes up to 2 GB to compile: as many at once as fit into memory, whoever calls ninja.
+# A file with Torch or Asio takes up to 2 GB to compile: as many at once as fit into memory, no matter who calls ninja.
 function(ddp_limit_compile_jobs)
   cmake_host_system_information(RESULT memory_mib QUERY TOTAL_PHYSICAL_MEMORY)
   if(EXISTS /sys/fs/cgroup/memory.max)

@@ -5,8 +5,8 @@
 
 namespace ddp {
 
-/// A UsageError of more says the first of them and how many more there are; whoever collects them
-/// need not write out those that are only counted.
+/// A UsageError of more says the first of them and how many more there are; anyone who collects
+/// them need not write out those that are only counted.
 inline constexpr std::size_t kShownProblems = 20;
 
 }  // namespace ddp

@@ -101,7 +101,7 @@ def main():
     if "--check" not in sys.argv[1:]:
         PAGE.write_text(wanted, encoding="utf-8")
     elif page != wanted:
-        sys.exit("docs/job-file.md is not what configs/job.schema.json says. Write it anew: python3 docs/job_file.py")
+        sys.exit("docs/job-file.md is not what configs/job.schema.json says. Write it again: python3 docs/job_file.py")
 
 
 if __name__ == "__main__":

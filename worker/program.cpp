@@ -98,7 +98,7 @@ void limit_time(const JobValues& job, const Environment& environment) {
 
 /// The environment may say the same rank, as in the launcher's command for a debugger. Errors:
 /// UsageError for another rank of several.
-WorkerIdentity play(const std::optional<AsRank>& as, WorkerIdentity self) {
+WorkerIdentity impersonate_rank(const std::optional<AsRank>& as, WorkerIdentity self) {
   if (!as) return self;
   const bool is_that_rank = self.rank == as->rank && self.world_size == as->world_size;
   if (self.world_size != 1 && !is_that_rank) {
@@ -127,7 +127,7 @@ std::optional<WorkerIdentity> find_identity(const Environment& environment) try 
 /// Of a rank that does not join the others. Returns the exit code: where a launcher stops the
 /// others, one that is silent is the victim of rank 0.
 int refuse_early(const WorkerIdentity& self, const UsageError& error) {
-  if (say_once(self, error.what(), [&error] { (void)last_words().say(error); }))
+  if (say_once(self, error.what(), [&error] { (void)last_words().print(error); }))
     return error.code();
   if (self.agent_store) return exit_code::kLostPeer;
   last_words().record(error);
@@ -143,7 +143,7 @@ int refuse_early(const WorkerIdentity& self, const UsageError& error) {
       ::signal(SIGPIPE, SIG_DFL);  // `| head` has read enough: as others do, without a word
       (void)::raise(SIGPIPE);
     }
-    code = last_words().say(SystemError("cannot write all of it to stdout. Is the disk full?"));
+    code = last_words().print(SystemError("cannot write all of it to stdout. Is the disk full?"));
   }
   ::_exit(code);
 }
@@ -201,7 +201,7 @@ void run(int argc, char** argv, const Registry& registry) {
     if (const std::optional<int> done = run_alone(options)) leave_with_result(*done);
     last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
     // Who am I: the launcher's environment, or rank 0 of 1.
-    const WorkerIdentity self = play(options.as_rank, read_identity(environment));
+    const WorkerIdentity self = impersonate_rank(options.as_rank, read_identity(environment));
     last_words().rank = self.rank;
     // Under an agent of ours the prefix of each line says it.
     const bool trains = options.verb == Verb::train && !options.check && !options.as_rank;
@@ -251,13 +251,13 @@ void run(int argc, char** argv, const Registry& registry) {
     code = refused.code();
   } catch (const UsageError& error) {
     const bool is_early = refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
-    code = is_early ? refuse_early(*refuses_as, error) : last_words().say(error);
+    code = is_early ? refuse_early(*refuses_as, error) : last_words().print(error);
   } catch (const std::exception& error) {
     const Uncaught uncaught = as_error(error);
-    code = last_words().say(uncaught.error, uncaught.stack);
+    code = last_words().print(uncaught.error, uncaught.stack);
   } catch (...) {
     const Uncaught uncaught = as_other_error();
-    code = last_words().say(uncaught.error, uncaught.stack);
+    code = last_words().print(uncaught.error, uncaught.stack);
   }
   if (metrics_command) metrics_command->finish(end_line(code));
   try {

@@ -134,18 +134,18 @@ std::optional<OwnedDir> OwnedDir::open_at(
     why_not = std::strerror(errno);
     return {};
   }
-  why_not = found.look(status);
+  why_not = found.find_problem(status);
   if (why_not.empty()) return found;
   const std::optional<Owner> shown = found.probe();
   if (shown) found.owner_ = *shown;
-  if (shown && found.look(status).empty()) {
+  if (shown && found.find_problem(status).empty()) {
     why_not.clear();
     return found;
   }
   return {};
 }
 
-std::string OwnedDir::look(const struct stat& status) const {
+std::string OwnedDir::find_problem(const struct stat& status) const {
   if (status.st_uid != owner_.user) return "it belongs to user " + std::to_string(status.st_uid);
   if ((status.st_mode & kOthersWrite & ~owner_.writers) != 0) {
     return "others can write to it; type chmod -R go-w " + path_.string();
@@ -158,7 +158,7 @@ std::optional<OwnedDir::Owner> OwnedDir::probe() const {
   constexpr int kNew = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int fd = ::openat(fd_, name.c_str(), kNew, S_IRUSR | S_IWUSR);
   if (fd < 0) return {};
-  // By the descriptor: whoever owns the directory may put something of his at the name.
+  // By the descriptor: anyone who owns the directory may put something of his at the name.
   struct stat status {};
   const bool is_seen = ::fstat(fd, &status) == 0;
   ::close(fd);
@@ -200,7 +200,7 @@ int OwnedDir::open_file(const std::string& name, int flags, std::string& why_not
   if (::fstat(fd, &status) != 0) {
     why_not = std::strerror(errno);
   } else {
-    why_not = look(status);
+    why_not = find_problem(status);
   }
   if (why_not.empty()) return fd;
   ::close(fd);
@@ -218,7 +218,7 @@ std::string OwnedDir::problem_of(const std::string& name) const {
   struct stat status {};
   const bool is_seen = ::fstat(fd, &status) == 0;
   ::close(fd);
-  return is_seen ? look(status) : std::strerror(errno);
+  return is_seen ? find_problem(status) : std::strerror(errno);
 }
 
 void OwnedDir::remove(const std::string& name) const {

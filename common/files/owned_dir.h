@@ -1,5 +1,5 @@
 // A directory that is ours alone: it belongs to us and nobody else may write there.
-// Whoever owns the directory above it may still rename it, put another one in its place, or fill
+// Anyone who owns the directory above it may still rename it, put another one in its place, or fill
 // it with links before we come. So it is opened once, looked at by its descriptor, and whatever is
 // read or written in it is opened relative to that descriptor, never through a link.
 // Promises: what we make is for us and, to read, for our group; the path is for messages alone.
@@ -75,7 +75,7 @@ class OwnedDir {
                                          std::filesystem::path path,
                                          const Owner* owner,
                                          std::string& why_not);
-  [[nodiscard]] std::string look(const struct stat& status) const;
+  [[nodiscard]] std::string find_problem(const struct stat& status) const;
   [[nodiscard]] std::optional<Owner> probe() const;
 
   std::filesystem::path path_;

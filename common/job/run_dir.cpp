@@ -56,7 +56,7 @@ int lock_run(const OwnedDir& directory, std::string& why_not) {
     why_not = std::string(kLockName) + ": " + why_not;
     return -1;
   }
-  // Whoever looks whether a run lives holds it for an instant (common/report/run_reader).
+  // Anyone who looks whether a run lives holds it for an instant (common/report/run_reader).
   constexpr int kTries = 3;
   constexpr int kPause = 10;  // ms
   for (int tries = 0; tries < kTries; ++tries) {
@@ -358,7 +358,7 @@ RunDir RunDir::choose(const JobValues& job, int world_size, const std::string& c
         run = std::move(candidate);
         run->continues_ = true;
         run->notice_ = *notice;
-        // Whoever repeats the command that began it finds it again.
+        // Anyone who repeats the command that began it finds it again.
         record.set(kResume, before->setting(kResume));
         break;
       }

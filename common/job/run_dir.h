@@ -1,5 +1,5 @@
 // The directory of one run: <output>/<name>, <name>2, ...; <output>/latest points at the newest.
-// Whoever starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it
+// Anyone who starts the job chooses it: the agent, or rank 0 when there is no agent of ours; so it
 // lives here. Promises: two jobs started at once never share a directory (mkdir decides, a lock
 // says who lives); a run that did not finish is continued in its own directory by the same job,
 // with checkpoint.resume=never or a path by the job that began with it too, and a finished one by

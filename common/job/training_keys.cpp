@@ -85,7 +85,7 @@ std::vector<JobKey> training_keys() {
        .default_value = "1",
        .min = 1,
        .max = 1000,
-       .help = "how often a sample comes in a row, augmented anew each time; an epoch has as many "
+       .help = "how often a sample comes in a row, augmented again each time; an epoch has as many "
                "samples as without"},
       {.path = "data.drop_last",
        .type = JobType::boolean,

@@ -62,9 +62,10 @@ Environment with_platform(const Environment& given, std::string& platform) {
   if (find_variable(given, "RANK") || find_variable(given, "WORLD_SIZE")) return given;
   const PlatformRanks ranks = read_platform_ranks(given);
   if (!ranks.problem.empty()) {
-    throw UsageError(ranks.platform + ": " + ranks.problem +
-                     ": half an identity. Unset its variables, or say RANK=0 WORLD_SIZE=1 to run "
-                     "alone.");
+    throw UsageError(
+        ranks.platform + ": " + ranks.problem +
+        ": an incomplete rank environment. Unset its variables, or say RANK=0 WORLD_SIZE=1 to run "
+        "alone.");
   }
   platform = ranks.platform;
   Environment environment = given;
@@ -108,10 +109,10 @@ WorkerIdentity read_identity(const Environment& given) {
   const bool has_rank = find_variable(environment, "RANK").has_value();
   const bool has_world = find_variable(environment, "WORLD_SIZE").has_value();
   if (has_rank != has_world) {
-    throw UsageError(
-        std::string(has_rank ? "RANK is set, but WORLD_SIZE is not"
-                             : "WORLD_SIZE is set, but RANK is not") +
-        ": half an identity. Set both (and MASTER_ADDR, MASTER_PORT), or neither to run alone.");
+    throw UsageError(std::string(has_rank ? "RANK is set, but WORLD_SIZE is not"
+                                          : "WORLD_SIZE is set, but RANK is not") +
+                     ": an incomplete rank environment. Set both (and MASTER_ADDR, MASTER_PORT), "
+                     "or neither to run alone.");
   }
   if (has_rank) {
     self.rank = reader.integer("RANK", 0, 0, INT_MAX);

@@ -86,7 +86,7 @@ std::string join_devices(const std::vector<std::string>& devices) {
 }  // namespace
 
 void GrowthRate::note(nanoseconds now, std::int64_t number) {
-  if (!counts_.empty() && number < counts_.back().number) counts_.clear();  // a run begins anew
+  if (!counts_.empty() && number < counts_.back().number) counts_.clear();  // a run begins again
   counts_.push_back(Count{now, number});
   // One that is as old as the window, or older, is kept.
   while (counts_.size() > 2 && now - counts_[1].at >= window_)
@@ -131,7 +131,7 @@ std::vector<LinePart> LiveLine::describe(nanoseconds now,
 /// Epoch and step, as far as the program tells them.
 void LiveLine::append_progress(Parts& parts, const RankProgress& first) const {
   if (first.steps_total > 0) {
-    std::int64_t epoch = first.epoch;  // from 1; 0: untold
+    std::int64_t epoch = first.epoch;  // from 1; 0: not reported
     if (rules_.epochs > 0) epoch = std::min(epoch, rules_.epochs);
     std::string text = "epoch " + with_commas(epoch);
     if (rules_.epochs > 0) text.append("/").append(with_commas(rules_.epochs));
@@ -191,7 +191,7 @@ LiveLine::Parts LiveLine::describe_training(nanoseconds now,
   std::vector<RankProgress> opened(samples.begin(), samples.end());
   std::erase_if(opened, [](const RankProgress& sample) { return !sample.has_page; });
   const RankProgress& first = *std::max_element(opened.begin(), opened.end(), is_behind);
-  // What was done before this round, and what goes before its first step, is none of its work.
+  // What was done before this round, and what goes before its first step, is not its work.
   if (first.step > 0 && has_begun(first.phase)) {
     samples_.note(now, first.samples);
     steps_.note(now, first.step);

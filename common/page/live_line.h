@@ -26,7 +26,7 @@ class GrowthRate {
  public:
   explicit GrowthRate(std::chrono::nanoseconds window) : window_(window) {}
 
-  /// A number that is smaller than the one before begins anew.
+  /// A number that is smaller than the one before begins again.
   void note(std::chrono::nanoseconds now, std::int64_t number);
   /// Nothing before a second has passed.
   [[nodiscard]] std::optional<double> per_second() const;

@@ -49,25 +49,25 @@ enum class StopReason : std::uint32_t { none, preempt, teardown };
 struct ProgressPage {
   static constexpr std::uint32_t kVersion = 3;
   static constexpr std::uint32_t kOldestVersion = 2;  // has fewer fields, the others keep theirs
-  // A loss or a rate that nobody has told yet. NaN would hide a loss that is none any more.
-  static constexpr double kUntold = -std::numeric_limits<double>::infinity();
+  // A loss or a rate that nobody has told yet. NaN would hide a loss that is no number any more.
+  static constexpr double kNotReported = -std::numeric_limits<double>::infinity();
 
   std::atomic<std::uint32_t> version{0};  // kVersion once the worker has opened it
   std::atomic<Phase> phase{Phase::none};
   std::atomic<StopReason> stop_reason{StopReason::none};  // written by the agent
   std::atomic<std::uint32_t> collectives{0};  // that it is inside of: it waits for other ranks
-  std::atomic<std::int64_t> epoch{0};         // the running one, from 1; 0: untold
+  std::atomic<std::int64_t> epoch{0};         // the running one, from 1; 0: not reported
   std::atomic<std::int64_t> step{0};          // optimizer steps done
   std::atomic<std::int64_t> steps_total{0};
   std::atomic<std::int64_t> samples{0};  // of the whole job, since the start of the run
-  std::atomic<double> loss{kUntold};
-  std::atomic<double> lr{kUntold};
+  std::atomic<double> loss{kNotReported};
+  std::atomic<double> lr{kNotReported};
   std::atomic<std::int64_t> checkpoint_step{-1};  // -1: none yet
   std::atomic<std::int64_t> time_ns{0};           // steady clock of the last write
   std::atomic<std::uint32_t> saves_on_stop{0};    // 1: asked to stop, it writes a checkpoint first
   std::atomic<std::uint32_t> was_asked{0};        // 1: to stop, by somebody else than the agent
   std::atomic<std::int64_t> data_wait_ns{0};  // that the loop has waited for data since it began
-  std::atomic<std::int64_t> device_bytes{0};  // that it holds on its GPU; 0: none, or untold
+  std::atomic<std::int64_t> device_bytes{0};  // that it holds on its GPU; 0: none, or not reported
   // Share of right answers in the newest evaluation; NaN: there was none.
   std::atomic<double> accuracy{std::numeric_limits<double>::quiet_NaN()};
 };

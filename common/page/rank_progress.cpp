@@ -7,7 +7,7 @@ namespace {
 
 std::optional<double> told(const std::atomic<double>& number) {
   const double value = number.load(std::memory_order_relaxed);
-  return value == ProgressPage::kUntold ? std::nullopt : std::optional(value);
+  return value == ProgressPage::kNotReported ? std::nullopt : std::optional(value);
 }
 
 }  // namespace

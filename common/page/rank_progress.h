@@ -14,15 +14,15 @@ struct RankProgress {
   bool alive = true;
   bool has_page = false;
   Phase phase = Phase::none;
-  std::int64_t epoch = 0;  // from 1; 0: untold
+  std::int64_t epoch = 0;  // from 1; 0: not reported
   std::int64_t step = 0;
-  std::int64_t steps_total = 0;    // 0: untold
+  std::int64_t steps_total = 0;    // 0: not reported
   std::int64_t samples = 0;        // of the whole job
-  std::optional<double> loss;      // nothing: untold
+  std::optional<double> loss;      // nothing: not reported
   std::optional<double> lr;        // likewise
   bool in_collective = false;      // it waits for other ranks
   std::int64_t data_wait_ns = 0;   // that it has waited for data in all
-  std::int64_t device_bytes = 0;   // that it holds on its GPU; 0: none, or untold
+  std::int64_t device_bytes = 0;   // that it holds on its GPU; 0: none, or not reported
   std::uint64_t output_bytes = 0;  // that it has printed, where somebody counts them
 };
 

@@ -9,7 +9,7 @@ namespace ddp {
 
 inline constexpr std::string_view kEraseLine = "\r\x1b[K";  // to its start, and all of it
 
-/// A terminal whose lines can be drawn anew: not where TERM is "dumb" or empty. Unset, it says
+/// A terminal whose lines can be drawn again: not where TERM is "dumb" or empty. Unset, it says
 /// nothing.
 bool can_rewrite(int terminal);
 

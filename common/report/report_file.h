@@ -1,5 +1,5 @@
-// report.html of a run directory: written once at the end of a training, by whoever has chosen the
-// directory, the launcher or a ddp-worker without one.
+// report.html of a run directory: written once at the end of a training, by anyone who has chosen
+// the directory, the launcher or a ddp-worker without one.
 #pragma once
 
 #include "common/files/owned_dir.h"

@@ -37,7 +37,7 @@ class MetricsParser {
   std::vector<std::string> columns_;  // of the CSV
 };
 
-/// A line of rounds.jsonl. A round begins anew after its step: what earlier ones told of later
+/// A line of rounds.jsonl. A round begins again after its step: what earlier ones told of later
 /// steps is dropped.
 void parse_round_line(std::string_view line, RunRecord& run);
 

@@ -60,7 +60,7 @@ class Files {
       }
       if (!is_too_long) line += rest;
     }
-    if (size < 0) tell(name, errno);
+    if (size < 0) fail(name, errno);
     if (total >= kMostBytes) run_.problems.push_back(name + ": only its first GiB is shown");
     return true;
   }
@@ -73,7 +73,7 @@ class Files {
     ssize_t size = 0;
     while (all.size() < kMostText && (size = read(file.fd(), buffer.data(), buffer.size())) > 0)
       all.append(buffer.data(), static_cast<std::size_t>(size));
-    if (size < 0) tell(name, errno);
+    if (size < 0) fail(name, errno);
     return all;
   }
 
@@ -84,7 +84,7 @@ class Files {
         ::openat(directory_, name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) return -1;
     if (fd < 0) {
-      tell(name, errno);
+      fail(name, errno);
       return -1;
     }
     struct stat status {};
@@ -102,7 +102,7 @@ class Files {
     return count;
   }
 
-  void tell(const std::string& name, int error) {
+  void fail(const std::string& name, int error) {
     run_.problems.push_back(name + ": " + std::generic_category().message(error));
   }
 

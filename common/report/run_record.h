@@ -41,7 +41,7 @@ struct RecordedRanks {
 struct RecordedRound {
   int round = 0;
   std::int64_t step = 0;
-  double time = 0;                 // since 1970, in seconds; 0: untold
+  double time = 0;                 // since 1970, in seconds; 0: not reported
   std::vector<std::string> ranks;  // "host, device, threads, pid", by rank
   std::string versions;
   std::string directory;  // that it worked in

@@ -13,7 +13,7 @@ inline constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD, for
 /// Length of the sequence at the head of `text`; 0 when there is none.
 std::size_t utf8_length(std::string_view text);
 
-/// The number of a character: one sequence; a byte that is none has its own.
+/// The number of a character: one sequence; any other byte has its own.
 std::uint32_t code_point(std::string_view character);
 
 /// What a terminal shows of the head of a text that may hold anything.
@@ -25,11 +25,11 @@ struct Character {
 /// and of pictures from U+1F200 on by blocks.
 Character first_character(std::string_view text);
 
-/// Whether a terminal or a browser obeys the character (one sequence, or one byte that is none)
-/// instead of showing it: control characters (U+0080 to U+009F too, which terminals take for ESC
-/// and a letter), line and paragraph separators, and the marks that turn the direction of what
-/// follows, so that a line reads other than it is. Source: Unicode 15, general categories Cc, Zl
-/// and Zp, property Bidi_Control.
+/// Whether a terminal or a browser obeys the character (one sequence, or one byte that is not part
+/// of any) instead of showing it: control characters (U+0080 to U+009F too, which terminals take
+/// for ESC and a letter), line and paragraph separators, and the marks that turn the direction of
+/// what follows, so that a line reads other than it is. Source: Unicode 15, general categories Cc,
+/// Zl and Zp, property Bidi_Control.
 bool is_control(std::string_view character);
 
 /// Whether any of it is such a character.

@@ -46,7 +46,7 @@ struct ddp_progress {
   int64_t step;
   int64_t steps_total;
   int64_t samples; /* of the whole job */
-  double loss;     /* -infinity: untold */
+  double loss;     /* -infinity: not reported */
   double lr;       /* likewise */
   int64_t checkpoint_step;
   int64_t time_ns;

@@ -2,10 +2,10 @@
 // the other's fresh random number by HMAC-SHA256 over opening, both numbers and its own role. The
 // keys of what they say afterwards (net/frame_cipher) come from the same, by other labels.
 // Promises: a proof is of use to nobody else and never again; comparing takes the same time
-// whatever is wrong. Trap: whoever can ask for proofs can try out short tokens at home, so a token
-// has to be long (run/token sees to that).
-// Order: the node sends its opening and its number, node 0 its own number, the node its proof,
-// node 0 its proof. All that was said openly by then is part of every proof and key.
+// whatever is wrong. Trap: anyone who can ask for proofs can try out short tokens at home, so a
+// token has to be long (run/token sees to that). Order: the node sends its opening and its number,
+// node 0 its own number, the node its proof, node 0 its proof. All that was said openly by then is
+// part of every proof and key.
 #pragma once
 
 #include <string>

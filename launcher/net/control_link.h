@@ -2,11 +2,11 @@
 // reconnect (TCP resends; its end means that the other agent is dead). Frames as in
 // plan/wire/frames.h; in a job with a token each is sealed (net/frame_cipher). Promises: send()
 // never waits; a peer that does not read is dropped once kMostQueued bytes wait for it; a peer that
-// sends nonsense is dropped; whoever is dropped is told of once; heartbeats are as large as packets
-// can be, so that where large ones vanish nobody takes the way for a good one. Trap: a socket that
-// is closed with unread bytes resets the connection, and what the kernel had still to send is lost
-// (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a failed write does not
-// close: what has come before is read first.
+// sends nonsense is dropped; anyone who is dropped is told of once; heartbeats are as large as
+// packets can be, so that where large ones vanish nobody takes the way for a good one. Trap: a
+// socket that is closed with unread bytes resets the connection, and what the kernel had still to
+// send is lost (RFC 2525, 2.17). So flush() waits for the other node's kernel, and a failed write
+// does not close: what has come before is read first.
 #pragma once
 
 #include <cstdint>

@@ -159,8 +159,8 @@ asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection)
   }
   const bool is_client = opening == StoreOpening::store && co_await may_use_store(*connection);
   connection->deadline.cancel();
-  // Whoever has closed it meanwhile (the deadline, a slot that was needed, a new round) has let go
-  // of it, so what was read counts no more.
+  // Anyone who has closed it meanwhile (the deadline, a slot that was needed, a new round) has let
+  // go of it, so what was read counts no more.
   const bool is_in_time = connection->socket.is_open();  // and of this round
   tcp::socket socket = std::move(connection->socket);
   leave(connection->id);
@@ -182,11 +182,11 @@ asio::awaitable<void> Endpoint::sort_out(std::shared_ptr<Connection> connection)
 
 /// Suspends: for one of another user until the job's processes have been looked at, if need be.
 asio::awaitable<bool> Endpoint::may_use_store(Connection& connection) {
-  if (access_.may_change(connection.peer) && Clock::now() < access_.next_look()) {
-    connection.look.expires_at(access_.next_look());
+  if (access_.may_change(connection.peer) && Clock::now() < access_.next_probe()) {
+    connection.look.expires_at(access_.next_probe());
     co_await connection.look.async_wait(kResult);
   }
-  if (access_.may_change(connection.peer) && Clock::now() >= access_.next_look()) access_.look();
+  if (access_.may_change(connection.peer) && Clock::now() >= access_.next_probe()) access_.probe();
   const bool is_let_in = access_.lets_in(connection.peer);
   if (!is_let_in && connection.socket.is_open()) access_.tell_refused(connection.peer);
   co_return is_let_in;

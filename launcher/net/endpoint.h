@@ -1,11 +1,11 @@
 // The one port of a job, bound once and kept over its rounds. It listens before the first worker is
 // forked, so no client ever has to come again. What a connection is, its first bytes tell: clients
-// of the store go on to the store, agents to whoever serves them, all others are closed.
+// of the store go on to the store, agents to anyone who serves them, all others are closed.
 // Promises: nothing is allocated by what an unknown peer sends; one that says nothing is closed
-// after kHandshake; as many as the job can need are served, whoever else connects: until its first
-// bytes have come, a connection has a slot among those of its kind alone, the store's own clients
-// or unknown peers, and of one source there are at most half of a job's (plan/wire/slots). Who may
-// be a client of the store says net/store_access.
+// after kHandshake; as many as the job can need are served, no matter who else connects: until its
+// first bytes have come, a connection has a slot among those of its kind alone, the store's own
+// clients or unknown peers, and of one source there are at most half of a job's (plan/wire/slots).
+// Who may be a client of the store says net/store_access.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Endpoint {
   void hold() { is_held_ = true; }
   void release();
 
-  /// Serves whoever comes, in the loop.
+  /// Serves anyone who comes, in the loop.
   void start();
 
   /// Connections that processes of the last round have begun are closed, before any of them is

@@ -36,7 +36,7 @@ struct FrameCipher::Stream {
 FrameCipher::FrameCipher(std::string_view token, Prover self, const Transcript& transcript)
     : sent_(std::make_unique<Stream>()), received_(std::make_unique<Stream>()) {
   const Prover other = self == Prover::node ? Prover::coordinator : Prover::node;
-  // One key per direction: with one for both, a frame could be sent back to whoever wrote it.
+  // One key per direction: with one for both, a frame could be sent back to anyone who wrote it.
   sent_->key = derive_key(token, self, transcript);
   received_->key = derive_key(token, other, transcript);
 }

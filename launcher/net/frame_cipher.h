@@ -1,7 +1,7 @@
 // The frames of one connection after the token handshake: encrypted, authenticated and in order, by
 // libsodium's secretstream (XChaCha20-Poly1305), one stream and one key for each direction.
 // Promises: what comes out is what the other side sent, whole and in its order, on this connection;
-// the first frame that is not ends it for good. Lengths are seen by whoever listens.
+// the first frame that is not ends it for good. Lengths are seen by anyone who listens.
 #pragma once
 
 #include <memory>

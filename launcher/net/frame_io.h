@@ -1,5 +1,5 @@
 // Single frames over a socket, for the handshake: a frame is read to its last byte and not one
-// further, so that whoever takes the socket over finds the next one.
+// further, so that anyone who takes the socket over finds the next one.
 #pragma once
 
 #include <string>

@@ -165,7 +165,7 @@ asio::awaitable<bool> HandshakeServer::check_token(Peer& peer) {
 
 asio::awaitable<void> HandshakeServer::refuse(Peer& peer) {
   if (!peer.socket.is_open()) co_return;
-  tell(peer);
+  notify(peer);
   Refusal refusal;
   refusal.text = peer.refusal;
   const std::string frame = encode(refusal);
@@ -182,11 +182,11 @@ asio::awaitable<void> HandshakeServer::refuse(Peer& peer) {
 }
 
 /// Not more often than every kBetweenLines: a peer may try again and again.
-void HandshakeServer::tell(const Peer& peer) {
-  ++untold_;
+void HandshakeServer::notify(const Peer& peer) {
+  ++unreported_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;
-  const std::size_t others = std::exchange(untold_, 0) - 1;
+  const std::size_t others = std::exchange(unreported_, 0) - 1;
   notice_("an agent at " + peer.address + " was refused: " + peer.refusal +
           (others == 0 ? "" : " (" + std::to_string(others) + " others since the last such line)"));
 }

@@ -3,7 +3,7 @@
 // Promises: a peer that has not yet proved that it knows the token costs a socket, at most 256
 // bytes and at most five seconds. There are at most max(64, 2 x nodes) such peers, half of them
 // from one source; when one more comes, plan/wire/slots says which is dropped. Clients of the store
-// are counted elsewhere (net/endpoint). Whoever is refused is told why, in every version of the
+// are counted elsewhere (net/endpoint). Anyone who is refused is told why, in every version of the
 // protocol.
 #pragma once
 
@@ -58,7 +58,7 @@ class HandshakeServer {
   asio::awaitable<bool> read_opening(Peer& peer);
   asio::awaitable<bool> check_token(Peer& peer);
   asio::awaitable<void> refuse(Peer& peer);
-  void tell(const Peer& peer);
+  void notify(const Peer& peer);
   void leave(const Peer& peer);
 
   asio::io_context& io_;
@@ -70,7 +70,7 @@ class HandshakeServer {
   Slots::Id next_id_ = 0;
   std::size_t unknown_ = 0;
   Clock::time_point next_line_;
-  std::size_t untold_ = 0;
+  std::size_t unreported_ = 0;
 };
 
 }  // namespace ddp::launcher

@@ -64,20 +64,20 @@ struct HttpServer::Client {
       : id(number),
         socket(std::move(accepted)),
         deadline(socket.get_executor()),
-        bell(socket.get_executor()),
+        wakeup(socket.get_executor()),
         peer(std::move(from)) {}
 
   void close() {
     boost::system::error_code ignored;
     socket.close(ignored);
     deadline.cancel();
-    bell.cancel();
+    wakeup.cancel();
   }
 
   const Slots::Id id;
   tcp::socket socket;
   asio::steady_timer deadline;
-  asio::steady_timer bell;  // of a stream: it is cancelled when there is something new
+  asio::steady_timer wakeup;  // of a stream: it is cancelled when there is something new
   Peer peer;
   bool is_stream = false;
   bool is_writing = false;
@@ -114,12 +114,12 @@ void HttpServer::close(const std::string& last) {
 void HttpServer::publish(std::size_t part, SharedText event) {
   parts_[part] = Part{std::move(event), ++version_};
   for (const auto& client : clients_)
-    if (client->is_stream) client->bell.cancel();
+    if (client->is_stream) client->wakeup.cancel();
 }
 
 // --- Who comes in.
 
-/// How long whoever accepts is to wait; those who wait meanwhile are in the kernel's queue.
+/// How long anyone who accepts is to wait; those who wait meanwhile are in the kernel's queue.
 Clock::duration HttpServer::pause_before_next() {
   const Clock::time_point now = Clock::now();
   if (now - second_ >= std::chrono::seconds(1)) {
@@ -254,8 +254,8 @@ asio::awaitable<void> HttpServer::stream(std::shared_ptr<Client> client) {
     client->version = version_;
     if (events.empty()) {
       client->deadline.cancel();
-      client->bell.expires_at(kNoDeadline);
-      co_await client->bell.async_wait(kResult);
+      client->wakeup.expires_at(kNoDeadline);
+      co_await client->wakeup.async_wait(kResult);
       continue;
     }
     set_deadline(client, kTimeout);

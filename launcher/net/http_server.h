@@ -5,7 +5,7 @@
 // kAcceptsPerSecond new ones, kTimeout for a request and for each answer, kHeaderBytes of it. A
 // stream that reads slowly skips what is out of date: it is sent the newest of each part when it
 // has taken the last, and nothing is queued for it. Of a request it reads the header alone: a body
-// is never taken. Bytes of an answer belong to whoever made it and to each client that is being
+// is never taken. Bytes of an answer belong to anyone who made it and to each client that is being
 // sent it.
 #pragma once
 

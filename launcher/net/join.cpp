@@ -56,7 +56,7 @@ struct Race {
   }
 };
 
-/// Whoever has not won is closed when the try ends, however it does.
+/// Anyone who has not won is closed when the try ends, however it does.
 class RaceOwner {
  public:
   explicit RaceOwner(asio::io_context& io) : race_(std::make_shared<Race>(io)) {}
@@ -125,7 +125,7 @@ asio::awaitable<std::vector<asio::ip::address>> resolve(asio::io_context& io,
 void note_answer(const std::string& frame, Handshake& attempt) {
   attempt.answer = decode_answer(frame);
   if (attempt.answer) return;
-  attempt.error = "whoever listens there is not an agent of ddp-launch: it ";
+  attempt.error = "what listens there is not an agent of ddp-launch: it ";
   attempt.error += frame.empty() ? "closed the connection or was silent" : "sent something else";
 }
 
@@ -150,11 +150,11 @@ asio::awaitable<bool> exchange_proofs(tcp::socket& socket,
       co_return true;
     }
   }
-  // Whoever cannot prove that it knows the token may send us away, but not welcome us.
+  // Anyone who cannot prove that it knows the token may send us away, but not welcome us.
   note_answer(frame, attempt);
   if (attempt.answer && std::holds_alternative<Refusal>(*attempt.answer)) co_return false;
   if (attempt.answer || frame.size() == kProofBytes) {
-    attempt.error = "whoever listens there does not know this job's token";
+    attempt.error = "what listens there does not know this job's token";
   }
   attempt.answer.reset();
   co_return false;

@@ -1,7 +1,7 @@
 // A node that is not node 0 joins the job: finds node 0's agent, proves the token, says Hello and
 // takes the answer, with patience, as nodes may be started in any order.
 // Promises: all addresses of a name are tried side by side, so a dead one delays nobody; node 0 is
-// reached within 2 s of its start; whoever listens there and is not an agent of ours is named.
+// reached within 2 s of its start; anyone who listens there and is not an agent of ours is named.
 #pragma once
 
 #include <chrono>

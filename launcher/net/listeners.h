@@ -1,5 +1,5 @@
 // The listening sockets of a job's one port, in IPv4 and IPv6. Trap: with port 0 the kernel picks a
-// port that is free at one address; it may be taken at another, and then all begins anew.
+// port that is free at one address; it may be taken at another, and then all begins again.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ struct PortTaken : SystemError {
 };
 
 struct Listeners {
-  std::list<tcp::acceptor> acceptors;  // a list: whoever accepts keeps a reference
+  std::list<tcp::acceptor> acceptors;  // a list: anyone who accepts keeps a reference
   int port = 0;
 };
 

@@ -30,7 +30,7 @@ class PeerListener {
   PeerListener& operator=(const PeerListener&) = delete;
 
   [[nodiscard]] int port() const;
-  /// Serves whoever comes, in the loop.
+  /// Serves anyone who comes, in the loop.
   void start();
   /// Closes all, so that the loop can end.
   void close();

@@ -58,18 +58,18 @@ std::optional<Peer> StoreAccess::identify(const tcp::socket& socket) {
     peer.source = source_of(peer.address);
     return peer;
   }
-  const PeerUsers::Look look = users_.look(remote, own);
+  const PeerUsers::Look probe = users_.probe(remote, own);
   // Its process has closed the socket or is gone: there is nobody to serve.
-  if (look.can_tell && !look.user) return std::nullopt;
-  if (!look.can_tell && !std::exchange(said_blind_, true)) {
+  if (probe.can_tell && !probe.user) return std::nullopt;
+  if (!probe.can_tell && !std::exchange(warned_no_peer_user_, true)) {
     notice_(
         "this system does not tell whose a connection is (neither sock_diag nor /proc/net/tcp): "
         "every user of this node can use this job's store.");
   }
-  peer.user = look.user;
-  peer.source = "user " + (look.user ? std::to_string(*look.user) : "unknown");
+  peer.user = probe.user;
+  peer.source = "user " + (probe.user ? std::to_string(*probe.user) : "unknown");
   // The first worker that runs as somebody else; the next ones are known then.
-  if (may_change(peer) && Clock::now() >= next_look_) this->look();
+  if (may_change(peer) && Clock::now() >= next_probe_) this->probe();
   return peer;
 }
 
@@ -85,17 +85,17 @@ bool StoreAccess::may_change(const Peer& peer) const {
   return peer.is_here && !lets_in(peer);
 }
 
-void StoreAccess::look() {
+void StoreAccess::probe() {
   users_of_job_ = users_of_descendants();
-  next_look_ = Clock::now() + kLookPause;
+  next_probe_ = Clock::now() + kLookPause;
 }
 
 void StoreAccess::tell_refused(const Peer& peer) {
   if (!peer.user) return;  // of another node: anybody may try there
-  ++untold_;
+  ++unreported_;
   if (Clock::now() < next_line_) return;
   next_line_ = Clock::now() + kBetweenLines;
-  const std::size_t others = std::exchange(untold_, 0) - 1;
+  const std::size_t others = std::exchange(unreported_, 0) - 1;
   notice_(
       "a process of user " + describe_user(*peer.user) +
       " tried to use this job's store; it was turned away" +

@@ -47,9 +47,9 @@ class StoreAccess {
   /// Whether lets_in() may come to another answer, from next_look() on: a process of the job may
   /// have begun to run as that user.
   [[nodiscard]] bool may_change(const Peer& peer) const;
-  [[nodiscard]] Clock::time_point next_look() const { return next_look_; }
+  [[nodiscard]] Clock::time_point next_probe() const { return next_probe_; }
   /// Looks at the processes of the job. Cost: some milliseconds, so not more often than kLookPause.
-  void look();
+  void probe();
 
   /// It has asked for the store in vain.
   void tell_refused(const Peer& peer);
@@ -63,10 +63,10 @@ class StoreAccess {
   const uid_t own_user_;
   std::set<uid_t> users_of_job_;               // others than ours
   std::map<asio::ip::address, bool> allowed_;  // whether it is one of this node's own
-  Clock::time_point next_look_{};
+  Clock::time_point next_probe_{};
   Clock::time_point next_line_{};
-  std::size_t untold_ = 0;
-  bool said_blind_ = false;
+  std::size_t unreported_ = 0;
+  bool warned_no_peer_user_ = false;
 };
 
 }  // namespace ddp::launcher

@@ -113,7 +113,7 @@ class StoreServer {
   StoreClientId next_id_ = 1;
   std::size_t buffered_ = 0;  // bytes in all sessions
   bool has_noticed_ = false;  // in this round
-  std::vector<char> input_;   // of whoever is read just now
+  std::vector<char> input_;   // of anyone who is read just now
   struct Entry {
     Clock::time_point deadline;  // of its first request
     StoreClientId id;

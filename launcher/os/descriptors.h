@@ -10,8 +10,9 @@ namespace ddp::launcher {
 int move_up(int fd);
 
 /// Makes room for `count` of them up there. To be called while there is one thread: when there are
-/// more, the kernel lets whoever needs more room wait for a grace period of RCU, some milliseconds
-/// (expand_fdtable() of fs/file.c). Without effect where the limit of descriptors has no room.
+/// more, the kernel lets anyone who needs more room wait for a grace period of RCU, some
+/// milliseconds (expand_fdtable() of fs/file.c). Without effect where the limit of descriptors has
+/// no room.
 void make_room(int count);
 
 /// For a child that shares our descriptors: from here on it has its own, and none from `end` on

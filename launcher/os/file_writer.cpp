@@ -59,7 +59,7 @@ std::string_view piece_of(std::string_view bytes, bool is_file) {
 /// Its descriptor belongs to the lane's thread.
 struct FileWriter::Output {
   std::filesystem::path path;
-  // Where it is to be opened, until then. Owners: whoever opens files there, and this.
+  // Where it is to be opened, until then. Owners: anyone who opens files there, and this.
   std::shared_ptr<const OwnedDir> directory;
   int fd = -1;
   bool is_file = true;     // no console, pipe or terminal: takes any size at once
@@ -107,7 +107,7 @@ class FileWriter::Lane : public std::enable_shared_from_this<Lane> {
   void put(Output& output, const std::string& bytes);
   int write_all(int fd, std::string_view bytes, bool is_file);
   void give_up(Output& output, const std::string& why);
-  void say(const std::string& text);
+  void print(const std::string& text);
   void note_move() {
     moved_at_.store(Clock::now().time_since_epoch().count(), std::memory_order_relaxed);
   }
@@ -204,7 +204,7 @@ void FileWriter::Lane::wake(std::unique_lock<std::mutex> lock) {
   try {
     begin();
   } catch (const SystemError&) {
-    while (!blocks_.empty() && !busy_)  // one at a time: whoever writes takes the rest, too
+    while (!blocks_.empty() && !busy_)  // one at a time: anyone who writes takes the rest, too
       take_front(lock);
     return;
   }
@@ -309,10 +309,10 @@ int FileWriter::Lane::write_all(int fd, std::string_view bytes, bool is_file) {
 void FileWriter::Lane::give_up(Output& output, const std::string& why) {
   output.failed = true;
   if (output.fd == STDERR_FILENO || !told_.insert(why).second) return;
-  say("cannot write " + output.path.string() + ": " + why + "; the job goes on without it.");
+  print("cannot write " + output.path.string() + ": " + why + "; the job goes on without it.");
 }
 
-void FileWriter::Lane::say(const std::string& text) {
+void FileWriter::Lane::print(const std::string& text) {
   Lane& errors = errors_ ? *errors_ : *this;
   errors.push(&errors.outputs_.front(), "ddp-launch: " + text + "\n");
 }
@@ -340,9 +340,9 @@ void FileWriter::Lane::leave_if_stuck(const std::shared_ptr<Lane>& lane) {
   // Until then its state keeps itself and the thread's handle alive.
   lane->self_ = lane;
   if (!lane->errors_) return;
-  lane->say(name + " has taken nothing for " +
-            std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kStallWait).count()) +
-            " s; what is left for it is dropped.");
+  lane->print(name + " has taken nothing for " +
+              std::to_string(std::chrono::duration_cast<std::chrono::seconds>(kStallWait).count()) +
+              " s; what is left for it is dropped.");
 }
 
 void FileWriter::Lane::finish(const std::shared_ptr<Lane>& lane) {
@@ -390,7 +390,7 @@ FileWriter::Target FileWriter::open(std::shared_ptr<const OwnedDir> directory,
   files_->start();
   std::filesystem::path path = directory->path() / name;
   Output* const output = files_->add(std::move(path), -1, true, std::move(directory));
-  files_->push(output, "");  // it is there from now on, whoever writes or not
+  files_->push(output, "");  // it is there from now on, whether anybody writes or not
   const auto known = std::find_if(
       places_.begin(), places_.end(), [&](const Place& place) { return place.output == output; });
   if (known != places_.end()) return static_cast<Target>(known - places_.begin());

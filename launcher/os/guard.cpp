@@ -92,7 +92,7 @@ void arm(int timer, std::int64_t end) {
   ::timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, nullptr);
 }
 
-enum class Heard { more, watch, lease, farewell, lease_over, end };
+enum class Heard { more, watch, lease, disarm, lease_over, end };
 
 /// What the agent has sent, taken from the pipe many messages at a time.
 class AgentMessages {
@@ -167,7 +167,7 @@ Heard listen(AgentMessages& messages, int timer, Guarded& guarded) {
       guarded.lease_end = message.lease_end;
       return Heard::lease;
     default:
-      return Heard::farewell;
+      return Heard::disarm;
   }
 }
 
@@ -197,13 +197,13 @@ void kill_all(Guarded& guarded) {
   }
 }
 
-/// Until the farewell (true) or the end of the agent (false).
+/// Until the disarm (true) or the end of the agent (false).
 bool attend(int fd, int timer, Guarded& guarded) {
   AgentMessages messages(fd);
   bool is_over = false;
   while (true) {
     const Heard heard = listen(messages, timer, guarded);
-    if (heard == Heard::farewell) return true;
+    if (heard == Heard::disarm) return true;
     if (heard == Heard::end || heard == Heard::lease_over) hold_sessions(guarded);
     if (heard == Heard::end) return false;
     if (heard == Heard::lease && !is_over) arm(timer, guarded.lease_end);
@@ -340,7 +340,7 @@ bool Guard::is_lease_over() const {
   return lease_ != std::chrono::nanoseconds(0) && boot_time() >= lease_end_;
 }
 
-void Guard::farewell() {
+void Guard::disarm() {
   send(kFarewell, {}, "");
 }
 

@@ -1,7 +1,7 @@
 // The small process that outlives a killed agent just long enough to kill its workers.
 // It is forked before the first worker, while the launcher has one thread and little memory; it
 // lives in its own session, ignores every signal and holds one end of a pipe. When the pipe ends
-// without a farewell, the agent is dead: it kills the workers' sessions, those of daemons that the
+// without a disarm, the agent is dead: it kills the workers' sessions, those of daemons that the
 // agent has seen while it lived, and every process whose environment holds our agent id, until two
 // scans are empty, removes the job's scratch directory if it is empty, and ends. This makes
 // "nothing outlives its agent" true for SIGKILL, for grandchildren and for daemons, without
@@ -34,7 +34,7 @@ class Guard {
   Guard(const std::string& agent_id, const std::filesystem::path& scratch);
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
-  /// After farewell(): ends it. Without: it does its work, as if the agent had died. Blocks: at
+  /// After disarm(): ends it. Without: it does its work, as if the agent had died. Blocks: at
   /// most 5 s.
   ~Guard();
 
@@ -49,7 +49,7 @@ class Guard {
   void cover_daemons(const std::vector<Session>& found);
   /// From now on it fences. The lease runs while the machine sleeps too: the others do not wait.
   void set_lease(std::chrono::milliseconds lease);
-  /// Node 0 has been heard, so the lease begins anew; unless it is over, which is for good.
+  /// Node 0 has been heard, so the lease begins again; unless it is over, which is for good.
   void renew_lease();
   /// All that it was told of is dead or dying, and so is whatever is started now. An agent that was
   /// stopped asks before it goes on.
@@ -58,7 +58,7 @@ class Guard {
   /// so. To be asked about once a second. Errors: SystemError.
   bool replace_dead();
   /// Nothing of the job lives any more.
-  void farewell();
+  void disarm();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
 

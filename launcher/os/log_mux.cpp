@@ -112,15 +112,15 @@ void LogMux::wake_at(Clock::time_point at) {
   wakes_at_ = at;
   timer_.expires_at(at);
   timer_.async_wait([this, alive = alive_](const boost::system::error_code& error) {
-    if (!error && *alive) look();
+    if (!error && *alive) probe();
   });
 }
 
-void LogMux::look() {
+void LogMux::probe() {
   is_armed_ = false;
   const Clock::time_point now = Clock::now();
   for (LogStream* const stream : streams_)
-    stream->look(now);
+    stream->probe(now);
   for (const Console console : {FileWriter::kStdout, FileWriter::kStderr}) {
     show_folded(console, folders_[console].take_due(now));
     if (!folders_[console].is_empty()) wake_at(now + ConsoleGate::kLook);

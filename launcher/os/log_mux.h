@@ -49,7 +49,7 @@ class LogMux {
   FileWriter::Target filtered(const LogFile& file);
   [[nodiscard]] bool is_bar_drawn(const LogStream& stream);
   void wake_at(Clock::time_point at);
-  void look();
+  void probe();
 
   FileWriter& writer_;
   const LogSpec& spec_;

@@ -240,7 +240,7 @@ void LogStream::say_hidden() {
   if (gate_.has_hidden()) show(gate_.take_hidden());
 }
 
-void LogStream::look(Clock::time_point now) {
+void LogStream::probe(Clock::time_point now) {
   if (drained_) return;
   const ConsoleGate::Due due = gate_.take_due(queues(), bytes_, now);
   if (due.bar) {

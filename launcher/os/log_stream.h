@@ -92,7 +92,7 @@ class LogStream {
   [[nodiscard]] const StackReader* stacks() const { return stacks_ ? &*stacks_ : nullptr; }
 
   /// Shows what has waited long enough, although nothing comes.
-  void look(Clock::time_point now);
+  void probe(Clock::time_point now);
 
  private:
   [[nodiscard]] ConsoleGate::Queues queues() const;

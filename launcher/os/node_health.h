@@ -6,7 +6,7 @@
 
 namespace ddp::launcher {
 
-/// Kernel, machine, memory, /dev/shm, limits and driver; the rest is for whoever knows it.
+/// Kernel, machine, memory, /dev/shm, limits and driver; the rest is for anyone who knows it.
 NodeHealth look_at_health();
 
 }  // namespace ddp::launcher

@@ -1,9 +1,9 @@
-// stdin as the connection to whoever has started this agent from another host: a token comes over
-// it, and the job is stopped when it ends. An agent that ssh has started would otherwise outlive
-// its connection: sshd sends no signal when there is no terminal.
-// Promises: from the moment the token is there, in every phase of the program, anything that comes
-// over the connection, and its end, is a SIGTERM to this process: the kernel sends it (fcntl(2),
-// O_ASYNC). Workers get no part of it: their stdin is empty.
+// stdin as the connection to anyone who has started this agent from another host: a token comes
+// over it, and the job is stopped when it ends. An agent that ssh has started would otherwise
+// outlive its connection: sshd sends no signal when there is no terminal. Promises: from the moment
+// the token is there, in every phase of the program, anything that comes over the connection, and
+// its end, is a SIGTERM to this process: the kernel sends it (fcntl(2), O_ASYNC). Workers get no
+// part of it: their stdin is empty.
 #pragma once
 
 #include <string_view>

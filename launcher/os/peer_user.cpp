@@ -172,7 +172,7 @@ void PeerUsers::close_netlink() {
   netlink_ = -1;
 }
 
-PeerUsers::Look PeerUsers::look(const tcp::endpoint& peer, const tcp::endpoint& own) {
+PeerUsers::Look PeerUsers::probe(const tcp::endpoint& peer, const tcp::endpoint& own) {
   const auto ask = [this](const tcp::endpoint& socket, const tcp::endpoint& remote, Found& found) {
     return netlink_ >= 0 ? ask_netlink(netlink_, ask_for(socket, remote, ++sequence_), found)
                          : read_tables(socket, remote, found);
@@ -185,14 +185,14 @@ PeerUsers::Look PeerUsers::look(const tcp::endpoint& peer, const tcp::endpoint& 
     is_proven_ = answer == Answer::found || ask(own, nobody, listener) == Answer::found;
     if (!is_proven_) {
       close_netlink();
-      return look(peer, own);
+      return probe(peer, own);
     }
   }
-  Look look;
-  look.can_tell = netlink_ >= 0 || answer != Answer::failed;
+  Look probe;
+  probe.can_tell = netlink_ >= 0 || answer != Answer::failed;
   // Inode 0: the process has closed it or is gone, and what is left is the kernel's.
-  if (answer == Answer::found && found.inode != 0) look.user = found.user;
-  return look;
+  if (answer == Answer::found && found.inode != 0) probe.user = found.user;
+  return probe;
 }
 
 std::string describe_user(uid_t user) {

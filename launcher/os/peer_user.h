@@ -33,7 +33,7 @@ class PeerUsers {
   ~PeerUsers();
 
   /// Whose socket `peer` is: the other end of a connection of which ours is `own`, where we listen.
-  Look look(const tcp::endpoint& peer, const tcp::endpoint& own);
+  Look probe(const tcp::endpoint& peer, const tcp::endpoint& own);
 
  private:
   explicit PeerUsers(int netlink) : netlink_(netlink) {}

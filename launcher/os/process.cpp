@@ -372,7 +372,7 @@ pid_t leave_core(std::chrono::milliseconds limit) {
   // which is dying here holds. _Fork is async-signal-safe (glibc 2.34).
   const pid_t pid = ::_Fork();
   if (pid == 0) {
-    // Whoever waits for the end of one of our descriptors is not to wait for the file.
+    // Anyone who waits for the end of one of our descriptors is not to wait for the file.
     ::close_range(0, ~0U, 0);
     sigset_t abort;
     ::sigemptyset(&abort);

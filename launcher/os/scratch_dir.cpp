@@ -81,7 +81,7 @@ std::optional<fs::path> runtime_directory(const Environment& environment) {
   return find_directory(environment, "XDG_RUNTIME_DIR", false);
 }
 
-/// $TMPDIR comes last: whoever has another one looks elsewhere.
+/// $TMPDIR comes last: anyone who has another one looks elsewhere.
 fs::path temporary_directory(const Environment& environment) {
   if (const auto common = common_directory()) return *common;
   return find_directory(environment, "TMPDIR", true).value_or(kUsualDirectory);
@@ -255,7 +255,7 @@ std::vector<OwnDir> find_scratch_places(const Environment& environment, std::str
   for (OwnDir& place : random_places(environment))
     places.push_back(std::move(place));
   if (runtime_directory(environment) || common_directory()) return places;
-  // Whoever started a job had a variable of his own, which this shell may lack.
+  // Anyone who started a job had a variable of his own, which this shell may lack.
   for (const fs::path& path : places_in_use()) {
     const bool is_known = std::ranges::count(places, path, &OwnDir::path) > 0;
     std::string somebody_else;

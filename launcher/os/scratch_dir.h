@@ -60,14 +60,14 @@ struct ScratchPlace {
 /// none and none can be made.
 ScratchPlace make_scratch_place(const Environment& environment);
 
-/// All places of this user that are there: whoever made one may have found another one taken.
+/// All places of this user that are there: anyone who made one may have found another one taken.
 /// `warning`: somebody else sits in the usual one. Cost where $TMPDIR is all that can be written:
 /// the open descriptors of all processes of this user.
 std::vector<OwnDir> find_scratch_places(const Environment& environment, std::string& warning);
 
 class ScratchDir {
  public:
-  /// Directories that agents have left here stay for whoever looks into them: so many.
+  /// Directories that agents have left here stay for anyone who looks into them: so many.
   static constexpr std::size_t kKeptOfOthers = 20;
 
   /// "`place`/`agent_id`". Of the directories of agents that are gone the oldest are removed, so
@@ -79,7 +79,7 @@ class ScratchDir {
   ~ScratchDir();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  /// After a bad end: the files stay for whoever looks into it.
+  /// After a bad end: the files stay for anyone who looks into it.
   void keep() { kept_ = true; }
 
  private:

@@ -32,25 +32,25 @@ ServiceManager::ServiceManager(asio::io_context& io, const Environment& environm
 void ServiceManager::ready() {
   if (socket_.empty() || is_ready_) return;
   is_ready_ = true;
-  tell("READY=1");
+  notify("READY=1");
   if (heartbeat_.count() > 0) heartbeat();
 }
 
 void ServiceManager::close() {
   timer_.cancel();
-  if (is_ready_) tell("STOPPING=1");
+  if (is_ready_) notify("STOPPING=1");
   is_ready_ = false;
 }
 
 void ServiceManager::heartbeat() {
-  tell("WATCHDOG=1");
+  notify("WATCHDOG=1");
   timer_.expires_after(heartbeat_);
   timer_.async_wait([this](const boost::system::error_code& error) {
     if (!error && is_ready_) heartbeat();
   });
 }
 
-void ServiceManager::tell(std::string_view state) const {
+void ServiceManager::notify(std::string_view state) const {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (socket_.size() >= sizeof address.sun_path) return;

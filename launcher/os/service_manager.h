@@ -25,7 +25,7 @@ class ServiceManager {
   void close();
 
  private:
-  void tell(std::string_view state) const;
+  void notify(std::string_view state) const;
   void heartbeat();
 
   std::string socket_;                      // empty: nobody listens

@@ -15,7 +15,7 @@ bool is_ignored(int signal) {
 StopSignals::StopSignals(asio::io_context& io, const std::vector<int>& signals, Callback callback)
     : set_(io), wanted_(signals), callback_(std::move(callback)) {
   wanted_.insert(wanted_.end(), {SIGUSR1, SIGUSR2});  // twice is as good as once
-  // nohup, or a shell that starts a job in the background: whoever ignored it for us meant it.
+  // nohup, or a shell that starts a job in the background: anyone who ignored it for us meant it.
   std::erase_if(wanted_, is_ignored);
   for (const int signal : wanted_)
     set_.add(signal);

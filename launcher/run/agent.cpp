@@ -129,7 +129,7 @@ asio::awaitable<void> Agent::run_rounds() {
   co_await workers_.end_survivors();
   is_over_ = true;
   look_timer_.cancel();
-  guard_.farewell();
+  guard_.disarm();
   signals_.close();
   service_.close();
   control_.close();
@@ -236,8 +236,8 @@ void Agent::look_for_daemons() {
       Clock::now() + std::chrono::duration_cast<Clock::duration>(kShareOfTime * cost);
 }
 
-/// From the loop, at any time: what it means is noted, and run_rounds() comes to it. False: whoever
-/// says that is not a node 0.
+/// From the loop, at any time: what it means is noted, and run_rounds() comes to it. False: anyone
+/// who says that is not a node 0.
 bool Agent::take_command(const NodeCommand& command) {
   if (const auto* const heartbeat = std::get_if<Heartbeat>(&command))
     reply_to_heartbeat(*heartbeat);

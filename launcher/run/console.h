@@ -1,5 +1,5 @@
 // The agent's own lines once workers exist. They go through the writer's thread, in order with what
-// the workers print: whoever watches workers never waits for a terminal. Before the first worker
+// the workers print: anyone who watches workers never waits for a terminal. Before the first worker
 // and after the job, common/program/log says what is to be said.
 #pragma once
 
@@ -26,13 +26,13 @@ class Console {
           Progress progress = Progress::automatic)
       : writer_(writer), lowest_(lowest), colors_(colors), progress_(progress) {}
 
-  void say(log::Level level, const std::string& text) {
+  void print(log::Level level, const std::string& text) {
     if (level >= lowest_) print(head_of(level) + text + "\n");
   }
-  void debug(const std::string& text) { say(log::Level::debug, text); }
-  void info(const std::string& text) { say(log::Level::info, text); }
-  void warning(const std::string& text) { say(log::Level::warning, text); }
-  void error(const std::string& text) { say(log::Level::error, text); }
+  void debug(const std::string& text) { print(log::Level::debug, text); }
+  void info(const std::string& text) { print(log::Level::info, text); }
+  void warning(const std::string& text) { print(log::Level::warning, text); }
+  void error(const std::string& text) { print(log::Level::error, text); }
   /// How the job goes: on a terminal the last line, rewritten in place, else a line of its own each
   /// LiveLine::kPlainPause. It may come from another node: only text is shown of it. No parts: it
   /// is over.

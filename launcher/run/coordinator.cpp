@@ -67,8 +67,8 @@ std::string Coordinator::store_address() const {
   return links_.own_address().empty() ? spec_.master_addr : links_.own_address();
 }
 
-/// Until the first round: whoever listens at the master address may have come after us, and be the
-/// right one.
+/// Until the first round: anyone who listens at the master address may have come after us, and be
+/// the right one.
 asio::awaitable<void> Coordinator::ask_again() {
   while (true) {
     ask_timer_.expires_after(kAskPause);
@@ -101,7 +101,7 @@ asio::awaitable<void> Coordinator::run_job() {
 Job::Step Coordinator::advance() {
   const Job::Step step = job_.advance(Clock::now());
   for (const Job::Line& line : job_.take_lines())
-    console_.say(line.level, line.text);
+    console_.print(line.level, line.text);
   return step;
 }
 

@@ -58,7 +58,7 @@ WorkerReport describe(const Worker& worker, Clock::time_point begin) {
   report.last_lines = worker.errors->tail();
   const StackReader* const printed = worker.errors->stacks();
   if (printed != nullptr) {
-    report.stacks = shortened(worker.spied.value_or(printed->result()), kStacksText);
+    report.stacks = shortened(worker.py_spy_stacks.value_or(printed->result()), kStacksText);
   }
   if (!worker.output->is_shown()) report.hidden_lines = worker.output->tail();
   return report;

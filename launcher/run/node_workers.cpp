@@ -118,7 +118,7 @@ void NodeWorkers::forget_logs() {
 
 GroupStarted NodeWorkers::start(const StartRound& start) {
   baseline_ = take_baseline();
-  // Once: whoever may rename it later leaves us in it.
+  // Once: anyone who may rename it later leaves us in it.
   const bool has_files = !facts_.run_dir.empty() && !log_dir_ && !refuses_files(parts_.spec.logs);
   if (has_files && !run_dir_) open_run_dir();
   forget_logs();

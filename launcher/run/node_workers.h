@@ -88,7 +88,7 @@ class NodeWorkers {
 
   const Parts parts_;
   RoundFacts facts_;
-  // Owners: this, and whoever opens files in them.
+  // Owners: this, and anyone who opens files in them.
   const std::shared_ptr<const OwnedDir> log_dir_;  // null: none
   std::shared_ptr<const OwnedDir> run_dir_;        // once files of ours are to lie in it
   const std::vector<pid_t> earlier_children_;

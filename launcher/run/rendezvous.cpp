@@ -131,7 +131,7 @@ Rendezvous hold_rendezvous(asio::io_context& io, const JobSpec& spec) {
   } catch (const PortTaken&) {
     if (claim == NodeZeroClaim::sure) throw;
     log::info(endpoint_text(spec.master_addr, spec.master_port) +
-              " is served already: joining whoever serves it");
+              " is served already: joining the agent that serves it");
     return join_node_zero(io, spec);  // who was faster is node 0
   }
   return rendezvous;

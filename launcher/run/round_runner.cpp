@@ -112,7 +112,7 @@ void RoundRunner::carry_out() {
 
 void RoundRunner::carry_out(const Round::Action& action) {
   if (const auto* const tell = std::get_if<Round::CommandNodes>(&action)) {
-    // No progress is told from now on: what is seen of ranks while they are ended is none.
+    // No progress is told from now on: what is seen of ranks while they are ended is not progress.
     const bool ends = std::holds_alternative<EndRound>(tell->command);
     if (ends) parts_.links.show({});
     parts_.links.send_to_round(tell->command);

@@ -103,7 +103,7 @@ asio::awaitable<void> StackCollector::collect() {
 void StackCollector::ask(int signal) {
   for (const StackSource& source : sources_) {
     Worker* const worker = worker_of(source);
-    if (source.signal != signal || worker == nullptr || worker->spied) continue;
+    if (source.signal != signal || worker == nullptr || worker->py_spy_stacks) continue;
     if (!signal_in_session(source.pid, worker->session, signal)) continue;
     asked_.push_back(source);
     // Ended by that, it was ended by us.
@@ -160,7 +160,7 @@ asio::awaitable<void> StackCollector::end_spies() {
     if (event) group_.note(*event);
     kills = kills || (event && std::holds_alternative<KillCame>(*event));
   }
-  if (kills) inbox_.push(KillCame());      // for whoever ends the group
+  if (kills) inbox_.push(KillCame());      // for anyone who ends the group
   std::map<Worker*, StackReader> readers;  // a worker may be several processes
   for (const auto& spy : spies_) {
     StackReader& reader = readers[worker_of(spy->source)];
@@ -169,13 +169,13 @@ asio::awaitable<void> StackCollector::end_spies() {
     });
   }
   for (const auto& [worker, reader] : readers) {
-    if (worker != nullptr && !reader.is_empty()) worker->spied = reader.result();
+    if (worker != nullptr && !reader.is_empty()) worker->py_spy_stacks = reader.result();
   }
   spies_.clear();
   group_.exempt({});
 }
 
-/// False: whoever stops the job is in a hurry; what is wrong is known already.
+/// False: anyone who stops the job is in a hurry; what is wrong is known already.
 asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
                                            bool (StackCollector::*is_done)() const) {
   const Deadline deadline = Clock::now() + limit;
@@ -185,7 +185,7 @@ asio::awaitable<bool> StackCollector::wait(Clock::duration limit,
     if (!event) continue;
     group_.note(*event);
     if (std::holds_alternative<KillCame>(*event)) {
-      inbox_.push(KillCame());  // for whoever ends the group
+      inbox_.push(KillCame());  // for anyone who ends the group
       co_return false;
     }
     const auto* const signal = std::get_if<SignalCame>(&*event);

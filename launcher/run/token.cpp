@@ -73,8 +73,10 @@ Secret find_token(const Options& options, const JobValues& job, const Secret& va
 }
 
 std::string what_is_open() {
-  return "this job of several nodes has no token: whoever can reach node 0's port can join it, and "
-         "whoever is on the way can alter what its agents tell each other. Give all nodes the same "
+  return "this job of several nodes has no token: anyone who can reach node 0's port can join it, "
+         "and "
+         "anyone who is on the way can alter what its agents tell each other. Give all nodes the "
+         "same "
          "--token-file, or DDP_TOKEN.";
 }
 

@@ -50,9 +50,9 @@ std::string title_of(const JobView& job) {
 
 }  // namespace
 
-WebPage::WebPage(asio::io_context& io, const JobSpec& spec, Look look)
+WebPage::WebPage(asio::io_context& io, const JobSpec& spec, Look probe)
     : spec_(spec),
-      look_(std::move(look)),
+      look_(std::move(probe)),
       server_(
           io,
           listen(io, *spec.web),
@@ -66,7 +66,7 @@ std::string WebPage::url() const {
 }
 
 void WebPage::start() {
-  look();
+  probe();
   server_.start();
   asio::co_spawn(timer_.get_executor(), look_regularly(), rethrow);
 }
@@ -97,12 +97,12 @@ asio::awaitable<void> WebPage::look_regularly() {
     timer_.expires_after(kPause);
     co_await timer_.async_wait(kResult);
     if (is_closed_) break;
-    look();
+    probe();
     if (server_.has_streams()) publish();
   }
 }
 
-void WebPage::look() {
+void WebPage::probe() {
   job_ = look_();
   history_.note(job_);
   parts_.reset();

@@ -26,7 +26,7 @@ class WebPage {
 
   /// Listens where spec.web says, which is there. All arguments outlive it. Errors: SystemError, 2
   /// when the port is taken.
-  WebPage(asio::io_context& io, const JobSpec& spec, Look look);
+  WebPage(asio::io_context& io, const JobSpec& spec, Look probe);
 
   void start();
   /// Browsers are told how the job has ended.
@@ -40,7 +40,7 @@ class WebPage {
 
  private:
   asio::awaitable<void> look_regularly();
-  void look();
+  void probe();
   HttpAnswer answer(const WebRequest& request, const Peer& peer);
   const SharedText& text_of(WebPart part);
   const PageParts& parts();

@@ -229,7 +229,7 @@ void WorkerGroup::note_exit(const WorkerExited& exit) {
   set_ending(worker, exit.status, exit.at);
   guard_.forget(worker.pid);  // before the reaping: after it the number may be anybody's
   worker.process->reap();
-  worker.is_survivor = false;  // it has died while it waited: the next round starts its rank anew
+  worker.is_survivor = false;  // it has died while it waited: the next round starts its rank again
   --alive_;
   reap_adopted();  // that may have ended before it
 }

@@ -46,8 +46,8 @@ struct Worker {
   bool stop_sent = false;
   bool kill_sent = false;
   bool abort_sent = false;
-  bool is_survivor = false;     // it lives, and waits for the next round
-  std::optional<Stacks> spied;  // its stacks, as another program saw them
+  bool is_survivor = false;             // it lives, and waits for the next round
+  std::optional<Stacks> py_spy_stacks;  // its stacks, as another program saw them
   std::optional<Ending> ending;
   Clock::time_point started_at;
   std::chrono::system_clock::time_point ended_at;  // shown, never compared

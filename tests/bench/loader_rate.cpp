@@ -21,7 +21,7 @@
 #include "worker/data/cached_source.h"
 #include "worker/data/loader.h"
 #include "worker/data/memory_source.h"
-#include "worker/plan/deal.h"
+#include "worker/plan/partition.h"
 #include "worker/train/registry.h"
 
 namespace {
@@ -91,9 +91,9 @@ int measure(const std::vector<std::string>& words) {
   const int threads = words.size() > 4 ? std::stoi(words[4]) : facts.is_in_memory ? 0 : 2;
   Loader loader(sources.train,
                 {.augments = make_augments(registry, job, facts), .seed = 1, .threads = threads});
-  const DealRequest deal{
+  const PartitionRequest partition{
       .size = facts.count, .batch = batch, .per_rank = batch, .seed = 1, .drop_last = true};
-  loader.start([walk = DealWalk(deal, 0, 0)]() mutable { return walk.next(); });
+  loader.start([walk = PartitionWalk(partition, 0, 0)]() mutable { return walk.next(); });
   for (int i = 0; i < kWarmUp; ++i)
     (void)loader.next();
   const double cpu = cpu_seconds();

@@ -13,7 +13,7 @@
 #include "worker/dist/alone.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/replica_check.h"
-#include "worker/train/keeper.h"
+#include "worker/train/checkpointer.h"
 
 namespace {
 
@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const std::int64_t megabytes = std::stoll(argv[2]);
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   ddp::ProgressPage page;
   Job job;
   job.batch.whole = 1;
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   request.parameters = state.model;
   Ddp replica(request, *alone);
   const ddp::OwnedDir run = ddp::OwnedDir::require(argv[1]);
-  Keeper keeper({job, *alone, replica, state, page, &run, "", 1});
+  Checkpointer keeper({job, *alone, replica, state, page, &run, "", 1});
   Position position;
   for (int round = 0; round < std::stoi(argv[3]); ++round) {
     ++position.step;

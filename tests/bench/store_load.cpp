@@ -1,4 +1,4 @@
-// Load on a TCP store, whoever serves it: the same program for both sides of a comparison.
+// Load on a TCP store, no matter who serves it: the same program for both sides of a comparison.
 //   round-trips N         one client, a get after the other: operations per second
 //   operations CLIENTS N  so many clients, each with one request on its way: operations per second
 //   connects N            connect, VALIDATE, PING, answer, close: connects per second

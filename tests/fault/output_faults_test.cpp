@@ -322,7 +322,7 @@ TEST_F(OutputFaults, O4_NoRoomForALaterRoundIsAWarning) {
   stop_round(4);
   EXPECT_EQ(job->wait(), 3);
   EXPECT_EQ(count(job->err(), "ddp-launch: cannot use "), 1U);
-  EXPECT_GE(count(job->out(), "out\n"), 2U);  // at least by whoever failed first
+  EXPECT_GE(count(job->out(), "out\n"), 2U);  // at least by anyone who failed first
 }
 
 TEST_F(OutputFaults, O5_LinesOf64WorkersAreWholeAndNoneIsLost) {

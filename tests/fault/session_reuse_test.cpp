@@ -82,7 +82,7 @@ TEST_F(SessionReuse, A9_WhoGotTheNumberOfAnEndedSessionIsNotKilled) {
   ASSERT_EQ(second.pid, first.pid) << "clone3 did not give that pid";
   guard_.set_lease(1ms);
   EXPECT_TRUE(eventually([&] { return state_of(known.pid) == "Z"; }, kPatience));
-  guard_.farewell();
+  guard_.disarm();
   EXPECT_TRUE(eventually([this] { return state_of(guard_.pid()) == "Z"; }, kPatience));
   EXPECT_EQ(state_of(second.pid), "S");
   EXPECT_EQ(state_of(second.member), "S");
@@ -105,7 +105,7 @@ TEST_F(SessionReuse, A9_WhatOutlivesItsLeaderIsKilledAllTheSame) {
         return state.empty() || state == "Z";
       },
       kPatience));
-  guard_.farewell();
+  guard_.disarm();
 }
 
 }  // namespace

@@ -276,7 +276,7 @@ class LabelCache(DetectorTest):
     def test_a_damaged_one_is_told_once_and_made_anew(self):
         self.cache.write_text("not ours", encoding="utf-8")
         losses = self.losses("damaged")
-        self.assertEqual(self.text.count("train.ddp-labels: it is not a cache of labels. All labels are read anew"), 1, self.text)
+        self.assertEqual(self.text.count("train.ddp-labels: it is not a cache of labels. All labels are read again"), 1, self.text)
         self.assertEqual(self.losses("mended"), losses)
         self.assertNotIn("ddp-labels", self.text)
 

@@ -212,7 +212,7 @@ std::string notice_of(const std::string& address) {
   return notices;
 }
 
-// Case N8: the address of node 0 is none that others can reach.
+// Case N8: others cannot reach the address of node 0.
 TEST(Endpoint, OnlyLocalhostAndItsNumbersAreForThisMachineAlone) {
   for (const char* const name : {"localhost", "127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"})
     EXPECT_TRUE(is_for_this_machine(name)) << name;

@@ -98,7 +98,7 @@ int take_what_is_not_there() {
 }
 
 /// Of whose samples none can be read from the tenth on: by many, while the first error is carried
-/// to whoever waits for the batch.
+/// to anyone who waits for the batch.
 class FailingSource : public Source {
  public:
   explicit FailingSource(std::shared_ptr<const Source> source) : source_(std::move(source)) {}

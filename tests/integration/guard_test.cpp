@@ -34,7 +34,7 @@ TEST_F(GuardTest, LeaseOverKillsWhatTheAgentStartedButNotTheAgent) {
   EXPECT_TRUE(guard_.is_lease_over());
   EXPECT_EQ(test::state_of(unrelated->pid()), "S");
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "S"; }, 5s));
-  guard_.farewell();
+  guard_.disarm();
   EXPECT_TRUE(test::eventually([&] { return test::state_of(guard_.pid()) == "Z"; }, 5s));
   EXPECT_TRUE(std::filesystem::exists(scratch()));  // the agent tidies
 }

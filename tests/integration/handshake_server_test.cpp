@@ -213,7 +213,7 @@ TEST_F(HandshakeServerTest, A4_AFloodOfOtherSourcesDoesNotEndAHandshake) {
       flood.back().send(said.opening);
       io_.restart();
       io_.poll();
-      // Whoever has proved that it knows the token takes nobody's place.
+      // Anyone who has proved that it knows the token takes nobody's place.
       ASSERT_LE(handshakes_->peers(), HandshakeServer::most_unproven(2) + 1);
     }
   };
@@ -319,7 +319,7 @@ TEST_F(JoinTest, WhoeverIsNoAgentIsNamedAndTriedAgain) {
   EXPECT_THAT(error_, HasSubstr("is not an agent of ddp-launch"));
 }
 
-/// Somebody else listens at node 0's port, and says `words` to whoever comes.
+/// Somebody else listens at node 0's port, and says `words` to anyone who comes.
 class Impostor : public JoinTest {
  protected:
   /// What the first node said to it.

@@ -27,7 +27,7 @@ TEST_F(LauncherNode, TheCpuQuotaOfACgroupCounts) {
   EXPECT_THAT(job->out(), HasSubstr("[0:0] here\n"));
 }
 
-// Linux 6.18 kills whoever is born below it before its first step.
+// Linux 6.18 kills anyone who is born below it before its first step.
 TEST_F(LauncherNode, ACgroupThatWasKilledBeforeIsNoObstacle) {
   const TestCgroup cgroup("");  // v2
   if (!cgroup.is_there() || !cgroup.has("cgroup.kill"))

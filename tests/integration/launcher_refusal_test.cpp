@@ -1,5 +1,5 @@
 // The system refuses to watch what has just been started: an error in the middle of a start. The
-// refusal is real: the loop's epoll descriptor is replaced by one that is none.
+// refusal is real: the loop's epoll descriptor is replaced by one that is not.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <unistd.h>

@@ -19,7 +19,7 @@ using test::OtherUser;
 class PeerUser : public testing::TestWithParam<bool> {
  protected:
   PeerUsers::Look look(const tcp::socket& accepted) {
-    return users_.look(accepted.remote_endpoint(), accepted.local_endpoint());
+    return users_.probe(accepted.remote_endpoint(), accepted.local_endpoint());
   }
   /// Another user connects, says one byte, and stays until the test closes its end.
   int stay() {
@@ -81,7 +81,7 @@ TEST_P(PeerUser, A3_WhoListensAtThatPortIsNotTheOneWhoConnected) {
     } catch (const boost::system::system_error&) {
       continue;  // somebody else has got that port in the meantime
     }
-    const PeerUsers::Look found = users_.look(from, to);
+    const PeerUsers::Look found = users_.probe(from, to);
     EXPECT_TRUE(found.can_tell);
     EXPECT_EQ(found.user, std::nullopt);
   }

@@ -79,7 +79,7 @@ int run(const std::vector<std::string>& arguments) {
   if (flip && group->rank() == 1)
     static_cast<unsigned char*>(request.parameters[0].tensor.data_ptr())[0] ^= 1;
   std::string odd;
-  for (const int rank : replica.odd_ranks())
+  for (const int rank : replica.diverged_ranks())
     odd += " " + std::to_string(rank);
   const std::vector<NamedTensor> weights = copies(request.parameters);
   if (group->is_root()) {

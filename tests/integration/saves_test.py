@@ -128,7 +128,7 @@ class PowerFailures(SavesTest):
                 self.assert_same_run(self.folder / "whole" / "job", run)
 
     def test_k2_a_checkpoint_that_takes_the_place_of_another_is_one_of_the_two(self):
-        # A hook changes the weights after the save of step 20, so it is saved anew and the two change places.
+        # A hook changes the weights after the save of step 20, so it is saved again and the two change places.
         run_odd = (os.environ["DDP_ODD_WORKER"], "job.yaml", "checkpoint.every_steps=null")
         self.run_program(*run_odd, "output=whole", ODD_RANK="all-halve")
         for step in ("rename", "sync-parent", "latest"):
@@ -273,7 +273,7 @@ class OtherJobs(SavesTest):
         resume = ("train.epochs=2", f"checkpoint.resume={self.folder}/made/job", "checkpoint.allow=[optimizer]")
         text = self.worker("output=sgd", *resume, "optimizer.name=sgd", "optimizer.lr=0.01")
         self.assertRegex(text, r"  optimizer.ema_decay: null -> 0.9\n  optimizer.lr: 0.003 -> 0.01\n  optimizer.name: adamw -> sgd\n"
-                               r"  of the optimizer's 17 tensors 17 are not in the checkpoint and start anew\n")  # fmt: skip
+                               r"  of the optimizer's 17 tensors 17 are not in the checkpoint and start again\n")  # fmt: skip
         # The averages begin at the weights: the first step after it is as good as the last one before.
         before, after = (records(self.folder / name / "job", "epoch")[-1]["test_loss"] for name in ("made", "sgd"))
         self.assertLess(after, before)

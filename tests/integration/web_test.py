@@ -172,7 +172,7 @@ class Access(Job):
 
     def test_a_flood_of_another_user_leaves_room_for_ours(self):
         job = self.start_job("hold")
-        # 600 that say nothing, each made anew when it is closed, until this test has what it wants.
+        # 600 that say nothing, each made again when it is closed, until this test has what it wants.
         script = (
             "import os, resource, select, socket, sys; os.setuid(65534)\n"
             "resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))\n"
@@ -198,7 +198,7 @@ class Access(Job):
 
 
 class Clients(Job):
-    """Limits: whoever says nothing, too much, or garbage harms neither the job nor the next client."""
+    """Limits: anyone who says nothing, too much, or garbage harms neither the job nor the next client."""
 
     def test_a_header_that_is_too_long(self):
         job = self.start_job("hold")

@@ -720,7 +720,7 @@ class BadInput(WorkerTest):
         # By time as well as at the end of an epoch: nothing may hold a NaN.
         text = self.launch(2, "optimizer.lr=1e6", "checkpoint.interval=1ms", expect=96)
         self.assertIn("is not finite", text)
-        # Rank 0 says it for all; whoever is the root cause has it in its error file.
+        # Rank 0 says it for all; anyone who is the root cause has it in its error file.
         self.assertIn("is not finite", text[text.index("Root Cause"):])
         self.assertIn("is not finite", (self.run_dir() / "report.html").read_text(encoding="utf-8"))
         for file in (self.run_dir() / "checkpoints").glob("*/model.safetensors"):
@@ -778,7 +778,7 @@ class Access(WorkerTest):
         self.give_away(*steps)
         text = self.launch(2, "train.epochs=300", expect=125)
         self.assertIn("cannot be read (it belongs to user 65534)", text)
-        self.assertIn("or begin anew in another directory.", text)
+        self.assertIn("or begin again in another directory.", text)
         self.assertEqual((self.run_dir() / "metrics.csv").read_bytes(), numbers)
         self.assertEqual(set((self.run_dir() / "checkpoints").glob("step-*")), set(steps))
 
@@ -875,7 +875,7 @@ class Faults(WorkerTest):
         running.wait_until((self.run_dir("job") / "rounds.jsonl").exists, "the record of the first round")
         os.kill(pids[1], signal.SIGKILL)
         self.assertEqual(running.finish(), 0, running.text)
-        self.assertEqual(running.text.count("begins anew at step 0: this run has no checkpoint to go on from"), 1, running.text)
+        self.assertEqual(running.text.count("begins again at step 0: this run has no checkpoint to go on from"), 1, running.text)
 
     def test_a_hang_is_named_with_phase_step_and_every_ranks_stacks(self):
         running, pids = self.started(2, "launch.hang_timeout=3s")

@@ -38,7 +38,7 @@ std::vector<std::uint8_t> read_file(const std::string& path) {
 }
 
 // What cannot be used is an image of no channel and as many bytes as the reason has letters.
-void decode(const DecodeWish& wish, std::span<const std::string> files) {
+void decode(const DecodeRequest& wish, std::span<const std::string> files) {
   Image image;  // one for all: what is left of a larger one must not be seen
   for (const std::string& file : files) {
     try {
@@ -53,7 +53,7 @@ void decode(const DecodeWish& wish, std::span<const std::string> files) {
 // decode CHANNELS HEIGHT WIDTH FILE...: each as an image. A height above 0 is the smallest that is
 // of use.
 void decode_whole(const Arguments& arguments) {
-  DecodeWish wish{.channels = std::stoi(arguments.at(0)), .at_least = std::nullopt};
+  DecodeRequest wish{.channels = std::stoi(arguments.at(0)), .at_least = std::nullopt};
   const ImageSize at_least{std::stoi(arguments.at(1)), std::stoi(arguments.at(2))};
   if (at_least.height > 0) wish.at_least = at_least;
   decode(wish, std::span(arguments).subspan(3));

@@ -58,7 +58,7 @@ void step(const Arguments& arguments) {
   for (const auto& [name, tensor] : input)
     if (name.starts_with(start))
       request.parameters.push_back({name.substr(start.size()), tensor.requires_grad_(true)});
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   Ddp replica(request, *group);
   Precision precision(job.amp, at::kCPU);
   ModelFacts facts;

@@ -17,7 +17,7 @@ def each_match(rule: str, pattern: str, what: str, applies=lambda file: file.is_
     return find
 
 
-NOT_HEARD = "{}: whoever starts it must hear of its end"
+NOT_HEARD = "{}: anyone who starts it must hear of its end"
 detached = each_match("L3", r"\bdetached\b", NOT_HEARD)
 detach = each_match("L3", r"\.\s*detach\s*\(", NOT_HEARD, lambda file: file.is_cpp and not file.path.startswith("worker/"))
 

@@ -1,4 +1,4 @@
-"""L17: words that the launcher and its tests have left for those of the field, or for one of their own.
+"""L17: words that the programs and their tests have left for those of the field, or for one of their own.
 
 "order" is not looked for, as a sort order is one: a node 0 *commands*.
 """
@@ -15,6 +15,12 @@ OLD = {
 }
 OF_CPP = {"do" "or": "endpoint, or handshake server"}  # a library's one file has that name among these rules
 OF_LAUNCHER = {"samp" "ler": "progress probe"}  # a test may use torch's
+OF_WORKER = {
+    "led" "ger": "run log", "kee" "per": "checkpointer", "tal" "ly": "meters", "sl" "ab": "batch buffer",
+    "wi" "sh": "request",
+}
+# Words of prose.
+OF_PROSE = {"unt" "old": "not reported", "an" "ew": "again", "who" "ever": "anyone who, or no matter who"}
 
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # AStopRequest_of is four
 
@@ -39,10 +45,13 @@ def is_verb(file: File, word: re.Match) -> bool:
 
 def old_words(checkout: Checkout):
     for file in checkout.files:
-        in_launcher = file.path.startswith("launcher/")
-        if not in_launcher and not file.is_test:
-            continue
-        old = OLD | (OF_CPP if file.is_cpp else {}) | (OF_LAUNCHER if in_launcher else {})
+        old = OF_PROSE if file.is_cpp and not file.is_test else {}
+        if file.path.startswith("launcher/") or file.is_test:
+            old = old | OLD | (OF_CPP if file.is_cpp else {})
+        if file.path.startswith("launcher/"):
+            old = old | OF_LAUNCHER
+        if file.path.startswith("worker/"):
+            old = old | OF_WORKER
         for match in WORD.finditer(file.text):
             word = next((word for word in (match.group().lower(), stem(match.group())) if word in old), None)
             if word is None or (word == "be" "at" and is_verb(file, match)):

@@ -407,7 +407,7 @@ TEST_F(Soak, InvariantsHoldWhateverFails) {
       note(fault, at);
       continue;
     }
-    // Whoever is gone comes back, and is in the next round or in the one after it.
+    // Anyone who is gone comes back, and is in the next round or in the one after it.
     for (int gone = 1; gone < kNodes; ++gone) {
       const std::string state = state_of(agents_[index(gone)]->pid());
       if (state.empty() || state == "Z") agents_[index(gone)] = start_agent(gone);

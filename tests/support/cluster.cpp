@@ -206,7 +206,7 @@ void Cluster::kernel_says(int node, const std::string& line) const {
 }
 
 bool Cluster::reaches(int from, int to) const {
-  // Nobody listens there: a refusal is an answer too, silence is none.
+  // Nobody listens there: a refusal is an answer too, silence is not.
   return shell(
       inside(name_of(from),
              "timeout 1 bash -c 'exec 3<>/dev/tcp/" + address(to) + "/9; exit 0' || test $? = 1"));

@@ -171,7 +171,7 @@ TEST(AveragePrecision, WhatIsFoundExactlyIsPerfect) {
   }
   AveragePrecision metric(kNames, kImage);
   metric.update(outputs, batch);
-  metric.merge(*make_alone());
+  metric.merge(*single_process_group());
   for (const std::string name : {"precision", "recall", "F1", "AP50", "AP50:95"})
     EXPECT_DOUBLE_EQ(find_value(metric.values(), name).value(), 1) << name;
   EXPECT_NEAR(metric.quality().confidence, 0, 1e-9);
@@ -186,7 +186,7 @@ TEST(AveragePrecision, BoxesAreClippedToTheImage) {
               {0}};
   AveragePrecision metric(kNames, kImage);
   metric.update(outputs, batch);
-  metric.merge(*make_alone());
+  metric.merge(*single_process_group());
   EXPECT_DOUBLE_EQ(find_value(metric.values(), "AP50:95").value(), 1);
 }
 
@@ -212,7 +212,7 @@ Batch with_truths(const Batch& batch, double scale) {
 NamedValues values_of(const Outputs& outputs, const Batch& batch) {
   AveragePrecision metric(kNames, kImage);
   metric.update(outputs, batch);
-  metric.merge(*make_alone());
+  metric.merge(*single_process_group());
   return metric.values();
 }
 

@@ -359,11 +359,11 @@ TEST_F(CheckpointTest, A1_OneOfAnotherUserNeedsTrust) {
   ASSERT_EQ(::chown(path.c_str(), 65534, 65534), 0);
   try {
     (void)checkpoints.load_newest(warnings);
-    ADD_FAILURE() << "it would begin anew, in the place of that one";
+    ADD_FAILURE() << "it would begin again, in the place of that one";
   } catch (const SystemError& refused) {
     EXPECT_THAT(refused.what(),
                 AllOf(HasSubstr("step-000005 cannot be read (it belongs to user"),
-                      HasSubstr("or begin anew in another directory")));
+                      HasSubstr("or begin again in another directory")));
   }
   // An older one that is ours is taken.
   save(checkpoints, 4);

@@ -46,7 +46,7 @@ TEST(Confusion, PairsAreCounted) {
   EXPECT_TRUE(metric->values().empty());
   metric->update(answering({0, 1, 1, 2}, 3), batch_of(at::tensor({0, 0, 1, 1}, at::kLong)));
   metric->update(answering({0}, 3), batch_of(at::tensor({2}, at::kByte)));
-  metric->merge(*make_alone());
+  metric->merge(*single_process_group());
   const ClassResults results = results_of(*metric);
   EXPECT_EQ(results.classes, 3);
   EXPECT_FALSE(results.has_background);
@@ -56,7 +56,7 @@ TEST(Confusion, PairsAreCounted) {
 TEST(Confusion, MixedLabelsCountAsTheirLargestShare) {
   const std::unique_ptr<Metric> metric = make_metric();
   metric->update(answering({1}, 2), batch_of(at::tensor({0.3, 0.7}).view({1, 2})));
-  metric->merge(*make_alone());
+  metric->merge(*single_process_group());
   EXPECT_THAT(results_of(*metric).counts, ElementsAre(0, 0, 0, 1));
 }
 
@@ -66,11 +66,11 @@ TEST(Confusion, WhatIsNotAClassIsLeftOut) {
   metric->update({at::zeros({1, 2, 3})}, batch_of(at::tensor({0}, at::kLong)));
   metric->update(answering({0, 1, 1}, 2), batch_of(at::tensor({-100, 7, 1}, at::kLong)));
   metric->update(answering({0}, 5), batch_of(at::tensor({0}, at::kLong)));
-  metric->merge(*make_alone());
+  metric->merge(*single_process_group());
   EXPECT_THAT(results_of(*metric).counts, ElementsAre(0, 0, 0, 1));
   const std::unique_ptr<Metric> many = make_metric();
   many->update({at::zeros({1, kMostConfusedClasses + 1})}, batch_of(at::tensor({0}, at::kLong)));
-  many->merge(*make_alone());
+  many->merge(*single_process_group());
   EXPECT_EQ(results_of(*many).classes, 0);
 }
 

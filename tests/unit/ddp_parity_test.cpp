@@ -159,7 +159,7 @@ Gradients train_rank(const Case& one, Group& group) {
     update(net.parameters, gradients);
     replica.zero_gradients();
   }
-  EXPECT_TRUE(replica.odd_ranks().empty());
+  EXPECT_TRUE(replica.diverged_ranks().empty());
   const std::optional<DdpFigures> figures = replica.figures();
   EXPECT_EQ(figures->has_rebuilt_buckets, !one.request.find_unused || one.request.static_graph);
   return all;
@@ -419,13 +419,13 @@ TEST(Ddp, AFlippedBitNamesItsRank) {
     DdpRequest request;
     request.parameters = net.parameters;
     Ddp replica(request, group);
-    EXPECT_TRUE(replica.odd_ranks({momentum}).empty());
+    EXPECT_TRUE(replica.diverged_ranks({momentum}).empty());
     void* const memory =
         group.rank() == 2 ? momentum.tensor.data_ptr() : net.parameters[4].tensor.data_ptr();
     if (group.rank() > 0) static_cast<unsigned char*>(memory)[9] ^= 0x10;
-    std::vector<int> odd = replica.odd_ranks();
+    std::vector<int> odd = replica.diverged_ranks();
     odd.push_back(-1);
-    for (const int rank : replica.odd_ranks({momentum}))
+    for (const int rank : replica.diverged_ranks({momentum}))
       odd.push_back(rank);
     return odd;
   });
@@ -474,7 +474,7 @@ std::vector<Gradients> train_twice(BufferSync sync, bool between) {
       update(replica.parameters(), replica.gradients());
       replica.zero_gradients();
     }
-    EXPECT_TRUE(replica.odd_ranks().empty());
+    EXPECT_TRUE(replica.diverged_ranks().empty());
     const at::Tensor own = net.norm->running_mean.clone();
     replica.sync_buffers();
     results.push_back(own);

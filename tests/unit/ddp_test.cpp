@@ -20,7 +20,7 @@ TEST(OddRanks, TheMinorityIsNamed) {
 }
 
 TEST(Ddp, ADigestSeesASingleBit) {
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   at::Tensor weight = at::ones({1000}).requires_grad_(true);
   DdpRequest request;
   request.parameters = {{"weight", weight}};
@@ -32,7 +32,7 @@ TEST(Ddp, ADigestSeesASingleBit) {
 }
 
 TEST(Ddp, AloneTheGradientsAreThoseOfTheLoss) {
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   at::Tensor weight = at::ones({3}).requires_grad_(true);
   DdpRequest request;
   request.parameters = {{"weight", weight}};

@@ -133,7 +133,7 @@ std::vector<Bytes> one_of_each(const Image& image) {
       jpeg_file(image), jpeg_file(image, Scans::progressive), encode_png(image), webp_file(image)};
 }
 
-Image decoded(const Bytes& file, const DecodeWish& wish = {}) {
+Image decoded(const Bytes& file, const DecodeRequest& wish = {}) {
   Image image;
   decode_image(file, wish, {}, image);
   return image;
@@ -243,10 +243,10 @@ TEST(DecodeTest, APartHasThePixelsThatItHasInTheWholeImage) {
                                Region{15, 17, 20, 30},
                                Region{33, 31, 17, 39}}) {
       Image image;
-      const DecodeWish wish{.channels = 3, .at_least = {}, .part = [&](ImageSize size) {
-                              EXPECT_EQ(size, (ImageSize{50, 70}));
-                              return part;
-                            }};
+      const DecodeRequest wish{.channels = 3, .at_least = {}, .part = [&](ImageSize size) {
+                                 EXPECT_EQ(size, (ImageSize{50, 70}));
+                                 return part;
+                               }};
       EXPECT_EQ(decode_image(file, wish, {}, image), (ImageSize{50, 70}));
       Image wanted;
       crop(decoded(file), part, {}, wanted);
@@ -304,7 +304,7 @@ TEST(DecodeTest, AnImageThatGetsASizeIsAsIfItWereResizedAfterwards) {
   for (const Bytes& file : files) {
     for (const ImageSize size : {ImageSize{40, 21}, {48, 43}, {64, 64}}) {
       for (const int channels : {3, 1}) {
-        DecodeWish wish{.channels = channels, .at_least = ImageSize{20, 20}, .part = part};
+        DecodeRequest wish{.channels = channels, .at_least = ImageSize{20, 20}, .part = part};
         Image wanted;
         Resizer().resize(decoded(file, wish), size, wanted);
         wish.size = size;
@@ -318,9 +318,9 @@ TEST(DecodeTest, AnImageThatGetsASizeIsAsIfItWereResizedAfterwards) {
 
 TEST(DecodeTest, DamageOutsideOfAPartIsDamage) {
   const Bytes file = jpeg_file(colors(64, 96));
-  const DecodeWish top{.channels = 3, .at_least = {}, .part = [](ImageSize) {
-                         return Region{0, 0, 8, 8};
-                       }};
+  const DecodeRequest top{.channels = 3, .at_least = {}, .part = [](ImageSize) {
+                            return Region{0, 0, 8, 8};
+                          }};
   EXPECT_EQ(decoded(file, top).size(), (ImageSize{8, 8}));
   const Bytes cut(file.begin(), file.end() - 20);
   EXPECT_THROW(decoded(cut, top), BadImage);
@@ -329,7 +329,8 @@ TEST(DecodeTest, DamageOutsideOfAPartIsDamage) {
 TEST(DecodeTest, APartOutsideOfTheImageIsAMistakeOfTheCaller) {
   for (const Bytes& file : one_of_each(colors(8, 8))) {
     for (const Region& part : {Region{0, 0, 9, 8}, Region{-1, 0, 8, 8}, Region{0, 0, 0, 8}}) {
-      const DecodeWish wish{.channels = 3, .at_least = {}, .part = [&](ImageSize) { return part; }};
+      const DecodeRequest wish{
+          .channels = 3, .at_least = {}, .part = [&](ImageSize) { return part; }};
       EXPECT_THROW(decoded(file, wish), std::logic_error);
     }
   }

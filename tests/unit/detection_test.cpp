@@ -106,7 +106,7 @@ TEST(Detection, RanksGiveTheLossAndGradientOfTheJoinedBatch) {
 }
 
 TEST(Detection, WithoutObjectsTheScoresAloneAreTrained) {
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   ObjectDetection task = make_task(*alone);
   Batch batch = draw_batch(2);
   batch.targets = {{torch::zeros({0, 5}), torch::zeros({2}, torch::kLong)}};
@@ -155,7 +155,7 @@ TEST(Detection, APlaceIsAskedToFindOneObject) {
 }
 
 TEST(Detection, NormsThatAreAPartOfTheirConvolutionsChangeNothing) {
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   ObjectDetection task = make_task(*alone);
   const torch::NoGradGuard no_grad;
   for (const NamedTensor& buffer : buffers_of(task.model())) {
@@ -224,7 +224,7 @@ TEST(MultiScale, BoxesGoWithTheirImages) {
 }
 
 TEST(MultiScale, ADetectorVariesWhereItWasTold) {
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   torch::manual_seed(3);
   const Batch batch = draw_batch(3);
   ObjectDetection plain = make_task(*alone);
@@ -266,7 +266,7 @@ TEST(Detection, ABoxThatIsNoneFitsNowhere) {
 
 // In evaluation boxes are around their places, in pixels, and scores are shares.
 TEST(Detection, EvaluationDecodes) {
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   ObjectDetection task = make_task(*alone);
   task.model().eval();
   const Batch batch = draw_batch(2);

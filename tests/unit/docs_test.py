@@ -99,7 +99,7 @@ class JobFilePage(unittest.TestCase):
         path.write_text(json.dumps(schema), encoding="utf-8")
         checked = self.run_it("--check")
         self.assertEqual(checked.returncode, 1)
-        self.assertIn("Write it anew: python3 docs/job_file.py", checked.stderr)
+        self.assertIn("Write it again: python3 docs/job_file.py", checked.stderr)
         before = (self.root / "docs/job-file.md").read_text(encoding="utf-8").splitlines()
         self.assertEqual(self.run_it().returncode, 0)
         after = (self.root / "docs/job-file.md").read_text(encoding="utf-8").splitlines()

@@ -34,7 +34,7 @@ TEST(FiniteCheck, FindsWhatIsNotFiniteInAnyListAndNothingElse) {
       EXPECT_EQ(check.look_at({{one}, {torch::ones({9})}}).item<float>(), 1) << bad << type;
     }
   }
-  EXPECT_EQ(check.look_at(large).item<float>(), 0) << "each call looks anew";
+  EXPECT_EQ(check.look_at(large).item<float>(), 0) << "each call looks again";
 }
 
 TEST(FiniteCheck, CountsAllAndThoseInARow) {

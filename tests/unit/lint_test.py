@@ -83,6 +83,9 @@ CASES = [
     ("L17", "tests/unit/a_test.cpp", "TEST(A, Be" "atsKeepIt) {}\n", 1, "TEST(A, AFlagBe" "atsTheFile) {}\n"),
     ("L17", "tests/unit/a_test.cpp", "Server do" "or_;\n", 1, "Server indoors_;\n"),
     ("L17", "tests/unit/a_test.py", "def gu" "ests():\n    pass\n", 1, "samp" "ler = 1\n"),
+    ("L17", "worker/train/a.h", "class Tal" "ly {\n};\n", 1, "class Meters {\n};\n"),
+    ("L17", "worker/data/a.cpp", "// of the sl" "abs\n", 1, "// of slabbed stone\n"),
+    ("L17", "common/a.cpp", "// The time is unt" "old.\n", 1, "// The time is not reported.\n"),
     ("L17", "tests/fault/a.md", "LateNe" "wsOfARound\n", 1, "LateEventsOfARound, newest\n"),
 ]
 

@@ -78,7 +78,7 @@ TEST(ListenAddresses, SeveralNodesAreServedAtTheMasterAddressIfItIsOurs) {
   EXPECT_EQ(local.notice + ours.notice + another_loopback.notice, "");
 }
 
-// Case N8: the address of node 0 is none that others can reach.
+// Case N8: others cannot reach the address of node 0.
 TEST(ListenAddresses, N8_SeveralNodesAreServedEverywhereElseAndTheUserIsToldWhy) {
   struct Row {
     MasterAddress master;

@@ -131,7 +131,7 @@ TEST(LiveLine, TheRateIsThatOfTheLastSeconds) {
     samples += second < 30 ? 1000 : 50;  // it slows down
   }
   EXPECT_THAT(text, HasSubstr(", 50 images/s"));
-  text = text_of(line, seconds(61), {training(0, 1, 100)});  // begun anew
+  text = text_of(line, seconds(61), {training(0, 1, 100)});  // begun again
   EXPECT_THAT(text, Not(HasSubstr("images/s")));
   EXPECT_THAT(text, Not(HasSubstr("ETA")));
 }

@@ -74,7 +74,7 @@ struct Sent {
     return [this, owner = std::this_thread::get_id()](const Batch& batch) -> Arrival {
       if (sent++ == failing) throw std::runtime_error("no room on the device");
       most_ahead = std::max<int>(most_ahead, sent - taken);
-      // A copy, as of a device: the slab's memory is free from now on.
+      // A copy, as of a device: the buffer's memory is free from now on.
       const Batch there{batch.input.clone(), batch.targets, batch.indices};
       return [this, owner, there] {
         if (std::this_thread::get_id() != owner) is_taken_elsewhere = true;
@@ -173,7 +173,7 @@ TEST(Loader, AugmentationsAreDrawnByEpochAndSampleAlone) {
   const std::vector<std::int64_t> forwards{0, 1, 2};
   const std::vector<std::int64_t> last{2};
   const at::Tensor all = loader.load(forwards, 3).input;
-  EXPECT_TRUE(loader.load(last, 3).input[0].equal(all[2])) << "whoever is beside it";
+  EXPECT_TRUE(loader.load(last, 3).input[0].equal(all[2])) << "anyone who is beside it";
   EXPECT_FALSE(loader.load(last, 4).input[0].equal(all[2])) << "another epoch";
   EXPECT_FALSE(all[0].equal(all[1]));
 }
@@ -236,8 +236,8 @@ Course walk(int threads, std::int64_t bad_every, LoaderRequest::OnBad on_bad = {
   };
   Loader loader(std::make_shared<Slow>(bad_every),
                 {.augments = {noise}, .seed = 3, .threads = threads, .on_bad = on_bad});
-  DealRequest request{.size = 100, .batch = 13, .per_rank = 7, .seed = 5};
-  loader.start([deal = DealWalk(request, 0, 2)]() mutable { return deal.next(); });
+  PartitionRequest request{.size = 100, .batch = 13, .per_rank = 7, .seed = 5};
+  loader.start([partition = PartitionWalk(request, 0, 2)]() mutable { return partition.next(); });
   std::vector<at::Tensor> inputs;
   std::vector<at::Tensor> labels;
   Course course;

@@ -80,7 +80,7 @@ TEST(LossScale, OverflowsOfSeveralListsAreOne) {
   scale.update();
   EXPECT_EQ(scale.skipped_steps(), 1);
   EXPECT_EQ(scale.unscale({{torch::ones({2})}, {}, {torch::ones({2}, at::kHalf)}}).item<float>(), 0)
-      << "each step looks anew";
+      << "each step looks again";
 }
 
 TEST(LossScale, AFixedScaleStaysAndCountsItsSkips) {

@@ -24,7 +24,9 @@ inline const AmpJob kMasters{2, AmpJob::Type::fp16, {}, {}};  // float32 masters
 class Bench {
  public:
   explicit Bench(at::ScalarType type = at::kFloat, const AmpJob& amp = kExact)
-      : precision_(amp, at::kCPU), group_(make_alone()), replica_(request(type), *group_) {}
+      : precision_(amp, at::kCPU),
+        group_(single_process_group()),
+        replica_(request(type), *group_) {}
 
   Optimizer make(const OptimizerJob& job,
                  const ModelFacts& facts = {},

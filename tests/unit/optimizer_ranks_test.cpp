@@ -19,7 +19,7 @@ struct Result {
   std::vector<at::Tensor> last;
   std::int64_t skipped_steps = 0;
   double scale = 0;
-  std::vector<int> odd_ranks;
+  std::vector<int> diverged_ranks;
 };
 
 std::vector<at::Tensor> copies(const Ddp& replica) {
@@ -55,7 +55,7 @@ Result train(Group& group, const OptimizerJob& job) {
   result.last = copies(replica);
   result.skipped_steps = precision.loss_scale()->skipped_steps();
   result.scale = precision.loss_scale()->value();
-  result.odd_ranks = replica.odd_ranks(optimizer.state());
+  result.diverged_ranks = replica.diverged_ranks(optimizer.state());
   return result;
 }
 
@@ -72,7 +72,7 @@ TEST(OptimizerOnRanks, AnOverflowOnOneRankSkipsTheStepOnAll) {
     for (const Result& rank : ranks) {
       EXPECT_EQ(rank.skipped_steps, 1);
       EXPECT_EQ(rank.scale, 32768);
-      EXPECT_TRUE(rank.odd_ranks.empty()) << "weights, masters, moments and scale are equal";
+      EXPECT_TRUE(rank.diverged_ranks.empty()) << "weights, masters, moments and scale are equal";
       for (std::size_t i = 0; i < 2; ++i) {
         EXPECT_TRUE(rank.first[i].equal(rank.second[i])) << i;
         EXPECT_FALSE(rank.first[i].equal(rank.last[i])) << i;
@@ -105,7 +105,7 @@ TEST(OptimizerOnRanks, ANanOnOneRankSkipsTheStepOnAll) {
       after.push_back(weight.data().clone());
     }
     EXPECT_EQ(optimizer.finite_check()->skipped_steps(), 1);
-    EXPECT_TRUE(replica.odd_ranks(optimizer.state()).empty());
+    EXPECT_TRUE(replica.diverged_ranks(optimizer.state()).empty());
     return after;
   };
   for (const std::vector<at::Tensor>& rank : on_ranks(2, train)) {
@@ -134,8 +134,8 @@ TEST(OptimizerOnRanks, AveragesOfBuffersBecomeRankZerosWithTheBuffers) {
     optimizer.step(0.1);
     const at::Tensor average = optimizer.ema()->buffer_averages().at(0).tensor;
     EXPECT_EQ(average[0].item<float>(), 0.5F * static_cast<float>(1 + group.rank()));
-    EXPECT_TRUE(replica.odd_ranks(optimizer.replicated_state()).empty());
-    EXPECT_FALSE(replica.odd_ranks(optimizer.state()).empty()) << "the comparison sees it";
+    EXPECT_TRUE(replica.diverged_ranks(optimizer.replicated_state()).empty());
+    EXPECT_FALSE(replica.diverged_ranks(optimizer.state()).empty()) << "the comparison sees it";
     replica.sync_buffers(optimizer.ema()->buffer_averages());
     return std::vector<at::Tensor>{average, mean};
   };
@@ -191,7 +191,7 @@ Weights train_pair(Group& group, const OptimizerJob& job, bool is_static) {
     all.push_back(pair.trunk.data().clone());
     all.push_back(pair.side.data().clone());
   }
-  EXPECT_TRUE(replica.odd_ranks(optimizer.state()).empty());
+  EXPECT_TRUE(replica.diverged_ranks(optimizer.state()).empty());
   return all;
 }
 

@@ -138,7 +138,7 @@ TEST(Optimizer, EveryElementOfALowWeightMoves) {
 // Lists of a kernel call hold one type: norm layers stay float32 at O2, and step themselves.
 TEST(Optimizer, StepsWeightsOfSeveralTypes) {
   for (const int level : {2, 3}) {
-    const std::unique_ptr<Group> group = make_alone();
+    const std::unique_ptr<Group> group = single_process_group();
     DdpRequest request;
     request.parameters = {{"norm.weight", torch::ones({2}).requires_grad_(true)},
                           {"conv.weight", torch::ones({2, 2}, at::kBFloat16).requires_grad_(true)}};
@@ -160,7 +160,7 @@ TEST(Optimizer, StepsWeightsOfSeveralTypes) {
 }
 
 TEST(Optimizer, NormsAndBiasesCanBeLeftOutOfTheDecay) {
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   const auto ones = [](at::IntArrayRef shape) { return torch::ones(shape).requires_grad_(true); };
   for (const Name name : {Name::sgd, Name::adam, Name::adamw}) {
     DdpRequest request;
@@ -388,7 +388,7 @@ TEST_P(SgdCases, EqualsTorchToRounding) {
   at::Tensor ours = start.clone().requires_grad_(true);
   at::Tensor theirs = start.clone().requires_grad_(true);
 
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   DdpRequest request;
   request.parameters = {{"weight", ours}};
   Ddp replica(request, *group);

@@ -1,4 +1,4 @@
-// Random numbers that are counted: the same whoever draws them.
+// Random numbers that are counted: the same, no matter who draws them.
 #include "worker/plan/random.h"
 
 #include <gtest/gtest.h>

@@ -24,7 +24,7 @@ inline std::unique_ptr<Group> make_rank(c10::intrusive_ptr<c10d::Store> store,
                                         int rank,
                                         int world_size,
                                         const Device& device = {}) {
-  if (world_size == 1) return make_alone();
+  if (world_size == 1) return single_process_group();
   GlooRequest request;
   request.store = std::move(store);
   request.rank = rank;

@@ -124,9 +124,9 @@ TEST(RefusalServer, ItMakesRoomForRankZeroOfANewStart) {
   const WorkerIdentity joining = rank_of_three(1, refusing.port);
   const StoreProbe heard = hear(joining);
   std::future<bool> left = leave(heard, joining);
-  const WorkerIdentity anew = rank_of_three(0, refusing.port);
-  const StoreProbe there = hear(anew);
-  EXPECT_FALSE(leave(there, anew).get());
+  const WorkerIdentity again = rank_of_three(0, refusing.port);
+  const StoreProbe there = hear(again);
+  EXPECT_FALSE(leave(there, again).get());
   EXPECT_GE(listen_on_loopback(refusing.port).fd(), 0);
   EXPECT_FALSE(left.get());
   refusing.end.wait();

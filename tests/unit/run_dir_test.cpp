@@ -300,7 +300,7 @@ TEST_F(RunDirTest, OneThatBeganFromAPathIsContinuedByThePlainCommandFromItsOwnCh
   }
   fs::create_directories(folder_ / "run/checkpoints/step-000002");
   EXPECT_EQ(RunDir::choose(job(), 1, "c").path(), folder_ / "run");
-  // It is still the run of whoever began it.
+  // It is still the run of anyone who began it.
   EXPECT_EQ(RunDir::choose(job({kPath}), 1, "d").path(), folder_ / "run");
 }
 

@@ -133,7 +133,7 @@ TEST(SecondDevice, ALossAndItsGradientAreThoseOfTheHostAndNothingWaits) {
 TEST(SecondDevice, AnEvaluationAndItsPicturesAreThoseOfTheHost) {
   torch::manual_seed(4);
   const Batch drawn = draw_batch();
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   DataFacts facts;
   std::vector<NamedValues> values;
   std::vector<Pictures> pictures;

@@ -127,15 +127,15 @@ class Rig {
     optimizer_.emplace(job_.optimizer, *replica_, precision_);
     step_.emplace(
         Step::Parts{job_, group, *replica_, forward_, precision_, *optimizer_, loader_, page_});
-    tally_.emplace(step_->settle({0, 1, 2}));
-    step_->start(plan_.deal, 0, 0);
-    votes_.emplace(group_, *tally_);
+    meters_.emplace(step_->settle({0, 1, 2}));
+    step_->start(plan_.partition, 0, 0);
+    votes_.emplace(group_, *meters_);
   }
 
   void run(std::int64_t step) {
     const std::int64_t epoch = step / plan_.steps_per_epoch;
-    const EpochDeal deal(plan_.deal, epoch);
-    step_->run(deal.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *tally_);
+    const EpochPartition partition(plan_.partition, epoch);
+    step_->run(partition.step(step % plan_.steps_per_epoch), {step, epoch}, 0.05, *meters_);
   }
 
   /// With what the trainer does after each step. Errors: PeerError.
@@ -147,7 +147,7 @@ class Rig {
   [[nodiscard]] const RunPlan& plan() const { return plan_; }
   [[nodiscard]] const Weighing& task() const { return task_; }
   [[nodiscard]] const ProgressPage& page() const { return page_; }
-  [[nodiscard]] Tally& tally() { return *tally_; }
+  [[nodiscard]] Meters& meters() { return *meters_; }
   [[nodiscard]] const std::vector<NamedTensor>& parameters() const {
     return replica_->parameters();
   }
@@ -164,7 +164,7 @@ class Rig {
   std::optional<Ddp> replica_;
   std::optional<Optimizer> optimizer_;
   std::optional<Step> step_;
-  std::optional<Tally> tally_;
+  std::optional<Meters> meters_;
   std::optional<Votes> votes_;
 };
 

@@ -29,11 +29,11 @@ Result train(Group& group, const Case& one) {
   Result result;
   for (std::int64_t step = 0; step < rig.plan().steps; ++step) {
     rig.run(step);
-    const std::vector<double> row = SumNames::to_row(rig.tally().take(true)->sums);
+    const std::vector<double> row = SumNames::to_row(rig.meters().take(true)->sums);
     at::Tensor all = at::tensor(row, at::kDouble);
     group.sum(all);
     const double* const value = all.data_ptr<double>();
-    result.losses.push_back(rig.tally().names().to_sums(std::span(value, row.size())).mean_loss());
+    result.losses.push_back(rig.meters().names().to_sums(std::span(value, row.size())).mean_loss());
   }
   for (const NamedTensor& one_of_all : rig.parameters())
     result.weights.push_back(one_of_all.tensor.data().clone());
@@ -158,7 +158,7 @@ class CountedOperators {
 };
 
 TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   // With SGD: the CPU's fused Adam reads its step counts, which on a device stay there.
   const Case plain{OptimizerJob::Name::sgd, false, 2};
   std::vector<Case> cases(4, plain);
@@ -183,7 +183,7 @@ TEST(StepAlone, NothingInASteadyStepReadsANumberOfTheDevice) {
 }
 
 TEST(Step, ThePageTellsHowLongTheDataWereWaitedForAndThatACpuHoldsNoDevice) {
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   Rig rig(*group, {});
   rig.run(0);
   const std::int64_t after_one = rig.page().data_wait_ns;

@@ -96,7 +96,7 @@ TEST(StoreAgreement, AGroupAsksOneQuestionAfterTheOther) {
 }
 
 TEST(StoreAgreement, AloneThereIsNobodyToDisagree) {
-  EXPECT_NO_THROW(make_alone()->agree("model", "convnet"));
+  EXPECT_NO_THROW(single_process_group()->agree("model", "convnet"));
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "tests/unit/ranks.h"
-#include "worker/train/keeper.h"
+#include "worker/train/checkpointer.h"
 
 namespace ddp::worker {
 namespace {
@@ -43,7 +43,7 @@ SharedState state_of(double value) {
       at::full({8, 3, 5, 5}, value).contiguous(at::MemoryFormat::ChannelsLast);
   return {.model = {{"weight", weight}, {"count", at::full({1}, static_cast<std::int64_t>(value))}},
           .optimizer = {{"weight/momentum", at::full({8}, 2 * value, at::kDouble)}},
-          .judge = {{"factor", at::full({1}, 3 * value, at::kDouble)}}};
+          .policy = {{"factor", at::full({1}, 3 * value, at::kDouble)}}};
 }
 
 void expect_equal(const std::vector<NamedTensor>& found, const std::vector<NamedTensor>& expected) {
@@ -55,7 +55,7 @@ void expect_equal(const std::vector<NamedTensor>& found, const std::vector<Named
 void expect_equal(const SharedState& found, const SharedState& expected) {
   expect_equal(found.model, expected.model);
   expect_equal(found.optimizer, expected.optimizer);
-  expect_equal(found.judge, expected.judge);
+  expect_equal(found.policy, expected.policy);
 }
 
 /// What find_newest() says on every rank, where each holds a state of that many steps.
@@ -101,8 +101,8 @@ TEST(Survivors, WhatOneHoldsIsOnAllRanksBitForBit) {
   });
 }
 
-/// A keeper's restore() on three ranks of which `holders` hold a state of step 41; where it has
-/// come from, and the step.
+/// A checkpointer's restore() on three ranks of which `holders` hold a state of step 41; where it
+/// has come from, and the step.
 std::vector<std::pair<bool, std::int64_t>> restore_with(const std::vector<int>& holders) {
   Job job;
   job.batch.whole = 1;
@@ -112,23 +112,23 @@ std::vector<std::pair<bool, std::int64_t>> restore_with(const std::vector<int>& 
     std::optional<HeldState> held;
     const bool is_holder = std::ranges::find(holders, group.rank()) != holders.end();
     if (is_holder) held = HeldState{position_of(41), state_of(7)};
-    const std::unique_ptr<Group> alone = make_alone();
+    const std::unique_ptr<Group> alone = single_process_group();
     const at::Tensor weight = at::ones({1}).requires_grad_();
     DdpRequest request;
     request.parameters = {{"weight", weight}};
     Ddp replica(request, *alone);
     ProgressPage page;
-    Keeper keeper({.job = job,
-                   .group = group,
-                   .replica = replica,
-                   .shared = shared,
-                   .page = page,
-                   .run_id = {},
-                   .held = &held});
-    const Position position = keeper.restore(kNames);
-    EXPECT_FALSE(keeper.is_from_memory() && held) << "its memory is given back";
-    if (keeper.is_from_memory()) expect_equal(shared, state_of(7));
-    return std::pair(keeper.is_from_memory(), position.step);
+    Checkpointer checkpointer({.job = job,
+                               .group = group,
+                               .replica = replica,
+                               .shared = shared,
+                               .page = page,
+                               .run_id = {},
+                               .held = &held});
+    const Position position = checkpointer.restore(kNames);
+    EXPECT_FALSE(checkpointer.is_from_memory() && held) << "its memory is given back";
+    if (checkpointer.is_from_memory()) expect_equal(shared, state_of(7));
+    return std::pair(checkpointer.is_from_memory(), position.step);
   });
 }
 

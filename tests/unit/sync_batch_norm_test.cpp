@@ -188,7 +188,7 @@ TEST(SyncBatchNorm, EvaluationAndAWorldOfOneAreBatchNorm) {
   });
   EXPECT_TRUE(evaluated[0].equal(expected));
 
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   const std::shared_ptr<Norm> norm = prepared(sync_batch_norm(*alone), at::kFloat);
   norm->forward(x);
   EXPECT_TRUE(norm->running_var.equal(plain->running_var));

@@ -39,7 +39,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 
-/// By its own frames, where it is caught by reference, as whoever tells it catches it.
+/// By its own frames, where it is caught by reference, as anyone who tells it catches it.
 template <typename Fail>
 std::vector<std::string> frames_where(Fail fail) {
   try {

@@ -22,7 +22,7 @@
 #include "worker/train/console.h"
 #include "worker/train/registry.h"
 #include "worker/train/snapshot.h"
-#include "worker/train/step/tally.h"
+#include "worker/train/step/meters.h"
 #include "worker/train/versions.h"
 
 namespace ddp::worker {
@@ -90,39 +90,39 @@ class Doubled : public Task {
   torch::nn::Module model_;
 };
 
-TEST(Tally, AStepIsThereWhenTheNextOneIsDone) {
+TEST(Meters, AStepIsThereWhenTheNextOneIsDone) {
   Doubled task;
   PassSums learned;
   Pass pass = pass_of(at::tensor(0.5), 3);
   pass.loss.parts = {{"box", at::tensor(0.25)}};
   learned.add(task, pass);
-  Tally tally(learned.names());
-  EXPECT_EQ(tally.names().parts, std::vector<std::string>{"box"});
-  EXPECT_EQ(tally.names().counts, std::vector<std::string>{"twice"});
-  tally.add(task, pass);
+  Meters meters(learned.names());
+  EXPECT_EQ(meters.names().parts, std::vector<std::string>{"box"});
+  EXPECT_EQ(meters.names().counts, std::vector<std::string>{"twice"});
+  meters.add(task, pass);
   pass.loss.total = at::tensor(2.0);
   pass.batch.input = at::zeros({1, 1});
-  tally.add(task, pass);
-  tally.close_step(1);
-  EXPECT_FALSE(tally.take(false)) << "the newest one is on its way";
-  tally.add(task, pass);
-  tally.close_step(2);
-  const std::optional<Tally::Closed> first = tally.take(false);
+  meters.add(task, pass);
+  meters.close_step(1);
+  EXPECT_FALSE(meters.take(false)) << "the newest one is on its way";
+  meters.add(task, pass);
+  meters.close_step(2);
+  const std::optional<Meters::Closed> first = meters.take(false);
   ASSERT_TRUE(first);
   EXPECT_EQ(first->step, 1);
   EXPECT_EQ(first->sums, (StepSums{4, 3.5, 4, {1.0}, {8}}));
   EXPECT_DOUBLE_EQ(first->sums.mean_loss(), 3.5 / 4);
-  EXPECT_FALSE(tally.take(false));
-  const std::optional<Tally::Closed> second = tally.take(true);
+  EXPECT_FALSE(meters.take(false));
+  const std::optional<Meters::Closed> second = meters.take(true);
   ASSERT_TRUE(second);
   EXPECT_EQ(second->sums, (StepSums{1, 2, 1, {0.25}, {2}}));
-  EXPECT_FALSE(tally.take(true));
+  EXPECT_FALSE(meters.take(true));
   const StepSums& sums = first->sums;
-  EXPECT_EQ(tally.names().to_sums(SumNames::to_row(sums)), sums);
-  EXPECT_EQ(tally.names().count_means(sums), (NamedValues{{"twice", 2}}));
+  EXPECT_EQ(meters.names().to_sums(SumNames::to_row(sums)), sums);
+  EXPECT_EQ(meters.names().count_means(sums), (NamedValues{{"twice", 2}}));
 }
 
-TEST(Tally, ALossWithAWeightIsDividedByIt) {
+TEST(Meters, ALossWithAWeightIsDividedByIt) {
   Doubled task;
   PassSums sums;
   Pass pass = pass_of(at::tensor(6.0), 3);
@@ -144,7 +144,7 @@ TEST_F(SnapshotTest, ComesBackBitForBitWhateverTheLayout) {
   const at::Tensor weight = torch::randn({8, 3, 5, 5}).contiguous(at::MemoryFormat::ChannelsLast);
   SharedState shared;
   shared.model = {{"weight", weight}, {"count", at::tensor({7}, at::kLong)}};
-  shared.judge = {{"factor", at::tensor({0.5}, at::kDouble)}};
+  shared.policy = {{"factor", at::tensor({0.5}, at::kDouble)}};
   SnapshotArena arena(shared);
   const Snapshot& snapshot = arena.take(shared, {});
   EXPECT_EQ(snapshot.model[0].tensor.strides(), weight.strides()) << "copied as it lies";
@@ -207,7 +207,7 @@ TEST_F(SnapshotTest, WhatAnEvaluationHasChangedSinceComesBack) {
                           .state = read_safetensors(scratch_.path() / "s")};
   loaded.head.later = later_values(shared, position);
   factor.fill_(7);
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   const Position back = restore(*alone, &loaded, Origin::same_job, {}, shared);
   EXPECT_EQ(back.watch, position.watch);
   EXPECT_EQ(back.result, 0.5);
@@ -313,7 +313,7 @@ TEST(TopK, CountsALabelAmongTheHighestScores) {
   metric->update({scores}, batch);
   batch.targets[0].values = at::tensor({0, 1}, at::kLong);
   metric->update({scores}, batch);
-  metric->merge(*make_alone());
+  metric->merge(*single_process_group());
   EXPECT_EQ(metric->values(), (NamedValues{{"top2_accuracy", 0.5}}));
   EXPECT_THROW(make_top_k(5, 4), UsageError);
 }

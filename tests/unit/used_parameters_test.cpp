@@ -74,7 +74,7 @@ class Unused : public testing::TestWithParam<Expected> {};
 
 TEST_P(Unused, ParametersKeepValueAndStateAsInPython) {
   const Expected& expected = GetParam();
-  const std::unique_ptr<Group> group = make_alone();
+  const std::unique_ptr<Group> group = single_process_group();
   const at::Tensor a = leaf({1, -2, 3});
   const at::Tensor b = leaf({0.5, 1.5});
   DdpRequest request;

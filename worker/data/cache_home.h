@@ -1,4 +1,4 @@
-// Where this user's programs keep what can be made anew.
+// Where this user's programs keep what can be made again.
 #pragma once
 
 #include <filesystem>

@@ -27,9 +27,9 @@ class CachedSource : public Source {
   [[nodiscard]] const Sample* kept(std::int64_t index) const override;
   /// Not kept: a part is another one each time.
   [[nodiscard]] bool read_part(std::int64_t index,
-                               const DecodeWish& wish,
+                               const DecodeRequest& request,
                                Sample& into) const override {
-    return source_->read_part(index, wish, into);
+    return source_->read_part(index, request, into);
   }
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override {
     return source_->label(index);

@@ -156,7 +156,7 @@ class Lists {
     if (is_entry() && key_ == "width") entry_.width = number;
     if (is_entry() && key_ == "height") entry_.height = number;
     if (is_entry() && key_ == "area" && std::isfinite(number)) entry_.area = number;
-    // One more than a box has tells that it is none.
+    // One more than a box has tells that it is not one.
     if (depth_ == 4 && is_box_ && is_list_ && list_ == List::annotations && entry_.box.size() < 5)
       entry_.box.push_back(number);
     return true;
@@ -167,7 +167,7 @@ class Lists {
     if (key_ == "category_id") entry_.category_id = number;
     if (key_ == "iscrowd") entry_.is_crowd = number;
   }
-  /// Where the value of the last key is none for `iscrowd`.
+  /// Where the value of the last key is not one for `iscrowd`.
   void refuse_crowd() {
     if (key_ == "iscrowd") entry_.is_crowd_odd = true;
   }
@@ -232,7 +232,7 @@ void Lists::take_entry() {
   }
 }
 
-/// Returns why it is none, or nothing.
+/// Returns why it is not one, or nothing.
 std::string read_pixels(const std::vector<double>& box, const ListedImage& image, Box& into) {
   if (box.size() > 4) return "its bbox has more than 4 numbers";
   if (box.size() < 4) return "its bbox has " + std::to_string(box.size()) + " numbers, expected 4";

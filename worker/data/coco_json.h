@@ -22,9 +22,9 @@ struct CocoAnnotations {
 using ReadPiece = std::function<std::size_t(std::span<std::byte>)>;
 
 /// Crowds (iscrowd: 1) are apart from the boxes; annotations of images that are not listed are left
-/// out. A wrong annotation is a problem of its image; an area that is not such a number is none.
-/// Takes the file in pieces: no more of it is kept than the boxes. Errors: UsageError for what is
-/// not such JSON, with `name` and what is wrong.
+/// out. A wrong annotation is a problem of its image; an area that is not such a number is left
+/// out. Takes the file in pieces: no more of it is kept than the boxes. Errors: UsageError for what
+/// is not such JSON, with `name` and what is wrong.
 CocoAnnotations parse_coco_json(const ReadPiece& read, const std::string& name);
 
 /// The same of a file. Errors: UsageError, also when it cannot be read.

@@ -111,10 +111,10 @@ bool RandomResizedCrop::read(std::int64_t index,
                              const Source& source,
                              Sample& into) const {
   const ImageSize size{side_, side_};
-  const DecodeWish wish{.at_least = size,
-                        .part = [&](ImageSize image) { return choose(image, random); },
-                        .size = size};
-  return source.read_part(index, wish, into);
+  const DecodeRequest request{.at_least = size,
+                              .part = [&](ImageSize image) { return choose(image, random); },
+                              .size = size};
+  return source.read_part(index, request, into);
 }
 
 Augment make_resize(const AugmentRequest& request) {

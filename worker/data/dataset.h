@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "worker/plan/args.h"
-#include "worker/plan/noted.h"
+#include "worker/plan/tracked.h"
 
 namespace ddp::worker {
 
@@ -41,13 +41,13 @@ enum class LabelCacheUse { none, read, write };
 /// Who looks at it is a data set: what the job gives and it does not look at is said.
 struct DataRequest {
   std::string name = "digits";               // digits | mnist | fashion-mnist | cifar10 | cifar100
-  Noted<std::filesystem::path> root{};       // where the files are; not used by digits
-  Noted<std::uint64_t> seed = 1U;            // digits are drawn from it
+  Tracked<std::filesystem::path> root{};     // where the files are; not used by digits
+  Tracked<std::uint64_t> seed = 1U;          // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
   std::optional<std::int64_t> test_size{};
-  Args args{};                         // data.args, for the sets of a program's own
-  Noted<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
-  double max_bad = 0.01;               // the share of a set's samples that may be bad
+  Args args{};                           // data.args, for the sets of a program's own
+  Tracked<int> image_size = kImageSize;  // of sets whose images vary in size: they are fitted to it
+  double max_bad = 0.01;                 // the share of a set's samples that may be bad
   int train_at_least = 0;  // a side below which no training image may be decoded; 0: their own
   LabelCacheUse label_cache = LabelCacheUse::none;
 };

@@ -109,11 +109,11 @@ std::span<const std::uint8_t> bytes_of(const std::filesystem::path& path,
 
 ImageSize decode(const std::filesystem::path& path,
                  std::span<const std::uint8_t> bytes,
-                 const DecodeWish& wish,
+                 const DecodeRequest& request,
                  const DecodeLimits& limits,
                  Image& into) {
   try {
-    return decode_image(bytes, wish, limits, into);
+    return decode_image(bytes, request, limits, into);
   } catch (const BadImage& error) {
     throw BadSample(path.string() + ": " + error.what());
   }
@@ -133,21 +133,21 @@ void fill_input(Sample& into, const Read& read) {
 }  // namespace
 
 ImageSize read_image(const std::filesystem::path& path,
-                     const DecodeWish& wish,
+                     const DecodeRequest& request,
                      const DecodeLimits& limits,
                      Image& into) {
-  return decode(path, bytes_of(path, limits), wish, limits, into);
+  return decode(path, bytes_of(path, limits), request, limits, into);
 }
 
-void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into) {
-  fill_input(into, [&](Image& image) { read_image(path, wish, {}, image); });
+void read_image(const std::filesystem::path& path, const DecodeRequest& request, Sample& into) {
+  fill_input(into, [&](Image& image) { read_image(path, request, {}, image); });
 }
 
 void read_oriented_image(const std::filesystem::path& path, int channels, Image& into) {
   const std::span<const std::uint8_t> bytes = bytes_of(path, {});
-  DecodeWish wish;
-  wish.channels = channels;
-  decode(path, bytes, wish, {}, into);
+  DecodeRequest request;
+  request.channels = channels;
+  decode(path, bytes, request, {}, into);
   orient(into, read_orientation(bytes));
 }
 

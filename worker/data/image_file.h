@@ -11,12 +11,13 @@
 
 namespace ddp::worker {
 
-/// Reads and decodes it. `wish.at_least` is a smaller side, in either direction. A file that cannot
-/// be read is tried three times, as network disks forget (ESTALE) and remember; one that is not a
-/// regular file, or too large, only once. Blocks: less than a second, and what the disk takes.
-/// Returns the size in the file. Errors: BadSample, with the path, for whatever is wrong with it.
+/// Reads and decodes it. `request.at_least` is a smaller side, in either direction. A file that
+/// cannot be read is tried three times, as network disks forget (ESTALE) and remember; one that is
+/// not a regular file, or too large, only once. Blocks: less than a second, and what the disk
+/// takes. Returns the size in the file. Errors: BadSample, with the path, for whatever is wrong
+/// with it.
 ImageSize read_image(const std::filesystem::path& path,
-                     const DecodeWish& wish,
+                     const DecodeRequest& request,
                      const DecodeLimits& limits,
                      Image& into);
 
@@ -29,7 +30,7 @@ void read_oriented_image(const std::filesystem::path& path, int channels, Image&
 std::optional<ImageSize> read_oriented_size(const std::filesystem::path& path);
 
 /// The same two as the input of a sample: bytes [channels, height, width].
-void read_image(const std::filesystem::path& path, const DecodeWish& wish, Sample& into);
+void read_image(const std::filesystem::path& path, const DecodeRequest& request, Sample& into);
 void read_oriented_image(const std::filesystem::path& path, int channels, Sample& into);
 
 }  // namespace ddp::worker

@@ -21,8 +21,8 @@ struct NamedImage {
 };
 
 /// The files as they are given, and of each folder all images in it and below it, in its place.
-/// What is not there is taken for a file: whoever reads it says so. Errors: UsageError for a folder
-/// that cannot be read, or holds no image.
+/// What is not there is taken for a file: anyone who reads it says so. Errors: UsageError for a
+/// folder that cannot be read, or holds no image.
 std::vector<NamedImage> find_images(std::span<const std::filesystem::path> given);
 
 class ImageFiles : public Source {

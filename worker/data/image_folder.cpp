@@ -89,12 +89,12 @@ ImageFolder::ImageFolder(FileList list, std::string name, int side, int at_least
 ImageFolder::ImageFolder(FileList list, DataFacts facts, int at_least)
     : list_(std::move(list)), facts_(std::move(facts)) {
   facts_.count = static_cast<std::int64_t>(list_.files.size());
-  wish_.channels = static_cast<int>(facts_.shape.at(0));
-  if (at_least > 0) wish_.at_least = ImageSize{at_least, at_least};
+  request_.channels = static_cast<int>(facts_.shape.at(0));
+  if (at_least > 0) request_.at_least = ImageSize{at_least, at_least};
 }
 
 void ImageFolder::read(std::int64_t index, Sample& into) const {
-  (void)read_part(index, wish_, into);
+  (void)read_part(index, request_, into);
   const ImageSize size{static_cast<int>(into.input.shape[1]),
                        static_cast<int>(into.input.shape[2])};
   require_fits(list_.root / list_.files[static_cast<std::size_t>(index)],
@@ -102,9 +102,9 @@ void ImageFolder::read(std::int64_t index, Sample& into) const {
                static_cast<int>(facts_.shape[1]));
 }
 
-bool ImageFolder::read_part(std::int64_t index, const DecodeWish& wish, Sample& into) const {
+bool ImageFolder::read_part(std::int64_t index, const DecodeRequest& request, Sample& into) const {
   const auto place = static_cast<std::size_t>(index);
-  read_image(list_.root / list_.files.at(place), wish, into);
+  read_image(list_.root / list_.files.at(place), request, into);
   into.targets.resize(1);
   const std::int64_t label = list_.labels[place];
   into.targets[0].assign({}, std::span<const std::int64_t>(&label, 1));

@@ -17,17 +17,17 @@ class ImageFolder : public Source {
   ImageFolder(FileList list, DataFacts facts, int at_least);
 
   [[nodiscard]] const DataFacts& facts() const override { return facts_; }
-  /// Errors: BadSample; of read_part() those of the wish, too.
+  /// Errors: BadSample; of read_part() those of the request, too.
   void read(std::int64_t index, Sample& into) const override;
   [[nodiscard]] bool read_part(std::int64_t index,
-                               const DecodeWish& wish,
+                               const DecodeRequest& request,
                                Sample& into) const override;
   [[nodiscard]] std::optional<std::int64_t> label(std::int64_t index) const override;
 
  private:
   FileList list_;
   DataFacts facts_;
-  DecodeWish wish_;
+  DecodeRequest request_;
 };
 
 /// ROOT/train and ROOT/val (or test, valid, validation), with the same classes. Errors: UsageError.

@@ -77,9 +77,9 @@ class Cache {
     not_used_ = place_->not_believed();
     if (is_damaged_) {
       not_used_ += (not_used_.empty() ? "" : "; ") + place_->path().string() + ": " + why_not +
-                   ". All labels are read anew";
+                   ". All labels are read again";
     } else if (!not_used_.empty()) {
-      not_used_ += place_->path().empty() ? ". All labels are read anew"
+      not_used_ += place_->path().empty() ? ". All labels are read again"
                                           : "; yours is " + place_->path().string();
     }
   }

@@ -40,16 +40,16 @@ std::unique_ptr<Loader::Slot> Loader::make_slot() const {
 Batch Loader::load(std::span<const std::int64_t> indices, std::int64_t epoch) const {
   const std::unique_ptr<Slot> slot = make_slot();
   slot->plan = {{indices.begin(), indices.end()}, epoch};
-  slot->slab.begin(indices.size());
+  slot->buffer.begin(indices.size());
   Sample sample;
   Bad bad;
   fill(*slot, 0, indices.size(), sample, bad);
-  return slot->slab.take();
+  return slot->buffer.take();
 }
 
 void Loader::fill(Slot& slot, std::size_t first, std::size_t last, Sample& sample, Bad& bad) const {
   for (std::size_t i = first; i < last; ++i) {
-    if (read(slot.plan.indices[i], slot.plan.epoch, sample, bad)) slot.slab.put(i, sample);
+    if (read(slot.plan.indices[i], slot.plan.epoch, sample, bad)) slot.buffer.put(i, sample);
   }
 }
 
@@ -107,7 +107,7 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
     plan = plans_();
     if (plan) {
       slot->plan = std::move(*plan);
-      slot->slab.begin(slot->plan.indices.size());
+      slot->buffer.begin(slot->plan.indices.size());
     }
   } catch (const std::exception&) {
     plan.emplace();  // next() throws it
@@ -124,8 +124,9 @@ void Loader::plan_one(std::unique_lock<std::mutex>& lock) {
   }
 }
 
-// Outside the lock, too. One batch ahead and no more, as the device's memory is dear. Whoever makes
-// it possible does it: the thread that loads its last sample, or who takes the batch before it.
+// Outside the lock, too. One batch ahead and no more, as the device's memory is dear. Anyone who
+// makes it possible does it: the thread that loads its last sample, or who takes the batch before
+// it.
 void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   if (!request_.send || under_way_.empty()) return;
   Slot& slot = *under_way_.front();
@@ -137,7 +138,7 @@ void Loader::send_front(std::unique_lock<std::mutex>& lock) {
   std::exception_ptr error;
   Arrival arrival;
   try {
-    arrival = request_.send(slot.slab.take());
+    arrival = request_.send(slot.buffer.take());
   } catch (const std::exception&) {
     error = std::current_exception();
   }
@@ -224,7 +225,7 @@ Batch Loader::next() {
     batch = slot->arrival();
     slot->arrival = {};
   } else if (!error) {
-    batch = slot->slab.take();
+    batch = slot->buffer.take();
     if (request_.send) batch = request_.send(batch)();
   }
   bad_.merge(slot->bad);

@@ -21,11 +21,11 @@
 #include <vector>
 
 #include "worker/data/batch.h"
+#include "worker/data/batch_buffer.h"
 #include "worker/data/pixel_table.h"
-#include "worker/data/slab.h"
 #include "worker/data/source.h"
 #include "worker/data/upload.h"
-#include "worker/plan/deal.h"
+#include "worker/plan/partition.h"
 
 namespace ddp::worker {
 
@@ -34,7 +34,7 @@ struct LoaderRequest {
   at::MemoryFormat layout = at::MemoryFormat::ChannelsLast;
   std::vector<Augment> augments{};
   std::uint64_t seed = 0;    // augmentations are drawn from it, the epoch and the sample's index
-  std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/deal)
+  std::int64_t repeats = 1;  // indices go up to so many times the size of the set (plan/partition)
   int threads = 0;           // 0: who takes a batch loads it
   /// What becomes of a bad sample: the next good one takes its place, so that all ranks go on in
   /// step; or the batch is shorter.
@@ -78,9 +78,9 @@ class Loader {
   /// A batch under way.
   struct Slot {
     Slot(const PixelTable* table, at::MemoryFormat layout, bool is_pinned)
-        : slab(table, layout, is_pinned) {}
+        : buffer(table, layout, is_pinned) {}
     MicroBatch plan;
-    Slab slab;
+    BatchBuffer buffer;
     std::size_t claimed = 0;  // samples that a thread has begun, or done
     std::size_t done = 0;
     std::exception_ptr error;  // the first

@@ -143,7 +143,7 @@ void read_other(const Sample& sample,
     try {
       return read_augmented(source, other.index, before, random, other);
     } catch (const BadSample&) {
-      continue;  // drawn anew
+      continue;  // drawn again
     }
   }
   other.index = sample.index;

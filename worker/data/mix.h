@@ -9,7 +9,7 @@ namespace ddp::worker {
 Augment make_mixup(const AugmentRequest& request);
 Augment make_cutmix(const AugmentRequest& request);
 
-/// Draws another sample of the source and does `before` to it. A bad one is drawn anew: it is
+/// Draws another sample of the source and does `before` to it. A bad one is drawn again: it is
 /// counted and listed when its own turn comes. After several of them it is `sample` once more.
 /// Errors: those of the source, of `before`.
 void read_other(const Sample& sample,

@@ -32,8 +32,8 @@ struct Quarter {
 constexpr std::array<Quarter, 4> kQuarters{
     {{true, true}, {true, false}, {false, true}, {false, false}}};
 
-/// What is kept from one mosaic to the next of a thread, for its memory. Whoever uses it takes it:
-/// a sample that a mosaic reads may be made by anything.
+/// What is kept from one mosaic to the next of a thread, for its memory. Anyone who uses it takes
+/// it: a sample that a mosaic reads may be made by anything.
 struct Spare {
   Image canvas;
   Array first;
@@ -64,7 +64,9 @@ bool Mosaic::is_drawn(Random& random) const {
 }
 
 /// The image of a sample that its source keeps in the size of this mosaic; `boxes` gets its boxes.
-std::optional<Collage> Mosaic::lend(std::int64_t index, const Source& source, Sample& boxes) const {
+std::optional<Collage> Mosaic::borrow(std::int64_t index,
+                                      const Source& source,
+                                      Sample& boxes) const {
   const Sample* const kept = source.kept(index);
   if (kept == nullptr) return {};
   Collage image = collage_of(kept->input);
@@ -83,9 +85,9 @@ Collage Mosaic::take_other(const Sample& sample,
     Random ahead = random;
     other.index =
         static_cast<std::int64_t>(ahead.below(static_cast<std::uint64_t>(source.facts().count)));
-    if (std::optional<Collage> lent = lend(other.index, source, other)) {
+    if (std::optional<Collage> borrowed = borrow(other.index, source, other)) {
       random = ahead;
-      return *lent;
+      return *borrowed;
     }
   }
   read_other(sample, before_, random, source, other);
@@ -140,7 +142,7 @@ void Mosaic::read_moved(std::int64_t index,
                         const Source& source,
                         Sample& into) const {
   Spare mine = std::exchange(spare, {});
-  std::optional<Collage> image = lend(index, source, into);
+  std::optional<Collage> image = borrow(index, source, into);
   if (!image) {
     source.read(index, into);
     shrink(into, size_);

@@ -34,9 +34,9 @@ class Mosaic {
  private:
   using Others = std::array<Sample, 3>;
   [[nodiscard]] bool is_drawn(Random& random) const;
-  [[nodiscard]] std::optional<Collage> lend(std::int64_t index,
-                                            const Source& source,
-                                            Sample& boxes) const;
+  [[nodiscard]] std::optional<Collage> borrow(std::int64_t index,
+                                              const Source& source,
+                                              Sample& boxes) const;
   [[nodiscard]] Collage take_other(const Sample& sample,
                                    Random& random,
                                    const Source& source,

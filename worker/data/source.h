@@ -60,11 +60,11 @@ class Source {
   /// looks at it need not copy it. Null: it has to be read.
   [[nodiscard]] virtual const Sample* kept(std::int64_t /*index*/) const { return nullptr; }
 
-  /// As read(), of an image the part alone that `wish` names, in the size that it names: for
-  /// sources that then have less to decode. False, and nothing was read or asked of `wish`: the
+  /// As read(), of an image the part alone that `request` names, in the size that it names: for
+  /// sources that then have less to decode. False, and nothing was read or asked of `request`: the
   /// source only has whole samples.
   [[nodiscard]] virtual bool read_part(std::int64_t /*index*/,
-                                       const DecodeWish& /*wish*/,
+                                       const DecodeRequest& /*request*/,
                                        Sample& /*into*/) const {
     return false;
   }

@@ -2,7 +2,7 @@
 // Promise: the host waits for nothing; the computing stream waits for the copy alone.
 // Traps: memory of the side stream, which LibTorch gives out again in the order of that stream,
 // must be kept for the computing one (record_stream); the host's memory is LibTorch's pinned one,
-// which it keeps until the copy is done, whoever lets go of it.
+// which it keeps until the copy is done, no matter who lets go of it.
 #pragma once
 
 #include <c10/core/Device.h>

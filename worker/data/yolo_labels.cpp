@@ -28,7 +28,7 @@ std::optional<double> number_of(std::string_view word) {
   return number;
 }
 
-/// Returns why it is none, or nothing.
+/// Returns why it is not one, or nothing.
 std::string read_shares(double center_x, double center_y, double width, double height, Box& into) {
   const std::string why_not = read_box(center_x, center_y, width, height, into);
   if (why_not.empty()) return "";

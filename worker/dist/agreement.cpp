@@ -36,7 +36,7 @@ template <typename Look>
 bool wait_for(c10d::Store& store,
               const std::vector<std::string>& keys,
               milliseconds timeout,
-              Look look) {
+              Look probe) {
   const Clock::time_point start = Clock::now();
   Clock::duration next_look = kFirstLook;
   while (!store.check(keys)) {
@@ -44,7 +44,7 @@ bool wait_for(c10d::Store& store,
     const Clock::duration waited = Clock::now() - start;
     if (waited >= timeout) return false;
     if (waited >= next_look) {
-      if (look(waited)) return false;
+      if (probe(waited)) return false;
       next_look = next_look == kFirstLook ? kLookEvery : next_look + kLookEvery;
     }
     const auto left = std::chrono::ceil<milliseconds>(timeout - waited);
@@ -115,11 +115,11 @@ Finding gather(const Voters& voters, const Question& question) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < voters.world_size; ++rank)
     keys.push_back(answer_key(question.key, rank));
-  const auto look = [&](Clock::duration waited) {
+  const auto probe = [&](Clock::duration waited) {
     name_missing(voters, question, waited);
     return compare(voters, question).code != exit_code::kOk;
   };
-  const bool all_are_here = wait_for(*voters.store, keys, voters.timeout, look);
+  const bool all_are_here = wait_for(*voters.store, keys, voters.timeout, probe);
   const Finding finding = compare(voters, question);
   if (finding.code != exit_code::kOk || all_are_here) return finding;
   return absence(voters, question);
@@ -140,11 +140,11 @@ Finding lead(const Voters& voters, const Question& question) {
 
 Finding follow(const Voters& voters, const Question& question) {
   const std::string key = question.key + "/found";
-  const auto look = [&](Clock::duration waited) {
+  const auto probe = [&](Clock::duration waited) {
     name_missing(voters, question, waited);
     return false;
   };
-  if (!wait_for(*voters.store, {key}, voters.timeout, look)) {
+  if (!wait_for(*voters.store, {key}, voters.timeout, probe)) {
     voters.store->set(read_key(question, voters.rank), std::string("gave up"));
     return absence(voters, question);
   }

@@ -38,7 +38,7 @@ class Alone : public Group {
 
 }  // namespace
 
-std::unique_ptr<Group> make_alone(int rank, int world_size) {
+std::unique_ptr<Group> single_process_group(int rank, int world_size) {
   return std::make_unique<Alone>(rank, world_size);
 }
 

@@ -8,6 +8,6 @@
 
 namespace ddp::worker {
 
-std::unique_ptr<Group> make_alone(int rank = 0, int world_size = 1);
+std::unique_ptr<Group> single_process_group(int rank = 0, int world_size = 1);
 
 }  // namespace ddp::worker

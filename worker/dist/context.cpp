@@ -54,7 +54,7 @@ std::unique_ptr<Group> join(const WorkerIdentity& self,
                             std::chrono::milliseconds timeout,
                             std::chrono::milliseconds collective_timeout,
                             const TimeoutNames& timeout_names) {
-  if (self.world_size == 1) return make_alone();
+  if (self.world_size == 1) return single_process_group();
   c10d::setDebugLevelFromEnvironment();  // Python does this at import
   const OpenStore open = open_store(self, timeout);
   const auto store = store_of_round(self, open);

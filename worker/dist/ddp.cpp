@@ -121,7 +121,7 @@ class MarkedWait {
   std::optional<InCollective> inside_;
 };
 
-/// Never destroyed, and no leak to whoever looks for one.
+/// Never destroyed, and no leak to anyone who looks for one.
 void keep_for_ever(std::shared_ptr<void> object) {
   static std::mutex mutex;
   static auto& kept = *new std::vector<std::shared_ptr<void>>();
@@ -397,7 +397,7 @@ std::int64_t Ddp::digest(const std::vector<NamedTensor>& more) const {
   return digest_of(all);
 }
 
-std::vector<int> Ddp::odd_ranks(const std::vector<NamedTensor>& more) {
+std::vector<int> Ddp::diverged_ranks(const std::vector<NamedTensor>& more) {
   return gather_odd_ranks(group_, digest(more));
 }
 

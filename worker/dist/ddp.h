@@ -40,7 +40,7 @@ struct DdpRequest {
   bool find_unused = false;   // some parameters may get no gradient; a walk of the graph each step
   bool static_graph = false;  // the same parameters get gradients each step; no accumulation
   // Gradients are views into buckets, and those of unused parameters are taken away (see
-  // backward()); else they are copies, and whoever zeroes them decides, as in Python.
+  // backward()); else they are copies, and anyone who zeroes them decides, as in Python.
   bool has_views = true;
   bool has_job_file = true;  // whose keys errors name; else those of ddp::DdpOptions
   CommHook hook = CommHook::none;
@@ -113,7 +113,7 @@ class Ddp {
   /// Ranks whose digest is not the majority's (not rank 0's when there is none); empty when all are
   /// bit-equal. `more` is other state that must be equal: the optimizer's, EMA weights.
   /// All ranks call it. Errors: PeerError.
-  [[nodiscard]] std::vector<int> odd_ranks(const std::vector<NamedTensor>& more = {});
+  [[nodiscard]] std::vector<int> diverged_ranks(const std::vector<NamedTensor>& more = {});
 
  private:
   void build_reducer();

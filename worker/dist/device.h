@@ -26,7 +26,7 @@ struct Device {
 };
 
 /// Call it first thing, before any tensor: see the trap in cuda_module.h.
-/// Errors: UsageError, with the list of GPUs, when the job's wish cannot be met.
+/// Errors: UsageError, with the list of GPUs, when what the job asks for cannot be had.
 Device choose_device(const DeviceJob& job,
                      const WorkerIdentity& self,
                      const Environment& environment);

@@ -1,10 +1,10 @@
 // What every rank finds wrong before the ranks have met, as a model that the program does not have,
-// is said by rank 0 alone, whoever has started them: a launcher that serves the store, or srun,
-// mpirun and the like, under which rank 0 would serve it.
-// Promises: no message is lost. A rank that finds something else, or does not hear of rank 0 in
-// five seconds, says its own. Without a launcher of ours, under which the first rank that leaves
-// may be the end of the others, none leaves before all have spoken, those that would join too; but
-// a rank that starts six seconds after rank 0 has spoken comes too late for that.
+// is said by rank 0 alone, no matter who has started them: a launcher that serves the store, or
+// srun, mpirun and the like, under which rank 0 would serve it. Promises: no message is lost. A
+// rank that finds something else, or does not hear of rank 0 in five seconds, says its own. Without
+// a launcher of ours, under which the first rank that leaves may be the end of the others, none
+// leaves before all have spoken, those that would join too; but a rank that starts six seconds
+// after rank 0 has spoken comes too late for that.
 #pragma once
 
 #include <functional>
@@ -21,6 +21,6 @@ namespace ddp::worker {
 /// stops it as the victim of rank 0: it must not be the first to leave. Errors: those of `say`.
 bool say_once(const WorkerIdentity& self,
               const std::string& problem,
-              const std::function<void()>& say);
+              const std::function<void()>& print);
 
 }  // namespace ddp::worker

@@ -50,7 +50,7 @@ class WatchedWork : public c10d::Work {
 };
 
 PeerWatch::PeerWatch(std::set<Connection> connections)
-    : connections_(std::move(connections)), thread_([this] { look(); }) {}
+    : connections_(std::move(connections)), thread_([this] { probe(); }) {}
 
 PeerWatch::~PeerWatch() {
   stop();
@@ -80,7 +80,7 @@ bool PeerWatch::has_stuck_work() const {
   return std::ranges::any_of(stuck_, [](const auto& work) { return !work->isCompleted(); });
 }
 
-void PeerWatch::look() {
+void PeerWatch::probe() {
   std::optional<Clock::time_point> lost_at;
   while (true) {
     {

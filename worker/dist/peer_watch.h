@@ -46,7 +46,7 @@ class PeerWatch {
     Clock::time_point at;
   };
 
-  void look();
+  void probe();
   void end_works(Clock::time_point begun_before);
 
   const std::set<Connection> connections_;

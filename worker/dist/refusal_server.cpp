@@ -70,7 +70,7 @@ bool read_more(Caller& caller) {
   return got > 0;
 }
 
-/// `before` is what a rank of this job says first. Nothing: it has not said all, or is none.
+/// `before` is what a rank of this job says first. Nothing: it has not said all, or is not one.
 std::optional<std::uint32_t> rank_of(const Caller& caller, const std::string& before) {
   std::uint32_t rank = 0;
   if (!caller.said.starts_with(before) || caller.said.size() != before.size() + sizeof(rank))

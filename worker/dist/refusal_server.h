@@ -1,5 +1,5 @@
 // A rank 0 that does not join listens on the port of its store, for as long as the others need to
-// hear why. A socket of its own, not LibTorch's store: that one looks up the name of whoever
+// hear why. A socket of its own, not LibTorch's store: that one looks up the name of anyone who
 // connects, in its only thread, so a slow name server keeps all waiting; and a client of it prints
 // a stack when it ends.
 // Promises: who is not a rank of this job, or says something else, changes nothing.

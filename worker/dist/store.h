@@ -21,7 +21,8 @@ struct OpenStore {
 /// does not join, when that has left; of an earlier start's, too, for who comes before rank 0.
 OpenStore open_store(const WorkerIdentity& self, std::chrono::milliseconds timeout);
 
-/// In it, the keys of this round: those of an earlier one are harmless, whoever serves the store.
+/// In it, the keys of this round: those of an earlier one are harmless, no matter who serves the
+/// store.
 c10::intrusive_ptr<c10d::Store> store_of_round(const WorkerIdentity& self, const OpenStore& open);
 
 inline constexpr const char* kJoin =

@@ -221,7 +221,7 @@ class Download {
 
   void run() {
     if (fs::is_regular_file(fs::symlink_status(part_))) size_ = fs::file_size(part_);
-    if (size_ == 0 || size_ > request_.file.size) start_anew();
+    if (size_ == 0 || size_ > request_.file.size) start_over();
     farthest_ = size_;
     while (!is_whole())
       get_rest();
@@ -237,7 +237,7 @@ class Download {
     const std::string found = sha256_of(part_);
     if (found == request_.file.sha256) return true;
     const bool may_be_mixed = !is_of_one_piece_ && !has_restarted_;
-    start_anew();
+    start_over();
     // The file may have changed since its first part was got.
     has_restarted_ = true;
     if (may_be_mixed) return false;
@@ -263,7 +263,7 @@ class Download {
       farthest_ = std::max(farthest_, size_);
       // Continued, it comes in one piece no longer.
       if (outcome.end == End::from_start)
-        start_anew();
+        start_over();
       else if (size_ > 0)
         is_of_one_piece_ = false;
       tries = is_new ? 1 : tries + 1;
@@ -275,7 +275,7 @@ class Download {
     try {
       return transfer_once(request_, part, pace, size_);
     } catch (const UsageError&) {
-      if (size_ == 0) start_anew();
+      if (size_ == 0) start_over();
       throw;
     } catch (const SystemError& error) {
       fail(std::string(error.what()) + ". Make room for " +
@@ -285,7 +285,7 @@ class Download {
   }
 
   /// Errors: SystemError when there is something that is not a file.
-  void start_anew() {
+  void start_over() {
     std::error_code error;
     fs::remove(part_, error);
     if (error) throw SystemError("cannot remove " + part_.string() + ": " + error.message());
@@ -295,7 +295,7 @@ class Download {
 
   [[noreturn]] void fail(const std::string& what) {
     const bool is_kept = size_ > 0 && fs::exists(part_);
-    if (!is_kept) start_anew();
+    if (!is_kept) start_over();
     throw SystemError("cannot get " + request_.url + ": " + what + "." +
                       (is_kept ? " What has come is kept; the same command goes on with it."
                                : " Another server: --from URL. What goes where: --dry-run."));

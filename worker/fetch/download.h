@@ -31,7 +31,7 @@ struct DownloadRequest {
 /// Blocks: as long as bytes come; without one for stall_limit, or cut off, at most three tries more
 /// that bring nothing new; below min_rate for four stall limits in a row, by however many tries.
 /// Errors: SystemError with the address and what the server did, or that the disk is full; a part
-/// that can be continued stays. UsageError for an address that is none.
+/// that can be continued stays. UsageError for text that is not an address.
 void download(const DownloadRequest& request);
 
 }  // namespace ddp::worker

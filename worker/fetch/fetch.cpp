@@ -32,7 +32,7 @@ class Console {
  public:
   Console(std::ostream& out, bool is_terminal) : out_(out), is_terminal_(is_terminal) {}
 
-  void say(const std::string& line) {
+  void print(const std::string& line) {
     out_ << (has_bar_ ? "\r\033[K" : "") << kProgram << ": " << line << std::endl;
     has_bar_ = false;
   }
@@ -68,7 +68,7 @@ class DirectoryLock {
                 path.string());
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
     if (errno != EWOULDBLOCK) fail(path);
-    console.say("another process fetches into " + directory.string() + "; waiting for it");
+    console.print("another process fetches into " + directory.string() + "; waiting for it");
     // Without a limit: the lock goes with its owner, whose own waits have limits.
     while (::flock(fd_, LOCK_EX) != 0) {
       if (errno != EINTR) fail(path);
@@ -116,14 +116,14 @@ void get(const PublishedSet& set,
          const fs::path& target,
          Console& console) {
   const std::string url = options.from.value_or(set.address) + file.name;
-  console.say("getting " + url + " (" + Console::text(file.size) + ")");
+  console.print("getting " + url + " (" + Console::text(file.size) + ")");
   download({.url = url,
             .target = target,
             .file = file,
             .stall_limit = options.stall_limit,
             .min_rate = options.min_rate,
             .progress = [&](std::uint64_t done) { console.show(file, done); },
-            .note = [&](const std::string& line) { console.say(line); }});
+            .note = [&](const std::string& line) { console.print(line); }});
 }
 
 /// Copies the member into `path`, by way of `path`.part. An empty digest asks for nothing.
@@ -186,7 +186,7 @@ void get_archive(const PublishedSet& set,
   const fs::path path = options.directory / set.archive->name;
   // Left by a run that was ended before it had unpacked it.
   if (!is_there(path, *set.archive)) get(set, options, *set.archive, path, console);
-  console.say("unpacking " + path.string());
+  console.print("unpacking " + path.string());
   std::uint64_t size = 0;
   for (const PublishedFile& file : set.files)
     size += file.size;
@@ -221,9 +221,10 @@ void fetch(const PublishedSet& set,
     for (const PublishedFile& file : missing)
       get(set, options, file, folder / file.name, console);
   }
-  console.say(set.name + " is in " + folder.string() + ", " + std::to_string(set.files.size()) +
-              " files, all as published" + (missing.empty() ? " (they were there already)" : "") +
-              ". Train on it: data.name=" + set.name + " data.root=" + options.directory.string());
+  console.print(set.name + " is in " + folder.string() + ", " + std::to_string(set.files.size()) +
+                " files, all as published" + (missing.empty() ? " (they were there already)" : "") +
+                ". Train on it: data.name=" + set.name +
+                " data.root=" + options.directory.string());
 }
 
 std::string describe_fetch(const PublishedSet& set, const FetchOptions& options) {

@@ -45,37 +45,37 @@ ImageFormat format_of(std::span<const std::uint8_t> file) {
 
 /// A file of a format that is always decoded as a whole.
 template <typename Decode>
-ImageSize decode_and_cut(const DecodeWish& wish, Image& into, const Decode& decode) {
-  if (!wish.part) return decode(into);
+ImageSize decode_and_cut(const DecodeRequest& request, Image& into, const Decode& decode) {
+  if (!request.part) return decode(into);
   Image whole;
   const ImageSize size = decode(whole);
-  crop(whole, wanted_part(wish, size), {}, into);
+  crop(whole, wanted_part(request, size), {}, into);
   return size;
 }
 
 ImageSize decode_as(ImageFormat format,
                     std::span<const std::uint8_t> file,
-                    const DecodeWish& wish,
+                    const DecodeRequest& request,
                     const DecodeLimits& limits,
                     Image& into) {
   switch (format) {
     case ImageFormat::jpeg:
-      return decode_jpeg(file, wish, limits, nullptr, into);
+      return decode_jpeg(file, request, limits, nullptr, into);
     case ImageFormat::png:
       return decode_and_cut(
-          wish, into, [&](Image& image) { return decode_png(file, wish, limits, image); });
+          request, into, [&](Image& image) { return decode_png(file, request, limits, image); });
     case ImageFormat::webp:
       return decode_and_cut(
-          wish, into, [&](Image& image) { return decode_webp(file, wish, limits, image); });
+          request, into, [&](Image& image) { return decode_webp(file, request, limits, image); });
   }
   throw std::logic_error("an image format without a reader");
 }
 
 }  // namespace
 
-Region wanted_part(const DecodeWish& wish, ImageSize file) {
-  if (!wish.part) return {0, 0, file.height, file.width};
-  const Region part = wish.part(file);
+Region wanted_part(const DecodeRequest& request, ImageSize file) {
+  if (!request.part) return {0, 0, file.height, file.width};
+  const Region part = request.part(file);
   if (!is_inside(part, file))
     throw std::logic_error("a part of no pixel, or of some outside of the image");
   return part;
@@ -110,23 +110,23 @@ ImageHeader read_image_header(std::span<const std::uint8_t> file) {
 }
 
 ImageSize decode_image(std::span<const std::uint8_t> file,
-                       const DecodeWish& wish,
+                       const DecodeRequest& request,
                        const DecodeLimits& limits,
                        Image& into) {
-  if (wish.channels != 1 && wish.channels != 3)
+  if (request.channels != 1 && request.channels != 3)
     throw std::logic_error("an image is decoded to 1 or 3 channels");
   if (file.size() > limits.bytes)
     throw BadImage("it has " + std::to_string(file.size()) + " bytes, more than the " +
                    std::to_string(limits.bytes) + " allowed");
   const ImageFormat format = format_of(file);
-  if (!wish.size) return decode_as(format, file, wish, limits, into);
+  if (!request.size) return decode_as(format, file, request, limits, into);
   // Both keep their memory from one image to the next.
   thread_local Resizer resizer;
   thread_local Image whole;
-  if (format == ImageFormat::jpeg && wish.channels == 3)
-    return decode_jpeg(file, wish, limits, &resizer, into);
-  const ImageSize size = decode_as(format, file, wish, limits, whole);
-  resizer.resize(whole, *wish.size, into);
+  if (format == ImageFormat::jpeg && request.channels == 3)
+    return decode_jpeg(file, request, limits, &resizer, into);
+  const ImageSize size = decode_as(format, file, request, limits, whole);
+  resizer.resize(whole, *request.size, into);
   return size;
 }
 

@@ -28,7 +28,7 @@ struct ImageHeader {
 };
 
 /// What is wanted of a file.
-struct DecodeWish {
+struct DecodeRequest {
   int channels = 3;  // 1 or 3
   /// The smallest size that is still of use. A JPEG is then decoded at 1/2, 1/4 or 1/8 of its size
   /// as long as neither side is below: faster, and each pixel is an average already.
@@ -60,18 +60,18 @@ void require_within(const DecodeLimits& limits, ImageSize size, std::size_t file
 
 /// The part that is wanted of an image of that size. Errors: std::logic_error when it is not
 /// inside.
-Region wanted_part(const DecodeWish& wish, ImageSize file);
+Region wanted_part(const DecodeRequest& request, ImageSize file);
 
 /// What the header says, without decoding.
 /// Errors: BadImage when it is not a JPEG, PNG or WebP, or its header is damaged or cut off.
 ImageHeader read_image_header(std::span<const std::uint8_t> file);
 
 /// Decodes a whole file. Returns the size in the file: that of `into` unless it was decoded
-/// smaller, in part, or to a size. Shapes: `into` is [wish.channels, height, width]. Errors:
+/// smaller, in part, or to a size. Shapes: `into` is [request.channels, height, width]. Errors:
 /// BadImage; `into` then holds anything. std::logic_error for channels other than 1 and 3, and for
 /// a part that is not inside of the image, or a size without a pixel.
 ImageSize decode_image(std::span<const std::uint8_t> file,
-                       const DecodeWish& wish,
+                       const DecodeRequest& request,
                        const DecodeLimits& limits,
                        Image& into);
 

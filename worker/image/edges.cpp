@@ -4,13 +4,13 @@
 
 namespace ddp::worker {
 
-void Edges::paint_around(const Way& way, int y, const Range& inside) const {
-  const Range near = way.between(-1, from_.size.width, from_.size.height, {0, into_.width});
+void Edges::paint_around(const RowSource& source, int y, const Range& inside) const {
+  const Range near = source.between(-1, from_.size.width, from_.size.height, {0, into_.width});
   const int end = std::max(near.begin, near.end);
   const bool has_inside = inside.begin < inside.end;
   fill(y, 0, near.begin);
-  mix(way, y, near.begin, has_inside ? inside.begin : end);
-  if (has_inside) mix(way, y, inside.end, end);
+  mix(source, y, near.begin, has_inside ? inside.begin : end);
+  if (has_inside) mix(source, y, inside.end, end);
   fill(y, end, into_.width);
 }
 
@@ -29,11 +29,11 @@ std::int64_t Edges::pixel(int channel, std::int64_t row, std::int64_t column) co
 }
 
 // Pixel by pixel: there are few of them.
-void Edges::mix(const Way& way, int y, int begin, int end) const {
+void Edges::mix(const RowSource& source, int y, int begin, int end) const {
   for (int x = begin; x < end; ++x) {
-    const double depth = way.depth.at(x);
-    const std::int64_t across = parts_of(way.x.at(x) / depth);
-    const std::int64_t down = parts_of(way.y.at(x) / depth);
+    const double depth = source.depth.at(x);
+    const std::int64_t across = parts_of(source.x.at(x) / depth);
+    const std::int64_t down = parts_of(source.y.at(x) / depth);
     const std::int64_t column = across >> kPartBits;
     const std::int64_t row = down >> kPartBits;
     const std::int64_t right = across & (kParts - 1);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "worker/image/collage.h"
-#include "worker/image/way.h"
+#include "worker/image/row_source.h"
 
 namespace ddp::worker {
 
@@ -16,11 +16,11 @@ class Edges {
       : from_(from), border_(border), into_(into) {}
 
   /// All of row `y` but what is inside.
-  void paint_around(const Way& way, int y, const Range& inside) const;
+  void paint_around(const RowSource& source, int y, const Range& inside) const;
 
  private:
   void fill(int y, int begin, int end) const;
-  void mix(const Way& way, int y, int begin, int end) const;
+  void mix(const RowSource& source, int y, int begin, int end) const;
   [[nodiscard]] std::int64_t pixel(int channel, std::int64_t row, std::int64_t column) const;
 
   const Collage& from_;

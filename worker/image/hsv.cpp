@@ -15,7 +15,7 @@ DDP_INLINE std::uint8_t to_byte(float value) {
 }
 
 /// From 0 to 1.
-DDP_INLINE float cut(float value) {
+DDP_INLINE float clamp01(float value) {
   return std::min(std::max(value, 0.0F), 1.0F);
 }
 
@@ -48,9 +48,9 @@ DDP_INLINE void change_all(const HsvChange change, const HsvPlanes planes) {
     const float saturation = std::min(range * change.saturation / std::max(largest, 1.0F), 1.0F);
     const float new_range = new_largest * saturation;
     const float smallest = new_largest - new_range;
-    red[i] = to_byte(smallest + new_range * cut(std::abs(hue - 3) - 1));
-    green[i] = to_byte(smallest + new_range * cut(2 - std::abs(hue - 2)));
-    blue[i] = to_byte(smallest + new_range * cut(2 - std::abs(hue - 4)));
+    red[i] = to_byte(smallest + new_range * clamp01(std::abs(hue - 3) - 1));
+    green[i] = to_byte(smallest + new_range * clamp01(2 - std::abs(hue - 2)));
+    blue[i] = to_byte(smallest + new_range * clamp01(2 - std::abs(hue - 4)));
   }
 }
 

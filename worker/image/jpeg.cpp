@@ -101,16 +101,16 @@ class JpegReader {
   }
 
   /// After read_size().
-  void decode(const DecodeWish& wish, Resizer* resizer, Image& into) {
+  void decode(const DecodeRequest& request, Resizer* resizer, Image& into) {
     choose_color(resizer != nullptr);
     Region part = wanted_part(
-        wish, {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)});
-    if (wish.at_least) part = choose_scale(part, *wish.at_least);
+        request, {static_cast<int>(info_.image_height), static_cast<int>(info_.image_width)});
+    if (request.at_least) part = choose_scale(part, *request.at_least);
     guarded([&] { ::jpeg_start_decompress(&info_); });
     if (resizer == nullptr)
-      into.reshape(wish.channels, part.size());
+      into.reshape(request.channels, part.size());
     else
-      resizer->begin(part.size(), wish.size.value());
+      resizer->begin(part.size(), request.size.value());
     const int first = leave_out_columns(part);
     const std::size_t room = resizer == nullptr ? 0 : resizer->room();
     row_.resize(kAside +
@@ -225,14 +225,14 @@ ImageSize read_jpeg_size(std::span<const std::uint8_t> file) {
 }
 
 ImageSize decode_jpeg(std::span<const std::uint8_t> file,
-                      const DecodeWish& wish,
+                      const DecodeRequest& request,
                       const DecodeLimits& limits,
                       Resizer* resizer,
                       Image& into) {
   JpegReader reader;
   const ImageSize size = reader.read_size(file);
   require_within(limits, size, file.size());
-  reader.decode(wish, resizer, into);
+  reader.decode(request, resizer, into);
   return size;
 }
 

@@ -14,9 +14,9 @@ class Resizer;
 ImageSize read_jpeg_size(std::span<const std::uint8_t> file);
 
 /// As decode_image(), of a file of this format. With a `resizer`: in
-/// color, and to wish.size row by row. Without one wish.size is not looked at.
+/// color, and to request.size row by row. Without one request.size is not looked at.
 ImageSize decode_jpeg(std::span<const std::uint8_t> file,
-                      const DecodeWish& wish,
+                      const DecodeRequest& request,
                       const DecodeLimits& limits,
                       Resizer* resizer,
                       Image& into);

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "worker/image/edges.h"
+#include "worker/image/row_source.h"
 #include "worker/image/upright.h"
-#include "worker/image/way.h"
 
 namespace ddp::worker {
 namespace {
@@ -24,9 +24,9 @@ struct Block {
 };
 
 /// Precondition: all that the pixels are mixed of is inside of an image of that width.
-void find_straight(const Way& way, int first, int width, Block& block) {
-  Steps x(way.x, way.depth, first);
-  Steps y(way.y, way.depth, first);
+void find_straight(const RowSource& source, int first, int width, Block& block) {
+  Steps x(source.x, source.depth, first);
+  Steps y(source.y, source.depth, first);
   for (std::size_t i = 0; i < block.count; ++i) {
     block.places[i] = y.pixel() * width + x.pixel();
     block.right[i] = x.part();
@@ -36,13 +36,13 @@ void find_straight(const Way& way, int first, int width, Block& block) {
   }
 }
 
-void find_in_perspective(const Way& way, int first, int width, Block& block) {
+void find_in_perspective(const RowSource& source, int first, int width, Block& block) {
   for (std::size_t i = 0; i < block.count; ++i) {
     const int pixel = first + static_cast<int>(i);
-    const double scale = kParts / way.depth.at(pixel);
+    const double scale = kParts / source.depth.at(pixel);
     // Positive, so that cutting off rounds down.
-    const auto x = static_cast<std::int32_t>(way.x.at(pixel) * scale + 0.5);
-    const auto y = static_cast<std::int32_t>(way.y.at(pixel) * scale + 0.5);
+    const auto x = static_cast<std::int32_t>(source.x.at(pixel) * scale + 0.5);
+    const auto y = static_cast<std::int32_t>(source.y.at(pixel) * scale + 0.5);
     block.places[i] = (y >> kPartBits) * width + (x >> kPartBits);
     block.right[i] = static_cast<std::int16_t>(x & (kParts - 1));
     block.below[i] = static_cast<std::int16_t>(y & (kParts - 1));
@@ -74,14 +74,14 @@ void mix_block(const Block& block, const std::uint8_t* plane, int width, std::ui
 }
 
 /// Precondition: all of `range` is mixed of pixels of the image.
-void mix_inside(const Image& from, const Way& way, int y, Range range, Image& into) {
+void mix_inside(const Image& from, const RowSource& source, int y, Range range, Image& into) {
   Block block;
   for (int x = range.begin; x < range.end; x += kSpan) {
     block.count = static_cast<std::size_t>(std::min(kSpan, range.end - x));
-    if (way.is_straight())
-      find_straight(way, x, from.width, block);
+    if (source.is_straight())
+      find_straight(source, x, from.width, block);
     else
-      find_in_perspective(way, x, from.width, block);
+      find_in_perspective(source, x, from.width, block);
     for (int channel = 0; channel < from.channels; ++channel)
       mix_block(block, from.row(channel, 0), from.width, into.row(channel, y) + x);
   }
@@ -92,11 +92,11 @@ void move_rows(const Image& from, const Matrix3& back, Color border, Image& into
   const Collage whole = collage_of(from);
   const Edges edges(whole, border, into);
   for (int y = 0; y < into.height; ++y) {
-    const Way way(back, y);
+    const RowSource source(back, y);
     const Range all{0, into.width};
-    const Range inside = way.between(0, from.width - 1 - kLess, from.height - 1 - kLess, all);
-    edges.paint_around(way, y, inside);
-    if (inside.begin < inside.end) mix_inside(from, way, y, inside, into);
+    const Range inside = source.between(0, from.width - 1 - kInset, from.height - 1 - kInset, all);
+    edges.paint_around(source, y, inside);
+    if (inside.begin < inside.end) mix_inside(from, source, y, inside, into);
   }
 }
 

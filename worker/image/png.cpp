@@ -245,12 +245,12 @@ ImageSize read_png_size(std::span<const std::uint8_t> file) {
 }
 
 ImageSize decode_png(std::span<const std::uint8_t> file,
-                     const DecodeWish& wish,
+                     const DecodeRequest& request,
                      const DecodeLimits& limits,
                      Image& into) {
   const ImageSize size = read_png_size(file);
   require_within(limits, size, file.size());
-  PngReader(file).decode(size, wish.channels, into);
+  PngReader(file).decode(size, request.channels, into);
   return size;
 }
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <utility>
 
-#include "worker/image/way.h"
+#include "worker/image/row_source.h"
 
 #ifdef __SSE2__
 #include <immintrin.h>

@@ -7,7 +7,7 @@
 
 #include "worker/image/edges.h"
 #include "worker/image/row_mix.h"
-#include "worker/image/way.h"
+#include "worker/image/row_source.h"
 
 namespace ddp::worker {
 namespace {
@@ -51,13 +51,13 @@ struct Columns {
 };
 
 Columns find_columns(const Collage& from, const Matrix3& back, int width) {
-  const Way way(back, 0);
-  const Line before_last = way.depth * (from.size.width - 1 - kLess) - way.x;
+  const RowSource source(back, 0);
+  const Line before_last = source.depth * (from.size.width - 1 - kInset) - source.x;
   Columns columns;
-  columns.inside = above_zero(way.x, above_zero(before_last, {0, width}));
+  columns.inside = above_zero(source.x, above_zero(before_last, {0, width}));
   std::vector<std::int32_t> places;
   std::vector<std::uint8_t> parts;
-  Steps step(way.x, way.depth, columns.inside.begin);
+  Steps step(source.x, source.depth, columns.inside.begin);
   for (int x = columns.inside.begin; x < columns.inside.end; ++x, step.advance()) {
     places.push_back(step.pixel());
     parts.push_back(static_cast<std::uint8_t>(step.part()));
@@ -85,14 +85,14 @@ void move_upright(const Collage& from, const Matrix3& back, Color border, Image&
   const Edges edges(from, border, into);
   RowReader rows(from, columns.begin, columns.end);
   for (int y = 0; y < into.height; ++y) {
-    const Way way(back, y);
-    const double from_row = way.y.start / way.depth.start;
-    const bool is_inside = from_row >= 0 && from_row <= from.size.height - 1 - kLess;
+    const RowSource source(back, y);
+    const double from_row = source.y.start / source.depth.start;
+    const bool is_inside = from_row >= 0 && from_row <= from.size.height - 1 - kInset;
     if (!is_inside || columns.mix.count() == 0) {
-      edges.paint_around(way, y, {});
+      edges.paint_around(source, y, {});
       continue;
     }
-    edges.paint_around(way, y, columns.inside);
+    edges.paint_around(source, y, columns.inside);
     const std::int64_t parts = parts_of(from_row);
     const auto row = static_cast<int>(parts >> kPartBits);
     const auto below = static_cast<int>(parts & (kParts - 1));

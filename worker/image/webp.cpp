@@ -38,7 +38,7 @@ ImageSize read_webp_size(std::span<const std::uint8_t> file) {
 }
 
 ImageSize decode_webp(std::span<const std::uint8_t> file,
-                      const DecodeWish& wish,
+                      const DecodeRequest& request,
                       const DecodeLimits& limits,
                       Image& into) {
   const WebPBitstreamFeatures features = read_features(file);
@@ -57,7 +57,7 @@ ImageSize decode_webp(std::span<const std::uint8_t> file,
   const VP8StatusCode status = ::WebPDecode(file.data(), file.size(), &config);
   ::WebPFreeDecBuffer(&config.output);
   if (status != VP8_STATUS_OK) refuse(status);
-  into.reshape(wish.channels, size);
+  into.reshape(request.channels, size);
   for (int y = 0; y < size.height; ++y)
     split_row(pixels.data() + static_cast<std::size_t>(y) * row_bytes, y, into);
   return size;

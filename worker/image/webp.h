@@ -14,7 +14,7 @@ ImageSize read_webp_size(std::span<const std::uint8_t> file);
 
 /// As decode_image(), of a file of this format.
 ImageSize decode_webp(std::span<const std::uint8_t> file,
-                      const DecodeWish& wish,
+                      const DecodeRequest& request,
                       const DecodeLimits& limits,
                       Image& into);
 

@@ -18,7 +18,7 @@
 #include "worker/model/state.h"
 #include "worker/save/checkpoint.h"
 #include "worker/save/tensor_copy.h"
-#include "worker/train/keeper.h"
+#include "worker/train/checkpointer.h"
 #include "worker/train/snapshot.h"
 
 namespace ddp {

@@ -48,10 +48,10 @@ Context Context::from_environment(const ContextOptions& options) {
   ProgressPage& page = **state->page;
   worker::print_stacks_on_signal();
   worker::print_stack_on_crash();
-  worker::DeviceJob wish;
-  wish.device = options.device;
-  wish.backend = options.backend;
-  state->device = worker::choose_device(wish, state->self, environment);
+  worker::DeviceJob wanted;
+  wanted.device = options.device;
+  wanted.backend = options.backend;
+  state->device = worker::choose_device(wanted, state->self, environment);
   for (const std::string& note : state->device.notes)
     log::warning(note);
   page.phase = Phase::joining;
@@ -130,7 +130,7 @@ void Context::finish() {
   for (const std::weak_ptr<Ddp::Engine>& one : state_->replicas) {
     const std::shared_ptr<Ddp::Engine> engine = one.lock();
     if (!engine) continue;
-    if (!engine->reducer->odd_ranks().empty() && is_root()) {
+    if (!engine->reducer->diverged_ranks().empty() && is_root()) {
       log::warning(
           "the ranks have other weights than each other. Gradients are averaged by Ddp::backward() "
           "alone, not by backward() of the loss, and not while a no_sync() lives.");

@@ -51,7 +51,7 @@ Environment with_init_method(const Environment& given, const InitMethod& method)
   if (method.rank.has_value() != method.world_size.has_value()) {
     throw UsageError(
         std::string(method.rank ? "--rank without --world-size" : "--world-size without --rank") +
-        ": half an identity. Type: " + kExample);
+        ": an incomplete rank environment. Type: " + kExample);
   }
   Environment environment = given;
   if (method.rank) environment["RANK"] = *method.rank;

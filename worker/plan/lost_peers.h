@@ -23,7 +23,7 @@ struct FailureReport {
 /// A line, with its newline.
 std::string to_line(const FailureReport& report);
 
-/// The reports in `lines`. What is none is left out.
+/// The reports in `lines`. What is not one is left out.
 std::vector<FailureReport> read_reports(std::string_view lines);
 
 /// What a user sets to wait longer, as messages name it.

@@ -20,8 +20,8 @@ struct JobDifference {
 };
 
 /// In the order of the keys. `before` and `now` are job_identity(); a key that the checkpoint does
-/// not know is none. `allowed` are keys and whole sections. Keys of the batch are left out: the
-/// whole batch is what counts, whoever says it.
+/// not know is not a difference. `allowed` are keys and whole sections. Keys of the batch are left
+/// out: the whole batch is what counts, no matter who says it.
 std::vector<JobDifference> find_differences(const TextMap& before,
                                             const TextMap& now,
                                             const std::vector<std::string>& allowed);

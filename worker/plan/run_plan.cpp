@@ -31,24 +31,24 @@ Schedule make_schedule(const Job& job, std::int64_t steps_per_epoch, std::int64_
 
 RunPlan plan_run(const Job& job, std::int64_t samples, int world_size, int rank) {
   RunPlan plan;
-  plan.deal.size = samples;
-  plan.deal.batch = job.batch.whole;
-  plan.deal.per_rank = job.batch.per_rank;
-  plan.deal.world_size = world_size;
-  plan.deal.fill = job.first_world_size;
-  plan.deal.rank = rank;
-  plan.deal.seed = job.seed;
-  plan.deal.shuffle = job.data.sampler != Sampler::sequential;
-  plan.deal.drop_last = job.data.drop_last;
-  plan.deal.repeats = job.data.repeats;
-  if (job.data.limit) plan.deal.size = std::min(samples, *job.data.limit * job.batch.whole);
-  if (job.data.drop_last && plan.deal.size < plan.deal.batch) {
-    throw UsageError("data.drop_last: the " + std::to_string(plan.deal.size) +
+  plan.partition.size = samples;
+  plan.partition.batch = job.batch.whole;
+  plan.partition.per_rank = job.batch.per_rank;
+  plan.partition.world_size = world_size;
+  plan.partition.fill = job.first_world_size;
+  plan.partition.rank = rank;
+  plan.partition.seed = job.seed;
+  plan.partition.shuffle = job.data.sampler != Sampler::sequential;
+  plan.partition.drop_last = job.data.drop_last;
+  plan.partition.repeats = job.data.repeats;
+  if (job.data.limit) plan.partition.size = std::min(samples, *job.data.limit * job.batch.whole);
+  if (job.data.drop_last && plan.partition.size < plan.partition.batch) {
+    throw UsageError("data.drop_last: the " + std::to_string(plan.partition.size) +
                      " training samples are less than a batch of " +
-                     std::to_string(plan.deal.batch) +
+                     std::to_string(plan.partition.batch) +
                      ", and no step would be left. Take a smaller batch, or drop_last=false.");
   }
-  plan.steps_per_epoch = steps_per_epoch(plan.deal);
+  plan.steps_per_epoch = steps_per_epoch(plan.partition);
   plan.steps = job.epochs * plan.steps_per_epoch;
   if (job.max_steps) plan.steps = std::min(plan.steps, *job.max_steps);
   plan.schedule = make_schedule(job, plan.steps_per_epoch, plan.steps);
@@ -63,7 +63,7 @@ std::int64_t epochs_of(const RunPlan& plan) {
 }
 
 std::int64_t samples_of(const RunPlan& plan, std::int64_t steps) {
-  return std::min(steps * plan.deal.batch, plan.deal.size);
+  return std::min(steps * plan.partition.batch, plan.partition.size);
 }
 
 }  // namespace ddp::worker

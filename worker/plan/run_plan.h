@@ -3,14 +3,14 @@
 
 #include <cstdint>
 
-#include "worker/plan/deal.h"
 #include "worker/plan/job.h"
+#include "worker/plan/partition.h"
 #include "worker/plan/schedule.h"
 
 namespace ddp::worker {
 
 struct RunPlan {
-  DealRequest deal;
+  PartitionRequest partition;
   std::int64_t steps_per_epoch = 1;
   std::int64_t steps = 1;  // of the whole run
   Schedule schedule;

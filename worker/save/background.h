@@ -1,4 +1,4 @@
-// One thread that does pieces of work in their order, while whoever asks for them goes on.
+// One thread that does pieces of work in their order, while anyone who asks for them goes on.
 #pragma once
 
 #include <condition_variable>

@@ -177,7 +177,8 @@ LoadedCheckpoint read_verified(const fs::path& path, const Opener& open) {
   return loaded;
 }
 
-// Out of the way, but kept for whoever wants to know why. Returns what went wrong with that, or "".
+// Out of the way, but kept for anyone who wants to know why. Returns what went wrong with that, or
+// "".
 std::string set_aside(const OwnedDir& directory, const std::string& name) {
   const int fd = directory.fd();
   for (int number = 1; number < 1000; ++number) {
@@ -306,7 +307,7 @@ Checkpoints::Checkpoints(const OwnedDir& run_dir, int keep, std::string run_id)
   if (run_id_.empty()) run_id_ = std::to_string(::getpid());
 }
 
-// Each time anew: somebody may have moved it to make room.
+// Each time again: somebody may have moved it to make room.
 OwnedDir Checkpoints::directory() const {
   return run_dir_.enter("checkpoints");
 }
@@ -374,13 +375,13 @@ std::optional<LoadedCheckpoint> Checkpoints::load_newest(std::vector<std::string
                         (aside.empty() ? ")" : "; it stays there: " + aside + ")"));
     }
   }
-  // What was trained is there: beginning anew would overwrite it.
+  // What was trained is there: beginning again would overwrite it.
   if (!loaded && has_unread) {
     std::string all;
     for (const std::string& reason : reasons)
       all += (all.empty() ? "" : "; ") + reason;
     throw SystemError(all + ". Make " + directory.path().string() +
-                      " readable, or begin anew in another directory.");
+                      " readable, or begin again in another directory.");
   }
   const std::string instead =
       loaded ? "; resuming from " + loaded->path.filename().string() : std::string();
@@ -410,8 +411,8 @@ void Checkpoints::remove_old(const OwnedDir& directory, std::int64_t newest) con
   if (heads.best) kept.insert(*heads.best);
   int newer = 0;
   for (const auto& [step, name] : list(directory)) {
-    // Trap: one of a later step could not be read when this run began: it is none of those that are
-    // newer.
+    // Trap: one of a later step could not be read when this run began: it is not one of those that
+    // are newer.
     if (step > newest || newer++ < keep_ || kept.contains(name)) continue;
     // Renamed first, so that a crash in between leaves no checkpoint with half its files.
     const std::string doomed = name + std::string(kTemporary) + "old";

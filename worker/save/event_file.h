@@ -36,7 +36,8 @@ class EventFile {
   /// For TensorBoard's page of texts, in Markdown. Errors: SystemError.
   void write_text(std::int64_t step, const std::string& tag, const std::string& text);
 
-  /// For its page of images. `png` is a whole file; what is none is left out. Errors: SystemError.
+  /// For its page of images. `png` is a whole file; what is not one is left out. Errors:
+  /// SystemError.
   void write_image(std::int64_t step, const std::string& tag, std::string_view png);
 
   /// For its page of hyperparameters: what this run was started with. A text that is a number,

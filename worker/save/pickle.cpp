@@ -33,7 +33,7 @@ class PickleReader {
     while (true) {
       const auto code = take<unsigned char>();
       if (code == '.') break;
-      obey(code);
+      execute(code);
     }
     pickle_.root = pop();
     return std::move(pickle_);
@@ -185,7 +185,7 @@ class PickleReader {
     push_place(entry->second);
   }
 
-  void obey(unsigned char code);
+  void execute(unsigned char code);
 
   std::span<const std::byte> rest_;
   const std::string& file_;
@@ -200,7 +200,7 @@ class PickleReader {
 };
 
 // The names behind the codes are those of pickletools.
-void PickleReader::obey(unsigned char code) {
+void PickleReader::execute(unsigned char code) {
   switch (code) {
     case 0x80:  // PROTO
       if (const int version = take<std::uint8_t>(); version < 2 || version > 5)

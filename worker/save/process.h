@@ -37,7 +37,7 @@ class Process {
 
  private:
   pid_t pid_ = -1;
-  int pid_fd_ = -1;  // stays that process, whoever has its number later
+  int pid_fd_ = -1;  // stays that process, no matter who has its number later
   int input_ = -1;   // -1: closed
   bool is_reaped_ = false;
 };

@@ -71,8 +71,9 @@ int loader_threads(const DataJob& job, const DataFacts& data, at::Device device)
 }
 
 // As many as a micro-step may have.
-std::vector<std::int64_t> first_samples(const DealRequest& deal) {
-  std::vector<std::int64_t> samples(static_cast<std::size_t>(std::min(deal.per_rank, deal.size)));
+std::vector<std::int64_t> first_samples(const PartitionRequest& partition) {
+  std::vector<std::int64_t> samples(
+      static_cast<std::size_t>(std::min(partition.per_rank, partition.size)));
   std::iota(samples.begin(), samples.end(), 0);
   return samples;
 }
@@ -113,7 +114,7 @@ bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std
   }
   if (job.resume == "auto" || job.resume == "never") return false;
   if (is_checkpoint_path(job.resume)) (void)find_checkpoint(job.resume, job.trust);
-  return true;  // or a file of Python's: Keeper reads it
+  return true;  // or a file of Python's: Checkpointer reads it
 }
 
 /// The weights of a run that goes on come from its checkpoint: the file that it began with may be
@@ -281,8 +282,8 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
   return names;
 }
 
-SharedState shared_state(Task& task, const Optimizer& optimizer, const Judge& judge) {
-  return {state_of(task.model()), optimizer.state(), judge.state()};
+SharedState shared_state(Task& task, const Optimizer& optimizer, const EvaluationPolicy& policy) {
+  return {state_of(task.model()), optimizer.state(), policy.state()};
 }
 
 /// Gradients lie in the buckets of a reducer, which is not to be kept.
@@ -293,7 +294,7 @@ SharedState without_gradients(const SharedState& shared) {
       result.push_back({name, tensor.detach()});
     return result;
   };
-  return {detach(shared.model), detach(shared.optimizer), shared.judge};
+  return {detach(shared.model), detach(shared.optimizer), shared.policy};
 }
 
 /// Whatever error leaves the block of it, the reducer that was made before ends without a wait.
@@ -328,8 +329,8 @@ int train_task(const Session& session,
   const bool can_survive = worker::can_survive(group, device, session.page);
   Job job = wanted;
   std::unique_ptr<Task> task;
-  refuse_once(group,
-              problem_of([&] { task = make_task_to_go_on(job, session, facts, run_dir, group); }));
+  fail_together(
+      group, problem_of([&] { task = make_task_to_go_on(job, session, facts, run_dir, group); }));
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);
@@ -349,7 +350,7 @@ int train_task(const Session& session,
         [&replicas](const at::Tensor& images) { return replicas->forward(images); });
   }
   RunPlan plan = plan_run(job, facts.count, group.world_size(), group.rank());
-  plan.deal.weights = make_weights(job.data, *data.train, plan.deal.size);
+  plan.partition.weights = make_weights(job.data, *data.train, plan.partition.size);
   if (plan.has_cut_warmup && group.is_root()) {
     log::warning("schedule.warmup: " + std::to_string(plan.schedule.warmup) +
                  " steps of warm-up "
@@ -377,7 +378,7 @@ int train_task(const Session& session,
                                   std::move(test.augments),
                                   device.device));
   const Forward forward(*task, precision, device.device);
-  refuse_once(group, problem_of([&] { require_takes_augmented(forward, job, train_loader); }));
+  fail_together(group, problem_of([&] { require_takes_augmented(forward, job, train_loader); }));
   std::optional<RunPictures> drawn;
   if (run_dir != nullptr) drawn.emplace(*task, data.train, data.test->facts(), *run_dir);
   RunPictures* const pictures = drawn ? &*drawn : nullptr;
@@ -387,8 +388,8 @@ int train_task(const Session& session,
       pictures->show_training(batch, steps);
     };
   Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page, show});
-  Tally tally(step.settle(first_samples(plan.deal)));
-  Votes votes(group, tally);
+  Meters meters(step.settle(first_samples(plan.partition)));
+  Votes votes(group, meters);
   const auto make_metrics = [&] {
     Metrics all = metrics_of(*task, job, facts, session.registry);
     if (std::unique_ptr<Metric> confusion = count_confusion(*task))
@@ -409,50 +410,50 @@ int train_task(const Session& session,
                          session.stop_requested,
                          pictures});
   const std::vector<std::string> tested = test_names(
-      metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(tally.names()));
-  Judge judge(job, task->watched(), tested);
-  Keeper keeper({job,
-                 group,
-                 replica,
-                 shared_state(*task, optimizer, judge),
-                 session.page,
-                 run_dir,
-                 session.self.run_id,
-                 plan.steps,
-                 plan.steps_per_epoch,
-                 names_of(parameters_of(task->model())),
-                 &facts,
-                 session.self.round > 0 ? &held : nullptr});
-  Ledger ledger({job,
-                 group,
-                 replica,
-                 precision,
-                 optimizer,
-                 session.page,
-                 run_dir,
-                 plan.steps_per_epoch,
-                 train_names(tally.names()),
-                 tested,
-                 run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, judge.rule()),
-                 to_yaml(session.job),
-                 start_metrics_command(session, run_dir),
-                 keys_json(session.job),
-                 device.device});
+      metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
+  EvaluationPolicy policy(job, task->watched(), tested);
+  Checkpointer checkpointer({job,
+                             group,
+                             replica,
+                             shared_state(*task, optimizer, policy),
+                             session.page,
+                             run_dir,
+                             session.self.run_id,
+                             plan.steps,
+                             plan.steps_per_epoch,
+                             names_of(parameters_of(task->model())),
+                             &facts,
+                             session.self.round > 0 ? &held : nullptr});
+  RunLog run_log({job,
+                  group,
+                  replica,
+                  precision,
+                  optimizer,
+                  session.page,
+                  run_dir,
+                  plan.steps_per_epoch,
+                  train_names(meters.names()),
+                  tested,
+                  run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, policy.rule()),
+                  to_yaml(session.job),
+                  start_metrics_command(session, run_dir),
+                  keys_json(session.job),
+                  device.device});
   BadData bad_data(group, job.data.max_bad);
   HookCaller hooks(session.registry, task->model(), group);
   Trainer trainer({job,
                    plan,
                    group,
                    step,
-                   tally,
+                   meters,
                    votes,
                    train_loader,
                    test_loader,
                    bad_data,
                    evaluation,
-                   judge,
-                   keeper,
-                   ledger,
+                   policy,
+                   checkpointer,
+                   run_log,
                    hooks,
                    session.stop_requested,
                    can_survive});
@@ -461,7 +462,7 @@ int train_task(const Session& session,
   } catch (const PeerError& loss) {
     if (!waits_after(loss, session.page)) throw;
     const std::optional<Position> position = trainer.whole_position();
-    if (position) held = {*position, without_gradients(shared_state(*task, optimizer, judge))};
+    if (position) held = {*position, without_gradients(shared_state(*task, optimizer, policy))};
     group.abandon();  // at once: others wait for it, and a save of ours may take its time
     throw;
   }
@@ -477,23 +478,24 @@ int evaluate_task(const Session& session,
   Job bare = job;
   bare.model.weights.reset();  // those of the checkpoint come in their place
   std::unique_ptr<Task> task;
-  refuse_once(group, problem_of([&] { task = make_task(bare, facts, session.registry, group); }));
+  fail_together(group, problem_of([&] { task = make_task(bare, facts, session.registry, group); }));
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
   task->model().to(device.device);
   group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
   EvaluationRecord record;
   std::filesystem::path path;
-  refuse_once(group, problem_of([&] {
-                if (!group.is_root()) return;
-                const LoadedCheckpoint checkpoint =
-                    find_checkpoint(request.checkpoint, job.checkpoint.trust);
-                put_evaluated(checkpoint, job.identity, task->model());
-                // Between two epochs it is of the one before.
-                record.epoch = checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
-                record.step = checkpoint.head.step;
-                path = checkpoint.path;
-              }));
+  fail_together(group, problem_of([&] {
+                  if (!group.is_root()) return;
+                  const LoadedCheckpoint checkpoint =
+                      find_checkpoint(request.checkpoint, job.checkpoint.trust);
+                  put_evaluated(checkpoint, job.identity, task->model());
+                  // Between two epochs it is of the one before.
+                  record.epoch =
+                      checkpoint.head.epoch - (checkpoint.head.step_in_epoch > 0 ? 0 : 1);
+                  record.step = checkpoint.head.step;
+                  path = checkpoint.path;
+                }));
   Ddp replica(ddp_request(job, task->model()), group);
   // Beyond this point the weights are equal on every rank.
   TestPlan test = plan_test(job, *data.test, device.device, group, session.page);

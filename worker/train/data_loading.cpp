@@ -102,7 +102,7 @@ class NodeTurn {
   }
 
   [[nodiscard]] bool is_mine() const { return is_mine_; }
-  void tell(const std::string& where) { store_.set("data/where/" + node_, where); }
+  void notify(const std::string& where) { store_.set("data/where/" + node_, where); }
   /// What the one whose turn it is told. Errors: PeerError when a rank of this node is gone.
   std::string hear() {
     const std::string key = "data/where/" + node_;
@@ -261,10 +261,10 @@ void load_in_turn(const Loading& loading, NodeTurn& turn, LoadedData& data) {
     try {
       if (!is_there) load_for_node(loading, data);
     } catch (...) {
-      turn.tell(kOwn);
+      turn.notify(kOwn);
       throw;
     }
-    turn.tell(data.shared ? data.shared->path().string() : kOwn);
+    turn.notify(data.shared ? data.shared->path().string() : kOwn);
   } else if (!is_there) {
     const std::string path = turn.hear();
     if (path == kOwn || !take(open_shared(path), data)) data.sources = read_here(loading);
@@ -317,7 +317,7 @@ void load_data(const Registry& registry,
                Group& group,
                ProgressPage& page,
                LoadedData& data) {
-  refuse_once(group, load(registry, job, group, page, data));
+  fail_together(group, load(registry, job, group, page, data));
 }
 
 std::string describe_data(const Sources& data) {

@@ -8,7 +8,7 @@
 
 #include "worker/train/failure/uncaught.h"
 #include "worker/train/run_pictures.h"
-#include "worker/train/step/tally.h"
+#include "worker/train/step/meters.h"
 
 namespace ddp::worker {
 

@@ -119,9 +119,9 @@ class HookCaller {
 
 inline bool HookCaller::agree_on_end() {
   if (!has_any()) return false;
-  at::Tensor wishes = at::full({1}, wants_end_ ? 1 : 0, at::kDouble);
-  group_.sum(wishes);
-  return wishes.item<double>() > 0;
+  at::Tensor requests = at::full({1}, wants_end_ ? 1 : 0, at::kDouble);
+  group_.sum(requests);
+  return requests.item<double>() > 0;
 }
 
 }  // namespace ddp::worker

@@ -85,7 +85,7 @@ class LiveConsole {
 
  private:
   void run(const std::stop_token& stop);
-  std::vector<LinePart> look();
+  std::vector<LinePart> probe();
 
   const ProgressPage& page_;
   LiveLine describes_;

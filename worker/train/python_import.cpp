@@ -55,7 +55,7 @@ class Import {
         where_(request.path.string()),
         model_(copies(request.shared.model)),
         optimizer_(copies(request.shared.optimizer)) {
-    for (NamedTensor& one : copies(request.shared.judge))
+    for (NamedTensor& one : copies(request.shared.policy))
       optimizer_.push_back(std::move(one));
   }
 
@@ -73,7 +73,7 @@ class Import {
       if (fill(one, states)) ++taken;
     require_all(taken);
     std::cout << to_text(report) << std::flush;
-    tell(taken);
+    notify(taken);
     LoadedCheckpoint checkpoint{request_.path, {}, pack(model_), pack(optimizer_), {}};
     checkpoint.head.epoch = file_.epoch;
     checkpoint.head.step = steps();
@@ -199,7 +199,7 @@ class Import {
                      std::to_string(taken) + ". Set the optimizer that the script has.");
   }
 
-  void tell(std::size_t taken) const {
+  void notify(std::size_t taken) const {
     const std::string list = kinds();
     std::cout << "optimizer: " << taken << " tensors of " << where_
               << (list.empty() ? "" : " (" + list + ")")

@@ -24,7 +24,7 @@ struct ImportRequest {
 /// Reads it, and gives what a run of this job would have saved at the beginning of the file's
 /// epoch. Weights are taken as by model.weights, strictly. The optimizer's state is that of torch's
 /// parameters 0, 1, ...: their names where the file tells them, else the file's own order, and
-/// every shape must fit. A moving average starts at the weights; loss scale and counts start anew.
+/// every shape must fit. A moving average starts at the weights; loss scale and counts start again.
 /// Prints what was taken, and logs what of the file's settings this job has otherwise. Errors:
 /// UsageError with all that does not fit; SystemError.
 LoadedCheckpoint import_python(const ImportRequest& request);

@@ -36,7 +36,7 @@ void leave_together(Group& group) try {
 
 /// Once it is known who speaks.
 [[noreturn]] void leave(Group& group, const std::string& problem, bool speaks) {
-  if (speaks) (void)last_words().say(UsageError(problem));
+  if (speaks) (void)last_words().print(UsageError(problem));
   if (group.rank_0_serves_store()) leave_together(group);
   if (speaks || group.rank_0_serves_store()) throw Refused(exit_code::kUsage);
   try {
@@ -52,7 +52,7 @@ void leave_together(Group& group) try {
 
 Refused::Refused(int code) : Error("this is said", code) {}
 
-void refuse_once(Group& group, const std::string& problem) {
+void fail_together(Group& group, const std::string& problem) {
   const std::vector<std::string> problems = gather_texts(group, problem);
   const auto first = std::find_if(
       problems.begin(), problems.end(), [](const std::string& text) { return !text.empty(); });
@@ -72,7 +72,7 @@ void refuse_here(Group& group, const std::string& problem) {
     is_said = !group.is_root() && wait_for([&] { return store->check({kSaid}); }) &&
               problem.starts_with(store->get_to_str(kSaid));
   } catch (const c10::Error&) {
-    // Whoever serves it is gone: this rank has to say it.
+    // Anyone who serves it is gone: this rank has to say it.
   }
   leave(group, problem, !is_said);
 }

@@ -19,10 +19,10 @@ class Refused : public Error {
 /// `problem` is what this rank found; "": nothing. All ranks call it. Blocks: until all have, and
 /// on the victims until the rank that speaks has left. Errors: UsageError when alone; Refused;
 /// PeerError.
-void refuse_once(Group& group, const std::string& problem);
+void fail_together(Group& group, const std::string& problem);
 
 /// The same of ranks that come to it by themselves, wherever the others are: rank 0 speaks at once,
-/// and for who has found the same. Blocks: two seconds for rank 0's words, then as refuse_once().
+/// and for who has found the same. Blocks: two seconds for rank 0's words, then as fail_together().
 /// Errors: UsageError when alone, or when `group` is abandoned; Refused.
 [[noreturn]] void refuse_here(Group& group, const std::string& problem);
 

@@ -67,7 +67,7 @@ RunBatch settle_batch(const BatchPlan& planned, const OwnedDir* run_dir, Group& 
       const std::optional<RunBatch> before = parse_run_batch(*text);
       if (!before) {
         throw UsageError((run_dir->path() / kBatchName).string() +
-                         " is damaged. Remove it: the batch is then planned anew.");
+                         " is damaged. Remove it: the batch is then planned again.");
       }
       run = *before;
     } else {
@@ -155,13 +155,14 @@ std::int64_t own_states(const Registry& registry, const Job& job) {
 std::unique_ptr<Group> join_ranks(const Session& session, const Job& job, const Device& device) {
   const WorkerIdentity& self = session.self;
   session.page.phase = Phase::joining;
-  std::unique_ptr<Group> group = session.plays_rank ? make_alone(self.rank, self.world_size)
-                                                    : join(self,
-                                                           session.environment,
-                                                           device,
-                                                           job_digest(session.job),
-                                                           job.ddp.join_timeout,
-                                                           job.ddp.timeout);
+  std::unique_ptr<Group> group = session.plays_rank
+                                     ? single_process_group(self.rank, self.world_size)
+                                     : join(self,
+                                            session.environment,
+                                            device,
+                                            job_digest(session.job),
+                                            job.ddp.join_timeout,
+                                            job.ddp.timeout);
   group->show_on(session.page);
   return group;
 }
@@ -184,9 +185,9 @@ Device prepare_device(const Job& job, const Session& session) {
                      ". Start one, or take parallel=ddp.");
   }
   // Trap: the first thing that asks LibTorch for CUDA; see dist/cuda_module.h.
-  DeviceJob wish = job.device;
-  if (wish.is_data_parallel && !wish.devices.empty()) wish.device = wish.devices[0];
-  Device device = choose_device(wish, session.self, session.environment);
+  DeviceJob wanted = job.device;
+  if (wanted.is_data_parallel && !wanted.devices.empty()) wanted.device = wanted.devices[0];
+  Device device = choose_device(wanted, session.self, session.environment);
   for (const std::string& note : device.notes)
     log::warning(note);
   set_math(job.math);
@@ -197,7 +198,7 @@ Device prepare_device(const Job& job, const Session& session) {
 int check_job(const Session& session) {
   const Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   LoadedData loaded;
   load_data(session.registry, job.data, *alone, session.page, loaded);
   const Sources& data = loaded.sources;
@@ -225,14 +226,14 @@ int check_job(const Session& session) {
 namespace {
 
 /// What this process has of earlier rounds.
-struct Past {
+struct EarlierRounds {
   std::optional<HeldState> state;
   LoadedData data;
 };
 
 /// Once every rank is here and the world is fixed.
 int train_together(
-    const Session& session, Job& job, const Device& device, Past& past, Group& group) {
+    const Session& session, Job& job, const Device& device, EarlierRounds& past, Group& group) {
   const WorkerIdentity& self = session.self;
   offer_data(job.data, group, past.data);
   const std::vector<std::string> ranks = gather_texts(group, describe_self(device));
@@ -247,16 +248,17 @@ int train_together(
     for (const std::string& line : unread_keys(session.job))
       log::warning(line);
   }
-  refuse_once(group, problem_of([&] {
-                if (!group.is_root() || session.plays_rank) return;
-                if (!self.run_dir.empty()) {
-                  run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
-                  return;
-                }
-                session.own_run_dir = RunDir::choose(session.job, self.world_size, session.command);
-                run_dir = &session.own_run_dir->directory();
-                std::cout << session.own_run_dir->notice() << std::endl;
-              }));
+  fail_together(group, problem_of([&] {
+                  if (!group.is_root() || session.plays_rank) return;
+                  if (!self.run_dir.empty()) {
+                    run_dir = &given_dir.emplace(OwnedDir::require(self.run_dir));
+                    return;
+                  }
+                  session.own_run_dir =
+                      RunDir::choose(session.job, self.world_size, session.command);
+                  run_dir = &session.own_run_dir->directory();
+                  std::cout << session.own_run_dir->notice() << std::endl;
+                }));
   keep_batch(job, session.job, run_dir, group);
   if (group.is_root())
     std::cout << batch_line(job.batch, self.world_size, job.first_world_size) << std::endl;
@@ -265,7 +267,7 @@ int train_together(
   return train_task(session, job, device, past.data.sources, run_dir, ranks, past.state, group);
 }
 
-int train_round(const Session& session, Past& past) {
+int train_round(const Session& session, EarlierRounds& past) {
   Job job = make_job(session.job, session.self.world_size);
   const Device device = prepare_device(job, session);
   if (job.device.is_data_parallel) job.device.devices = list_devices(job.device, device.device);
@@ -287,7 +289,7 @@ int train_round(const Session& session, Past& past) {
 
 int train(const Session& session) {
   WorkerIdentity self = session.self;
-  Past past;
+  EarlierRounds past;
   watch_round(session.page);
   while (true) {
     try {

@@ -105,9 +105,9 @@ Position to_position(const at::Tensor& row, const SumNames& names) {
   return position;
 }
 
-std::vector<NamedTensor> optimizer_and_judge(const SharedState& shared) {
+std::vector<NamedTensor> optimizer_and_policy(const SharedState& shared) {
   std::vector<NamedTensor> tensors = shared.optimizer;
-  tensors.insert(tensors.end(), shared.judge.begin(), shared.judge.end());
+  tensors.insert(tensors.end(), shared.policy.begin(), shared.policy.end());
   return tensors;
 }
 
@@ -123,7 +123,7 @@ Position share(Group& group,
   if (row.data_ptr<double>()[0] == 0) return {};
   for (const NamedTensor& one : shared.model)
     broadcast_tensor(group, one.tensor, from);
-  for (const NamedTensor& one : optimizer_and_judge(shared))
+  for (const NamedTensor& one : optimizer_and_policy(shared))
     broadcast_tensor(group, one.tensor, from);
   return to_position(row, names);
 }
@@ -184,7 +184,7 @@ SnapshotArena::SnapshotArena(const SharedState& shared) {
   };
   add(shared.model, snapshot_.model);
   add(shared.optimizer, snapshot_.optimizer);
-  add(shared.judge, snapshot_.optimizer);
+  add(shared.policy, snapshot_.optimizer);
 }
 
 const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& position) {
@@ -204,7 +204,7 @@ const Snapshot& SnapshotArena::take(const SharedState& shared, const Position& p
     return to;
   };
   copy(shared.model, snapshot_.model.data());
-  copy(shared.judge, copy(shared.optimizer, snapshot_.optimizer.data()));
+  copy(shared.policy, copy(shared.optimizer, snapshot_.optimizer.data()));
   bulk_copy(pieces);
   if (is_under_way) at::accelerator::synchronizeDevice(shared.model.front().tensor.get_device());
   snapshot_.state = {{kSums, at::tensor(SumNames::to_row(position.sums), at::kDouble)}};
@@ -223,7 +223,7 @@ std::vector<NamedTensor> in_c_order(const std::vector<NamedTensor>& tensors) {
 std::map<std::string, std::vector<double>> later_values(const SharedState& shared,
                                                         const Position& position) {
   std::map<std::string, std::vector<double>> values = watch_values(position);
-  for (const auto& [name, tensor] : shared.judge) {
+  for (const auto& [name, tensor] : shared.policy) {
     const auto* const first = tensor.const_data_ptr<double>();
     values[name] = {first, first + tensor.numel()};
   }
@@ -237,7 +237,7 @@ Position restore(Group& group,
                  SharedState& shared) {
   const at::NoGradGuard no_grad;
   if (checkpoint == nullptr) return share(group, 0, nullptr, names, shared);
-  std::vector<NamedTensor> optimizer = optimizer_and_judge(shared);
+  std::vector<NamedTensor> optimizer = optimizer_and_policy(shared);
   copy_from(checkpoint->model, (checkpoint->path / "model.safetensors").string(), shared.model);
   if (origin == Origin::same_job) {
     copy_from(checkpoint->optimizer,
@@ -247,7 +247,7 @@ Position restore(Group& group,
   } else {
     copy_what_is_there(checkpoint->optimizer, shared.model, optimizer);
   }
-  for (const auto& [name, tensor] : shared.judge) {
+  for (const auto& [name, tensor] : shared.policy) {
     const auto size = static_cast<std::size_t>(tensor.numel());
     if (const auto* const later = find_later(checkpoint->head, name, size))
       tensor.copy_(at::tensor(*later, at::kDouble));
@@ -271,7 +271,7 @@ Position take_over(Group& group,
   if (held != nullptr) {
     copy(held->model, shared.model);
     copy(held->optimizer, shared.optimizer);
-    copy(held->judge, shared.judge);
+    copy(held->policy, shared.policy);
   }
   return share(group, from, position, names, shared);
 }

@@ -13,7 +13,7 @@
 #include "worker/plan/watch.h"
 #include "worker/save/checkpoint.h"
 #include "worker/save/tensor_copy.h"
-#include "worker/train/step/tally.h"
+#include "worker/train/step/meters.h"
 
 namespace ddp::worker {
 
@@ -33,13 +33,13 @@ struct Position {
 struct SharedState {
   std::vector<NamedTensor> model;  // parameters and buffers
   std::vector<NamedTensor> optimizer;
-  std::vector<NamedTensor> judge{};  // what evaluations change: small, float64, on the host
+  std::vector<NamedTensor> policy{};  // what evaluations change: small, float64, on the host
 };
 
 /// What rank 0 saves. The tensors inside are copies, each in the layout of its original.
 struct Snapshot {
   std::vector<NamedTensor> model;
-  std::vector<NamedTensor> optimizer;  // and the judge's
+  std::vector<NamedTensor> optimizer;  // and the evaluation policy's
   std::vector<NamedTensor> state;      // "sums" as SumNames::to_row, "watch" [1]: without_gain
 };
 
@@ -74,10 +74,10 @@ void broadcast_tensor(Group& group, const at::Tensor& tensor, int from = 0);
 /// Whose checkpoint it is.
 enum class Origin {
   same_job,
-  other_job,  // of the optimizer's state it may lack some, and its best is none of this job's
+  other_job,  // of the optimizer's state it may lack some, and its best is not this job's
 };
 
-/// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start anew (the
+/// Puts a checkpoint back on every rank. Only rank 0 passes one, or none to start again (the
 /// position is then the start). Sums of a checkpoint that do not fit `names` are left out. Of
 /// another job's, what the optimizer has and the checkpoint has not stays as it is made; averages
 /// and masters begin at the weights. Errors: UsageError with the list of tensors that do not fit

@@ -14,41 +14,41 @@ namespace ddp::worker {
 
 int Trainer::run() {
   // Model, optimizer, step and place in the epoch are those of the checkpoint.
-  position_ = parts_.keeper.restore(parts_.tally.names());
-  heard_step_ = position_.step;
-  parts_.ledger.open(position_, parts_.plan.steps);
+  position_ = parts_.checkpointer.restore(parts_.meters.names());
+  applied_step_ = position_.step;
+  parts_.run_log.open(position_, parts_.plan.steps);
   // Another rank has heard of that step, and rank 0 perhaps not.
-  if (position_.newest.samples > 0 && parts_.ledger.is_due(position_.step) &&
-      !parts_.ledger.has_newest()) {
+  if (position_.newest.samples > 0 && parts_.run_log.is_due(position_.step) &&
+      !parts_.run_log.has_newest()) {
     const AgreedStep newest{position_.step, Clock::now(), {}, position_.newest, 0};
-    parts_.ledger.write(newest, parts_.tally.names(), rates_of(position_.step - 1).lr, {});
+    parts_.run_log.write(newest, parts_.meters.names(), rates_of(position_.step - 1).lr, {});
   }
-  const std::int64_t planned = parts_.keeper.planned_steps();
+  const std::int64_t planned = parts_.checkpointer.planned_steps();
   if (planned > 0 && planned != parts_.plan.steps) {
     const Schedule before = make_schedule(parts_.job, parts_.plan.steps_per_epoch, planned);
-    parts_.ledger.say(other_length_line(before, parts_.plan.schedule, position_.step));
+    parts_.run_log.print(other_length_line(before, parts_.plan.schedule, position_.step));
   }
   // Where train.max_steps ended it inside an epoch, that epoch is still to be closed.
   if (position_.step >= parts_.plan.steps &&
       (position_.step_in_epoch == 0 || position_.epoch >= parts_.job.epochs))
-    parts_.ledger.say(nothing_left_line(parts_.job, position_.epoch));
-  parts_.step.start(parts_.plan.deal, position_.epoch, position_.step_in_epoch);
+    parts_.run_log.print(nothing_left_line(parts_.job, position_.epoch));
+  parts_.step.start(parts_.plan.partition, position_.epoch, position_.step_in_epoch);
   if (const End end = catch_up()) return *end;
   while (!is_finished_ && (position_.step < parts_.plan.steps || position_.step_in_epoch > 0)) {
     if (const End end = train_epoch()) return *end;
     // The newest checkpoint is whole.
   }
-  parts_.ledger.close();
+  parts_.run_log.close();
   return exit_code::kOk;
 }
 
 std::optional<Position> Trainer::whole_position() const {
-  return heard_step_ == position_.step ? std::optional(position_) : std::nullopt;
+  return applied_step_ == position_.step ? std::optional(position_) : std::nullopt;
 }
 
 Trainer::End Trainer::train_epoch() {
-  parts_.ledger.set_phase(Phase::training);
-  const EpochDeal deal(parts_.plan.deal, position_.epoch);
+  parts_.run_log.set_phase(Phase::training);
+  const EpochPartition partition(parts_.plan.partition, position_.epoch);
   const Clock::time_point start = Clock::now();
   const std::int64_t first_step = position_.step;
   // Who may have to go on without a peer knows its share of the sums before the weights change.
@@ -56,17 +56,17 @@ Trainer::End Trainer::train_epoch() {
   while (position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over()) {
     // The learning rate depends on the step, and with a plateau on the evaluations so far.
     const StepRates rates = rates_of(position_.step);
-    parts_.step.run(deal.step(position_.step_in_epoch),
+    parts_.step.run(partition.step(position_.step_in_epoch),
                     {position_.step, position_.epoch},
                     rates,
-                    parts_.tally,
+                    parts_.meters,
                     commit);
     // The gradient was that of the mean over all ranks; weights are equal on every rank.
     // Everything after this line is bookkeeping.
     ++position_.step;
     ++position_.step_in_epoch;
     position_.result.reset();
-    parts_.ledger.note_step(position_, rates.lr);
+    parts_.run_log.note_step(position_, rates.lr);
     parts_.hooks.after_step(position_.step, rates.lr);
     // All ranks agree whether to stop.
     if (const End end = agree()) return end;
@@ -76,65 +76,65 @@ Trainer::End Trainer::train_epoch() {
 }
 
 void Trainer::vote() {
-  agreed_ = parts_.votes.rest(wishes());
+  agreed_ = parts_.votes.drain(vote_request());
 }
 
 Trainer::End Trainer::agree() {
   if (!parts_.can_survive) {
-    if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(wishes()))
+    if (const std::optional<AgreedStep> agreed = parts_.votes.after_step(vote_request()))
       agreed_.push_back(*agreed);
   }
   for (const AgreedStep& agreed : std::exchange(agreed_, {})) {
-    if (const End end = hear(agreed)) return end;
+    if (const End end = apply(agreed)) return end;
   }
-  if (heard_.stop == 0 && heard_.save == 0) return {};
+  if (pending_.stop == 0 && pending_.save == 0) return {};
   // What is saved includes the steps that were done meanwhile, so they are heard of first.
-  if (const End end = hear_rest()) return end;
-  const bool is_stop = heard_.stop > 0;
-  heard_ = {};
+  if (const End end = apply_pending()) return end;
+  const bool is_stop = pending_.stop > 0;
+  pending_ = {};
   return is_stop ? stop() : save(position_);
 }
 
 Trainer::End Trainer::stop() {
-  parts_.ledger.set_phase(Phase::stopping);
+  parts_.run_log.set_phase(Phase::stopping);
   if (const End end = finish(position_)) return end;
-  parts_.ledger.say("stopped after step " + std::to_string(position_.step) +
-                    " with a checkpoint; the same command goes on from it");
+  parts_.run_log.print("stopped after step " + std::to_string(position_.step) +
+                       " with a checkpoint; the same command goes on from it");
   return exit_code::kStoppedAfterCheckpoint;
 }
 
-Trainer::End Trainer::hear(const AgreedStep& agreed) {
+Trainer::End Trainer::apply(const AgreedStep& agreed) {
   if (std::isfinite(agreed.sums.loss)) position_.sums += agreed.sums;
   position_.newest = agreed.sums;
-  heard_step_ = agreed.step;
-  heard_.stop += agreed.wishes.stop;
-  heard_.save += agreed.wishes.save;
-  if (agreed.wishes.finish > 0) is_finished_ = true;
-  if (const End end = hear(agreed.wishes.saves)) return end;
-  if (parts_.bad_data.is_too_many(agreed.wishes.bad, parts_.train_data.facts())) {
+  applied_step_ = agreed.step;
+  pending_.stop += agreed.request.stop;
+  pending_.save += agreed.request.save;
+  if (agreed.request.finish > 0) is_finished_ = true;
+  if (const End end = apply(agreed.request.saves)) return end;
+  if (parts_.bad_data.is_too_many(agreed.request.bad, parts_.train_data.facts())) {
     if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
   }
   const NamedValues more = parts_.hooks.take_step_values(agreed.step);
-  if (parts_.ledger.is_due(agreed.step))
-    parts_.ledger.write(agreed, parts_.tally.names(), rates_of(agreed.step - 1).lr, more);
-  parts_.ledger.note_loss(agreed.sums.mean_loss());
+  if (parts_.run_log.is_due(agreed.step))
+    parts_.run_log.write(agreed, parts_.meters.names(), rates_of(agreed.step - 1).lr, more);
+  parts_.run_log.note_loss(agreed.sums.mean_loss());
   const std::optional<std::string> lost = parts_.step.why_lost(agreed);
   return lost ? End(diverged(parts_.group, *lost)) : std::nullopt;
 }
 
-Trainer::End Trainer::hear(const SaveOutcome& saves) {
-  if (const End end = parts_.keeper.why_end(saves)) return end;
-  const bool is_new = saves.count > heard_saves_;
-  heard_saves_ = saves.count;
+Trainer::End Trainer::apply(const SaveOutcome& saves) {
+  if (const End end = parts_.checkpointer.why_end(saves)) return end;
+  const bool is_new = saves.count > applied_saves_;
+  applied_saves_ = saves.count;
   if (!is_new) return {};
-  parts_.ledger.write_save(static_cast<std::int64_t>(saves.step));
+  parts_.run_log.write_save(static_cast<std::int64_t>(saves.step));
   parts_.hooks.after_save(static_cast<std::int64_t>(saves.step));
   return compare_after_hooks();
 }
 
-Trainer::End Trainer::hear_rest() {
-  for (const AgreedStep& agreed : parts_.votes.rest(wishes())) {
-    if (const End end = hear(agreed)) return end;
+Trainer::End Trainer::apply_pending() {
+  for (const AgreedStep& agreed : parts_.votes.drain(vote_request())) {
+    if (const End end = apply(agreed)) return end;
   }
   return {};
 }
@@ -150,12 +150,12 @@ Trainer::End Trainer::between_steps() {
   // The end of an epoch has its own.
   const bool is_end = position_.step_in_epoch == parts_.plan.steps_per_epoch || is_over();
   if (is_end || (!is_test_due() && !is_save_due)) return {};
-  if (const End end = hear_rest()) return end;
+  if (const End end = apply_pending()) return end;
   if (is_save_due) {
     if (const End end = save(position_)) return end;
   }
   if (const End end = test_between_steps(is_save_due)) return end;
-  parts_.ledger.restart_clock(position_);
+  parts_.run_log.restart_clock(position_);
   return {};
 }
 
@@ -169,22 +169,22 @@ Trainer::End Trainer::test_between_steps(bool is_saved) {
   EvaluationRecord record{position_.epoch, position_.step, {}};
   bool is_best = false;
   if (const End end = evaluate(record.test, is_best)) return end;
-  parts_.ledger.write(record);
+  parts_.run_log.write(record);
   return keep(position_, is_saved, is_best);
 }
 
 Trainer::End Trainer::catch_up() {
   const bool is_inside = 0 < position_.step_in_epoch &&
                          position_.step_in_epoch < parts_.plan.steps_per_epoch && !is_over();
-  return is_inside && !position_.result ? test_between_steps(!parts_.keeper.is_from_memory())
+  return is_inside && !position_.result ? test_between_steps(!parts_.checkpointer.is_from_memory())
                                         : std::nullopt;
 }
 
 Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step) {
-  if (const End end = hear_rest()) return end;
+  if (const End end = apply_pending()) return end;
   if (const End end = agree()) return end;
   if (const End end = parts_.bad_data.report(parts_.train_data)) return end;
-  EpochRecord record = parts_.ledger.start_record(position_, parts_.tally.names());
+  EpochRecord record = parts_.run_log.start_record(position_, parts_.meters.names());
   record.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const std::int64_t samples = samples_of(parts_.plan, position_.step - first_step);
   record.images_per_s = static_cast<double>(samples) / record.seconds;
@@ -208,8 +208,8 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   }
   parts_.hooks.after_epoch(record);
   if (const End end = compare_after_hooks()) return end;
-  parts_.ledger.write(record);
-  parts_.ledger.write_ranks(record, position_.step - first_step);
+  parts_.run_log.write(record);
+  parts_.run_log.write_ranks(record, position_.step - first_step);
   is_finished_ = is_over() || parts_.hooks.agree_on_end();
   Position next = position_;
   if (is_whole)
@@ -218,34 +218,34 @@ Trainer::End Trainer::end_epoch(Clock::time_point start, std::int64_t first_step
   if (is_finished_) {
     if (const End end = finish(next)) return end;
   }
-  parts_.ledger.say(epoch_line(record, parts_.job.epochs, output_width()));
+  parts_.run_log.print(epoch_line(record, parts_.job.epochs, output_width()));
   position_ = next;
-  parts_.ledger.restart_clock(position_);
+  parts_.run_log.restart_clock(position_);
   return {};
 }
 
 Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
-  parts_.ledger.set_phase(Phase::evaluating);
+  parts_.run_log.set_phase(Phase::evaluating);
   std::optional<NamedValues> values = parts_.evaluation.run();
   // The epoch is whole, and evaluated when it goes on.
   if (!values) return stop();
   test = std::move(*values);
-  parts_.ledger.note_test(test);
+  parts_.run_log.note_test(test);
   if (const End end = parts_.bad_data.report(parts_.test_data)) return end;
   parts_.hooks.after_evaluation(position_.epoch, position_.step, test);
   if (const End end = compare_after_hooks()) return end;
-  parts_.ledger.set_phase(Phase::training);
+  parts_.run_log.set_phase(Phase::training);
   if (!std::isfinite(find_value(test, "loss").value_or(0))) {
     return diverged(parts_.group,
                     "the test loss of epoch " + std::to_string(epoch_number(position_.epoch)));
   }
   const bool is_judged = position_.result.has_value();  // these very weights, before
-  position_.result = parts_.judge.result_of(test);
+  position_.result = parts_.policy.result_of(test);
   if (is_judged) return {};
-  is_best = parts_.judge.note(test, position_.watch);
-  if (const std::optional<std::string> why = parts_.judge.why_enough(position_.watch)) {
+  is_best = parts_.policy.note(test, position_.watch);
+  if (const std::optional<std::string> why = parts_.policy.why_enough(position_.watch)) {
     is_finished_ = true;
-    parts_.ledger.say(*why);
+    parts_.run_log.print(*why);
   }
   return {};
 }
@@ -253,24 +253,25 @@ Trainer::End Trainer::evaluate(NamedValues& test, bool& is_best) {
 Trainer::End Trainer::save(const Position& position) {
   // The weights are compared by what is copied, and the votes tell what came of it.
   if (const End end = compare(Compare::others)) return end;
-  parts_.keeper.save(position);
+  parts_.checkpointer.save(position);
   return {};
 }
 
 Trainer::End Trainer::keep(const Position& position, bool is_saved, bool is_wanted) {
   if (!is_saved && is_wanted) return save(position);
   if (is_saved && parts_.hooks.may_change_model())
-    parts_.keeper.save(position, Keeper::Which::anew);
+    parts_.checkpointer.save(position, Checkpointer::Which::again);
   else
-    parts_.keeper.amend(position);
+    parts_.checkpointer.amend(position);
   return {};
 }
 
 Trainer::End Trainer::finish(const Position& position) {
   if (const End end = compare()) return end;
-  const SaveOutcome saves = parts_.keeper.finish(position);
-  if (const End end = hear(saves)) return end;
-  if (static_cast<std::int64_t>(saves.step) != position.step) return parts_.keeper.save_failed();
+  const SaveOutcome saves = parts_.checkpointer.finish(position);
+  if (const End end = apply(saves)) return end;
+  if (static_cast<std::int64_t>(saves.step) != position.step)
+    return parts_.checkpointer.save_failed();
   return {};
 }
 
@@ -284,18 +285,18 @@ Trainer::End Trainer::compare_after_hooks() {
   return parts_.hooks.has_any() ? compare() : std::nullopt;
 }
 
-Wishes Trainer::wishes() const {
+VoteRequest Trainer::vote_request() const {
   return {parts_.stop_requested ? 1.0 : 0.0,
-          parts_.keeper.is_time() ? 1.0 : 0.0,
+          parts_.checkpointer.is_time() ? 1.0 : 0.0,
           parts_.hooks.wants_end() ? 1.0 : 0.0,
           static_cast<double>(parts_.train_data.bad_count()),
-          parts_.keeper.outcome()};
+          parts_.checkpointer.outcome()};
 }
 
 StepRates Trainer::rates_of(std::int64_t step) const {
   StepRates rates = rates_at(parts_.plan.schedule, step);
-  rates.lr *= parts_.judge.rate_factor();
-  if (rates.bias_lr) *rates.bias_lr *= parts_.judge.rate_factor();
+  rates.lr *= parts_.policy.rate_factor();
+  if (rates.bias_lr) *rates.bias_lr *= parts_.policy.rate_factor();
   return rates;
 }
 

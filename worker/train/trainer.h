@@ -10,11 +10,11 @@
 
 #include "worker/plan/run_plan.h"
 #include "worker/train/bad_data.h"
+#include "worker/train/checkpointer.h"
 #include "worker/train/evaluation.h"
+#include "worker/train/evaluation_policy.h"
 #include "worker/train/hooks.h"
-#include "worker/train/judge.h"
-#include "worker/train/keeper.h"
-#include "worker/train/ledger.h"
+#include "worker/train/run_log.h"
 #include "worker/train/step/step.h"
 #include "worker/train/step/vote.h"
 
@@ -28,15 +28,15 @@ class Trainer {
     const RunPlan& plan;
     const Group& group;
     Step& step;
-    Tally& tally;
+    Meters& meters;
     Votes& votes;
     Loader& train_data;
     Loader& test_data;
     BadData& bad_data;
     Evaluation& evaluation;
-    Judge& judge;
-    Keeper& keeper;
-    Ledger& ledger;
+    EvaluationPolicy& policy;
+    Checkpointer& checkpointer;
+    RunLog& run_log;
     HookCaller& hooks;
     const std::atomic<bool>& stop_requested;  // set by a signal
     bool can_survive = false;                 // as of train/survivor
@@ -51,7 +51,7 @@ class Trainer {
   int run();
 
   /// Where training stands, when weights and sums are those of one step that all ranks have done:
-  /// after a PeerError of run() whoever holds such a state can go on from it.
+  /// after a PeerError of run() anyone who holds such a state can go on from it.
   [[nodiscard]] std::optional<Position> whole_position() const;
 
  private:
@@ -60,12 +60,12 @@ class Trainer {
   using End = std::optional<int>;
 
   End train_epoch();
-  void vote();                         // before a step changes the weights
-  End agree();                         // on what the ranks want after a step
-  End hear(const AgreedStep& agreed);  // of a step that all ranks have done
-  End hear(const SaveOutcome& saves);  // of rank 0's saves
-  End hear_rest();                     // of those that were not heard of yet
-  End between_steps();                 // what is due each so many steps
+  void vote();                          // before a step changes the weights
+  End agree();                          // on what the ranks want after a step
+  End apply(const AgreedStep& agreed);  // of a step that all ranks have done
+  End apply(const SaveOutcome& saves);  // of rank 0's saves
+  End apply_pending();                  // of those that were not heard of yet
+  End between_steps();                  // what is due each so many steps
   End test_between_steps(bool is_saved);
   End catch_up();  // with an evaluation that a stop or a kill has cut off
   [[nodiscard]] bool is_test_due() const;
@@ -80,16 +80,16 @@ class Trainer {
   End compare(Compare what = Compare::everything);  // the replicas
   End compare_after_hooks();
 
-  [[nodiscard]] Wishes wishes() const;
+  [[nodiscard]] VoteRequest vote_request() const;
   [[nodiscard]] StepRates rates_of(std::int64_t step) const;
   [[nodiscard]] bool is_over() const { return position_.step >= parts_.plan.steps || is_finished_; }
 
   Parts parts_;
   Position position_;
-  std::int64_t heard_step_ = -1;        // the newest that all ranks have voted on
+  std::int64_t applied_step_ = -1;      // the newest that all ranks have voted on
   std::vector<AgreedStep> agreed_;      // by vote(), not heard yet
-  Wishes heard_;                        // of all ranks, that were not acted on yet
-  double heard_saves_ = 0;              // as votes tell them
+  VoteRequest pending_;                 // of all ranks, that were not acted on yet
+  double applied_saves_ = 0;            // as votes tell them
   std::chrono::nanoseconds waited_{0};  // for data, up to this epoch
   bool is_finished_ = false;            // all agree that the run ends here
 };

@@ -20,7 +20,7 @@ class TailFollower {
  private:
   std::string take(const WorkerAnswer& worker, const StreamAnswer& stream, const std::string& name);
 
-  // By pid and stream: the next round has other processes, and counts anew.
+  // By pid and stream: the next round has other processes, and counts again.
   std::map<std::pair<std::string, std::string>, std::uint64_t> seen_;
 };
 

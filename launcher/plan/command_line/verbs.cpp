@@ -11,10 +11,10 @@ namespace {
 constexpr std::string_view kWhichJob =
     "JOB is the beginning (4 characters or more) of a job's random id, the id that you gave it,\n"
     "the path or the name of its run directory, or the pid of its agent. It may be left out when\n"
-    "one job runs. Asked are your jobs that have an agent on this node.\n";
+    "one job runs. Only your jobs with an agent here are asked.\n";
 
 constexpr std::array kStatusFlags{
-    VerbFlag{"--watch", 'w', "show it anew every second, until Ctrl-C or the job ends"},
+    VerbFlag{"--watch", 'w', "show it again every second, until Ctrl-C or the job ends"},
     VerbFlag{"--json", '\0', "what the agents answer, as one JSON array (docs/runs.md)"}};
 constexpr std::array kLogsFlags{
     VerbFlag{"--follow", 'f', "go on with what is printed from now on, until the job ends"}};

@@ -41,7 +41,7 @@ void fields(Io& io, A<PeerCheck> auto& m) {
   io.field("node_rank", m.node_rank, kNode);
   io.field("error", m.error);
   io.field("round_trip", m.round_trip, kNotNegative);
-  io.field("clock_ahead", m.clock_ahead, kEither);
+  io.field("clock_ahead", m.clock_ahead, kSigned);
   io.field("rate", m.bytes_per_second);
 }
 

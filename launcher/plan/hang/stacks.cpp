@@ -153,7 +153,7 @@ Place place_of(const ThreadStack& thread) {
   constexpr std::array<std::string_view, 2> kImpliedCpp{"torch::autograd::", "c10d::Reducer"};
   constexpr std::array<std::string_view, 4> kCalledCpp{
       "c10d::", "gloo::", "nccl", "ddp::worker::Group"};
-  // Locks, queues and sockets belong to whoever waits by them.
+  // Locks, queues and sockets belong to anyone who waits by them.
   const auto frame =
       std::find_if_not(thread.frames.begin(), thread.frames.end(), [](const Frame& one) {
         return is_plumbing(one) || is_standard_python(one);

@@ -12,7 +12,7 @@
 namespace ddp::launcher {
 namespace {
 
-// They are for this process, or are said anew for each host.
+// They are for this process, or are said again for each host.
 constexpr std::array<std::string_view, 5> kOwnFlags{
     "hosts", "hostfile", "ssh", "dry-run", "nnodes"};
 

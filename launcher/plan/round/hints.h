@@ -10,7 +10,7 @@ namespace ddp::launcher {
 /// How the launcher started it.
 struct StartedAs {
   std::string local_rank_flag;  // the spelling that the launcher put first; empty: none
-  std::string python;           // the path of the interpreter of a script; empty: it is none
+  std::string python;  // the path of the interpreter of a script; empty: it is not a script
 };
 
 /// What to do about a script that wants its local rank as an argument in another way than it was

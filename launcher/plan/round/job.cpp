@@ -101,7 +101,7 @@ Job::Step Job::advance_gathering(Time now) {
     give_up();
     return Step::end;
   }
-  if (is_reminder) say(log::Level::info, nodes_.who_is_missing());
+  if (is_reminder) add_line(log::Level::info, nodes_.who_is_missing());
   return Step::wait;
 }
 
@@ -141,7 +141,7 @@ void Job::conclude_round(Time now) {
   if (!decision.restart) {
     verdict_.note_last_round(decision);
     if (!decision.reason.empty())
-      say(log::Level::info, "no further round: " + decision.reason + ".");
+      add_line(log::Level::info, "no further round: " + decision.reason + ".");
     state_ = State::over;
     return;
   }
@@ -157,7 +157,7 @@ void Job::conclude_round(Time now) {
   facts.replace_timeout = rules_.replace_timeout.value_or(std::chrono::milliseconds(0));
   facts.until_replaceable = replace_not_before_ - now;
   if (!decision.is_free) facts.restarts_left = policy_.remaining();
-  say(log::Level::error, earlier + "; " + describe_restart(result, decision, facts));
+  add_line(log::Level::error, earlier + "; " + describe_restart(result, decision, facts));
 }
 
 /// There is no further round, or not even one.

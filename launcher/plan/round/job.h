@@ -112,7 +112,7 @@ class Job {
   void give_up();
   [[nodiscard]] bool is_called_off() const;
   [[nodiscard]] NodeWait::Presence presence() const;
-  void say(log::Level level, std::string text) { lines_.push_back({level, std::move(text)}); }
+  void add_line(log::Level level, std::string text) { lines_.push_back({level, std::move(text)}); }
 
   const Rules rules_;
   const NodeTable& nodes_;

@@ -168,7 +168,7 @@ struct AgentFailed {
   bool operator==(const AgentFailed&) const = default;
 };
 
-/// The user, or whoever manages the machine, wants the job stopped.
+/// The user, or anyone who manages the machine, wants the job stopped.
 struct StopRequested {
   int signal = 0;
   bool operator==(const StopRequested&) const = default;

@@ -14,7 +14,8 @@
 // AnnounceStop and EndRound of another round are ignored; Heartbeat changes nothing. A StartRound
 // beside a round, of an older one, or with another number of workers than this node has, is
 // nonsense: no agent of node 0 sends it, and beginning a second round beside the first would let
-// one rank live twice. Whoever sends it knows nothing of this node, and is not listened to again.
+// one rank live twice. Anyone who sends it knows nothing of this node, and is not listened to
+// again.
 #pragma once
 
 #include <chrono>
@@ -67,8 +68,8 @@ class NodeCommands {
   [[nodiscard]] const std::optional<EndJob>& end_job() const { return end_job_; }
 
   /// How the workers are ended by it: a stop request that has led to it counts as the first, and
-  /// those that have come since count too, whoever has taken their events out of the inbox. To be
-  /// read when nothing else is waited for. Precondition: end_command().
+  /// those that have come since count too, no matter who has taken their events out of the inbox.
+  /// To be read when nothing else is waited for. Precondition: end_command().
   [[nodiscard]] Escalation escalation() const;
 
   // --- Stop requests of this node's user. Node 0 answers the first one by a command, in

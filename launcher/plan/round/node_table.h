@@ -1,5 +1,5 @@
 // Which nodes a job has: who may join, who has what node rank, who is missing. Pure: node 0's
-// coordinator asks it, and tells it of whoever comes and goes.
+// coordinator asks it, and tells it of anyone who comes and goes.
 #pragma once
 
 #include <optional>

@@ -9,9 +9,9 @@
 namespace ddp::launcher {
 namespace {
 
-/// The rows of judge()'s table. Who had been told to end follows whoever had not, though clocks of
-/// two nodes may say otherwise: it was told because of a failure. All leave together when one was
-/// asked to.
+/// The rows of judge()'s table. Who had been told to end follows anyone who had not, though clocks
+/// of two nodes may say otherwise: it was told because of a failure. All leave together when one
+/// was asked to.
 auto precedence(const Ending& ending) {
   return std::tuple(was_ended_by_us(ending),
                     stopped_after_checkpoint(ending),
@@ -167,12 +167,12 @@ int exit_code_of(const Outcome& outcome, std::span<const Ending> endings) {
   if (const auto* const launch = std::get_if<LauncherFailed>(&outcome)) return launch->code;
   if (const auto* const failed = std::get_if<Failed>(&outcome)) return failed->exit_code;
   if (const auto* const stopped = std::get_if<Stopped>(&outcome)) {
-    // Workers that save before they leave say so; whoever requeues the job goes by that code.
+    // Workers that save before they leave say so; anyone who requeues the job goes by that code.
     const bool saved = std::all_of(endings.begin(), endings.end(), has_saved);
     const bool asked_worker = stopped->asked_rank >= 0;
     if (asked_worker || (saved && !endings.empty())) return exit_code::kStoppedAfterCheckpoint;
-    // No good stop, which whoever requeues the job must not take for one: the last checkpoint was
-    // not saved, say.
+    // No good stop, which anyone who requeues the job must not take for one: the last checkpoint
+    // was not saved, say.
     const auto lost = std::ranges::find_if(endings, failed_while_stopping);
     if (lost != endings.end()) return lost->status.code;
     return exit_code::of_signal(stopped->signal);

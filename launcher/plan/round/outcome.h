@@ -34,7 +34,7 @@ struct Ending {
   bool operator==(const Ending&) const = default;
 };
 
-/// It was asked to stop without us, by whoever manages the machine, and left with 143 after a
+/// It was asked to stop without us, by anyone who manages the machine, and left with 143 after a
 /// checkpoint. The others have agreed to that and follow.
 bool stopped_after_checkpoint(const Ending& ending);
 

@@ -23,7 +23,7 @@ inline std::vector<int> signals_to_take(std::vector<int> listed_signals, bool ha
 }
 
 /// `listed_signals`: that the user has listed; `saves`: workers write a checkpoint when they are
-/// told that the job ends. Schedulers announce the end of a node by SIGUSR1: whoever saves is to
+/// told that the job ends. Schedulers announce the end of a node by SIGUSR1: anyone who saves is to
 /// save.
 inline SignalMeaning meaning_of(int signal, const std::vector<int>& listed_signals, bool saves) {
   if (signal == SIGCHLD) return SignalMeaning::child_changed;

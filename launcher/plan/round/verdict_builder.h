@@ -20,7 +20,7 @@ class VerdictBuilder {
  public:
   /// A round, which every node is about to be told of.
   void note_begun(int number, int world_size);
-  /// What it has come to. What could not be killed spoils a good end.
+  /// Its result. What could not be killed spoils a good end.
   void note_result(const RoundResult& result);
   /// Another one follows. Returns the line that is kept of this one.
   const std::string& note_restart();

@@ -1,7 +1,7 @@
 // Where the one port of a job listens, decided from what its master address stands for on this
 // node. Promises: loopback is served in any case, in IPv4 and IPv6 or in the one that this node
 // has, nothing else for a job of one node but what the user named; where others could not reach
-// what was named, all addresses are served, with a line that says why. Pure: whoever asks has
+// what was named, all addresses are served, with a line that says why. Pure: anyone who asks has
 // resolved the name. Addresses are numeric, in their shortest form.
 #pragma once
 

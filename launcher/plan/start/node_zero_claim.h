@@ -6,7 +6,8 @@
 //   2 node rank 1 or more; is_host=false               none        joins
 //   3 node rank 0; is_host=true                        sure        asks, then listens: a taken port
 //                                                                  is an error
-//   4 the master address is one of this node's         first_come  asks, then listens: whoever has
+//   4 the master address is one of this node's         first_come  asks, then listens: anyone who
+//   has
 //                                                                  the port is node 0, and is
 //                                                                  joined
 //   5 it is not                                        none        joins

@@ -15,7 +15,7 @@ std::string quote(const std::string& word);
 /// What only the node knows of the end of a rank.
 struct RerunFacts {
   std::filesystem::path directory;   // where it ran
-  int port = 29500;                  // a free one: env:// wants one, and 0 is none to torch
+  int port = 29500;                  // a free one: env:// wants one, and torch does not take 0
   std::filesystem::path checkpoint;  // the newest; empty: none
 };
 

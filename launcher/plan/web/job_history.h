@@ -13,7 +13,7 @@
 
 namespace ddp::launcher {
 
-/// y over x, as it comes. Where x goes back (a round begins anew), what lay behind it is dropped.
+/// y over x, as it comes. Where x goes back (a round begins again), what lay behind it is dropped.
 class Series {
  public:
   static constexpr std::size_t kMostPoints = 400;

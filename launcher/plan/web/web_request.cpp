@@ -107,7 +107,7 @@ WebDecision decide(const WebRequest& request, bool is_user, const IsToken& is_to
     return {400, {}, "Give one Host header: a name or an address, with a port or without."};
   const std::optional<std::string> token = presented_token(request);
   const bool has_token = token && is_token(*token);
-  // A wrong token is said, whoever brings it: what works here would not work from elsewhere.
+  // A wrong token is said, no matter who brings it: what works here would not work from elsewhere.
   if (token && !has_token) return {401, {}, "This is not the token of the job."};
   if (!has_token && !is_user) {
     return {401,

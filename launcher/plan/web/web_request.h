@@ -1,10 +1,10 @@
 // What becomes of a request for the page of a job: which part of it is asked for, and whether
-// whoever asks may have it. Without the token it is for the user of this node who runs the job (and
-// root), as `ddp-launch status` is; with the token, for everybody. Pure. Trap: a page of somebody
-// else, open in the user's browser, reaches loopback too. It cannot read an answer of another
-// origin (nothing here allows that); but by a name of its own that it lets point to 127.0.0.1 it
-// would be of the same origin (DNS rebinding). So without the token the Host header has to be an
-// address, or localhost.
+// anyone who asks may have it. Without the token it is for the user of this node who runs the job
+// (and root), as `ddp-launch status` is; with the token, for everybody. Pure. Trap: a page of
+// somebody else, open in the user's browser, reaches loopback too. It cannot read an answer of
+// another origin (nothing here allows that); but by a name of its own that it lets point to
+// 127.0.0.1 it would be of the same origin (DNS rebinding). So without the token the Host header
+// has to be an address, or localhost.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@ inline constexpr std::size_t kAgentOpeningBytes = 8;
 
 std::string to_bytes(const AgentOpening& opening);
 
-/// Nothing: whoever sends this is not an agent, or `bytes` are fewer than kAgentOpeningBytes.
+/// Nothing: anyone who sends this is not an agent, or `bytes` are fewer than kAgentOpeningBytes.
 std::optional<AgentOpening> read_agent_opening(std::string_view bytes);
 
 /// Whether more bytes can make an opening of these.

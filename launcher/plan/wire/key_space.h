@@ -137,7 +137,7 @@ class KeySpace {
   std::size_t listed_bytes_ = 0;                           // of the reply to LIST_KEYS
   std::map<std::string, std::deque<std::string>> queues_;  // none is empty
   // By key, oldest first. By turns, so that a wait is ended without a look at those of others: many
-  // ranks wait for one key, and whoever asks for all of it again and again must keep nobody
+  // ranks wait for one key, and anyone who asks for all of it again and again must keep nobody
   // waiting.
   std::map<std::string, std::map<Turn, StoreClientId>> awaited_;
   Turn next_turn_ = 0;

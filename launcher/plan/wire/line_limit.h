@@ -1,5 +1,5 @@
-// How many lines somebody outside can make us print: whoever reaches a port may come as often as it
-// likes. Pure.
+// How many lines somebody outside can make us print: anyone who reaches a port may come as often as
+// it likes. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ class LineLimit {
 
   LineLimit(int most, std::chrono::seconds pause) : most_(most), pause_(pause) {}
 
-  /// One more. After `pause` since the first of them it begins anew.
+  /// One more. After `pause` since the first of them it begins again.
   Show take(Time now) {
     if (now >= until_) {
       until_ = now + pause_;

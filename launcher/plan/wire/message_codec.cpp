@@ -112,7 +112,7 @@ template <typename Io>
 void fields(Io& io, A<Ending> auto& m) {
   io.field("rank", m.rank, kRank);
   io.field("status", m.status);
-  io.field("at", m.at, kEither);
+  io.field("at", m.at, kSigned);
   io.field("stop_sent", m.stop_sent);
   io.field("kill_sent", m.kill_sent);
   io.field("abort_sent", m.abort_sent);
@@ -152,9 +152,9 @@ void fields(Io& io, A<WorkerReport> auto& m) {
   io.field("pid", m.pid, kPid);
   io.field("lived", m.lived, kNotNegative);
   io.field("ended_at", m.ended_at, kWallClock);
-  io.field("step", m.step, kEither);
-  io.field("steps_total", m.steps_total, kEither);
-  io.field("checkpoint_step", m.checkpoint_step, kEither);
+  io.field("step", m.step, kSigned);
+  io.field("steps_total", m.steps_total, kSigned);
+  io.field("checkpoint_step", m.checkpoint_step, kSigned);
   io.field("error_file", m.error_file);
   io.whole_text("error_text", m.error_text);
   io.field("last_lines", m.last_lines);
@@ -177,7 +177,7 @@ void fields(Io& io, A<GroupEnded> auto& m) {
   io.field("unkilled", m.unkilled);
   io.field("gpu_error", m.gpu_error);
   io.field("survivors", m.survivors, Range{0, kMostWorkersOfNode});
-  io.field("survivor_step", m.survivor_step, kEither);
+  io.field("survivor_step", m.survivor_step, kSigned);
 }
 
 template <typename Io>
@@ -212,23 +212,23 @@ void fields(Io& io, A<WorkerSample> auto& m) {
   io.field("page", m.has_page);
   io.field("phase", m.phase, Range{0, static_cast<std::int64_t>(kLastPhase)});
   io.field("in", m.in_collective);
-  io.field("epoch", m.epoch, kEither);
-  io.field("step", m.step, kEither);
-  io.field("of", m.steps_total, kEither);
-  io.field("seen", m.samples, kEither);
+  io.field("epoch", m.epoch, kSigned);
+  io.field("step", m.step, kSigned);
+  io.field("of", m.steps_total, kSigned);
+  io.field("seen", m.samples, kSigned);
   io.field("loss", m.loss);
   io.field("lr", m.lr);
-  io.field("saved", m.checkpoint_step, kEither);
-  io.field("at", m.written_ns, kEither);
-  io.field("data", m.data_wait_ns, kEither);
-  io.field("gpu", m.device_bytes, kEither);
+  io.field("saved", m.checkpoint_step, kSigned);
+  io.field("at", m.written_ns, kSigned);
+  io.field("data", m.data_wait_ns, kSigned);
+  io.field("gpu", m.device_bytes, kSigned);
   io.field("acc", m.accuracy);
   io.field("act", m.activity);
   io.field("out", m.output_bytes, kNotNegative);
   io.field("well", m.ended_well);
-  io.field("end", m.ended_at, kEither);
+  io.field("end", m.ended_at, kSigned);
   io.field("met", m.joined_store);
-  io.field("waits", m.waits_since, kEither);
+  io.field("waits", m.waits_since, kSigned);
 }
 
 template <typename Io>
@@ -271,12 +271,12 @@ template <>
 constexpr std::string_view kType<HeartbeatReply> = "heartbeat-reply";
 
 template <>
-bool is_sound(const Hello& m) {
+bool is_valid(const Hello& m) {
   return m.min_nodes <= m.max_nodes;
 }
 /// It becomes part of paths and of the environment.
 template <>
-bool is_sound(const Welcome& m) {
+bool is_valid(const Welcome& m) {
   constexpr std::size_t kLongest = 64;
   const auto is_plain = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '-' || c == '_';
@@ -285,7 +285,7 @@ bool is_sound(const Welcome& m) {
          std::all_of(m.run_id.begin(), m.run_id.end(), is_plain);
 }
 template <>
-bool is_sound(const StartRound& m) {
+bool is_valid(const StartRound& m) {
   constexpr std::size_t kLongestPath = 4096;
   const auto& counts = m.workers_of_node;
   const auto nodes = static_cast<int>(counts.size());
@@ -301,15 +301,15 @@ bool is_sound(const StartRound& m) {
          std::accumulate(counts.begin(), counts.end(), std::int64_t{0}) <= kMostWorkers;
 }
 template <>
-bool is_sound(const GroupStarted& m) {
+bool is_valid(const GroupStarted& m) {
   return m.pids.size() <= kMostWorkersOfNode;
 }
 template <>
-bool is_sound(const HeartbeatReply& m) {
+bool is_valid(const HeartbeatReply& m) {
   return m.samples.size() <= kMostWorkersOfNode;
 }
 template <>
-bool is_sound(const GroupEnded& m) {
+bool is_valid(const GroupEnded& m) {
   return m.workers.size() <= kMostWorkersOfNode;
 }
 
@@ -335,8 +335,9 @@ void cut(WorkerReport& worker, std::size_t most) {
   keep_newest(worker.last_lines, most);
   keep_newest(worker.hidden_lines, most);
   worker.stacks = shortened(std::move(worker.stacks), most);
-  if (worker.error_text.size() > most) worker.error_text.clear();  // half of a JSON text is none
-  constexpr std::size_t kRoomForRest = 4096;                       // death_facts say why it died
+  if (worker.error_text.size() > most)
+    worker.error_text.clear();                // half of a JSON text is not JSON
+  constexpr std::size_t kRoomForRest = 4096;  // death_facts say why it died
   if (most >= kRoomForRest) return;
   keep_newest(worker.death_facts, most);
   if (worker.rerun.size() > most) worker.rerun.clear();

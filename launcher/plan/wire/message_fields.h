@@ -2,7 +2,7 @@
 // for both directions: a Writer puts them into an object, a Reader takes them out of one. For the
 // sources of codecs only; message_codec.h says what they promise.
 // A codec adds to this namespace, before it writes or reads: fields() and kType of its messages,
-// and is_sound() where no single field can say it.
+// and is_valid() where no single field can say it.
 #pragma once
 
 #include <algorithm>
@@ -46,7 +46,7 @@ inline constexpr Range kCode{0, 255};
 inline constexpr Range kFailure{1, 255};
 inline constexpr Range kSignal{0, 64};
 inline constexpr Range kNotNegative{0, kLarge};    // bytes, ticks, a steady clock, a span of time
-inline constexpr Range kEither{-kLarge, kLarge};   // what a worker counts, a time since a begin
+inline constexpr Range kSigned{-kLarge, kLarge};   // what a worker counts, a time since a begin
 inline constexpr Range kWallClock{0, 9 * kLarge};  // nanoseconds since 1970, shown and no more
 inline constexpr Range kGrace{0, 30LL * 24 * 3600 * 1'000'000'000};
 inline constexpr Range kPid{0, 1 << 22};  // proc(5), pid_max
@@ -63,7 +63,7 @@ inline constexpr std::string_view kType = "";
 
 /// What no single field can say.
 template <typename M>
-bool is_sound(const M&) {
+bool is_valid(const M&) {
   return true;
 }
 
@@ -186,7 +186,7 @@ class Reader {
     if (object == nullptr) return false;
     Reader reader(*object);
     fields(reader, message);
-    return reader.is_good_ && is_sound(message);
+    return reader.is_good_ && is_valid(message);
   }
 
  private:

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kMissingPause(10);  // between two lines that say
 constexpr std::chrono::seconds kLookWait(60);      // for the checks of the slowest node
 constexpr std::chrono::seconds kFlushWait(2);
 
-void say(const std::string& text) {
+void print_line(const std::string& text) {
   log::info(text);
 }
 
@@ -30,13 +30,13 @@ DoctorCoordinator::DoctorCoordinator(asio::io_context& io,
       welcome_(rendezvous.welcome),
       table_(rendezvous.own, false),
       inbox_(io),
-      store_(io, say),
+      store_(io, print_line),
       own_(look_at_own(spec)) {
   if (!rendezvous.listeners) return;
   endpoint_.emplace(
-      io, store_, say, std::move(*rendezvous.listeners), Endpoint::Size{1, spec.max_nodes});
+      io, store_, print_line, std::move(*rendezvous.listeners), Endpoint::Size{1, spec.max_nodes});
   handshakes_.emplace(
-      io, spec.token, spec.max_nodes, say, [this](const Hello& hello, const auto& link) {
+      io, spec.token, spec.max_nodes, print_line, [this](const Hello& hello, const auto& link) {
         inbox_.push(HelloCame{hello, link});
       });
   endpoint_->serve_agents(
@@ -48,8 +48,8 @@ DoctorCoordinator::DoctorCoordinator(asio::io_context& io,
 
 asio::awaitable<DoctorEnd> DoctorCoordinator::run() {
   if (endpoint_) co_await gather();
-  if (nodes_.size() > 0) co_await look(0);
-  if (nodes_.size() > 0) co_await look(kDoctorBytes);
+  if (nodes_.size() > 0) co_await probe(0);
+  if (nodes_.size() > 0) co_await probe(kDoctorBytes);
   DoctorEnd end = conclude();
   const std::string frame = encode(DoctorMessage(end));
   for (const auto& [id, node] : nodes_)
@@ -77,7 +77,7 @@ asio::awaitable<void> DoctorCoordinator::gather() {
     const Clock::time_point now = Clock::now();
     if (now >= last) break;
     if (now >= next_line) {
-      say(table_.who_is_missing());
+      print_line(table_.who_is_missing());
       next_line += kMissingPause;
     }
     const std::optional<Event> event = co_await inbox_.next(std::min(last, next_line));
@@ -93,7 +93,7 @@ void DoctorCoordinator::note(const Event& event) {
   const auto node = nodes_.find(told.id);
   if (node == nodes_.end()) return;
   if (const auto* const gone = std::get_if<LinkLost>(&told.what)) {
-    say("a node has left: " + table_.find(told.id).hello.host + ", " + gone->how);
+    print_line("a node has left: " + table_.find(told.id).hello.host + ", " + gone->how);
     table_.remove(told.id);
     nodes_.erase(node);
     return;
@@ -120,7 +120,7 @@ void DoctorCoordinator::admit(const HelloCame& came) {
   const std::optional<Refusal> refusal = why_not(came.hello);
   if (refusal || came.hello.is_question || is_looking_) {
     const Refusal late{exit_code::kRefused, "node 0 has begun to look; start doctor again."};
-    if (refusal) say("refused: " + refusal->text);
+    if (refusal) print_line("refused: " + refusal->text);
     came.link->send(came.hello.is_question && !refusal ? encode(welcome_)
                                                        : encode(refusal.value_or(late)));
     asio::co_spawn(io_, dismiss(came.link), rethrow);
@@ -138,8 +138,8 @@ void DoctorCoordinator::admit(const HelloCame& came) {
       [this, id](const std::string& how) {
         inbox_.push(NodeTold{id, LinkLost{how}});
       });
-  say(name_node(came.hello.node_rank, came.hello.host) + " has come from " +
-      came.link->peer_address());
+  print_line(name_node(came.hello.node_rank, came.hello.host) + " has come from " +
+             came.link->peer_address());
   if (listener_) return;
   own_.address = came.link->own_address();
   listener_.emplace(io_, own_.address);
@@ -175,7 +175,7 @@ void DoctorCoordinator::assign_node_ranks() {
 }
 
 /// All nodes look at once; with `bytes` each measures the way to the next one.
-asio::awaitable<void> DoctorCoordinator::look(std::int64_t bytes) {
+asio::awaitable<void> DoctorCoordinator::probe(std::int64_t bytes) {
   answers_ = 0;
   std::size_t asked = 1;
   for (const auto& [id, node] : nodes_) {

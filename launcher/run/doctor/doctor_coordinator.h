@@ -1,6 +1,6 @@
 // Node 0 of `ddp-launch doctor`, or the only node: waits for the others, has all of them look at
-// once, and makes the diagnosis. Promises: it ends, whoever is silent: it waits for others as long
-// as the job may take to join, then looks at who is there, and gives each look a deadline.
+// once, and makes the diagnosis. Promises: it ends, no matter who is silent: it waits for others as
+// long as the job may take to join, then looks at who is there, and gives each look a deadline.
 #pragma once
 
 #include <cstddef>
@@ -66,7 +66,7 @@ class DoctorCoordinator {
   void admit(const HelloCame& came);
   static asio::awaitable<void> dismiss(std::shared_ptr<ControlLink> link);
   void assign_node_ranks();
-  asio::awaitable<void> look(std::int64_t bytes);
+  asio::awaitable<void> probe(std::int64_t bytes);
   asio::awaitable<void> look_ourselves(std::int64_t bytes);
   void take(const NodeChecks& checks);
   DoctorEnd conclude();

@@ -27,12 +27,12 @@ namespace {
   const LastWords& words = last_words();
   const bool is_main = self == ::getpid();
   const Uncaught uncaught = as_terminating_error(is_main && words.may_leave_main);
-  ::_exit(words.say(uncaught.error, uncaught.stack));
+  ::_exit(words.print(uncaught.error, uncaught.stack));
 }
 
 }  // namespace
 
-int LastWords::say(const Error& error, const std::vector<const void*>& stack) const {
+int LastWords::print(const Error& error, const std::vector<const void*>& stack) const {
   const int code = explain(program, error);
   record(error);
   std::string frames;

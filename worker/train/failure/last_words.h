@@ -18,7 +18,7 @@ struct LastWords {
 
   /// Prints and writes it at once, and what own_frames() finds behind it, for which a teardown of
   /// the whole job may leave no time. Returns the exit code.
-  int say(const Error& error, const std::vector<const void*>& stack = {}) const;
+  int print(const Error& error, const std::vector<const void*>& stack = {}) const;
   /// Writes it alone: another rank prints it for all.
   void record(const Error& error) const;
 };

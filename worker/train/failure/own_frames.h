@@ -13,7 +13,7 @@ namespace ddp::worker {
 /// LibTorch carries, or throw_trace(). Empty: not known.
 std::vector<const void*> stack_of(const std::exception& error);
 
-/// Of a backtrace as LibTorch prints it, nullptr for a line that is none of a frame.
+/// Of a backtrace as LibTorch prints it, nullptr for a line that is not a frame.
 std::vector<const void*> read_backtrace(std::string_view backtrace);
 
 /// A line for each frame, innermost first, at most ten: "Tiny::forward(at::Tensor) at tiny.cpp:12";

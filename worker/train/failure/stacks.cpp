@@ -1,5 +1,5 @@
 // In the handler async-signal-safe calls only (signal-safety(7)): so the directory of threads is
-// read by the system call itself, and names stay mangled: whoever reads the text (the launcher,
+// read by the system call itself, and names stay mangled: anyone who reads the text (the launcher,
 // c++filt) has memory to demangle them. Two calls are not on that list: backtrace(3), which is safe
 // once it has been called before, and backtrace_symbols_fd(3), which takes the loader's lock. A
 // thread that hangs while it holds that (in dlopen) prints no names; the launcher ends it all the

@@ -17,7 +17,7 @@ namespace ddp::worker {
 inline constexpr int kUncaught = 1;
 
 /// What a rank ends by, and where that was thrown: the stack_of() it, empty where that says nothing
-/// to the user. Whoever tells it looks names up by own_frames(), which takes its time.
+/// to the user. Anyone who tells it looks names up by own_frames(), which takes its time.
 struct Uncaught {
   Error error;
   std::vector<const void*> stack{};

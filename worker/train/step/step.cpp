@@ -16,7 +16,7 @@ namespace {
 
 // In place of a rank: what all ranks draw alike.
 constexpr std::uint64_t kAllRanks = ~std::uint64_t{0};
-// 2^-40 of the first loss scale: an overflow that is left then is none of the scale's.
+// 2^-40 of the first loss scale: an overflow that is left then is not the scale's.
 constexpr int kMaxSkips = 40;
 
 /// Running statistics and the like, which a pass in training mode changes.
@@ -49,7 +49,7 @@ NamedTensor modes_of(const torch::nn::Module& model) {
 }  // namespace
 
 SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
-  // The reducer starts with one bucket and orders them anew after its first backward, a static
+  // The reducer starts with one bucket and orders them again after its first backward, a static
   // graph after its second. With three or more ranks a ring adds in an order that depends on the
   // layout; so each run, new or resumed, has these before its first step. In training mode, as a
   // model's graph may differ there; running statistics are put back.
@@ -71,22 +71,24 @@ SumNames Step::settle(const std::vector<std::int64_t>& samples) try {
   throw_as_own(error);
 }
 
-void Step::start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch) {
+void Step::start(const PartitionRequest& partition,
+                 std::int64_t epoch,
+                 std::int64_t step_in_epoch) {
   parts_.loader.start(
-      [walk = DealWalk(deal, epoch, step_in_epoch)]() mutable { return walk.next(); });
+      [walk = PartitionWalk(partition, epoch, step_in_epoch)]() mutable { return walk.next(); });
 }
 
-void Step::run(const StepDeal& deal,
+void Step::run(const StepPartition& partition,
                const Place& place,
                const StepRates& rates,
-               Tally& tally,
+               Meters& meters,
                const Commit& commit) try {
   std::optional<SavedBuffers> before;
   if (commit) before.emplace(parts_.forward.task().model());
   try {
-    run_passes(deal, place, tally);
+    run_passes(partition, place, meters);
     if (commit) {
-      close(place, tally);
+      close(place, meters);
       commit();
     }
   } catch (const PeerError&) {
@@ -96,22 +98,22 @@ void Step::run(const StepDeal& deal,
   set_phase(Phase::training);
   parts_.optimizer.step(rates);
   parts_.replica.zero_gradients();
-  if (!commit) close(place, tally);
+  if (!commit) close(place, meters);
 } catch (const c10::Error& error) {
   throw_as_own(error);
 }
 
 // Steps in a row that were skipped: with a commit those before this one.
-void Step::close(const Place& place, Tally& tally) const {
+void Step::close(const Place& place, Meters& meters) const {
   const FiniteCheck* const check = parts_.optimizer.finite_check();
-  tally.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
+  meters.close_step(place.step + 1, check != nullptr ? check->in_a_row() : at::Tensor());
   // It changes little from step to step, and to ask takes a lock.
   if (place.step % parts_.job.log_every == 0) {
     parts_.page.device_bytes.store(held_bytes(parts_.forward.device()), std::memory_order_relaxed);
   }
 }
 
-void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
+void Step::run_passes(const StepPartition& partition, const Place& place, Meters& meters) {
   // Dropout and the like draw by (seed, step, rank), whatever was drawn before.
   at::manual_seed(counted_seed(parts_.job.seed,
                                static_cast<std::uint64_t>(place.step),
@@ -122,8 +124,8 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
   const bool is_sum = parts_.job.loss.reduction == LossJob::Reduction::sum;
   at::Tensor weight;  // of all micro-steps so far
   double least_weight = 0;
-  for (std::size_t i = 0; i < deal.micro_steps.size(); ++i) {
-    const bool reduce = i + 1 == deal.micro_steps.size();
+  for (std::size_t i = 0; i < partition.micro_steps.size(); ++i) {
+    const bool reduce = i + 1 == partition.micro_steps.size();
     if (reduce) parts_.replica.prepare_to_reduce();
     set_phase(Phase::data);
     const Batch batch = parts_.loader.next();
@@ -135,17 +137,17 @@ void Step::run_passes(const StepDeal& deal, const Place& place, Tally& tally) {
     // With a weight that only the device knows: divided by a number of the same size for now, so
     // that gradients in 16 bits neither vanish nor overflow.
     const bool has_weight = pass.loss.weight.defined();
-    const double share = loss_share(has_weight ? 1 : batch.size(), deal.whole, world_size);
+    const double share = loss_share(has_weight ? 1 : batch.size(), partition.whole, world_size);
     const double factor = share * pass.loss.gain * (is_sum ? world_size : 1);
     const at::Tensor part = pass.loss.total * factor;
     parts_.replica.backward(parts_.precision.scale(part), reduce);
-    tally.add(parts_.forward.task(), pass);
+    meters.add(parts_.forward.task(), pass);
     if (!has_weight) continue;
     const at::Tensor own = pass.loss.weight.detach().to(at::kDouble);
     weight = weight.defined() ? weight + own : own;
     least_weight = std::max(least_weight, pass.loss.least_weight);
   }
-  if (weight.defined()) divide_by_weight(weight, least_weight, deal.whole);
+  if (weight.defined()) divide_by_weight(weight, least_weight, partition.whole);
 }
 
 void Step::divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole) {
@@ -179,7 +181,7 @@ std::optional<std::string> Step::find_odd_replicas(Compare compare) {
   std::string what = "weights";
   std::vector<int> odd;
   if (compare == Compare::everything || !has_compared_)
-    odd = parts_.replica.odd_ranks(frozen_of(parts_.forward.task().model()));
+    odd = parts_.replica.diverged_ranks(frozen_of(parts_.forward.task().model()));
   // The optimizer's state and the averages drift only where the weights do: compared once, after
   // the start or a resume has set them.
   if (odd.empty() && !has_compared_) {

@@ -11,12 +11,12 @@
 #include "worker/data/loader.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/group.h"
-#include "worker/plan/deal.h"
 #include "worker/plan/job.h"
+#include "worker/plan/partition.h"
 #include "worker/train/step/forward.h"
+#include "worker/train/step/meters.h"
 #include "worker/train/step/optimizer.h"
 #include "worker/train/step/precision.h"
-#include "worker/train/step/tally.h"
 #include "worker/train/step/vote.h"
 
 namespace ddp::worker {
@@ -46,7 +46,7 @@ class Step {
 
   /// The steps to come are those from step `step_in_epoch` of `epoch` on, one after the other;
   /// their samples are loaded ahead.
-  void start(const DealRequest& deal, std::int64_t epoch, std::int64_t step_in_epoch);
+  void start(const PartitionRequest& partition, std::int64_t epoch, std::int64_t step_in_epoch);
 
   struct Place {
     std::int64_t step = 0;  // optimizer steps done in the run
@@ -54,22 +54,22 @@ class Step {
   };
   /// The gradient is that of the mean over the whole batch, however it was dealt: the sum of all
   /// losses over all ranks and micro-steps divided by the sum of their weights. The sums of the
-  /// step go to `tally`. With `commit` they are there when it is called: the gradients are those of
-  /// all ranks by then, and weights change when it returns; a PeerError, until then or by itself,
-  /// leaves the model as it was. Errors: PeerError, and those of the loader and the task.
+  /// step go to `meters`. With `commit` they are there when it is called: the gradients are those
+  /// of all ranks by then, and weights change when it returns; a PeerError, until then or by
+  /// itself, leaves the model as it was. Errors: PeerError, and those of the loader and the task.
   using Commit = std::function<void()>;
-  void run(const StepDeal& deal,
+  void run(const StepPartition& partition,
            const Place& place,
            const StepRates& rates,
-           Tally& tally,
+           Meters& meters,
            const Commit& commit = {});
 
   /// What is not finite, so that training must end after this step; nothing: it goes on. Where such
   /// steps are skipped, too many in a row end it.
   std::optional<std::string> why_lost(const AgreedStep& agreed);
 
-  /// `others`: all but the weights, where these are compared by what is saved (Keeper). The first
-  /// time since the start or a resume it is everything all the same.
+  /// `others`: all but the weights, where these are compared by what is saved (Checkpointer). The
+  /// first time since the start or a resume it is everything all the same.
   enum class Compare { everything, others };
   /// What differs between the ranks and where, for people; nothing: all is bit-equal. All ranks
   /// call it. Errors: PeerError.
@@ -78,8 +78,8 @@ class Step {
  private:
   void set_phase(Phase phase) const { parts_.page.phase.store(phase, std::memory_order_relaxed); }
   void divide_by_weight(const at::Tensor& weight, double least, std::int64_t whole);
-  void run_passes(const StepDeal& deal, const Place& place, Tally& tally);
-  void close(const Place& place, Tally& tally) const;
+  void run_passes(const StepPartition& partition, const Place& place, Meters& meters);
+  void close(const Place& place, Meters& meters) const;
 
   Parts parts_;
   int bad_losses_ = 0;         // in a row

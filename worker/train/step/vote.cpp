@@ -7,24 +7,24 @@
 
 namespace ddp::worker {
 
-std::optional<AgreedStep> Votes::after_step(const Wishes& mine) {
+std::optional<AgreedStep> Votes::after_step(const VoteRequest& mine) {
   std::optional<AgreedStep> before = take();
-  if (const std::optional<Tally::Closed> closed = tally_.take(/*also_newest=*/false))
+  if (const std::optional<Meters::Closed> closed = meters_.take(/*also_newest=*/false))
     propose(*closed, mine);
   return before;
 }
 
-std::vector<AgreedStep> Votes::rest(const Wishes& mine) {
+std::vector<AgreedStep> Votes::drain(const VoteRequest& mine) {
   std::vector<AgreedStep> steps;
   while (true) {
     if (const std::optional<AgreedStep> agreed = take()) steps.push_back(*agreed);
-    const std::optional<Tally::Closed> closed = tally_.take(/*also_newest=*/true);
+    const std::optional<Meters::Closed> closed = meters_.take(/*also_newest=*/true);
     if (!closed) return steps;
     propose(*closed, mine);
   }
 }
 
-void Votes::propose(const Tally::Closed& closed, const Wishes& mine) {
+void Votes::propose(const Meters::Closed& closed, const VoteRequest& mine) {
   assert(!pending_);
   const SaveOutcome& saves = mine.saves;
   std::vector<double> values{mine.stop,
@@ -56,7 +56,7 @@ std::optional<AgreedStep> Votes::take() {
                      values[2],
                      values[3],
                      {values[4], values[5], values[6], values[7], values[8]}},
-                    tally_.names().to_sums(values.subspan(9)),
+                    meters_.names().to_sums(values.subspan(9)),
                     pending_->skips};
   pending_.reset();
   return agreed;

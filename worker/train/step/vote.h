@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "worker/dist/group.h"
-#include "worker/train/step/tally.h"
+#include "worker/train/step/meters.h"
 
 namespace ddp::worker {
 
@@ -26,7 +26,7 @@ struct SaveOutcome {
 };
 
 /// What a rank wants; of all ranks, how many want it.
-struct Wishes {
+struct VoteRequest {
   double stop = 0;    // with a checkpoint, to be continued: it was asked to
   double save = 0;    // its clock says that it is time
   double finish = 0;  // a hook wants the run to end here
@@ -38,7 +38,7 @@ struct Wishes {
 struct AgreedStep {
   std::int64_t step = 0;
   std::chrono::steady_clock::time_point at;  // when this rank gave its vote
-  Wishes wishes;                             // as of that moment
+  VoteRequest request;                       // as of that moment
   StepSums sums;                             // of all ranks
   double skips = 0;                          // steps in a row that were skipped
 };
@@ -46,15 +46,15 @@ struct AgreedStep {
 class Votes {
  public:
   /// Both outlive it.
-  Votes(Group& group, Tally& tally) : group_(group), tally_(tally) {}
+  Votes(Group& group, Meters& meters) : group_(group), meters_(meters) {}
 
   /// After each step, on every rank: starts a vote with the sums of the step before, which are on
   /// the host by now, and returns the one that was under way. Errors: PeerError.
-  std::optional<AgreedStep> after_step(const Wishes& mine);
+  std::optional<AgreedStep> after_step(const VoteRequest& mine);
 
   /// All steps that nobody has heard of yet, also the newest. Blocks: until all ranks have done
   /// them. All ranks call it. Errors: PeerError.
-  std::vector<AgreedStep> rest(const Wishes& mine);
+  std::vector<AgreedStep> drain(const VoteRequest& mine);
 
  private:
   struct Pending {
@@ -64,11 +64,11 @@ class Votes {
     std::unique_ptr<PendingSum> sum;
   };
 
-  void propose(const Tally::Closed& closed, const Wishes& mine);
+  void propose(const Meters::Closed& closed, const VoteRequest& mine);
   std::optional<AgreedStep> take();
 
   Group& group_;
-  Tally& tally_;
+  Meters& meters_;
   std::optional<Pending> pending_;
 };
 

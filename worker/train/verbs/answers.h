@@ -20,7 +20,7 @@ class Answers {
   /// Says what `outputs` mean for each image of `batch`: a line, in their order. Returns how many
   /// of them could not be read again; each was named. Errors: UsageError for outputs that are none
   /// of such a task, and for files that cannot be written.
-  virtual std::size_t say(const Batch& batch, const Outputs& outputs) = 0;
+  virtual std::size_t print(const Batch& batch, const Outputs& outputs) = 0;
   /// After the last batch. Errors: UsageError.
   virtual void finish() {}
 };

@@ -54,7 +54,7 @@ class ObjectAnswers : public Answers {
     if (options.output) files_.emplace(*options.output, images_, class_names_);
   }
 
-  std::size_t say(const Batch& batch, const Outputs& outputs) override {
+  std::size_t print(const Batch& batch, const Outputs& outputs) override {
     const auto classes = static_cast<std::int64_t>(class_names_.size());
     if (outputs.size() < 2 || outputs[1].dim() != 3 || outputs[1].size(2) != classes)
       throw UsageError(

@@ -105,7 +105,7 @@ class ClassAnswers : public Answers {
   ClassAnswers(const std::vector<NamedImage>& images, const DataFacts& data, const Options& options)
       : images_(images), data_(data), options_(options) {}
 
-  std::size_t say(const Batch& batch, const Outputs& outputs) override {
+  std::size_t print(const Batch& batch, const Outputs& outputs) override {
     const bool has_scores = outputs.size() == 1 && outputs[0].dim() == 2 &&
                             outputs[0].size(0) == batch.size() &&
                             outputs[0].size(1) == data_.classes;
@@ -180,7 +180,7 @@ int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Op
   Job job = make_job(session.job, 1);
   job.model.weights.reset();
   const Device device = prepare_device(job, session);
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   const std::unique_ptr<Task> task = make_task(job, data, session.registry, *alone);
   Precision precision(job.amp, device.device);
   precision.prepare(task->model());
@@ -209,7 +209,7 @@ int predict(const Session& session, const LoadedCheckpoint& checkpoint, const Op
     const Loader::Bad bad = loader.take_bad_samples();
     print_bad(bad, images, options.is_json);
     unread += bad.size();
-    if (batch.size() > 0) unread += answers->say(batch, forward.outputs(batch));
+    if (batch.size() > 0) unread += answers->print(batch, forward.outputs(batch));
   }
   answers->finish();
   if (unread == 0) return exit_code::kOk;

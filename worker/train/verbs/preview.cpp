@@ -151,7 +151,7 @@ Image grid_of(const std::vector<Cell>& cells) {
 int preview(const Session& session, const std::filesystem::path& path) {
   const Job job = make_job(session.job, session.self.world_size);
   require_known(session.registry, job);
-  const std::unique_ptr<Group> alone = make_alone();
+  const std::unique_ptr<Group> alone = single_process_group();
   LoadedData loaded;
   load_data(session.registry, job.data, *alone, session.page, loaded);
   const Sources& data = loaded.sources;

@@ -10,31 +10,31 @@ namespace ddp::worker {
 
 /// Reads as a T. A copy may be looked at by anybody at any time, so to make one counts as a look.
 template <typename T>
-class Noted {
+class Tracked {
  public:
-  Noted() = default;
+  Tracked() = default;
   template <typename Value>
-  requires(std::convertible_to<Value, T> && !std::same_as<std::remove_cvref_t<Value>, Noted>)
-      Noted(Value&& value)
+  requires(std::convertible_to<Value, T> && !std::same_as<std::remove_cvref_t<Value>, Tracked>)
+      Tracked(Value&& value)
       : value_(std::forward<Value>(value)) {}  // in place of the value itself
-  Noted(const Noted& other) : value_(other.look()), was_read_(true) {}
-  Noted(Noted&& other) noexcept = default;
-  Noted& operator=(const Noted& other) {
-    value_ = other.look();
+  Tracked(const Tracked& other) : value_(other.read()), was_read_(true) {}
+  Tracked(Tracked&& other) noexcept = default;
+  Tracked& operator=(const Tracked& other) {
+    value_ = other.read();
     was_read_ = true;
     return *this;
   }
-  Noted& operator=(Noted&& other) noexcept = default;
-  ~Noted() = default;
+  Tracked& operator=(Tracked&& other) noexcept = default;
+  ~Tracked() = default;
 
-  operator const T&() const { return look(); }
-  const T* operator->() const { return &look(); }
+  operator const T&() const { return read(); }
+  const T* operator->() const { return &read(); }
 
   /// Whether it is another value than `usual`, and was not looked at. No look itself.
   [[nodiscard]] bool is_ignored(const T& usual) const { return !was_read_ && value_ != usual; }
 
  private:
-  const T& look() const {
+  const T& read() const {
     if (!was_read_) was_read_ = true;  // a copy may be read by several threads
     return value_;
   }

@@ -16,7 +16,7 @@
 
 namespace ddp::worker {
 
-struct DealRequest {
+struct PartitionRequest {
   std::int64_t size = 0;      // samples of the data set
   std::int64_t batch = 1;     // of the whole job: an optimizer step
   std::int64_t per_rank = 1;  // the largest micro-batch
@@ -40,48 +40,48 @@ struct MicroBatch {
 };
 
 /// One rank's part of one optimizer step.
-struct StepDeal {
+struct StepPartition {
   // Indices of samples. Every rank has as many micro-steps, none of them empty.
   std::vector<std::vector<std::int64_t>> micro_steps;
   std::int64_t whole = 0;  // samples of all ranks
 };
 
 /// Optimizer steps of an epoch: size / batch, rounded up, or down with drop_last.
-std::int64_t steps_per_epoch(const DealRequest& request);
+std::int64_t steps_per_epoch(const PartitionRequest& request);
 
 /// The steps of one epoch.
-class EpochDeal {
+class EpochPartition {
  public:
   /// Errors: std::logic_error for an empty set, a rank outside its world, fewer samples in the
   /// batch than ranks, weights of another size, or more samples than kMaxShardedSize.
-  EpochDeal(const DealRequest& request, std::int64_t epoch);
+  EpochPartition(const PartitionRequest& request, std::int64_t epoch);
 
   /// The last step of an epoch may be shorter. It is filled up from the head of the permutation, as
   /// Python's sampler fills it, until each of `fill` ranks has equally many, but never beyond a
   /// whole batch; and until each rank has one.
   /// Precondition: step < steps_per_epoch().
-  [[nodiscard]] StepDeal step(std::int64_t step) const;
+  [[nodiscard]] StepPartition step(std::int64_t step) const;
 
  private:
-  DealRequest request_;
+  PartitionRequest request_;
   std::vector<std::int64_t> order_;
 };
 
 /// One rank's micro-batches of a whole run, one after the other, from a step of an epoch on,
 /// without an end.
-class DealWalk {
+class PartitionWalk {
  public:
-  /// Errors: as EpochDeal, from next().
-  DealWalk(const DealRequest& request, std::int64_t epoch, std::int64_t step)
+  /// Errors: as EpochPartition, from next().
+  PartitionWalk(const PartitionRequest& request, std::int64_t epoch, std::int64_t step)
       : request_(request), epoch_(epoch), step_(step) {}
 
   MicroBatch next();
 
  private:
-  DealRequest request_;
+  PartitionRequest request_;
   std::int64_t epoch_;
   std::int64_t step_;  // of the epoch: the next one
-  std::optional<EpochDeal> deal_;
+  std::optional<EpochPartition> partition_;
   std::vector<std::vector<std::int64_t>> left_;  // of the last step, the next one at the end
 };
 

@@ -62,16 +62,16 @@ class PassSums {
   [[nodiscard]] StepSums sums() const;
 
  private:
-  friend class Tally;
+  friend class Meters;
   NamedSums device_;  // "loss", "weight" where the task has one, "loss/PART", "COUNT"
   double samples_ = 0;
   double least_weight_ = 0;
 };
 
-class Tally {
+class Meters {
  public:
   /// `names` are those of the passes to come.
-  explicit Tally(SumNames names) : names_(std::move(names)) {}
+  explicit Meters(SumNames names) : names_(std::move(names)) {}
 
   [[nodiscard]] const SumNames& names() const { return names_; }
 

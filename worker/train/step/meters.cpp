@@ -1,4 +1,4 @@
-#include "worker/train/step/tally.h"
+#include "worker/train/step/meters.h"
 
 #include <torch/torch.h>
 
@@ -130,7 +130,7 @@ StepSums PassSums::sums() const {
   return sums;
 }
 
-void Tally::close_step(std::int64_t step, const at::Tensor& skips) {
+void Meters::close_step(std::int64_t step, const at::Tensor& skips) {
   const at::NoGradGuard no_grad;
   at::Tensor sums = running_.device_.sums();
   if (skips.defined()) sums = at::cat({sums, skips.to(sums.options()).reshape({1})});
@@ -151,7 +151,7 @@ void Tally::close_step(std::int64_t step, const at::Tensor& skips) {
   running_.samples_ = 0;
 }
 
-std::optional<Tally::Closed> Tally::take(bool also_newest) {
+std::optional<Meters::Closed> Meters::take(bool also_newest) {
   if (sent_.size() < (also_newest ? 1 : 2)) return {};
   const Sent sent = std::move(sent_.front());
   sent_.pop_front();

@@ -23,9 +23,9 @@
 
 namespace ddp::worker {
 
-class Ledger {
+class RunLog {
  public:
-  /// Everything outlives the ledger.
+  /// Everything outlives the run_log.
   struct Parts {
     const Job& job;
     Group& group;
@@ -44,7 +44,7 @@ class Ledger {
     at::Device device = at::kCPU;
   };
 
-  explicit Ledger(Parts parts) : parts_(std::move(parts)) {}
+  explicit RunLog(Parts parts) : parts_(std::move(parts)) {}
 
   /// The run begins, or goes on, at `position`; it has `steps` in all. Records of later steps are
   /// dropped from the files. Blocks: while rank 0 reads them.
@@ -77,7 +77,7 @@ class Ledger {
   void restart_clock(const Position& position);
 
   /// On the console, by rank 0.
-  void say(const std::string& text) const;
+  void print(const std::string& text) const;
   /// What the collectives took, the table of all epochs, and where the run's files are.
   void close() const;
 

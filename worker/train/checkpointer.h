@@ -31,9 +31,9 @@ inline constexpr const char* kBeginning = "the beginning";
 std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
                                             const std::string& otherwise = kBeginning);
 
-class Keeper {
+class Checkpointer {
  public:
-  /// Everything outlives the keeper.
+  /// Everything outlives the checkpointer.
   struct Parts {
     const Job& job;
     Group& group;
@@ -45,12 +45,13 @@ class Keeper {
     std::int64_t steps = 0;             // of the whole run
     std::int64_t steps_per_epoch = 0;
     std::vector<std::string> parameters{};  // of the model, by name, the frozen ones too
-    const DataFacts* data = nullptr;  // what is trained on, for who uses a checkpoint; null: untold
+    const DataFacts* data =
+        nullptr;  // what is trained on, for who uses a checkpoint; null: not reported
     // Of an earlier round, and gone once it is restored. Null: this is the first one, on all ranks.
     std::optional<HeldState>* held = nullptr;
   };
 
-  explicit Keeper(Parts parts);
+  explicit Checkpointer(Parts parts);
 
   /// The position that a rank holds from an earlier round; else that of the newest checkpoint of
   /// this run, or of the one that the job names, or the start. Model and optimizer are then those
@@ -68,9 +69,9 @@ class Keeper {
   /// Whether the longest time between two checkpoints is over. One clock decides for all: rank 0's.
   [[nodiscard]] bool is_time() const;
 
-  enum class Which { missing, anew };
+  enum class Which { missing, again };
   /// Begins to save what is trained. `missing`: where the newest checkpoint is of that step, it is
-  /// amended instead; `anew`: the weights are others than those that it holds. All ranks call it.
+  /// amended instead; `again`: the weights are others than those that it holds. All ranks call it.
   /// Blocks: for a copy of the state, which other ranks digest meanwhile, and before that while an
   /// earlier one is still written. Errors: PeerError.
   void save(const Position& position, Which which = Which::missing);
@@ -133,7 +134,7 @@ class Keeper {
   std::int64_t newest_step_ = -1;
   mutable std::mutex mutex_;  // of what follows: the thread writes it
   SaveOutcome outcome_;
-  std::vector<int> odd_ranks_;  // of outcome_.odd_step
+  std::vector<int> diverged_ranks_;  // of outcome_.odd_step
   MissedSaves missed_;
   std::string failure_;                               // of the newest save that ended the run
   Background background_{"that writes checkpoints"};  // ends first

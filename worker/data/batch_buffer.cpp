@@ -1,4 +1,4 @@
-#include "worker/data/slab.h"
+#include "worker/data/batch_buffer.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty.h>
@@ -64,7 +64,7 @@ Target stack(const std::vector<const Array*>& targets, std::size_t number) {
 
 }  // namespace
 
-void Slab::begin(std::size_t samples) {
+void BatchBuffer::begin(std::size_t samples) {
   places_.resize(samples);
   for (Place& place : places_)
     place.is_there = false;
@@ -73,7 +73,7 @@ void Slab::begin(std::size_t samples) {
   if (is_pinned_) memory_ = at::Tensor();
 }
 
-const at::Tensor& Slab::memory_for(const Array& input) {
+const at::Tensor& BatchBuffer::memory_for(const Array& input) {
   const std::lock_guard lock(mutex_);
   if (has_memory_) {
     if (input.type != type_ || input.shape != shape_) refuse("inputs", input.shape, shape_);
@@ -89,8 +89,8 @@ const at::Tensor& Slab::memory_for(const Array& input) {
   std::vector<std::int64_t> shape = shape_;
   shape.insert(shape.begin(), static_cast<std::int64_t>(places_.size()));
   const at::ScalarType type = is_image ? table_->type() : scalar_type(type_);
-  // Who still holds a batch keeps its memory. The fence: whoever let go of it has also read all of
-  // it by then; LibTorch's count alone does not promise that.
+  // Who still holds a batch keeps its memory. The fence: anyone who let go of it has also read all
+  // of it by then; LibTorch's count alone does not promise that.
   const bool is_free = memory_.defined() && memory_.storage().use_count() == 1;
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_free || memory_.scalar_type() != type || memory_.sizes() != at::IntArrayRef(shape)) {
@@ -102,7 +102,7 @@ const at::Tensor& Slab::memory_for(const Array& input) {
   return memory_;
 }
 
-void Slab::put(std::size_t place, Sample& sample) {
+void BatchBuffer::put(std::size_t place, Sample& sample) {
   Place& here = places_[place];
   const at::Tensor& memory = memory_for(sample.input);
   const auto row = static_cast<std::int64_t>(place);
@@ -119,7 +119,7 @@ void Slab::put(std::size_t place, Sample& sample) {
   here.is_there = true;
 }
 
-Batch Slab::take() {
+Batch BatchBuffer::take() {
   Batch batch;
   std::vector<const Place*> there;
   std::int64_t row = 0;

@@ -1,5 +1,5 @@
 // Who gets which samples: the whole batch belongs to the run, not to the ranks.
-#include "worker/plan/deal.h"
+#include "worker/plan/partition.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,11 @@
 namespace ddp::worker {
 namespace {
 
-DealRequest request_of(std::int64_t size, std::int64_t batch, int ranks, std::int64_t per_rank) {
-  DealRequest request;
+PartitionRequest request_of(std::int64_t size,
+                            std::int64_t batch,
+                            int ranks,
+                            std::int64_t per_rank) {
+  PartitionRequest request;
   request.size = size;
   request.batch = batch;
   request.per_rank = per_rank;
@@ -21,10 +24,12 @@ DealRequest request_of(std::int64_t size, std::int64_t batch, int ranks, std::in
 }
 
 /// What all ranks get in one step, as a multiset.
-std::multiset<std::int64_t> samples_of(DealRequest request, std::int64_t epoch, std::int64_t step) {
+std::multiset<std::int64_t> samples_of(PartitionRequest request,
+                                       std::int64_t epoch,
+                                       std::int64_t step) {
   std::multiset<std::int64_t> samples;
   for (request.rank = 0; request.rank < request.world_size; ++request.rank) {
-    for (const auto& micro : EpochDeal(request, epoch).step(step).micro_steps)
+    for (const auto& micro : EpochPartition(request, epoch).step(step).micro_steps)
       samples.insert(micro.begin(), micro.end());
   }
   return samples;
@@ -36,19 +41,19 @@ TEST(Deal, EqualSharesAreThoseOfPythonsSamplerAndLoader) {
     for (const int ranks : {1, 2, 4}) {
       const std::int64_t per_rank = 3;
       const std::int64_t accumulate = 2;
-      DealRequest request = request_of(size, per_rank * accumulate * ranks, ranks, per_rank);
+      PartitionRequest request = request_of(size, per_rank * accumulate * ranks, ranks, per_rank);
       for (request.rank = 0; request.rank < ranks; ++request.rank) {
         ShardRequest sampler{.size = size, .world_size = ranks, .rank = request.rank, .seed = 3};
         std::vector<std::int64_t> dealt;
-        const EpochDeal deal(request, 5);
+        const EpochPartition partition(request, 5);
         for (std::int64_t step = 0; step < steps_per_epoch(request); ++step) {
           std::int64_t of_step = 0;
-          for (const auto& micro : deal.step(step).micro_steps) {
+          for (const auto& micro : partition.step(step).micro_steps) {
             EXPECT_LE(micro.size(), static_cast<std::size_t>(per_rank));
             of_step += static_cast<std::int64_t>(micro.size());
             dealt.insert(dealt.end(), micro.begin(), micro.end());
           }
-          EXPECT_EQ(of_step * ranks, deal.step(step).whole);
+          EXPECT_EQ(of_step * ranks, partition.step(step).whole);
         }
         EXPECT_EQ(dealt, shard(sampler, 5)) << size << " samples, rank " << request.rank;
       }
@@ -67,20 +72,20 @@ TEST(Deal, AStepIsTheSameSamplesForEveryNumberOfRanks) {
 
 TEST(Deal, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
   for (const std::int64_t per_rank : {43, 22, 15}) {
-    DealRequest request = request_of(128, 128, 3, per_rank);
+    PartitionRequest request = request_of(128, 128, 3, per_rank);
     std::vector<std::size_t> shares;
     std::set<std::size_t> micro_steps;
     for (request.rank = 0; request.rank < 3; ++request.rank) {
-      const StepDeal deal = EpochDeal(request, 0).step(0);
+      const StepPartition partition = EpochPartition(request, 0).step(0);
       std::size_t share = 0;
-      for (const auto& micro : deal.micro_steps) {
+      for (const auto& micro : partition.micro_steps) {
         EXPECT_FALSE(micro.empty());
         EXPECT_LE(micro.size(), static_cast<std::size_t>(per_rank));
         share += micro.size();
       }
       shares.push_back(share);
-      micro_steps.insert(deal.micro_steps.size());
-      EXPECT_EQ(deal.whole, 128);
+      micro_steps.insert(partition.micro_steps.size());
+      EXPECT_EQ(partition.whole, 128);
     }
     EXPECT_EQ(shares, (std::vector<std::size_t>{43, 43, 42}));
     EXPECT_EQ(micro_steps.size(), 1U);
@@ -89,9 +94,9 @@ TEST(Deal, SharesDifferByOneAndEveryRankHasAsManyMicroSteps) {
 
 TEST(Deal, TheLastStepIsFilledUpToEqualSharesButNotBeyondABatch) {
   // 10 samples in batches of 8 over 3 ranks: 2 are left, filled up to 3.
-  EXPECT_EQ(EpochDeal(request_of(10, 8, 3, 3), 0).step(1).whole, 3);
+  EXPECT_EQ(EpochPartition(request_of(10, 8, 3, 3), 0).step(1).whole, 3);
   // 23 in batches of 8: 7 are left; 9 would be more than a batch.
-  EXPECT_EQ(EpochDeal(request_of(23, 8, 3, 3), 0).step(2).whole, 8);
+  EXPECT_EQ(EpochPartition(request_of(23, 8, 3, 3), 0).step(2).whole, 8);
   EXPECT_EQ(steps_per_epoch(request_of(23, 8, 3, 3)), 3);
 }
 
@@ -101,11 +106,11 @@ TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
       for (std::int64_t batch = ranks; batch <= 2 * ranks + 3; ++batch) {
         for (std::int64_t accumulate = 1; accumulate * ranks <= batch; ++accumulate) {
           const std::int64_t per_rank = (batch + accumulate * ranks - 1) / (accumulate * ranks);
-          DealRequest request = request_of(size, batch, ranks, per_rank);
+          PartitionRequest request = request_of(size, batch, ranks, per_rank);
           for (request.rank = 0; request.rank < ranks; ++request.rank) {
-            const EpochDeal deal(request, 1);
+            const EpochPartition partition(request, 1);
             for (std::int64_t step = 0; step < steps_per_epoch(request); ++step) {
-              for (const auto& micro : deal.step(step).micro_steps)
+              for (const auto& micro : partition.step(step).micro_steps)
                 ASSERT_FALSE(micro.empty()) << size << " samples, " << batch << " of " << ranks;
             }
           }
@@ -119,9 +124,9 @@ TEST(Deal, EveryRankHasASampleInEveryStepOfAnySize) {
 TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
   for (const std::int64_t size : {96, 50, 33, 17}) {
     for (const int first : {1, 2, 3, 4}) {
-      const DealRequest begun = request_of(size, 16, first, 8);
+      const PartitionRequest begun = request_of(size, 16, first, 8);
       for (const int ranks : {1, 2, 3, 5, 8}) {
-        DealRequest later = begun;
+        PartitionRequest later = begun;
         later.world_size = ranks;
         for (std::int64_t step = 0; step < steps_per_epoch(begun); ++step) {
           const std::multiset<std::int64_t> samples = samples_of(later, 2, step);
@@ -134,15 +139,15 @@ TEST(Deal, StepsOfARunHoldTheSameSamplesForAnyNumberOfRanks) {
 }
 
 TEST(Deal, WhatCannotBeDealtIsRefused) {
-  EXPECT_THROW(EpochDeal(request_of(10, 2, 3, 1), 0), std::logic_error);
-  EXPECT_THROW(EpochDeal(request_of(0, 3, 3, 1), 0), std::logic_error);
+  EXPECT_THROW(EpochPartition(request_of(10, 2, 3, 1), 0), std::logic_error);
+  EXPECT_THROW(EpochPartition(request_of(0, 3, 3, 1), 0), std::logic_error);
 }
 
-TEST(DealWalk, GoesOverTheBordersOfEpochs) {
-  const DealRequest request = request_of(50, 20, 2, 4);
-  DealWalk walk(request, 1, 2);
+TEST(PartitionWalk, GoesOverTheBordersOfEpochs) {
+  const PartitionRequest request = request_of(50, 20, 2, 4);
+  PartitionWalk walk(request, 1, 2);
   for (const auto& [epoch, step] : {std::pair{1, 2}, {2, 0}, {2, 1}, {2, 2}, {3, 0}}) {
-    for (const auto& micro : EpochDeal(request, epoch).step(step).micro_steps) {
+    for (const auto& micro : EpochPartition(request, epoch).step(step).micro_steps) {
       const MicroBatch next = walk.next();
       EXPECT_EQ(next.indices, micro) << epoch << ":" << step;
       EXPECT_EQ(next.epoch, epoch);

@@ -16,7 +16,7 @@ namespace ddp::worker {
 inline constexpr int kPartBits = 7;
 inline constexpr int kParts = 1 << kPartBits;
 /// What is mixed of pixels inside alone ends that much before the last one, whatever rounding does.
-inline constexpr double kLess = 1.0 / 64;
+inline constexpr double kInset = 1.0 / 64;
 
 /// What goes straight along a row: its value at pixel x.
 struct Line {
@@ -49,13 +49,13 @@ inline Range above_zero(const Line& line, Range range) {
 
 /// Where the pixels of one row come from, in pixels: 0 is the middle of the first one. They are x /
 /// depth and y / depth.
-struct Way {
+struct RowSource {
   Line x;
   Line y;
   Line depth;
 
   /// `back`: from numbers of pixels to those that they come from.
-  Way(const Matrix3& back, int row)
+  RowSource(const Matrix3& back, int row)
       : x{back[0], back[1] * row + back[2]},
         y{back[3], back[4] * row + back[5]},
         depth{back[6], back[7] * row + back[8]} {}

@@ -1,4 +1,4 @@
-#include "worker/train/ledger.h"
+#include "worker/train/run_log.h"
 
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/ops/tensor.h>
@@ -85,7 +85,7 @@ EpochRecord to_record(const RecordedEpoch& recorded) {
 
 }  // namespace
 
-void Ledger::open(const Position& position, std::int64_t steps) {
+void RunLog::open(const Position& position, std::int64_t steps) {
   if (parts_.run_dir != nullptr) {
     MetricsRequest request{.directory = *parts_.run_dir};
     request.jsonl = parts_.job.jsonl;
@@ -107,12 +107,12 @@ void Ledger::open(const Position& position, std::int64_t steps) {
     if (position.step > 0) read_earlier(position);
   }
   parts_.page.steps_total.store(steps, std::memory_order_relaxed);
-  note_step(position, ProgressPage::kUntold);
-  note_loss(ProgressPage::kUntold);
+  note_step(position, ProgressPage::kNotReported);
+  note_loss(ProgressPage::kNotReported);
   restart_clock(position);
 }
 
-void Ledger::read_earlier(const Position& position) {
+void RunLog::read_earlier(const Position& position) {
   for (const RecordedEpoch& recorded : read_run(*parts_.run_dir).epochs) {
     // A file that is no longer written also tells what is going to be done again.
     const bool is_open = recorded.is_whole ? position.step_in_epoch > 0 : !position.result;
@@ -124,7 +124,7 @@ void Ledger::read_earlier(const Position& position) {
   earlier_epochs_ = epochs_.size();
 }
 
-void Ledger::note_result(std::int64_t step, const NamedValues& test) {
+void RunLog::note_result(std::int64_t step, const NamedValues& test) {
   const RoundFacts& round = parts_.round;
   const std::optional<double> result = find_value(test, round.watched);
   if (!result || !is_better(round.is_higher_better, *result, best_)) return;
@@ -132,7 +132,7 @@ void Ledger::note_result(std::int64_t step, const NamedValues& test) {
   best_step_ = step;
 }
 
-std::string Ledger::job_line(const Position& position, std::int64_t steps) const {
+std::string RunLog::job_line(const Position& position, std::int64_t steps) const {
   boost::json::object line{{"kind", "job"},
                            {"name", parts_.job.name},
                            {"run_dir", parts_.run_dir->path().string()},
@@ -145,7 +145,7 @@ std::string Ledger::job_line(const Position& position, std::int64_t steps) const
   return boost::json::serialize(line) + "\n";
 }
 
-void Ledger::note_step(const Position& position, double lr) const {
+void RunLog::note_step(const Position& position, double lr) const {
   ProgressPage& page = parts_.page;
   page.epoch.store(epoch_number(position.epoch), std::memory_order_relaxed);
   page.step.store(position.step, std::memory_order_relaxed);
@@ -154,12 +154,12 @@ void Ledger::note_step(const Position& position, double lr) const {
   touch(page);
 }
 
-void Ledger::note_test(const NamedValues& test) const {
+void RunLog::note_test(const NamedValues& test) const {
   if (const std::optional<double> accuracy = find_value(test, "accuracy"))
     parts_.page.accuracy.store(*accuracy, std::memory_order_relaxed);
 }
 
-void Ledger::write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more) {
+void RunLog::write(const AgreedStep& agreed, const SumNames& names, double lr, NamedValues more) {
   StepRecord record;
   record.step = agreed.step;
   record.epoch = (agreed.step - 1) / parts_.steps_per_epoch;
@@ -174,7 +174,7 @@ void Ledger::write(const AgreedStep& agreed, const SumNames& names, double lr, N
   if (metrics_) metrics_->write(record);
 }
 
-EpochRecord Ledger::start_record(const Position& position, const SumNames& names) const {
+EpochRecord RunLog::start_record(const Position& position, const SumNames& names) const {
   EpochRecord record;
   record.epoch = position.epoch;
   record.step = position.step;
@@ -196,19 +196,19 @@ EpochRecord Ledger::start_record(const Position& position, const SumNames& names
   return record;
 }
 
-void Ledger::write(const EpochRecord& record) {
+void RunLog::write(const EpochRecord& record) {
   if (metrics_) metrics_->write(record);
   epochs_.push_back(record);
   note_result(record.step, record.test);
 }
 
-void Ledger::write(const EvaluationRecord& record) {
+void RunLog::write(const EvaluationRecord& record) {
   if (metrics_) metrics_->write(record);
   note_result(record.step, record.test);
-  say(evaluation_line(record));
+  print(evaluation_line(record));
 }
 
-void Ledger::write_ranks(const EpochRecord& record, std::int64_t steps) {
+void RunLog::write_ranks(const EpochRecord& record, std::int64_t steps) {
   constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
   const NamedValues step{{"step_ms", 1000 * record.seconds / static_cast<double>(steps)}};
   const NamedValues memory{{kMemory, memory_mib(parts_.device)}};
@@ -237,29 +237,29 @@ void Ledger::write_ranks(const EpochRecord& record, std::int64_t steps) {
   if (metrics_) metrics_->show(record.step, compare_ranks(numbers));
 }
 
-void Ledger::write_save(std::int64_t step) {
+void RunLog::write_save(std::int64_t step) {
   if (rounds_) rounds_->write_save(step);
 }
 
-void Ledger::restart_clock(const Position& position) {
+void RunLog::restart_clock(const Position& position) {
   window_start_ = Clock::now();
   window_step_ = position.step;
 }
 
-void Ledger::say(const std::string& text) const {
+void RunLog::print(const std::string& text) const {
   if (parts_.group.is_root()) std::cout << text << std::endl;
 }
 
-void Ledger::close() const {
+void RunLog::close() const {
   set_phase(Phase::finished);
   const std::optional<DdpFigures> figures = parts_.replica.figures();
   std::string text;
   if (epochs_.size() > earlier_epochs_) {  // else nothing was left to train
-    if (figures) say(figures_line(*figures));
+    if (figures) print(figures_line(*figures));
     text = final_table(epochs_, best_step_);
   }
   if (parts_.run_dir != nullptr) text += "run directory: " + parts_.run_dir->path().string();
-  if (!text.empty()) say(text);
+  if (!text.empty()) print(text);
 }
 
 }  // namespace ddp::worker

@@ -1,4 +1,4 @@
-#include "worker/train/keeper.h"
+#include "worker/train/checkpointer.h"
 
 #include <sys/stat.h>
 #include <torch/torch.h>
@@ -63,9 +63,9 @@ std::vector<JobDifference> allowed_differences(const LoadedCheckpoint& checkpoin
 }
 
 /// One line each, and what the optimizer does not find in the checkpoint.
-void say(const std::vector<JobDifference>& differences,
-         const LoadedCheckpoint& checkpoint,
-         const std::vector<NamedTensor>& optimizer) {
+void print_differences(const std::vector<JobDifference>& differences,
+                       const LoadedCheckpoint& checkpoint,
+                       const std::vector<NamedTensor>& optimizer) {
   for (const JobDifference& one : differences)
     std::cout << "  " << one.path << ": " << one_line(one.before) << " -> " << one_line(one.now)
               << std::endl;
@@ -76,7 +76,7 @@ void say(const std::vector<JobDifference>& differences,
   });
   if (fresh > 0)
     std::cout << "  of the optimizer's " << optimizer.size() << " tensors " << fresh
-              << " are not in the checkpoint and start anew" << std::endl;
+              << " are not in the checkpoint and start again" << std::endl;
 }
 
 }  // namespace
@@ -92,14 +92,14 @@ std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
   return newest;
 }
 
-Keeper::Keeper(Parts parts)
+Checkpointer::Checkpointer(Parts parts)
     : parts_(std::move(parts)), last_save_(std::chrono::steady_clock::now()) {
   if (parts_.run_dir != nullptr)
     checkpoints_.emplace(*parts_.run_dir, parts_.job.checkpoint.keep, parts_.run_id);
   if (checkpoints_) arena_.emplace(parts_.shared);
 }
 
-Position Keeper::restore(const SumNames& names) {
+Position Checkpointer::restore(const SumNames& names) {
   if (parts_.held == nullptr) return restore_from_disk(names);
   const HeldState* const mine = *parts_.held ? &**parts_.held : nullptr;
   const std::optional<int> newest = find_newest(parts_.group, mine);
@@ -121,7 +121,7 @@ Position Keeper::restore(const SumNames& names) {
   return position;
 }
 
-Position Keeper::restore_from_disk(const SumNames& names) {
+Position Checkpointer::restore_from_disk(const SumNames& names) {
   std::optional<LoadedCheckpoint> checkpoint;
   const CheckpointJob& job = parts_.job.checkpoint;
   std::vector<JobDifference> differences;
@@ -137,13 +137,14 @@ Position Keeper::restore_from_disk(const SumNames& names) {
         newest_step_ = checkpoint->head.step;
         outcome_.step = static_cast<double>(newest_step_);
       }
-      mark_best();  // whoever saved last may have been killed before, or the best be damaged by now
+      mark_best();  // anyone who saved last may have been killed before, or the best be damaged by
+                    // now
     }
     if (!checkpoint && has_path) checkpoint = load_named();
     if (checkpoint)
       differences = allowed_differences(*checkpoint, parts_.job, parts_.steps_per_epoch);
   });
-  refuse_once(parts_.group, problem);
+  fail_together(parts_.group, problem);
   const Position position =
       worker::restore(parts_.group,
                       checkpoint ? &*checkpoint : nullptr,
@@ -154,14 +155,14 @@ Position Keeper::restore_from_disk(const SumNames& names) {
     planned_steps_ = checkpoint->head.planned;
     std::cout << "resumes at step " << position.step << ", epoch " << epoch_number(position.epoch)
               << ", from " << checkpoint->path.string() << std::endl;
-    say(differences, *checkpoint, parts_.shared.optimizer);
+    print_differences(differences, *checkpoint, parts_.shared.optimizer);
   } else if (checkpoints_ && has_rounds(*parts_.run_dir)) {
-    std::cout << "begins anew at step 0: this run has no checkpoint to go on from" << std::endl;
+    std::cout << "begins again at step 0: this run has no checkpoint to go on from" << std::endl;
   }
   return position;
 }
 
-LoadedCheckpoint Keeper::load_named() const {
+LoadedCheckpoint Checkpointer::load_named() const {
   const CheckpointJob& job = parts_.job.checkpoint;
   std::error_code ignored;
   const bool is_file = std::filesystem::is_regular_file(job.resume, ignored);
@@ -174,16 +175,16 @@ LoadedCheckpoint Keeper::load_named() const {
                         .steps_per_epoch = parts_.steps_per_epoch});
 }
 
-bool Keeper::is_time() const {
+bool Checkpointer::is_time() const {
   return checkpoints_ &&
          std::chrono::steady_clock::now() - last_save_ > parts_.job.checkpoint.interval;
 }
 
-void Keeper::save(const Position& position, Which which) {
+void Checkpointer::save(const Position& position, Which which) {
   begin(position, which, Last::no);
 }
 
-void Keeper::begin(const Position& position, Which which, Last last) {
+void Checkpointer::begin(const Position& position, Which which, Last last) {
   if (parts_.group.is_root() && !checkpoints_) return;  // a rank that is played, alone
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
   parts_.replica.sync_buffers();
@@ -210,21 +211,21 @@ void Keeper::begin(const Position& position, Which which, Last last) {
   parts_.page.phase.store(before, std::memory_order_relaxed);
 }
 
-void Keeper::amend(const Position& position) {
+void Checkpointer::amend(const Position& position) {
   if (!checkpoints_) return;
   background_.start([this, head = head_of(position)] {
     if (newest_step_ == head.step) put_head(head);
   });
 }
 
-std::vector<std::int64_t> Keeper::digests_of_others() {
+std::vector<std::int64_t> Checkpointer::digests_of_others() {
   const bool is_compared = parts_.job.ddp.check_replicas_every > 0 && parts_.group.world_size() > 1;
   if (!is_compared) return {};
   const bool is_later = parts_.group.is_root();
   return gather_digests(parts_.group, is_later ? 0 : digest_of(weights_in(parts_.shared.model)));
 }
 
-std::vector<NamedTensor> Keeper::weights_in(const std::vector<NamedTensor>& model) const {
+std::vector<NamedTensor> Checkpointer::weights_in(const std::vector<NamedTensor>& model) const {
   const std::set<std::string_view> names(parts_.parameters.begin(), parts_.parameters.end());
   std::vector<NamedTensor> weights;
   for (const NamedTensor& one : model) {
@@ -234,8 +235,8 @@ std::vector<NamedTensor> Keeper::weights_in(const std::vector<NamedTensor>& mode
 }
 
 // False, and there is no such checkpoint from now on, when it is gone or cannot be changed: the
-// last save of a run then makes it anew.
-bool Keeper::put_head(const CheckpointHead& head) {
+// last save of a run then makes it again.
+bool Checkpointer::put_head(const CheckpointHead& head) {
   bool is_there = false;
   try {
     is_there = checkpoints_->amend(head);
@@ -251,7 +252,7 @@ bool Keeper::put_head(const CheckpointHead& head) {
   return false;
 }
 
-SaveOutcome Keeper::finish(const Position& position) {
+SaveOutcome Checkpointer::finish(const Position& position) {
   if (parts_.group.is_root() && !checkpoints_)  // as above
     return {.step = static_cast<double>(position.step)};
   const Phase before = parts_.page.phase.exchange(Phase::saving, std::memory_order_relaxed);
@@ -266,26 +267,27 @@ SaveOutcome Keeper::finish(const Position& position) {
   return {values[0], values[1], values[2], values[3], values[4]};
 }
 
-SaveOutcome Keeper::outcome() const {
+SaveOutcome Checkpointer::outcome() const {
   const std::lock_guard lock(mutex_);
   return outcome_;
 }
 
-std::optional<int> Keeper::why_end(const SaveOutcome& outcome) const {
+std::optional<int> Checkpointer::why_end(const SaveOutcome& outcome) const {
   if (outcome.lost_step > 0) {
     const auto step = static_cast<std::int64_t>(outcome.lost_step);
     return diverged(parts_.group, "a weight after step " + std::to_string(step));
   }
   if (outcome.odd_step > 0) {
     const std::lock_guard lock(mutex_);
-    return differ(
-        parts_.group, static_cast<std::int64_t>(outcome.odd_step), odd_text("weights", odd_ranks_));
+    return differ(parts_.group,
+                  static_cast<std::int64_t>(outcome.odd_step),
+                  odd_text("weights", diverged_ranks_));
   }
   if (outcome.given_up > 0) return save_failed();
   return {};
 }
 
-int Keeper::save_failed() const {
+int Checkpointer::save_failed() const {
   const std::string why = [this] {
     const std::lock_guard lock(mutex_);
     return failure_;
@@ -294,7 +296,7 @@ int Keeper::save_failed() const {
 }
 
 // On the thread. What it finds ends the run once the votes have told it.
-bool Keeper::is_worth_saving(const Copy& copy) {
+bool Checkpointer::is_worth_saving(const Copy& copy) {
   const auto step = static_cast<double>(copy.content.head.step);
   if (!copy.digests.empty()) {
     std::vector<std::int64_t> digests = copy.digests;
@@ -302,7 +304,7 @@ bool Keeper::is_worth_saving(const Copy& copy) {
     const std::vector<int> odd = find_odd_ranks(digests);
     if (!odd.empty()) {
       const std::lock_guard lock(mutex_);
-      if (outcome_.odd_step == 0) odd_ranks_ = odd;
+      if (outcome_.odd_step == 0) diverged_ranks_ = odd;
       if (outcome_.odd_step == 0) outcome_.odd_step = step;
       return false;
     }
@@ -316,7 +318,7 @@ bool Keeper::is_worth_saving(const Copy& copy) {
 }
 
 // On the thread.
-void Keeper::write(Copy& copy) {
+void Checkpointer::write(Copy& copy) {
   CheckpointContent& content = copy.content;
   const std::int64_t step = content.head.step;
   try {
@@ -340,7 +342,7 @@ void Keeper::write(Copy& copy) {
   missed_.clear();
 }
 
-void Keeper::note_failure(std::int64_t number, const std::string& reason, Last last) {
+void Checkpointer::note_failure(std::int64_t number, const std::string& reason, Last last) {
   const std::string step = std::to_string(number);
   const std::lock_guard lock(mutex_);  // to the end: a vote sees the count and the reason, or none
   const bool is_too_many = missed_.add(std::chrono::steady_clock::now());
@@ -361,19 +363,19 @@ void Keeper::note_failure(std::int64_t number, const std::string& reason, Last l
 }
 
 // Where its name leads somewhere else it was moved, and is written to all the same.
-bool Keeper::is_run_removed() const {
+bool Checkpointer::is_run_removed() const {
   struct stat status {};
   return ::fstat(parts_.run_dir->fd(), &status) == 0 && status.st_nlink == 0;
 }
 
-std::string Keeper::advice(bool is_removed) const {
+std::string Checkpointer::advice(bool is_removed) const {
   if (!is_removed) return " Make room and repeat the command.";
   return " The run directory " + parts_.run_dir->path().string() +
          " was removed while the run was in it: there is nothing that could go on. Repeat the "
-         "command to begin anew.";
+         "command to begin again.";
 }
 
-CheckpointHead Keeper::head_of(const Position& position) const {
+CheckpointHead Checkpointer::head_of(const Position& position) const {
   CheckpointHead head;
   head.step = position.step;
   head.epoch = position.epoch;
@@ -390,7 +392,7 @@ CheckpointHead Keeper::head_of(const Position& position) const {
   return head;
 }
 
-void Keeper::mark_best() {
+void Checkpointer::mark_best() {
   try {
     checkpoints_->mark_best();
   } catch (const SystemError& error) {

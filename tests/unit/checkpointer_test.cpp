@@ -1,5 +1,5 @@
 // What is saved when ranks differ: rank 0 of three, the others are played.
-#include "worker/train/keeper.h"
+#include "worker/train/checkpointer.h"
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
@@ -49,15 +49,15 @@ class KeeperTest : public ::testing::Test {
     replica_.emplace(request, *alone_);
   }
 
-  Keeper make_keeper() {
-    return Keeper({.job = job_,
-                   .group = group_,
-                   .replica = *replica_,
-                   .shared = {{{"weight", weight_}, {"statistics", at::ones({3})}}, {}},
-                   .page = page_,
-                   .run_dir = &run_,
-                   .run_id = {},
-                   .parameters = {"weight"}});
+  Checkpointer make_keeper() {
+    return Checkpointer({.job = job_,
+                         .group = group_,
+                         .replica = *replica_,
+                         .shared = {{{"weight", weight_}, {"statistics", at::ones({3})}}, {}},
+                         .page = page_,
+                         .run_dir = &run_,
+                         .run_id = {},
+                         .parameters = {"weight"}});
   }
 
   [[nodiscard]] bool has_saved(const std::string& name) const {
@@ -69,30 +69,30 @@ class KeeperTest : public ::testing::Test {
   Job job_;
   ProgressPage page_;
   Played group_;
-  const std::unique_ptr<Group> alone_ = make_alone();
+  const std::unique_ptr<Group> alone_ = single_process_group();
   at::Tensor weight_ = torch::randn({1000}).requires_grad_();
   std::optional<Ddp> replica_;
 };
 
 TEST_F(KeeperTest, WhatTheOtherRanksHoldTooIsSaved) {
   group_.others = digest_of({{"weight", weight_}});
-  Keeper keeper = make_keeper();
-  const SaveOutcome outcome = keeper.finish({.step = 7, .sums = {}, .watch = {}});
+  Checkpointer checkpointer = make_keeper();
+  const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome, (SaveOutcome{.count = 1, .step = 7}));
-  EXPECT_FALSE(keeper.why_end(outcome));
+  EXPECT_FALSE(checkpointer.why_end(outcome));
   EXPECT_TRUE(has_saved("step-000007"));
 }
 
 TEST_F(KeeperTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   group_.others = digest_of({{"weight", weight_}});
-  Keeper keeper = make_keeper();
-  (void)keeper.finish({.step = 7, .sums = {}, .watch = {}});
+  Checkpointer checkpointer = make_keeper();
+  (void)checkpointer.finish({.step = 7, .sums = {}, .watch = {}});
   group_.others ^= 1;
-  keeper.save({.step = 8, .sums = {}, .watch = {}});
-  const SaveOutcome outcome = keeper.finish({.step = 9, .sums = {}, .watch = {}});
+  checkpointer.save({.step = 8, .sums = {}, .watch = {}});
+  const SaveOutcome outcome = checkpointer.finish({.step = 9, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome.count, 1);
   EXPECT_EQ(outcome.odd_step, 8) << "the first of them";
-  EXPECT_EQ(keeper.why_end(outcome), exit_code::kDiverged);
+  EXPECT_EQ(checkpointer.why_end(outcome), exit_code::kDiverged);
   EXPECT_TRUE(has_saved("step-000007"));
   EXPECT_FALSE(has_saved("step-000008"));
   EXPECT_FALSE(has_saved("step-000009"));
@@ -100,8 +100,8 @@ TEST_F(KeeperTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
 
 TEST_F(KeeperTest, RanksAreNotComparedWhereTheJobSaysSo) {
   job_.ddp.check_replicas_every = 0;
-  Keeper keeper = make_keeper();
-  EXPECT_EQ(keeper.finish({.step = 7, .sums = {}, .watch = {}}).count, 1);
+  Checkpointer checkpointer = make_keeper();
+  EXPECT_EQ(checkpointer.finish({.step = 7, .sums = {}, .watch = {}}).count, 1);
   EXPECT_EQ(group_.gathers, 0);
 }
 

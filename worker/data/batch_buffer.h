@@ -14,12 +14,12 @@
 
 namespace ddp::worker {
 
-class Slab {
+class BatchBuffer {
  public:
   /// `table` outlives it; null: bytes stay bytes. `layout` is that of pixels. `is_pinned`: copies
   /// to a GPU begin in this memory, and LibTorch keeps it until they are done; so a batch gets
   /// other.
-  Slab(const PixelTable* table, at::MemoryFormat layout, bool is_pinned = false)
+  BatchBuffer(const PixelTable* table, at::MemoryFormat layout, bool is_pinned = false)
       : table_(table), layout_(layout), is_pinned_(is_pinned) {}
 
   /// Nothing of the last batch is left but its memory.

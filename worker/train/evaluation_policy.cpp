@@ -1,4 +1,4 @@
-#include "worker/train/judge.h"
+#include "worker/train/evaluation_policy.h"
 
 #include <fmt/format.h>
 
@@ -9,17 +9,19 @@
 
 namespace ddp::worker {
 
-Judge::Judge(const Job& job, const Watched& usual, const std::vector<std::string>& names)
+EvaluationPolicy::EvaluationPolicy(const Job& job,
+                                   const Watched& usual,
+                                   const std::vector<std::string>& names)
     : watch_{usual.name, usual.is_higher_better, job.evaluation.patience} {
-  const EvaluationJob& wish = job.evaluation;
-  if (wish.metric != "auto") {
+  const EvaluationJob& wanted = job.evaluation;
+  if (wanted.metric != "auto") {
     // It decides everything; without one, the rate of a plateau follows the loss as in Python.
-    watch_.metric = wish.metric;
-    watch_.is_higher_better = wish.metric.find("loss") == std::string::npos;
-    plateau_metric_ = wish.metric;
+    watch_.metric = wanted.metric;
+    watch_.is_higher_better = wanted.metric.find("loss") == std::string::npos;
+    plateau_metric_ = wanted.metric;
   }
-  if (wish.mode != EvaluationJob::Mode::automatic)
-    watch_.is_higher_better = wish.mode == EvaluationJob::Mode::max;
+  if (wanted.mode != EvaluationJob::Mode::automatic)
+    watch_.is_higher_better = wanted.mode == EvaluationJob::Mode::max;
   if (std::ranges::find(names, watch_.metric) == names.end()) {
     std::string list;
     for (const std::string& name : names)
@@ -27,16 +29,16 @@ Judge::Judge(const Job& job, const Watched& usual, const std::vector<std::string
     throw UsageError("eval.watch.metric: an evaluation of this task has no " + watch_.metric +
                      ". It has: " + list + ".");
   }
-  const bool is_higher_better = wish.metric != "auto" && watch_.is_higher_better;
+  const bool is_higher_better = wanted.metric != "auto" && watch_.is_higher_better;
   plateau_ = make_plateau(job, is_higher_better);
 }
 
-std::optional<double> Judge::result_of(const NamedValues& test) const {
+std::optional<double> EvaluationPolicy::result_of(const NamedValues& test) const {
   const std::optional<double> result = find_value(test, watch_.metric);
   return result && std::isfinite(*result) ? result : std::nullopt;
 }
 
-bool Judge::note(const NamedValues& test, WatchState& state) {
+bool EvaluationPolicy::note(const NamedValues& test, WatchState& state) {
   const double result = result_of(test).value_or(NAN);
   const bool is_best = is_gain(watch_, state, result);
   state = note_result(watch_, state, result);
@@ -44,7 +46,7 @@ bool Judge::note(const NamedValues& test, WatchState& state) {
   return is_best;
 }
 
-std::optional<std::string> Judge::why_enough(const WatchState& state) const {
+std::optional<std::string> EvaluationPolicy::why_enough(const WatchState& state) const {
   if (!is_out_of_patience(watch_, state)) return {};
   return fmt::format("stops early: {} evaluations without gain in {}; the best was {:.6g}",
                      state.without_gain,
@@ -52,7 +54,7 @@ std::optional<std::string> Judge::why_enough(const WatchState& state) const {
                      state.best.value_or(NAN));
 }
 
-std::vector<NamedTensor> Judge::state() const {
+std::vector<NamedTensor> EvaluationPolicy::state() const {
   if (!plateau_) return {};
   return {plateau_->state()};
 }

@@ -1,4 +1,4 @@
-#include "worker/plan/deal.h"
+#include "worker/plan/partition.h"
 
 #include <algorithm>
 #include <cassert>
@@ -14,12 +14,13 @@ std::int64_t ceil_divide(std::int64_t a, std::int64_t b) {
 
 }  // namespace
 
-std::int64_t steps_per_epoch(const DealRequest& request) {
+std::int64_t steps_per_epoch(const PartitionRequest& request) {
   return request.drop_last ? request.size / request.batch
                            : ceil_divide(request.size, request.batch);
 }
 
-EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(request) {
+EpochPartition::EpochPartition(const PartitionRequest& request, std::int64_t epoch)
+    : request_(request) {
   if (request.batch < request.world_size || request.per_rank < 1 || request.rank < 0 ||
       request.rank >= request.world_size) {
     throw std::logic_error("cannot deal a batch to these ranks");
@@ -37,37 +38,37 @@ EpochDeal::EpochDeal(const DealRequest& request, std::int64_t epoch) : request_(
   }
 }
 
-StepDeal EpochDeal::step(std::int64_t step) const {
+StepPartition EpochPartition::step(std::int64_t step) const {
   assert(step >= 0 && step < steps_per_epoch(request_));
   const std::int64_t first = step * request_.batch;
   const std::int64_t ranks = request_.world_size;
   const std::int64_t there = std::min(request_.batch, request_.size - first);
-  StepDeal deal;
+  StepPartition partition;
   const std::int64_t filled = ceil_divide(there, request_.fill) * request_.fill;
-  deal.whole = std::min(request_.batch, std::max(filled, ranks));
+  partition.whole = std::min(request_.batch, std::max(filled, ranks));
   std::vector<std::int64_t> mine;
-  for (std::int64_t i = request_.rank; i < deal.whole; i += ranks)
+  for (std::int64_t i = request_.rank; i < partition.whole; i += ranks)
     mine.push_back(order_[static_cast<std::size_t>((first + i) % request_.size)]);
   // Of the rank that has most: layers that talk to each other in forward need equally many calls.
-  std::int64_t left_steps = ceil_divide(ceil_divide(deal.whole, ranks), request_.per_rank);
+  std::int64_t left_steps = ceil_divide(ceil_divide(partition.whole, ranks), request_.per_rank);
   for (auto begin = mine.begin(); left_steps > 0; --left_steps) {
     const std::int64_t left = mine.end() - begin;
     const std::int64_t size = std::min(request_.per_rank, left - (left_steps - 1));
-    deal.micro_steps.emplace_back(begin, begin + size);
+    partition.micro_steps.emplace_back(begin, begin + size);
     begin += size;
   }
-  return deal;
+  return partition;
 }
 
-MicroBatch DealWalk::next() {
+MicroBatch PartitionWalk::next() {
   if (left_.empty()) {
     if (step_ == steps_per_epoch(request_)) {
       ++epoch_;
       step_ = 0;
-      deal_.reset();
+      partition_.reset();
     }
-    if (!deal_) deal_.emplace(request_, epoch_);
-    left_ = deal_->step(step_++).micro_steps;
+    if (!partition_) partition_.emplace(request_, epoch_);
+    left_ = partition_->step(step_++).micro_steps;
     std::ranges::reverse(left_);
   }
   MicroBatch next{std::move(left_.back()), epoch_};

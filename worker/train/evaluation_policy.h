@@ -14,11 +14,11 @@
 
 namespace ddp::worker {
 
-class Judge {
+class EvaluationPolicy {
  public:
-  /// `names` are the values of an evaluation. Errors: UsageError when eval.watch.metric is none of
-  /// them.
-  Judge(const Job& job, const Watched& usual, const std::vector<std::string>& names);
+  /// `names` are the values of an evaluation. Errors: UsageError when eval.watch.metric is not one
+  /// of them.
+  EvaluationPolicy(const Job& job, const Watched& usual, const std::vector<std::string>& names);
 
   /// What an evaluation gave in the number that is watched; nothing when it is not finite.
   [[nodiscard]] std::optional<double> result_of(const NamedValues& test) const;
