@@ -168,7 +168,7 @@ class Readme(ProcessTest):
 
     def check_labels(self, block):
         """Of a report that takes minutes to come, the labels: its lines are compared where such reports are made."""
-        source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "launcher" / "plan").glob("*report*.cpp"))
+        source = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "launcher" / "plan").rglob("*report*.cpp"))
         for line in block.lines:
             label = re.fullmatch(r" *(\w[\w ]*?) *: .*", line)[1]
             self.assertIn(f'"{label}"', source, f"no report has: {label}")
