@@ -23,6 +23,7 @@
 #include "common/node/identity.h"
 #include "common/program/log.h"
 #include "common/program/streams.h"
+#include "common/version.h"
 #include "launcher/os/parent_pipe.h"
 #include "launcher/os/process.h"
 #include "launcher/os/scratch_dir.h"

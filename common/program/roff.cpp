@@ -5,6 +5,7 @@
 
 #include "common/exit_code.h"
 #include "common/job/job_keys.h"
+#include "common/version.h"
 
 namespace ddp::roff {
 

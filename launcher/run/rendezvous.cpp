@@ -11,6 +11,7 @@
 #include "common/job/job_keys.h"
 #include "common/job/print_job.h"
 #include "common/program/log.h"
+#include "common/version.h"
 #include "launcher/net/join.h"
 #include "launcher/os/interfaces.h"
 #include "launcher/os/resources.h"

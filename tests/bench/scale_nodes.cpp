@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "common/node/identity.h"
+#include "common/version.h"
 #include "launcher/net/join.h"
 #include "launcher/plan/wire/message_codec.h"
 #include "tests/support/played_node.h"

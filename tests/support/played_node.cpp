@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "common/version.h"
 #include "launcher/plan/wire/message_codec.h"
 
 namespace ddp::test {

@@ -17,6 +17,8 @@
 #include <filesystem>
 #include <string>
 
+#include "common/version.h"
+
 namespace ddp::worker {
 
 struct NcclRequest {

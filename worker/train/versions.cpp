@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/error.h"
+#include "common/version.h"
 
 namespace ddp::worker {
 namespace {

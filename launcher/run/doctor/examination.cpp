@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/version.h"
 #include "launcher/net/peer_check.h"
 #include "launcher/os/inbox.h"
 #include "launcher/os/interfaces.h"
