@@ -174,10 +174,10 @@ bool may_continue(const JobValues& job) {
 // not to be had from the beginning.
 std::string other_start(const OwnedDir& directory, const JobValues& before, const JobValues& job) {
   const std::string& began = before.text(kResume);
-  const std::string& wish = job.text(kResume);
-  if (wish == began) return "";
+  const std::string& resume = job.text(kResume);
+  if (resume == began) return "";
   const bool has_path = began != "auto" && began != "never";
-  if (wish == "auto" && (!has_path || has_checkpoint(directory))) return "";
+  if (resume == "auto" && (!has_path || has_checkpoint(directory))) return "";
   return std::string(kResume) + " was " + one_line(began);
 }
 
@@ -229,10 +229,10 @@ std::optional<std::string> find_continuation(const OwnedDir& directory,
   if (why_not.empty() && has_other_batch && old->batch != batch)
     why_not = "the whole batch was " + std::to_string(old->batch);
   if (!why_not.empty()) return {};
-  const std::string& wish = job.text(kResume);
+  const std::string& resume = job.text(kResume);
   return std::string("continues the ") + (old->finished ? "finished" : "unfinished") + " run in " +
          directory.path().string() + (more.empty() ? "" : ": " + more) +
-         (wish == "auto" ? "" : "; checkpoint.resume=" + one_line(wish) + " was its start");
+         (resume == "auto" ? "" : "; checkpoint.resume=" + one_line(resume) + " was its start");
 }
 
 std::string to_text(RunState state) {

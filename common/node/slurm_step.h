@@ -31,7 +31,7 @@ struct SlurmFacts {
   std::string problem;  // in a step: half a set, what is not a number, what does not fit
 };
 
-/// Pure. Steps that are somebody's shell (salloc, batch script) are none.
+/// Pure. A step that is somebody's shell (salloc, batch script) does not count.
 SlurmFacts read_slurm(const Environment& environment);
 
 /// A port that two steps on one node do not share: 20000 + (job + 997 * step) modulo 10000, which

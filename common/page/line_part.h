@@ -1,5 +1,5 @@
-// A line made of parts, of which a narrow terminal shows the important ones alone: what is cut in
-// the middle tells nothing. Pure.
+// A line made of parts. A narrow terminal shows the important ones alone: a part that is cut in the
+// middle tells nothing. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,9 @@ struct LinePart {
   bool operator==(const LinePart&) const = default;
 };
 
-/// The parts in their order, with ", " between them, in at most `width` columns: of the important
-/// ones on, each that still has room; of equal ones the first. The most important one always stays.
+/// The parts that have room in `width` columns, in their order, with ", " between them. The most
+/// important part is tried first; of equally important ones the first. That first part always
+/// stays, and is cut where it is too long.
 std::string fit(const std::vector<LinePart>& parts, std::size_t width);
 
 /// All of them.

@@ -105,7 +105,7 @@ void LogMux::show_folded(Console console, const std::vector<LineFolder::Line>& l
   writer_.write(console, std::move(block));
 }
 
-/// Calls look() no later than then.
+/// Calls probe() no later than then.
 void LogMux::wake_at(Clock::time_point at) {
   if (is_armed_ && wakes_at_ <= at) return;
   is_armed_ = true;

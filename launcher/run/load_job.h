@@ -1,6 +1,5 @@
-// From options to a job that can be started: the job file is read, the program found, the node
-// looked at. Everything that the user can mend is found here, before anything starts, and said
-// once.
+// From options to a job that can be started: reads the job file, finds the program, looks at the
+// node. All that the user can mend is found before anything starts, and is said once.
 #pragma once
 
 #include <string>
@@ -22,7 +21,7 @@ struct LoadedValues {
 /// problems.
 LoadedValues load_values(const Options& options, const Environment& environment);
 
-/// The same, also where keys exclude each other. Errors: UsageError for values that are none.
+/// The same, but keys may exclude each other. Errors: UsageError for values that are not valid.
 JobValues load_values_to_explain(const Options& options, const Environment& environment);
 
 /// `token` is that of take_token().

@@ -25,7 +25,7 @@ std::vector<RunningJob> find_jobs(const Environment& environment, bool warns = t
 bool is_meant(const JobAnswer& job, const std::string& name);
 
 /// The agents of the one job that `name` names; empty: of the only one. Errors: UsageError, with
-/// the list of what runs, where that is none or more than one job.
+/// the list of what runs, where that is not exactly one job.
 std::vector<RunningJob> choose(std::vector<RunningJob> jobs,
                                const std::string& name,
                                const std::string& verb);

@@ -1,8 +1,8 @@
-// The workers of one node in one round: started together, watched, and ended together; or, where
-// some wait for the next round, ended but for those, which are in the same group then.
-// Promises: its destructor kills and reaps without suspending, so that no exception leaves an
-// orphan; after end() and sweep() every worker has its ending, or sweep() has named it: it could
-// not be killed.
+// The workers of one node in one round. They start together, are watched, and end together. A
+// survivor waits for the next round: it stays alive, and in this group.
+// Promises: the destructor kills and reaps without suspending, so that no exception leaves an
+// orphan. After end() and sweep() every worker has its ending; sweep() names those that could not
+// be killed.
 #pragma once
 
 #include <chrono>

@@ -37,13 +37,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using ddp::worker::ImageSize;
   constexpr ddp::worker::DecodeLimits kLimits{.pixels = 1 << 16, .bytes = 1 << 20};
   for (const int channels : {1, 3}) {
-    const ddp::worker::DecodeRequest wish{.channels = channels, .at_least = ImageSize{16, 16}};
+    const ddp::worker::DecodeRequest request{.channels = channels, .at_least = ImageSize{16, 16}};
     ddp::worker::Image image;
     ddp::worker::Image again;
     again.bytes.assign(std::size_t{3} << 16, 0xAA);  // nothing of it must be seen
     try {
-      const ImageSize in_file = decode_image({data, size}, wish, kLimits, image);
-      decode_image({data, size}, wish, kLimits, again);
+      const ImageSize in_file = decode_image({data, size}, request, kLimits, image);
+      decode_image({data, size}, request, kLimits, again);
       ddp::fuzz::require(ddp::worker::read_image_header({data, size}).size == in_file,
                          "the header says the size");
       ddp::fuzz::require(image.channels == channels, "the channels are the asked ones");

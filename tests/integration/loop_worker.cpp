@@ -96,12 +96,12 @@ void receive_from_rank_1(ddp::worker::Group& group) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "train";
-  ddp::ContextOptions wish;
-  if (mode == "pause" && argc > 2) wish.timeout = std::chrono::seconds(std::stoi(argv[2]));
-  auto context = ddp::Context::from_environment(wish);
+  ddp::ContextOptions settings;
+  if (mode == "pause" && argc > 2) settings.timeout = std::chrono::seconds(std::stoi(argv[2]));
+  auto context = ddp::Context::from_environment(settings);
   at::set_num_threads(1);
   if (mode == "send") receive_from_rank_1(context.group());
-  if (mode == "twice") (void)ddp::Context::from_environment(wish);
+  if (mode == "twice") (void)ddp::Context::from_environment(settings);
   const bool has_idle = mode == "unused" || mode == "found";
   const bool is_wide = argc > 3 || (mode == "model" && context.rank() == 1);
   const auto net = make_net(is_wide ? 9 : 8, has_idle);

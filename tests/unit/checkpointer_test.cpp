@@ -38,9 +38,9 @@ class Played : public Group {
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> process_group() const override { return {}; }
 };
 
-class KeeperTest : public ::testing::Test {
+class CheckpointerTest : public ::testing::Test {
  protected:
-  KeeperTest() {
+  CheckpointerTest() {
     job_.batch.whole = 1;
     job_.checkpoint.keep = 2;
     job_.ddp.check_replicas_every = 500;
@@ -49,7 +49,7 @@ class KeeperTest : public ::testing::Test {
     replica_.emplace(request, *alone_);
   }
 
-  Checkpointer make_keeper() {
+  Checkpointer make_checkpointer() {
     return Checkpointer({.job = job_,
                          .group = group_,
                          .replica = *replica_,
@@ -74,18 +74,18 @@ class KeeperTest : public ::testing::Test {
   std::optional<Ddp> replica_;
 };
 
-TEST_F(KeeperTest, WhatTheOtherRanksHoldTooIsSaved) {
+TEST_F(CheckpointerTest, WhatTheOtherRanksHoldTooIsSaved) {
   group_.others = digest_of({{"weight", weight_}});
-  Checkpointer checkpointer = make_keeper();
+  Checkpointer checkpointer = make_checkpointer();
   const SaveOutcome outcome = checkpointer.finish({.step = 7, .sums = {}, .watch = {}});
   EXPECT_EQ(outcome, (SaveOutcome{.count = 1, .step = 7}));
   EXPECT_FALSE(checkpointer.why_end(outcome));
   EXPECT_TRUE(has_saved("step-000007"));
 }
 
-TEST_F(KeeperTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
+TEST_F(CheckpointerTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   group_.others = digest_of({{"weight", weight_}});
-  Checkpointer checkpointer = make_keeper();
+  Checkpointer checkpointer = make_checkpointer();
   (void)checkpointer.finish({.step = 7, .sums = {}, .watch = {}});
   group_.others ^= 1;
   checkpointer.save({.step = 8, .sums = {}, .watch = {}});
@@ -98,9 +98,9 @@ TEST_F(KeeperTest, WeightsThatOtherRanksDoNotHoldAreNoCheckpoint) {
   EXPECT_FALSE(has_saved("step-000009"));
 }
 
-TEST_F(KeeperTest, RanksAreNotComparedWhereTheJobSaysSo) {
+TEST_F(CheckpointerTest, RanksAreNotComparedWhereTheJobSaysSo) {
   job_.ddp.check_replicas_every = 0;
-  Checkpointer checkpointer = make_keeper();
+  Checkpointer checkpointer = make_checkpointer();
   EXPECT_EQ(checkpointer.finish({.step = 7, .sums = {}, .watch = {}}).count, 1);
   EXPECT_EQ(group_.gathers, 0);
 }

@@ -133,9 +133,9 @@ std::vector<Bytes> one_of_each(const Image& image) {
       jpeg_file(image), jpeg_file(image, Scans::progressive), encode_png(image), webp_file(image)};
 }
 
-Image decoded(const Bytes& file, const DecodeRequest& wish = {}) {
+Image decoded(const Bytes& file, const DecodeRequest& request = {}) {
   Image image;
-  decode_image(file, wish, {}, image);
+  decode_image(file, request, {}, image);
   return image;
 }
 
@@ -243,11 +243,11 @@ TEST(DecodeTest, APartHasThePixelsThatItHasInTheWholeImage) {
                                Region{15, 17, 20, 30},
                                Region{33, 31, 17, 39}}) {
       Image image;
-      const DecodeRequest wish{.channels = 3, .at_least = {}, .part = [&](ImageSize size) {
-                                 EXPECT_EQ(size, (ImageSize{50, 70}));
-                                 return part;
-                               }};
-      EXPECT_EQ(decode_image(file, wish, {}, image), (ImageSize{50, 70}));
+      const DecodeRequest request{.channels = 3, .at_least = {}, .part = [&](ImageSize size) {
+                                    EXPECT_EQ(size, (ImageSize{50, 70}));
+                                    return part;
+                                  }};
+      EXPECT_EQ(decode_image(file, request, {}, image), (ImageSize{50, 70}));
       Image wanted;
       crop(decoded(file), part, {}, wanted);
       EXPECT_EQ(image, wanted) << part.top << " " << part.left;
@@ -304,11 +304,11 @@ TEST(DecodeTest, AnImageThatGetsASizeIsAsIfItWereResizedAfterwards) {
   for (const Bytes& file : files) {
     for (const ImageSize size : {ImageSize{40, 21}, {48, 43}, {64, 64}}) {
       for (const int channels : {3, 1}) {
-        DecodeRequest wish{.channels = channels, .at_least = ImageSize{20, 20}, .part = part};
+        DecodeRequest request{.channels = channels, .at_least = ImageSize{20, 20}, .part = part};
         Image wanted;
-        Resizer().resize(decoded(file, wish), size, wanted);
-        wish.size = size;
-        EXPECT_EQ(decoded(file, wish), wanted) << size.height << ", channels: " << channels;
+        Resizer().resize(decoded(file, request), size, wanted);
+        request.size = size;
+        EXPECT_EQ(decoded(file, request), wanted) << size.height << ", channels: " << channels;
       }
     }
     EXPECT_THROW(decoded(file, {.at_least = {}, .part = {}, .size = ImageSize{0, 4}}),
@@ -329,9 +329,9 @@ TEST(DecodeTest, DamageOutsideOfAPartIsDamage) {
 TEST(DecodeTest, APartOutsideOfTheImageIsAMistakeOfTheCaller) {
   for (const Bytes& file : one_of_each(colors(8, 8))) {
     for (const Region& part : {Region{0, 0, 9, 8}, Region{-1, 0, 8, 8}, Region{0, 0, 0, 8}}) {
-      const DecodeRequest wish{
+      const DecodeRequest request{
           .channels = 3, .at_least = {}, .part = [&](ImageSize) { return part; }};
-      EXPECT_THROW(decoded(file, wish), std::logic_error);
+      EXPECT_THROW(decoded(file, request), std::logic_error);
     }
   }
 }

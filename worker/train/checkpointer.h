@@ -26,8 +26,8 @@ namespace ddp::worker {
 
 inline constexpr const char* kBeginning = "the beginning";
 
-/// The newest checkpoint that verifies, or nothing; each that is passed over is logged. So is, when
-/// none of them is left, from where training starts instead.
+/// The newest checkpoint that verifies; nothing: there is none. Each that does not verify is
+/// logged. If all fail, a warning says that training starts from `otherwise`.
 std::optional<LoadedCheckpoint> load_newest(Checkpoints& checkpoints,
                                             const std::string& otherwise = kBeginning);
 

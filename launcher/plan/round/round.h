@@ -1,5 +1,5 @@
 // One round of the job, as node 0 decides it: when the store answers, what ends the round, what the
-// nodes are told then, who is lost, and what the round has come to. Pure: events and the time
+// nodes are told then, who is lost, and what the round's result is. Pure: events and the time
 // go in, commands and at last the result come out; run/round_runner carries them.
 //
 // A round ends by the first reason that arrives, and the nodes are told of that one at once. What

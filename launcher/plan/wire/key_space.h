@@ -64,7 +64,7 @@ class KeySpace {
     std::string reply;            // to the client, once it is done; may be empty
     std::string refused;          // not empty: why the connection is to be closed
   };
-  /// What a step has come to.
+  /// The result of a step.
   struct Step {
     bool is_done = false;                 // the work's reply is whole, or it is refused
     std::vector<StoreClientId> released;  // their waits are over: each is to get kReleased

@@ -86,8 +86,9 @@ class Meters {
     StepSums sums;     // of this rank
     double skips = 0;  // in a row, the same on every rank
   };
-  /// The oldest step that was not taken yet, but for the newest one: its sums had a whole step to
-  /// arrive. With `also_newest` that one, too. Blocks: until they are there.
+  /// The oldest step that was not taken yet; nothing: there is none. The newest step is left for
+  /// the next call, as its sums are still on their way to the host; `also_newest` takes it, too.
+  /// Blocks: until the sums are there.
   std::optional<Closed> take(bool also_newest);
 
  private:
