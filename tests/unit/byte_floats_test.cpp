@@ -10,22 +10,22 @@ namespace {
 /// Every way, to memory at `offset` from where a vector would begin.
 void expect_quotients(const std::vector<std::uint8_t>& planes, std::size_t offset) {
   const std::size_t count = planes.size() / 3;
-  for (const FloatWay& way : float_ways()) {
+  for (const FloatKernel& kernel : float_kernels()) {
     std::vector<float> into(3 * count + 17, -1);
     const auto address = reinterpret_cast<std::uintptr_t>(into.data());
     const std::size_t first = (64 - address % 64) % 64 / sizeof(float) % 8 + offset;
-    way.write(planes.data(), count, into.data() + first);
+    kernel.write(planes.data(), count, into.data() + first);
     for (std::size_t i = 0; i < count; ++i) {
       for (std::size_t k = 0; k < 3; ++k) {
         const float wanted = static_cast<float>(planes[k * count + i]) / 255.0F;
         ASSERT_EQ(into[first + 3 * i + k], wanted)
-            << way.name << ", pixel " << i << " of " << count;
+            << kernel.name << ", pixel " << i << " of " << count;
       }
     }
     if (first > 0) {
-      EXPECT_EQ(into[first - 1], -1) << way.name;
+      EXPECT_EQ(into[first - 1], -1) << kernel.name;
     }
-    EXPECT_EQ(into[first + 3 * count], -1) << way.name << ", " << count;
+    EXPECT_EQ(into[first + 3 * count], -1) << kernel.name << ", " << count;
   }
 }
 

@@ -110,23 +110,24 @@ TEST(HsvTest, EveryWayMakesTheSame) {
               image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), count};
         };
         const HsvChange change{turn, saturation, value};
-        hsv_ways().front().change(change, planes_of(wanted, before.plane_size()));
-        for (const HsvWay& way : hsv_ways()) {
+        hsv_kernels().front().change(change, planes_of(wanted, before.plane_size()));
+        for (const HsvKernel& kernel : hsv_kernels()) {
           Image image = before;
-          way.change(change, planes_of(image, before.plane_size()));
-          ASSERT_EQ(image, wanted) << way.name << " " << turn << " " << saturation << " " << value;
+          kernel.change(change, planes_of(image, before.plane_size()));
+          ASSERT_EQ(image, wanted)
+              << kernel.name << " " << turn << " " << saturation << " " << value;
         }
       }
     }
   }
   // What is behind the last one stays.
   for (const std::size_t count : {0U, 1U, 31U, 32U, 33U, 64U}) {
-    for (const HsvWay& way : hsv_ways()) {
+    for (const HsvKernel& kernel : hsv_kernels()) {
       Image image = before;
-      way.change({1, 0.5F, 0.5F},
-                 {image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), count});
+      kernel.change({1, 0.5F, 0.5F},
+                    {image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), count});
       for (int channel = 0; channel < 3; ++channel)
-        EXPECT_EQ(image.plane(channel)[count], before.plane(channel)[count]) << way.name;
+        EXPECT_EQ(image.plane(channel)[count], before.plane(channel)[count]) << kernel.name;
     }
   }
 }

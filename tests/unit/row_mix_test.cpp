@@ -27,18 +27,18 @@ class RowMix : public ::testing::Test {
     const std::vector<std::uint8_t> upper = draw_row(width);
     const std::vector<std::uint8_t> lower = draw_row(width);
     const int below = draw(127);
-    for (const MixWay& way : mix_ways()) {
-      if (columns.starts().empty() && &way != &mix_ways().front()) continue;
+    for (const MixKernel& kernel : mix_kernels()) {
+      if (columns.starts().empty() && &kernel != &mix_kernels().front()) continue;
       std::vector<std::uint8_t> into(places.size() + 1, 77);
-      way.mix(upper.data(), lower.data(), below, columns, into.data());
+      kernel.mix(upper.data(), lower.data(), below, columns, into.data());
       for (std::size_t i = 0; i < places.size(); ++i) {
         const auto at = static_cast<std::size_t>(places[i]);
         const int above = upper[at] * (128 - parts[i]) + upper[at + 1] * parts[i];
         const int under = lower[at] * (128 - parts[i]) + lower[at + 1] * parts[i];
         const int wanted = (above * (128 - below) + under * below + 8192) >> 14;
-        ASSERT_EQ(into[i], wanted) << way.name << ", pixel " << i << " of " << places.size();
+        ASSERT_EQ(into[i], wanted) << kernel.name << ", pixel " << i << " of " << places.size();
       }
-      EXPECT_EQ(into.back(), 77) << way.name;
+      EXPECT_EQ(into.back(), 77) << kernel.name;
     }
   }
 
@@ -74,10 +74,10 @@ TEST_F(RowMix, TheBrightestStaysTheBrightest) {
   const std::vector<std::uint8_t> white(40, 255);
   for (int part = 0; part < 128; ++part) {
     const MixedColumns columns({3, 5}, {static_cast<std::uint8_t>(part), 64}, 40);
-    for (const MixWay& way : mix_ways()) {
+    for (const MixKernel& kernel : mix_kernels()) {
       std::vector<std::uint8_t> into(2);
-      way.mix(white.data(), white.data(), 127 - part, columns, into.data());
-      EXPECT_EQ(into, (std::vector<std::uint8_t>{255, 255})) << way.name;
+      kernel.mix(white.data(), white.data(), 127 - part, columns, into.data());
+      EXPECT_EQ(into, (std::vector<std::uint8_t>{255, 255})) << kernel.name;
     }
   }
 }

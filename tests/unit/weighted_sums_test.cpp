@@ -46,18 +46,18 @@ TEST_F(WeightedSums, OfPixelsSideBySide) {
         const std::vector<std::int16_t> own = draw_weights(taps);
         weights.insert(weights.end(), own.begin(), own.end());
       }
-      for (const SumWay& way : sum_ways()) {
+      for (const SumKernel& kernel : sum_kernels()) {
         std::vector<std::uint8_t> into(kPixel * count + 1, 77);
-        way.pixels(row.data(), first.data(), weights.data(), taps, kShift, count, into.data());
+        kernel.pixels(row.data(), first.data(), weights.data(), taps, kShift, count, into.data());
         for (std::size_t i = 0; i < kPixel * count; ++i) {
           std::int32_t sum = 0;
           for (std::size_t t = 0; t < taps; ++t) {
             const std::size_t x = static_cast<std::size_t>(first[i / kPixel]) + t;
             sum += row[kPixel * x + i % kPixel] * weights[i / kPixel * taps + t];
           }
-          EXPECT_EQ(into[i], rounded(sum)) << way.name << ", " << taps << " taps, byte " << i;
+          EXPECT_EQ(into[i], rounded(sum)) << kernel.name << ", " << taps << " taps, byte " << i;
         }
-        EXPECT_EQ(into.back(), 77) << way.name << ": nothing behind it is written";
+        EXPECT_EQ(into.back(), 77) << kernel.name << ": nothing behind it is written";
       }
     }
   }
@@ -68,14 +68,14 @@ TEST_F(WeightedSums, OfRowsOneBelowTheOther) {
   for (std::size_t taps = 1; taps <= 9; ++taps) {
     const std::vector<std::uint8_t> rows = draw_bytes(taps * kStride);
     const std::vector<std::int16_t> weights = draw_weights(taps);
-    for (const SumWay& way : sum_ways()) {
+    for (const SumKernel& kernel : sum_kernels()) {
       std::vector<std::uint8_t> into(kStride);
-      way.rows(rows.data(), kStride, weights.data(), taps, kShift, into.data());
+      kernel.rows(rows.data(), kStride, weights.data(), taps, kShift, into.data());
       for (std::size_t x = 0; x < kStride; ++x) {
         std::int32_t sum = 0;
         for (std::size_t t = 0; t < taps; ++t)
           sum += rows[t * kStride + x] * weights[t];
-        EXPECT_EQ(into[x], rounded(sum)) << way.name << ", " << taps << " taps, byte " << x;
+        EXPECT_EQ(into[x], rounded(sum)) << kernel.name << ", " << taps << " taps, byte " << x;
       }
     }
   }

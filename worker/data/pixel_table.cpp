@@ -86,7 +86,7 @@ void PixelTable::write(std::span<const std::uint8_t> pixels,
   if (is_quotient_ && is_interleaved) {
     const auto count = static_cast<std::size_t>(batch.size(2) * batch.size(3));
     float* const into = batch.data_ptr<float>() + row * batch.stride(0);
-    return float_ways().back().write(pixels.data(), count, into);
+    return float_kernels().back().write(pixels.data(), count, into);
   }
   if (type() == at::kDouble) return write_image<double>(pixels.data(), numbers_, batch, row);
   write_image<float>(pixels.data(), numbers_, batch, row);

@@ -49,15 +49,15 @@ __attribute__((target("avx2"))) void write_floats_avx2(const std::uint8_t* plane
 
 }  // namespace
 
-const std::vector<FloatWay>& float_ways() {
-  static const std::vector<FloatWay> kWays = [] {
-    std::vector<FloatWay> ways{{"plain", write_floats}};
+const std::vector<FloatKernel>& float_kernels() {
+  static const std::vector<FloatKernel> kKernels = [] {
+    std::vector<FloatKernel> kernels{{"plain", write_floats}};
 #ifdef __SSE2__
-    if (__builtin_cpu_supports("avx2")) ways.push_back({"AVX2", write_floats_avx2});
+    if (__builtin_cpu_supports("avx2")) kernels.push_back({"AVX2", write_floats_avx2});
 #endif
-    return ways;
+    return kernels;
   }();
-  return kWays;
+  return kKernels;
 }
 
 }  // namespace ddp::worker

@@ -9,8 +9,8 @@
 
 namespace ddp::worker {
 
-/// One way to do it.
-struct FloatWay {
+/// One implementation.
+struct FloatKernel {
   /// Shapes: `planes` [3, count], `into` [count, 3].
   using Write = void (*)(const std::uint8_t* planes, std::size_t count, float* into);
 
@@ -18,7 +18,7 @@ struct FloatWay {
   Write write = nullptr;
 };
 
-/// The ways that this CPU has, that of every CPU first, the fastest one last.
-const std::vector<FloatWay>& float_ways();
+/// The kernels that this CPU can run, that of every CPU first, the fastest one last.
+const std::vector<FloatKernel>& float_kernels();
 
 }  // namespace ddp::worker

@@ -7,7 +7,7 @@
 namespace ddp::worker {
 namespace {
 
-// They become a part of functions for several CPUs: see hsv_ways().
+// They become a part of functions for several CPUs: see hsv_kernels().
 #define DDP_INLINE [[gnu::always_inline]] inline
 
 DDP_INLINE std::uint8_t to_byte(float value) {
@@ -73,18 +73,18 @@ __attribute__((target("avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) vo
 
 }  // namespace
 
-const std::vector<HsvWay>& hsv_ways() {
-  static const std::vector<HsvWay> kWays = [] {
-    std::vector<HsvWay> ways{{"plain", change_plain}};
+const std::vector<HsvKernel>& hsv_kernels() {
+  static const std::vector<HsvKernel> kKernels = [] {
+    std::vector<HsvKernel> kernels{{"plain", change_plain}};
 #ifdef __SSE2__
-    if (__builtin_cpu_supports("avx2")) ways.push_back({"AVX2", change_avx2});
+    if (__builtin_cpu_supports("avx2")) kernels.push_back({"AVX2", change_avx2});
     if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512vl"))
-      ways.push_back({"AVX-512", change_avx512});
+      kernels.push_back({"AVX-512", change_avx512});
 #endif
-    return ways;
+    return kernels;
   }();
-  return kWays;
+  return kKernels;
 }
 
 void adjust_hsv(Image& image, double shift, double saturation, double value) {
@@ -95,7 +95,7 @@ void adjust_hsv(Image& image, double shift, double saturation, double value) {
   const HsvChange change{
       static_cast<float>(6 * shift), static_cast<float>(saturation), static_cast<float>(value)};
   if (image.channels == 3) {
-    return hsv_ways().back().change(
+    return hsv_kernels().back().change(
         change,
         {image.plane(0).data(), image.plane(1).data(), image.plane(2).data(), image.plane_size()});
   }

@@ -31,16 +31,16 @@ struct HsvPlanes {
   std::size_t count = 0;
 };
 
-/// One way to do it. All of them round the same numbers in the same order, so their pixels are the
-/// same.
-struct HsvWay {
+/// One implementation. All of them round the same numbers in the same order, so their pixels are
+/// the same.
+struct HsvKernel {
   using Change = void (*)(const HsvChange& change, const HsvPlanes& planes);
 
   const char* name = "";
   Change change = nullptr;
 };
 
-/// The ways that this CPU has, that of every CPU first, the fastest one last.
-const std::vector<HsvWay>& hsv_ways();
+/// The kernels that this CPU can run, that of every CPU first, the fastest one last.
+const std::vector<HsvKernel>& hsv_kernels();
 
 }  // namespace ddp::worker

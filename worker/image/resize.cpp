@@ -83,24 +83,24 @@ void Resizer::prepare(ImageSize from, ImageSize size, std::size_t pixel_bytes) {
 }
 
 void Resizer::sum_pixels(const std::uint8_t* pixels, std::uint8_t* into) const {
-  way_.pixels(pixels,
-              across_.first.data(),
-              across_.numbers.data(),
-              static_cast<std::size_t>(across_.stride),
-              across_.shift,
-              static_cast<std::size_t>(across_.to),
-              into);
+  kernel_.pixels(pixels,
+                 across_.first.data(),
+                 across_.numbers.data(),
+                 static_cast<std::size_t>(across_.stride),
+                 across_.shift,
+                 static_cast<std::size_t>(across_.to),
+                 into);
 }
 
 /// The new row `y`, until the next one.
 const std::uint8_t* Resizer::sum_rows(int y) {
   const int first = down_.first[static_cast<std::size_t>(y)];
-  way_.rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
-            row_bytes_,
-            down_.weights(static_cast<std::size_t>(y)),
-            static_cast<std::size_t>(std::min(down_.taps, down_.from - first)),
-            down_.shift,
-            result_.data());
+  kernel_.rows(rows_.data() + static_cast<std::size_t>(first) * row_bytes_,
+               row_bytes_,
+               down_.weights(static_cast<std::size_t>(y)),
+               static_cast<std::size_t>(std::min(down_.taps, down_.from - first)),
+               down_.shift,
+               result_.data());
   return result_.data();
 }
 

@@ -53,7 +53,7 @@ class Resizer {
   const std::uint8_t* sum_rows(int y);
   void resize_grey(const Image& from, const Region& region, Image& into);
 
-  const SumWay way_ = sum_ways().back();
+  const SumKernel kernel_ = sum_kernels().back();
   Weights across_;
   Weights down_;
   std::size_t row_bytes_ = 0;         // of a new row, in whole vectors

@@ -139,15 +139,15 @@ void MixedColumns::find_starts(int width) {
   }
 }
 
-const std::vector<MixWay>& mix_ways() {
-  static const std::vector<MixWay> kWays = [] {
-    std::vector<MixWay> ways{{"plain", mix_plain}};
+const std::vector<MixKernel>& mix_kernels() {
+  static const std::vector<MixKernel> kKernels = [] {
+    std::vector<MixKernel> kernels{{"plain", mix_plain}};
 #ifdef __SSE2__
-    if (__builtin_cpu_supports("avx2")) ways.push_back({"AVX2", mix_avx2});
+    if (__builtin_cpu_supports("avx2")) kernels.push_back({"AVX2", mix_avx2});
 #endif
-    return ways;
+    return kernels;
   }();
-  return kWays;
+  return kKernels;
 }
 
 }  // namespace ddp::worker

@@ -41,8 +41,8 @@ class MixedColumns {
   std::vector<std::uint8_t> picks_;   // [halves, 16]
 };
 
-/// One way to mix. All but the first one want columns with starts().
-struct MixWay {
+/// One implementation. All but the first one want columns with starts().
+struct MixKernel {
   /// `below`: how much of the lower row is in the pixels, in [0, 128). Writes columns.count()
   /// bytes.
   using Mix = void (*)(const std::uint8_t* upper,
@@ -55,7 +55,7 @@ struct MixWay {
   Mix mix = nullptr;
 };
 
-/// The ways that this CPU has, the fastest one last.
-const std::vector<MixWay>& mix_ways();
+/// The kernels that this CPU can run, the fastest one last.
+const std::vector<MixKernel>& mix_kernels();
 
 }  // namespace ddp::worker

@@ -81,7 +81,8 @@ bool is_upright(const Matrix3& back) {
 
 void move_upright(const Collage& from, const Matrix3& back, Color border, Image& into) {
   const Columns columns = find_columns(from, back, into.width);
-  const MixWay& mix = columns.mix.starts().empty() ? mix_ways().front() : mix_ways().back();
+  const MixKernel& mix =
+      columns.mix.starts().empty() ? mix_kernels().front() : mix_kernels().back();
   const Edges edges(from, border, into);
   RowReader rows(from, columns.begin, columns.end);
   for (int y = 0; y < into.height; ++y) {

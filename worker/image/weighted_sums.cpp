@@ -177,15 +177,15 @@ DDP_AVX2 void sum_rows_avx2(const std::uint8_t* rows,
 
 }  // namespace
 
-const std::vector<SumWay>& sum_ways() {
-  static const std::vector<SumWay> kWays = [] {
-    std::vector<SumWay> ways{{"plain", sum_pixels, sum_rows}};
+const std::vector<SumKernel>& sum_kernels() {
+  static const std::vector<SumKernel> kKernels = [] {
+    std::vector<SumKernel> kernels{{"plain", sum_pixels, sum_rows}};
 #ifdef __SSE2__
-    if (__builtin_cpu_supports("avx2")) ways.push_back({"AVX2", sum_pixels_avx2, sum_rows_avx2});
+    if (__builtin_cpu_supports("avx2")) kernels.push_back({"AVX2", sum_pixels_avx2, sum_rows_avx2});
 #endif
-    return ways;
+    return kernels;
   }();
-  return kWays;
+  return kKernels;
 }
 
 }  // namespace ddp::worker
