@@ -29,6 +29,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "runs",
        .may_differ = true,
+       .is_path = true,
        .help = "directory that holds the run directories"},
       {.path = "seed",
        .type = JobType::integer,
@@ -74,6 +75,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
+       .is_path = true,
        .help = "program to start instead of ddp-worker"},
       {.path = "launch.nproc_per_node",
        .type = JobType::integer,
@@ -189,6 +191,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
+       .is_path = true,
        .help = "file with a secret that only this job's nodes know; null: the secret of DDP_TOKEN, "
                "or none"},
       {.path = "launch.web",
@@ -283,6 +286,7 @@ std::vector<JobKey> launch_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
+       .is_path = true,
        .help =
            "directory for torchrun's layout of logs and error files; null: the run directory, or a "
            "temporary one for --redirects and --tee"},

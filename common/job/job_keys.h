@@ -38,6 +38,7 @@ struct JobKey {
       {};                   // words of the field that this version does not have yet
   bool may_differ = false;  // not part of `same job`: may differ between nodes and runs
   bool is_secret = false;   // a text_map whose texts are neither printed nor stored
+  bool is_path = false;     // a text or text_map: "~" at the beginning is the home directory
   std::string_view help = {};
 };
 

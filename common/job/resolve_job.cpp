@@ -1,7 +1,6 @@
 #include "common/job/resolve_job.h"
 
 #include <algorithm>
-#include <array>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -36,18 +35,8 @@ std::vector<std::string_view> names_inside(std::string_view section) {
   return names;
 }
 
-/// Keys whose texts are paths, or arguments that may be some.
-constexpr std::array<std::string_view, 8> kPaths{"output",
-                                                 "data.root",
-                                                 "data.args",
-                                                 "model.weights",
-                                                 "checkpoint.resume",
-                                                 "launch.program",
-                                                 "launch.log_dir",
-                                                 "launch.token_file"};
-
 void expand_home_in(const JobKey& key, JobValue& value) {
-  if (std::ranges::find(kPaths, key.path) == kPaths.end()) return;
+  if (!key.is_path) return;
   if (auto* const path = std::get_if<std::string>(&value)) *path = expand_home(*path);
   if (auto* const map = std::get_if<TextMap>(&value)) {
     for (auto& [name, text] : *map)

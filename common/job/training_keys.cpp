@@ -22,6 +22,7 @@ std::vector<JobKey> training_keys() {
        .type = JobType::text,
        .default_value = "null",
        .may_differ = true,
+       .is_path = true,
        .help = "directory that holds the data set's files"},
       {.path = "data.batch",
        .type = JobType::integer,
@@ -127,6 +128,7 @@ std::vector<JobKey> training_keys() {
       {.path = "data.args",
        .type = JobType::text_map,
        .default_value = "{}",
+       .is_path = true,
        .help = "arguments of coco (train, val, names), or of a data set that the program itself "
                "registers"},
       {.path = "data.workers",
@@ -180,6 +182,7 @@ std::vector<JobKey> training_keys() {
       {.path = "model.weights",
        .type = JobType::text,
        .default_value = "null",
+       .is_path = true,
        .help = "safetensors or .pt file to start from, or a checkpoint (as checkpoint.resume)"},
       {.path = "model.strict",
        .type = JobType::boolean,
@@ -590,6 +593,7 @@ std::vector<JobKey> training_keys() {
       {.path = "checkpoint.resume",
        .type = JobType::text,
        .default_value = "auto",
+       .is_path = true,
        .help = "auto, never, or what to start from: a checkpoint (its directory, a run's, or "
                "RUN/best or RUN/latest), or a .pt file that a Python script saved"},
       {.path = "checkpoint.allow",
