@@ -1,10 +1,12 @@
 #include "worker/data/dataset.h"
 
+#include <array>
 #include <sstream>
 #include <utility>
 
 #include "common/error.h"
 #include "common/files/files.h"
+#include "common/text/join_words.h"
 #include "worker/data/cifar.h"
 #include "worker/data/digits.h"
 #include "worker/data/idx.h"
@@ -158,6 +160,59 @@ DataSet load_cifar(const DataRequest& request, const CifarSet& cifar) {
   return set;
 }
 
+DataSet load_digits(const DataRequest& request) {
+  return {.train = draw_digits(
+              request.seed, DigitsSplit::train, request.train_size.value_or(kDigitsTrainSize)),
+          .test = draw_digits(
+              request.seed, DigitsSplit::test, request.test_size.value_or(kDigitsTestSize))};
+}
+
+// The constants are those of every published recipe for these sets.
+DataSet load_mnist(const DataRequest& request) {
+  return load_idx_set(request, "MNIST/raw", {{0.1307F}, {0.3081F}});
+}
+
+DataSet load_fashion_mnist(const DataRequest& request) {
+  return load_idx_set(request, "FashionMNIST/raw", {{0.2860F}, {0.3530F}});
+}
+
+DataSet load_cifar10(const DataRequest& request) {
+  return load_cifar(request, cifar10());
+}
+
+DataSet load_cifar100(const DataRequest& request) {
+  return load_cifar(request, cifar100());
+}
+
+// Sources of the classes' names: github.com/zalandoresearch/fashion-mnist, README "Labels";
+// batches.meta.txt and fine_label_names.txt of the binary versions of
+// www.cs.toronto.edu/~kriz/cifar.html.
+constexpr std::array kBuiltInSets{
+    BuiltInSet{.name = "digits", .load = load_digits},
+    BuiltInSet{.name = "mnist", .load = load_mnist},
+    BuiltInSet{
+        .name = "fashion-mnist",
+        .load = load_fashion_mnist,
+        .classes = "T-shirt/top,Trouser,Pullover,Dress,Coat,Sandal,Shirt,Sneaker,Bag,Ankle boot",
+        .mark = ','},
+    BuiltInSet{.name = "cifar10",
+               .load = load_cifar10,
+               .classes = "airplane automobile bird cat deer dog frog horse ship truck"},
+    BuiltInSet{
+        .name = "cifar100",
+        .load = load_cifar100,
+        .classes =
+            "apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge "
+            "bus butterfly camel can castle caterpillar cattle chair chimpanzee clock cloud "
+            "cockroach couch crab crocodile cup dinosaur dolphin elephant flatfish forest fox "
+            "girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster "
+            "man maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter "
+            "palm_tree pear pickup_truck pine_tree plain plate poppy porcupine possum rabbit "
+            "raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail snake "
+            "spider squirrel streetcar sunflower sweet_pepper table tank telephone television "
+            "tiger tractor train trout tulip turtle wardrobe whale willow_tree wolf woman worm"},
+};
+
 }  // namespace
 
 void require_part(const std::string& key,
@@ -181,21 +236,18 @@ std::vector<std::string> ignored_keys(const DataRequest& request) {
   return keys;
 }
 
+std::span<const BuiltInSet> built_in_sets() {
+  return kBuiltInSets;
+}
+
 DataSet load_data_set(const DataRequest& request) {
-  // The constants are those of every published recipe for these sets.
-  if (request.name == "mnist") return load_idx_set(request, "MNIST/raw", {{0.1307F}, {0.3081F}});
-  if (request.name == "fashion-mnist")
-    return load_idx_set(request, "FashionMNIST/raw", {{0.2860F}, {0.3530F}});
-  if (request.name == "cifar10") return load_cifar(request, cifar10());
-  if (request.name == "cifar100") return load_cifar(request, cifar100());
-  if (request.name == "digits") {
-    return {.train = draw_digits(
-                request.seed, DigitsSplit::train, request.train_size.value_or(kDigitsTrainSize)),
-            .test = draw_digits(
-                request.seed, DigitsSplit::test, request.test_size.value_or(kDigitsTestSize))};
+  std::vector<std::string> names;
+  for (const BuiltInSet& set : kBuiltInSets) {
+    if (set.name == request.name) return set.load(request);
+    names.emplace_back(set.name);
   }
   throw UsageError("data.name=" + request.name +
-                   ": unknown data set. Allowed: digits, mnist, fashion-mnist, cifar10, cifar100.");
+                   ": unknown data set. Allowed: " + join_words(names) + ".");
 }
 
 }  // namespace ddp::worker

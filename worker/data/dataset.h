@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "worker/plan/args.h"
@@ -40,7 +42,7 @@ enum class LabelCacheUse { none, read, write };
 
 /// Who looks at it is a data set: what the job gives and it does not look at is said.
 struct DataRequest {
-  std::string name = "digits";               // digits | mnist | fashion-mnist | cifar10 | cifar100
+  std::string name = "digits";               // of one of built_in_sets(), or of a program's own
   Tracked<std::filesystem::path> root{};     // where the files are; not used by digits
   Tracked<std::uint64_t> seed = 1U;          // digits are drawn from it
   std::optional<std::int64_t> train_size{};  // the first N of the files; digits: how many are drawn
@@ -66,7 +68,17 @@ void require_part(const std::string& key,
                   std::int64_t count,
                   const std::string& name);
 
-/// Reads or draws a data set by its name. Files are those that are published, by their names,
+/// A set that this program has by itself, and that is in memory as a whole.
+struct BuiltInSet {
+  std::string_view name;
+  DataSet (*load)(const DataRequest& request);
+  std::string_view classes{};  // their names in the order of their numbers; empty: numbers
+  char mark = ' ';             // between two names
+};
+
+std::span<const BuiltInSet> built_in_sets();
+
+/// Reads or draws a built-in set by its name. Files are those that are published, by their names,
 /// plain, .gz or .xz: MNIST's four (also with a dot before idx), CIFAR's binary version. They lie
 /// in `root` or in torchvision's folder below it. Errors: UsageError for an unknown name, a missing
 /// root or file (with what was expected where), broken contents, and a train_size or test_size

@@ -154,8 +154,8 @@ Registry built_in() {
   registry.tasks["classification"] = make_classification;
   registry.tasks["detection"] = make_detection;
   registry.models = built_in_models();
-  for (const char* const name : {"digits", "mnist", "fashion-mnist", "cifar10", "cifar100"})
-    registry.data_sets[name] = load_data_set;
+  for (const BuiltInSet& set : built_in_sets())
+    registry.data_sets[std::string(set.name)] = load_data_set;
   registry.sources["image-folder"] = load_image_folder;
   registry.sources["coco"] = load_coco;
   registry.augments = built_in_augments();
