@@ -58,7 +58,14 @@ int main(int argc, char** argv) {
   request.parameters = state.model;
   Ddp replica(request, *alone);
   const ddp::OwnedDir run = ddp::OwnedDir::require(argv[1]);
-  Checkpointer keeper({job, *alone, replica, state, page, &run, "", 1});
+  Checkpointer checkpointer({.job = job,
+                             .group = *alone,
+                             .replica = replica,
+                             .shared = state,
+                             .page = page,
+                             .run_dir = &run,
+                             .run_id = "",
+                             .steps = 1});
   Position position;
   for (int round = 0; round < std::stoi(argv[3]); ++round) {
     ++position.step;
@@ -66,9 +73,9 @@ int main(int argc, char** argv) {
     (void)digest_of(state.model);  // what the other ranks do while rank 0 copies
     const double compared = seconds_since(start);
     start = Clock::now();
-    keeper.save(position);
+    checkpointer.save(position);
     const double stall = seconds_since(start);
-    keeper.finish(position);
+    checkpointer.finish(position);
     const double written = seconds_since(start);
     const auto path = run.path() / "checkpoints" / ("step-00000" + std::to_string(position.step));
     const Clock::time_point load_start = Clock::now();

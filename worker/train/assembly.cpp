@@ -1,10 +1,8 @@
 #include "worker/train/assembly.h"
 
 #include <algorithm>
-#include <array>
 #include <boost/json.hpp>
 #include <cmath>
-#include <exception>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -16,16 +14,13 @@
 #include "common/job/print_job.h"
 #include "common/program/log.h"
 #include "common/text/json_text.h"
-#include "worker/data/rectangles.h"
+#include "worker/dist/abandon_on_error.h"
 #include "worker/dist/data_parallel.h"
 #include "worker/dist/ddp.h"
 #include "worker/dist/peer_call.h"
-#include "worker/dist/replica_check.h"
-#include "worker/model/detector.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/plan/epoch_number.h"
-#include "worker/plan/shard.h"
 #include "worker/save/checkpoint_path.h"
 #include "worker/save/git_commit.h"
 #include "worker/save/model_tensors.h"
@@ -39,6 +34,7 @@
 #include "worker/train/sampling.h"
 #include "worker/train/step/optimizer.h"
 #include "worker/train/task_setup.h"
+#include "worker/train/test_plan.h"
 #include "worker/train/trainer.h"
 #include "worker/train/versions.h"
 
@@ -106,34 +102,6 @@ std::vector<std::string> test_names(const Metrics& metrics, std::vector<std::str
   return names;
 }
 
-/// What this run, or the job, resumes from. Errors: UsageError; SystemError as load_newest().
-bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std::string& run_id) {
-  if (run_dir != nullptr) {
-    Checkpoints own(*run_dir, job.keep, run_id);
-    if (load_newest(own)) return true;
-  }
-  if (job.resume == "auto" || job.resume == "never") return false;
-  if (is_checkpoint_path(job.resume)) (void)find_checkpoint(job.resume, job.trust);
-  return true;  // or a file of Python's: Checkpointer reads it
-}
-
-/// The weights of a run that goes on come from its checkpoint: the file that it began with may be
-/// gone by then. Errors: UsageError.
-std::unique_ptr<Task> make_task_to_go_on(Job& job,
-                                         const Session& session,
-                                         const DataFacts& data,
-                                         const OwnedDir* run_dir,
-                                         Group& group) try {
-  return make_task(job, data, session.registry, group);
-} catch (const UsageError& error) {
-  const bool reads_weights = job.model.weights && group.is_root();
-  if (!reads_weights || !has_checkpoint(job.checkpoint, run_dir, session.self.run_id)) throw;
-  job.model.weights.reset();
-  std::unique_ptr<Task> task = make_task(job, data, session.registry, group);
-  log::warning(std::string("this run goes on with the weights of its checkpoint: ") + error.what());
-  return task;
-}
-
 /// data.augment may leave images of another size than the set's, and not every model takes those:
 /// one is tried. Errors: UsageError.
 void require_takes_augmented(const Forward& forward, const Job& job, const Loader& images) {
@@ -159,62 +127,6 @@ void require_takes_augmented(const Forward& forward, const Job& job, const Loade
                      ", width: " + std::to_string(data.shape[2]) + "}}, or take another model.");
   }
   model.train();
-}
-
-/// How the test set is brought to the model: batches of this rank, and what is done to an image.
-struct TestPlan {
-  std::vector<std::vector<std::int64_t>> batches;
-  std::vector<Augment> augments;
-};
-
-/// Of all samples: each rank looks at its part of the files, and all know what all have seen. All
-/// ranks call it. Errors: PeerError.
-std::vector<std::optional<ImageSize>> gather_sizes(const Source& source,
-                                                   Group& group,
-                                                   ProgressPage& page) {
-  const std::vector<std::int64_t> mine =
-      evaluation_shard(source.facts().count, group.world_size(), group.rank());
-  const at::Tensor seen = at::zeros({std::ssize(mine), 3}, at::kLong);
-  auto* row = seen.data_ptr<std::int64_t>();  // sample, height, width
-  for (const std::int64_t sample : mine) {
-    const ImageSize size = source.image_size(sample).value_or(ImageSize{});
-    row = std::ranges::copy(std::array<std::int64_t, 3>{sample, size.height, size.width}, row).out;
-    touch(page);
-  }
-  std::vector<std::optional<ImageSize>> sizes(static_cast<std::size_t>(source.facts().count));
-  for (const at::Tensor& part : gather_rows(group, seen)) {
-    const at::Tensor rows = part.contiguous();
-    const auto* one = rows.const_data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < rows.size(0); ++i, one += 3) {
-      if (one[1] == 0) continue;
-      sizes.at(static_cast<std::size_t>(one[0])) = {static_cast<int>(one[1]),
-                                                    static_cast<int>(one[2])};
-    }
-  }
-  return sizes;
-}
-
-/// All ranks call it. Errors: UsageError; PeerError.
-TestPlan plan_test(
-    const Job& job, const Source& test, at::Device device, Group& group, ProgressPage& page) {
-  const DataFacts& data = test.facts();
-  const std::int64_t batch = job.evaluation.batch.value_or(device.is_cpu() ? 32 : 256);
-  if (!job.evaluation.is_rectangular) {
-    return {in_batches(evaluation_shard(data.count, group.world_size(), group.rank()), batch),
-            make_augments({}, {}, data)};
-  }
-  if (!data.has_boxes || !data.varies) {
-    throw UsageError("eval.rectangular: is for images with boxes in files of any size, and " +
-                     data.name + " has none. Take data.name=coco, or remove the key.");
-  }
-  const std::vector<std::optional<ImageSize>> sizes = gather_sizes(test, group, page);
-  if (std::ranges::none_of(sizes, [](const auto& size) { return size.has_value(); })) {
-    throw UsageError("eval.rectangular: " + data.name +
-                     " does not tell the size of any image. Remove the key.");
-  }
-  const Rectangles rectangles(
-      sizes, static_cast<int>(data.shape.at(1)), static_cast<int>(Detector::kStrides.back()));
-  return {rectangles.batches(group.world_size(), group.rank(), batch), {rectangles.letterbox()}};
 }
 
 LoaderRequest test_request(const Job& job,
@@ -297,21 +209,204 @@ SharedState without_gradients(const SharedState& shared) {
   return {detach(shared.model), detach(shared.optimizer), shared.policy};
 }
 
-/// Whatever error leaves the block of it, the reducer that was made before ends without a wait.
-class AbandonOnError {
- public:
-  AbandonOnError(Group& group, bool is_on) : group_(group), is_on_(is_on) {}
-  AbandonOnError(const AbandonOnError&) = delete;
-  AbandonOnError& operator=(const AbandonOnError&) = delete;
-  ~AbandonOnError() {
-    if (is_on_ && std::uncaught_exceptions() > exceptions_) group_.abandon();
-  }
-
- private:
-  Group& group_;
-  const bool is_on_;
-  const int exceptions_ = std::uncaught_exceptions();
+/// What this rank trains, and with whom. All of it outlives what is made of it.
+struct TrainingRun {
+  const Session& session;
+  const Job& job;
+  at::Device device;
+  const Sources& data;
+  const OwnedDir* run_dir;  // rank 0's; null: nothing is written
+  const std::vector<std::string>& ranks;
+  Group& group;
+  bool can_survive = false;
 };
+
+/// Likewise: equal weights on every rank, and what computes and changes them.
+struct TrainedModel {
+  Task& task;
+  Precision& precision;
+  Ddp& replica;
+  Optimizer& optimizer;
+};
+
+/// Images go through all devices of this process from now on, which `replicas` hold.
+void use_all_devices(const TrainingRun& run, Task& task, std::optional<DataParallel>& replicas) {
+  const DataFacts& facts = run.data.train->facts();
+  replicas.emplace(replicate(task, run.job, facts, run.session.registry, run.group));
+  dynamic_cast<Classification&>(task).compute_through(
+      [&replicas](const at::Tensor& images) { return replicas->forward(images); });
+}
+
+/// Errors: UsageError.
+RunPlan plan_training(const TrainingRun& run) {
+  const Job& job = run.job;
+  const Group& group = run.group;
+  RunPlan plan = plan_run(job, run.data.train->facts().count, group.world_size(), group.rank());
+  plan.partition.weights = make_weights(job.data, *run.data.train, plan.partition.size);
+  if (plan.has_cut_warmup && group.is_root()) {
+    log::warning("schedule.warmup: " + std::to_string(plan.schedule.warmup) +
+                 " steps of warm-up "
+                 "are all but the last of this run's " +
+                 std::to_string(plan.steps) +
+                 ": the rate hardly reaches optimizer.lr. Train longer, or warm up less.");
+  }
+  return plan;
+}
+
+LoaderRequest train_request(const TrainingRun& run,
+                            const TrainedModel& model,
+                            const RunPlan& plan) {
+  const DataJob& job = run.job.data;
+  const DataFacts& facts = run.data.train->facts();
+  return {.type = input_type(model.replica),
+          .layout = layout_of(model.task.model()),
+          .augments = make_augments(run.session.registry, job, facts, epochs_of(plan)),
+          .seed = run.job.seed,
+          .repeats = job.repeats,
+          .threads = loader_threads(job, facts, run.device),
+          .send = send_to(run.device),
+          .is_pinned = run.device.is_cuda()};
+}
+
+/// Of each evaluation of a training, where the pictures of quality want a confusion matrix, too.
+Metrics training_metrics(const TrainingRun& run, Task& task) {
+  Metrics all = metrics_of(task, run.job, run.data.train->facts(), run.session.registry);
+  if (std::unique_ptr<Metric> confusion = count_confusion(task))
+    all.push_back(std::move(confusion));
+  return all;
+}
+
+Checkpointer::Parts checkpointer_parts(const TrainingRun& run,
+                                       const TrainedModel& model,
+                                       const RunPlan& plan,
+                                       const EvaluationPolicy& policy,
+                                       std::optional<HeldState>& held) {
+  return {.job = run.job,
+          .group = run.group,
+          .replica = model.replica,
+          .shared = shared_state(model.task, model.optimizer, policy),
+          .page = run.session.page,
+          .run_dir = run.run_dir,
+          .run_id = run.session.self.run_id,
+          .steps = plan.steps,
+          .steps_per_epoch = plan.steps_per_epoch,
+          .parameters = names_of(parameters_of(model.task.model())),
+          .data = &run.data.train->facts(),
+          .held = run.session.self.round > 0 ? &held : nullptr};
+}
+
+RunLog::Parts run_log_parts(const TrainingRun& run,
+                            const TrainedModel& model,
+                            const RunPlan& plan,
+                            const SumNames& names,
+                            const std::vector<std::string>& tested,
+                            const WatchRule& watched) {
+  return {
+      .job = run.job,
+      .group = run.group,
+      .replica = model.replica,
+      .precision = model.precision,
+      .optimizer = model.optimizer,
+      .page = run.session.page,
+      .run_dir = run.run_dir,
+      .steps_per_epoch = plan.steps_per_epoch,
+      .train_names = train_names(names),
+      .test_names = tested,
+      .round = run.run_dir == nullptr ? RoundFacts() : round_facts(run.session, run.ranks, watched),
+      .job_text = to_yaml(run.session.job),
+      .command = start_metrics_command(run.session, run.run_dir),
+      .keys = keys_json(run.session.job),
+      .device = run.device};
+}
+
+/// Trains; after a lost peer the state of this rank goes to `held`, where it can go on with it.
+int train_or_hold(const TrainingRun& run,
+                  const TrainedModel& model,
+                  const EvaluationPolicy& policy,
+                  Trainer& trainer,
+                  std::optional<HeldState>& held) try {
+  return trainer.run();
+} catch (const PeerError& loss) {
+  if (!waits_after(loss, run.session.page)) throw;
+  if (const std::optional<Position> position = trainer.whole_position())
+    held = {*position, without_gradients(shared_state(model.task, model.optimizer, policy))};
+  run.group.abandon();  // at once: others wait for it, and a save of ours may take its time
+  throw;
+}
+
+/// Returns and errors: as train_task().
+int train_model(const TrainingRun& run, const TrainedModel& model, std::optional<HeldState>& held) {
+  const Session& session = run.session;
+  const RunPlan plan = plan_training(run);
+  Loader train_loader(run.data.train, train_request(run, model, plan));
+  TestPlan test = plan_test(run.job, *run.data.test, run.device, run.group, session.page);
+  Loader test_loader(run.data.test,
+                     test_request(run.job,
+                                  model.replica,
+                                  model.task.model(),
+                                  run.data.test->facts(),
+                                  std::move(test.augments),
+                                  run.device));
+  const Forward forward(model.task, model.precision, run.device);
+  fail_together(run.group,
+                problem_of([&] { require_takes_augmented(forward, run.job, train_loader); }));
+  std::optional<RunPictures> pictures;
+  if (run.run_dir != nullptr)
+    pictures.emplace(model.task, run.data.train, run.data.test->facts(), *run.run_dir);
+  std::function<void(const Batch&, std::int64_t)> show;
+  if (pictures)
+    show = [&pictures](const Batch& batch, std::int64_t steps) {
+      pictures->show_training(batch, steps);
+    };
+  Step step({.job = run.job,
+             .group = run.group,
+             .replica = model.replica,
+             .forward = forward,
+             .precision = model.precision,
+             .optimizer = model.optimizer,
+             .loader = train_loader,
+             .page = session.page,
+             .show = show});
+  Meters meters(step.settle(first_samples(plan.partition)));
+  Votes votes(run.group, meters);
+  const bool has_own_metric = model.task.metric() != nullptr;
+  Evaluation evaluation({.batches = std::move(test.batches),
+                         .group = run.group,
+                         .replica = model.replica,
+                         .forward = forward,
+                         .ema = model.optimizer.ema(),
+                         .loader = test_loader,
+                         .make_metrics = [&] { return training_metrics(run, model.task); },
+                         .has_own_metric = has_own_metric,
+                         .page = session.page,
+                         .stop_requested = session.stop_requested,
+                         .pictures = pictures ? &*pictures : nullptr});
+  const std::vector<std::string> tested =
+      test_names(training_metrics(run, model.task),
+                 has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
+  EvaluationPolicy policy(run.job, model.task.watched(), tested);
+  Checkpointer checkpointer(checkpointer_parts(run, model, plan, policy, held));
+  RunLog run_log(run_log_parts(run, model, plan, meters.names(), tested, policy.rule()));
+  BadData bad_data(run.group, run.job.data.max_bad);
+  HookCaller hooks(session.registry, model.task.model(), run.group);
+  Trainer trainer({.job = run.job,
+                   .plan = plan,
+                   .group = run.group,
+                   .step = step,
+                   .meters = meters,
+                   .votes = votes,
+                   .train_data = train_loader,
+                   .test_data = test_loader,
+                   .bad_data = bad_data,
+                   .evaluation = evaluation,
+                   .policy = policy,
+                   .checkpointer = checkpointer,
+                   .run_log = run_log,
+                   .hooks = hooks,
+                   .stop_requested = session.stop_requested,
+                   .can_survive = run.can_survive});
+  return train_or_hold(run, model, policy, trainer, held);
+}
 
 }  // namespace
 
@@ -325,18 +420,25 @@ int train_task(const Session& session,
                const std::vector<std::string>& ranks,
                std::optional<HeldState>& held,
                Group& group) {
-  const DataFacts& facts = data.train->facts();
-  const bool can_survive = worker::can_survive(group, device, session.page);
   Job job = wanted;
+  const TrainingRun run{.session = session,
+                        .job = job,
+                        .device = device.device,
+                        .data = data,
+                        .run_dir = run_dir,
+                        .ranks = ranks,
+                        .group = group,
+                        .can_survive = can_survive(group, device, session.page)};
   std::unique_ptr<Task> task;
   fail_together(
-      group, problem_of([&] { task = make_task_to_go_on(job, session, facts, run_dir, group); }));
+      group, problem_of([&] {
+        task = make_task_to_go_on(
+            job, data.train->facts(), session.registry, run_dir, session.self.run_id, group);
+      }));
   Precision precision(job.amp, device.device);
-  precision.prepare(task->model());
-  task->model().to(device.device);
-  group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
+  place_model(*task, precision, device.device, group);
   Ddp replica(ddp_request(job, task->model()), group);
-  const AbandonOnError abandon_on_error(group, can_survive);
+  const AbandonOnError abandon_on_error(group, run.can_survive);
   // Beyond this point the weights are equal on every rank.
   Optimizer optimizer(job.optimizer,
                       replica,
@@ -344,128 +446,8 @@ int train_task(const Session& session,
                       {buffers_of(task->model()), norm_parameters_of(task->model())},
                       make_rule(session.registry, job));
   std::optional<DataParallel> replicas;
-  if (job.device.is_data_parallel) {
-    replicas.emplace(replicate(*task, job, facts, session.registry, group));
-    dynamic_cast<Classification&>(*task).compute_through(
-        [&replicas](const at::Tensor& images) { return replicas->forward(images); });
-  }
-  RunPlan plan = plan_run(job, facts.count, group.world_size(), group.rank());
-  plan.partition.weights = make_weights(job.data, *data.train, plan.partition.size);
-  if (plan.has_cut_warmup && group.is_root()) {
-    log::warning("schedule.warmup: " + std::to_string(plan.schedule.warmup) +
-                 " steps of warm-up "
-                 "are all but the last of this run's " +
-                 std::to_string(plan.steps) +
-                 ": the rate hardly reaches optimizer.lr. Train longer, or warm up less.");
-  }
-  const at::MemoryFormat layout = layout_of(task->model());
-  Loader train_loader(
-      data.train,
-      {.type = input_type(replica),
-       .layout = layout,
-       .augments = make_augments(session.registry, job.data, facts, epochs_of(plan)),
-       .seed = job.seed,
-       .repeats = job.data.repeats,
-       .threads = loader_threads(job.data, facts, device.device),
-       .send = send_to(device.device),
-       .is_pinned = device.device.is_cuda()});
-  TestPlan test = plan_test(job, *data.test, device.device, group, session.page);
-  Loader test_loader(data.test,
-                     test_request(job,
-                                  replica,
-                                  task->model(),
-                                  data.test->facts(),
-                                  std::move(test.augments),
-                                  device.device));
-  const Forward forward(*task, precision, device.device);
-  fail_together(group, problem_of([&] { require_takes_augmented(forward, job, train_loader); }));
-  std::optional<RunPictures> drawn;
-  if (run_dir != nullptr) drawn.emplace(*task, data.train, data.test->facts(), *run_dir);
-  RunPictures* const pictures = drawn ? &*drawn : nullptr;
-  std::function<void(const Batch&, std::int64_t)> show;
-  if (pictures != nullptr)
-    show = [pictures](const Batch& batch, std::int64_t steps) {
-      pictures->show_training(batch, steps);
-    };
-  Step step({job, group, replica, forward, precision, optimizer, train_loader, session.page, show});
-  Meters meters(step.settle(first_samples(plan.partition)));
-  Votes votes(group, meters);
-  const auto make_metrics = [&] {
-    Metrics all = metrics_of(*task, job, facts, session.registry);
-    if (std::unique_ptr<Metric> confusion = count_confusion(*task))
-      all.push_back(std::move(confusion));
-    return all;
-  };
-  const Metrics metrics = make_metrics();  // for their names
-  const bool has_own_metric = task->metric() != nullptr;
-  Evaluation evaluation({std::move(test.batches),
-                         group,
-                         replica,
-                         forward,
-                         optimizer.ema(),
-                         test_loader,
-                         make_metrics,
-                         has_own_metric,
-                         session.page,
-                         session.stop_requested,
-                         pictures});
-  const std::vector<std::string> tested = test_names(
-      metrics, has_own_metric ? std::vector<std::string>{"loss"} : train_names(meters.names()));
-  EvaluationPolicy policy(job, task->watched(), tested);
-  Checkpointer checkpointer({job,
-                             group,
-                             replica,
-                             shared_state(*task, optimizer, policy),
-                             session.page,
-                             run_dir,
-                             session.self.run_id,
-                             plan.steps,
-                             plan.steps_per_epoch,
-                             names_of(parameters_of(task->model())),
-                             &facts,
-                             session.self.round > 0 ? &held : nullptr});
-  RunLog run_log({job,
-                  group,
-                  replica,
-                  precision,
-                  optimizer,
-                  session.page,
-                  run_dir,
-                  plan.steps_per_epoch,
-                  train_names(meters.names()),
-                  tested,
-                  run_dir == nullptr ? RoundFacts() : round_facts(session, ranks, policy.rule()),
-                  to_yaml(session.job),
-                  start_metrics_command(session, run_dir),
-                  keys_json(session.job),
-                  device.device});
-  BadData bad_data(group, job.data.max_bad);
-  HookCaller hooks(session.registry, task->model(), group);
-  Trainer trainer({job,
-                   plan,
-                   group,
-                   step,
-                   meters,
-                   votes,
-                   train_loader,
-                   test_loader,
-                   bad_data,
-                   evaluation,
-                   policy,
-                   checkpointer,
-                   run_log,
-                   hooks,
-                   session.stop_requested,
-                   can_survive});
-  try {
-    return trainer.run();
-  } catch (const PeerError& loss) {
-    if (!waits_after(loss, session.page)) throw;
-    const std::optional<Position> position = trainer.whole_position();
-    if (position) held = {*position, without_gradients(shared_state(*task, optimizer, policy))};
-    group.abandon();  // at once: others wait for it, and a save of ours may take its time
-    throw;
-  }
+  if (job.device.is_data_parallel) use_all_devices(run, *task, replicas);
+  return train_model(run, {*task, precision, replica, optimizer}, held);
 }
 
 int evaluate_task(const Session& session,
@@ -480,9 +462,7 @@ int evaluate_task(const Session& session,
   std::unique_ptr<Task> task;
   fail_together(group, problem_of([&] { task = make_task(bare, facts, session.registry, group); }));
   Precision precision(job.amp, device.device);
-  precision.prepare(task->model());
-  task->model().to(device.device);
-  group.agree("model", model_digest(parameters_of(task->model()), buffers_of(task->model())));
+  place_model(*task, precision, device.device, group);
   EvaluationRecord record;
   std::filesystem::path path;
   fail_together(group, problem_of([&] {
@@ -508,16 +488,16 @@ int evaluate_task(const Session& session,
                              device.device));
   const Forward forward(*task, precision, device.device);
   const auto make_metrics = [&] { return metrics_of(*task, job, facts, session.registry); };
-  Evaluation evaluation({std::move(test.batches),
-                         group,
-                         replica,
-                         forward,
-                         /*ema=*/nullptr,  // they are the model by now
-                         loader,
-                         make_metrics,
-                         make_metrics().size() > job.evaluation.metrics.size(),
-                         session.page,
-                         session.stop_requested});
+  // Without averages: they are the model by now.
+  Evaluation evaluation({.batches = std::move(test.batches),
+                         .group = group,
+                         .replica = replica,
+                         .forward = forward,
+                         .loader = loader,
+                         .make_metrics = make_metrics,
+                         .has_own_metric = make_metrics().size() > job.evaluation.metrics.size(),
+                         .page = session.page,
+                         .stop_requested = session.stop_requested});
   session.page.phase = Phase::evaluating;
   const std::optional<NamedValues> values = evaluation.run();
   if (!values) return exit_code::kStoppedAfterCheckpoint;

@@ -8,15 +8,17 @@
 
 #include "common/error.h"
 #include "common/program/log.h"
+#include "worker/dist/replica_check.h"
 #include "worker/dist/sync_batch_norm.h"
 #include "worker/model/freeze.h"
 #include "worker/model/norm.h"
 #include "worker/model/state.h"
 #include "worker/save/checkpoint_path.h"
+#include "worker/save/model_tensors.h"
 #include "worker/save/weights.h"
 #include "worker/task/classification.h"
+#include "worker/train/checkpointer.h"
 #include "worker/train/failure/uncaught.h"
-#include "worker/train/step/precision.h"
 
 namespace ddp::worker {
 namespace {
@@ -47,6 +49,17 @@ std::filesystem::path weights_file(const std::filesystem::path& path, bool trust
   return path;
 }
 
+/// What this run, or the job, resumes from. Errors: UsageError; SystemError as load_newest().
+bool has_checkpoint(const CheckpointJob& job, const OwnedDir* run_dir, const std::string& run_id) {
+  if (run_dir != nullptr) {
+    Checkpoints own(*run_dir, job.keep, run_id);
+    if (load_newest(own)) return true;
+  }
+  if (job.resume == "auto" || job.resume == "never") return false;
+  if (is_checkpoint_path(job.resume)) (void)find_checkpoint(job.resume, job.trust);
+  return true;  // or a file of Python's: Checkpointer reads it
+}
+
 }  // namespace
 
 std::unique_ptr<Task> make_task(const Job& job,
@@ -74,6 +87,28 @@ std::unique_ptr<Task> make_task(const Job& job,
   return task;
 } catch (const c10::Error& error) {
   throw_as_own(error);
+}
+
+std::unique_ptr<Task> make_task_to_go_on(Job& job,
+                                         const DataFacts& data,
+                                         const Registry& registry,
+                                         const OwnedDir* run_dir,
+                                         const std::string& run_id,
+                                         Group& group) try {
+  return make_task(job, data, registry, group);
+} catch (const UsageError& error) {
+  const bool reads_weights = job.model.weights && group.is_root();
+  if (!reads_weights || !has_checkpoint(job.checkpoint, run_dir, run_id)) throw;
+  job.model.weights.reset();
+  std::unique_ptr<Task> task = make_task(job, data, registry, group);
+  log::warning(std::string("this run goes on with the weights of its checkpoint: ") + error.what());
+  return task;
+}
+
+void place_model(Task& task, Precision& precision, at::Device device, Group& group) {
+  precision.prepare(task.model());
+  task.model().to(device);
+  group.agree("model", model_digest(parameters_of(task.model()), buffers_of(task.model())));
 }
 
 at::MemoryFormat layout_of(const torch::nn::Module& model) {
