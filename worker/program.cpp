@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <charconv>
 #include <chrono>
@@ -110,13 +111,6 @@ WorkerIdentity impersonate_rank(const std::optional<AsRank>& as, WorkerIdentity 
   return self;
 }
 
-/// The verbs that need neither job nor other ranks; nothing for the rest. Errors: UsageError.
-std::optional<int> run_alone(const Options& options) {
-  if (options.verb == Verb::export_weights) return export_weights(options);
-  if (options.verb == Verb::inspect) return inspect(options);
-  return {};
-}
-
 /// Of a rank whose command line is not read yet; nothing where it is not known who it is.
 std::optional<WorkerIdentity> find_identity(const Environment& environment) try {
   return read_identity(environment);
@@ -168,109 +162,197 @@ void handle_stop_signals(ProgressPage& page) {
   }
 }
 
-}  // namespace
-
-void run(int argc, char** argv, const Registry& registry) {
-  secure_streams();
-  speak_on_terminate();
-  // These live to the very end: a signal, or the way out of an error, may need them.
+/// What lives to the very end: a signal, or the way out of an error, may need it.
+struct ProcessState {
   std::optional<MappedProgressPage> page;
   Screen screen;
   std::optional<RunDir> own_run_dir;
   std::unique_ptr<MetricsCommand> metrics_command;
   std::optional<WorkerIdentity> refuses_as;  // one of those who say once what all find wrong
   bool has_result = false;                   // that is printed
-  int code = exit_code::kInternal;
-  try {
-    const Environment given = read_environment();
-    const bool meets_others = is_for_many_ranks(argc, argv);
-    if (meets_others) refuses_as = find_identity(given);
-    const Options options = parse_options(argc, argv);
-    refuses_as.reset();
-    has_result = options.verb != Verb::train || options.check;
-    if (options.help) std::cout << help_text(options.verb) << std::flush;
-    if (options.version) std::cout << version_text() << std::endl;
-    if (options.completion) std::cout << completion(*options.completion) << std::flush;
-    if (options.man) std::cout << manual_page() << std::flush;
-    if (options.help || options.version || options.completion || options.man)
-      leave_with_result(exit_code::kOk);
-    const Environment environment = with_init_method(given, options.init_method);
-    log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
-    arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
-    check_torch_version();
-    if (const std::optional<int> done = run_alone(options)) leave_with_result(*done);
-    last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
-    // Who am I: the launcher's environment, or rank 0 of 1.
-    const WorkerIdentity self = impersonate_rank(options.as_rank, read_identity(environment));
-    last_words().rank = self.rank;
-    // Under an agent of ours the prefix of each line says it.
-    const bool trains = options.verb == Verb::train && !options.check && !options.as_rank;
-    if (self.run_id.empty() && (trains || (meets_others && self.world_size > 1)))
-      log::info(describe(self));
-    page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
-                                 : MappedProgressPage::create();
-    (*page)->saves_on_stop = 1;
-    if (meets_others) refuses_as = self;
-    handle_stop_signals(**page);
-    print_stacks_on_signal();
-    print_stack_on_crash();
-    // predict has no job file: its checkpoint tells all that it needs.
-    std::optional<LoadedCheckpoint> checkpoint;
-    if (options.verb == Verb::predict)
-      checkpoint = find_checkpoint(options.files.at(0), options.trust);
-    const JobValues job = checkpoint ? job_of(*checkpoint) : load_job(options);
-    if (options.verb == Verb::train && !options.check) limit_time(job, environment);
-    const Session session{job,
-                          self,
-                          environment,
-                          options.command,
-                          registry,
-                          **page,
-                          stop_requested,
-                          options.as_rank.has_value(),
-                          own_run_dir,
-                          metrics_command};
-    // Under an agent of ours that shows how the whole job goes.
-    std::optional<LiveConsole> live;
-    if (self.progress_fd < 0 && self.rank == 0 && options.verb == Verb::train && !options.check) {
-      live.emplace(**page,
-                   job.integer("train.epochs"),
-                   parse_progress(job.text("launch.progress")),
-                   self.world_size > 1 && !options.as_rank,
-                   screen);
-    }
-    code =
-        checkpoint                       ? predict(session, *checkpoint, options)
-        : options.verb == Verb::evaluate ? evaluate(session, options.files.at(0), options.is_json)
-        : options.verb == Verb::preview  ? preview(session, options.output.value_or("preview.png"))
-        : options.check                  ? check_job(session)
-                                         : train(session);
-    if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
-      log::info("train.time_limit is over");
-  } catch (const Refused& refused) {
-    code = refused.code();
-  } catch (const UsageError& error) {
-    const bool is_early = refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
-    code = is_early ? refuse_early(*refuses_as, error) : last_words().print(error);
-  } catch (const std::exception& error) {
-    const Uncaught uncaught = as_error(error);
-    code = last_words().print(uncaught.error, uncaught.stack);
-  } catch (...) {
-    const Uncaught uncaught = as_other_error();
-    code = last_words().print(uncaught.error, uncaught.stack);
+};
+
+/// Errors: UsageError; where ranks meet, for refuse_early().
+Options read_arguments(int argc, char** argv, const Environment& given, ProcessState& process) {
+  if (is_for_many_ranks(argc, argv)) process.refuses_as = find_identity(given);
+  Options options = parse_options(argc, argv);
+  process.refuses_as.reset();
+  process.has_result = options.verb != Verb::train || options.check;
+  return options;
+}
+
+/// What is said of the program itself. Returns whether that was asked for.
+bool print_about(const Options& options) {
+  if (options.help) std::cout << help_text(options.verb) << std::flush;
+  if (options.version) std::cout << version_text() << std::endl;
+  if (options.completion) std::cout << completion(*options.completion) << std::flush;
+  if (options.man) std::cout << manual_page() << std::flush;
+  return options.help || options.version || options.completion || options.man;
+}
+
+/// Not where a checkpoint is looked at, or a job: what trains to the end.
+bool trains(const Options& options) {
+  return options.verb == Verb::train && !options.check;
+}
+
+/// Who am I: the launcher's environment, or rank 0 of 1. Errors: UsageError.
+WorkerIdentity identify(const Options& options, const Environment& environment, bool meets_others) {
+  last_words().error_file = find_variable(environment, "TORCHELASTIC_ERROR_FILE").value_or("");
+  WorkerIdentity self = impersonate_rank(options.as_rank, read_identity(environment));
+  last_words().rank = self.rank;
+  // Under an agent of ours the prefix of each line says it.
+  const bool trains_here = trains(options) && !options.as_rank;
+  if (self.run_id.empty() && (trains_here || (meets_others && self.world_size > 1)))
+    log::info(describe(self));
+  return self;
+}
+
+/// What a verb that works on a job is given.
+struct VerbCall {
+  const Session& session;
+  const Options& options;
+  const LoadedCheckpoint* checkpoint;  // of predict, whose job it tells; null: there is none
+};
+
+/// How a verb is done: without a job and other ranks, or on a job. Errors: those of the verb.
+struct VerbAction {
+  Verb verb;
+  int (*alone)(const Options&) = nullptr;
+  int (*on_job)(const VerbCall&) = nullptr;
+};
+
+int train_or_check(const VerbCall& call) {
+  return call.options.check ? check_job(call.session) : train(call.session);
+}
+
+int preview_data(const VerbCall& call) {
+  return preview(call.session, call.options.output.value_or("preview.png"));
+}
+
+int evaluate_checkpoint(const VerbCall& call) {
+  return evaluate(call.session, call.options.files.at(0), call.options.is_json);
+}
+
+int predict_images(const VerbCall& call) {
+  return predict(call.session, *call.checkpoint, call.options);
+}
+
+constexpr std::array kActions{
+    VerbAction{.verb = Verb::train, .on_job = train_or_check},
+    VerbAction{.verb = Verb::preview, .on_job = preview_data},
+    VerbAction{.verb = Verb::export_weights, .alone = export_weights},
+    VerbAction{.verb = Verb::inspect, .alone = inspect},
+    VerbAction{.verb = Verb::evaluate, .on_job = evaluate_checkpoint},
+    VerbAction{.verb = Verb::predict, .on_job = predict_images},
+};
+
+const VerbAction& action_of(Verb verb) {
+  return *std::ranges::find(kActions, verb, &VerbAction::verb);
+}
+
+/// Of a verb that works on a job. Returns the exit code.
+int run_on_job(const Options& options,
+               const WorkerIdentity& self,
+               const Environment& environment,
+               const Registry& registry,
+               ProcessState& process) {
+  ProgressPage& page = **process.page;
+  // predict has no job file: its checkpoint tells all that it needs.
+  std::optional<LoadedCheckpoint> checkpoint;
+  if (options.verb == Verb::predict)
+    checkpoint = find_checkpoint(options.files.at(0), options.trust);
+  const JobValues job = checkpoint ? job_of(*checkpoint) : load_job(options);
+  if (trains(options)) limit_time(job, environment);
+  const Session session{.job = job,
+                        .self = self,
+                        .environment = environment,
+                        .command = options.command,
+                        .registry = registry,
+                        .page = page,
+                        .stop_requested = stop_requested,
+                        .plays_rank = options.as_rank.has_value(),
+                        .own_run_dir = process.own_run_dir,
+                        .metrics_command = process.metrics_command};
+  // Under an agent of ours that shows how the whole job goes.
+  std::optional<LiveConsole> live;
+  if (self.progress_fd < 0 && self.rank == 0 && trains(options)) {
+    live.emplace(page,
+                 job.integer("train.epochs"),
+                 parse_progress(job.text("launch.progress")),
+                 self.world_size > 1 && !options.as_rank,
+                 process.screen);
   }
-  if (metrics_command) metrics_command->finish(end_line(code));
-  try {
-    if (own_run_dir) write_result(own_run_dir->directory(), code, "\"decided_by\":\"worker\"");
-    if (own_run_dir && (*page)->step.load() == 0 && own_run_dir->remove_unused(code)) {
-      log::info("no step was made: removed " + own_run_dir->path().string());
-    } else if (own_run_dir) {
-      write_run_page(own_run_dir->directory());
-    }
-  } catch (const std::exception& error) {
-    explain("ddp-worker", error);
+  const int code =
+      action_of(options.verb).on_job({session, options, checkpoint ? &*checkpoint : nullptr});
+  if (time_is_up && code == exit_code::kStoppedAfterCheckpoint && self.rank == 0)
+    log::info("train.time_limit is over");
+  return code;
+}
+
+/// From the command line to the exit code.
+int run_verb(int argc, char** argv, const Registry& registry, ProcessState& process) {
+  const Environment given = read_environment();
+  const Options options = read_arguments(argc, argv, given, process);
+  if (print_about(options)) {
+    process.has_result = true;
+    return exit_code::kOk;
   }
-  if (has_result) leave_with_result(code);
+  const Environment environment = with_init_method(given, options.init_method);
+  log::open("ddp-worker", log::parse_level(find_variable(environment, "LOGLEVEL").value_or("")));
+  arm_failpoints(find_variable(environment, "DDP_FAILPOINTS").value_or(""));
+  check_torch_version();
+  if (const auto alone = action_of(options.verb).alone) return alone(options);
+  const bool meets_others = is_for_many_ranks(argc, argv);
+  const WorkerIdentity self = identify(options, environment, meets_others);
+  process.page = self.progress_fd >= 0 ? MappedProgressPage::open(self.progress_fd)
+                                       : MappedProgressPage::create();
+  (*process.page)->saves_on_stop = 1;
+  if (meets_others) process.refuses_as = self;
+  handle_stop_signals(**process.page);
+  print_stacks_on_signal();
+  print_stack_on_crash();
+  return run_on_job(options, self, environment, registry, process);
+}
+
+/// The same of a rank that may fail: by any exception, ours, LibTorch's or the program's own.
+int run_to_code(int argc, char** argv, const Registry& registry, ProcessState& process) try {
+  return run_verb(argc, argv, registry, process);
+} catch (const Refused& refused) {
+  return refused.code();
+} catch (const UsageError& error) {
+  const auto& page = process.page;
+  const bool is_early = process.refuses_as && (!page || (*page)->phase.load() <= Phase::starting);
+  return is_early ? refuse_early(*process.refuses_as, error) : last_words().print(error);
+} catch (const std::exception& error) {
+  const Uncaught uncaught = as_error(error);
+  return last_words().print(uncaught.error, uncaught.stack);
+} catch (...) {
+  const Uncaught uncaught = as_other_error();
+  return last_words().print(uncaught.error, uncaught.stack);
+}
+
+/// What a run directory of our own tells of the end; one without a step is removed.
+void close_run_dir(RunDir& run_dir, const ProgressPage& page, int code) try {
+  write_result(run_dir.directory(), code, "\"decided_by\":\"worker\"");
+  if (page.step.load() == 0 && run_dir.remove_unused(code)) {
+    log::info("no step was made: removed " + run_dir.path().string());
+  } else {
+    write_run_page(run_dir.directory());
+  }
+} catch (const std::exception& error) {
+  explain("ddp-worker", error);
+}
+
+}  // namespace
+
+void run(int argc, char** argv, const Registry& registry) {
+  secure_streams();
+  speak_on_terminate();
+  ProcessState process;
+  const int code = run_to_code(argc, argv, registry, process);
+  if (process.metrics_command) process.metrics_command->finish(end_line(code));
+  if (process.own_run_dir) close_run_dir(*process.own_run_dir, **process.page, code);
+  if (process.has_result) leave_with_result(code);
   std::cout << std::flush;
   ::_exit(code);
 }

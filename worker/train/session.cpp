@@ -293,16 +293,16 @@ int train(const Session& session) {
   watch_round(session.page);
   while (true) {
     try {
-      return train_round(Session{session.job,
-                                 self,
-                                 session.environment,
-                                 session.command,
-                                 session.registry,
-                                 session.page,
-                                 session.stop_requested,
-                                 session.plays_rank,
-                                 session.own_run_dir,
-                                 session.metrics_command},
+      return train_round(Session{.job = session.job,
+                                 .self = self,
+                                 .environment = session.environment,
+                                 .command = session.command,
+                                 .registry = session.registry,
+                                 .page = session.page,
+                                 .stop_requested = session.stop_requested,
+                                 .plays_rank = session.plays_rank,
+                                 .own_run_dir = session.own_run_dir,
+                                 .metrics_command = session.metrics_command},
                          past);
     } catch (const PeerError& loss) {
       if (!waits_after(loss, session.page)) throw;
